@@ -1,0 +1,1 @@
+"""Decisions: pure functions and frozen records; standard library and numpy only."""

@@ -1,0 +1,61 @@
+"""Errors that a user can act on, and the exit codes of the command line."""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What a process that called `kbench` learns from the exit status."""
+
+    OK = 0
+    NEGATIVE = 1
+    USAGE = 2
+    ENVIRONMENT = 3
+    INCONCLUSIVE = 4
+    NOTHING_SELECTED = 5
+    INTERNAL = 70
+    INTERRUPTED = 130
+
+
+class KbenchError(Exception):
+    """A failure with a message, a hint that can be typed, and an exit code."""
+
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, message: str, hint: str | None = None):
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(KbenchError):
+    """An argument, a name or a value that does not exist or does not fit."""
+
+
+class SettingsError(KbenchError):
+    """A `[tool.kbench]` table with an unknown key or a value of the wrong type."""
+
+
+class PluginError(KbenchError):
+    """A problem or solution file that cannot be used as such."""
+
+
+class ResultsError(KbenchError):
+    """A results file that is truncated, edited, or of another schema version."""
+
+
+class MachineError(KbenchError):
+    """Something the machine lacks: a device, a compiler, a baseline, room on the disk."""
+
+    exit_code = ExitCode.ENVIRONMENT
+
+
+class NothingSelectedError(KbenchError):
+    """The selection is empty: nothing was run, compared or gated."""
+
+    exit_code = ExitCode.NOTHING_SELECTED
+
+
+class InternalError(KbenchError):
+    """A part of kbench itself misbehaved: the judge died or answered nonsense."""
+
+    exit_code = ExitCode.INTERNAL

@@ -1,0 +1,283 @@
+"""The records that flow from plan to report. Frozen, keyword-only; units are in the names; absent is None."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+SCHEMA_VERSION = 1
+"""Version of the results files. 1: first release."""
+
+
+class Status(StrEnum):
+    """How the evaluation of one (problem, solution, case) ended."""
+
+    PASSED = "passed"
+    BUILD_FAILED = "build_failed"
+    BUILD_TIMEOUT = "build_timeout"
+    IMPORT_FAILED = "import_failed"
+    IMPORT_TIMEOUT = "import_timeout"
+    INIT_FAILED = "init_failed"
+    RAISED = "raised"
+    WRONG_VALUE = "wrong_value"
+    WRONG_SHAPE = "wrong_shape"
+    WRONG_DTYPE = "wrong_dtype"
+    WRONG_DEVICE = "wrong_device"
+    WRONG_STRUCTURE = "wrong_structure"
+    WRONG_TYPE = "wrong_type"
+    WRONG_GRADIENT = "wrong_gradient"
+    UNWRITTEN_OUTPUT = "unwritten_output"
+    NONDETERMINISTIC = "nondeterministic"
+    INPUT_MUTATED = "input_mutated"
+    PARAMETER_MUTATED = "parameter_mutated"
+    OUTPUT_ALIASED = "output_aliased"
+    FRAGILE = "fragile"
+    LIBRARY_ONLY = "library_only"
+    LAUNCH_FAILED = "launch_failed"
+    ILLEGAL_ACCESS = "illegal_access"
+    CRASHED = "crashed"
+    EXITED = "exited"
+    CALL_TIMEOUT = "call_timeout"
+    TOTAL_TIMEOUT = "total_timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    PROTOCOL_ERROR = "protocol_error"
+    TIMING_UNATTESTED = "timing_unattested"
+    REFERENCE_FAILED = "reference_failed"
+    NOT_VERIFIED = "not_verified"
+    SKIPPED = "skipped"
+    HARNESS_ERROR = "harness_error"
+
+
+class FindingKind(StrEnum):
+    """Why a finding matters. The first two are always fatal, conditioning only with `--robust`."""
+
+    INTEGRITY = "integrity"
+    SEMANTICS = "semantics"
+    CONDITIONING = "conditioning"
+    TIMING = "timing"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something that verification or timing noticed, e.g. `code="mean_offset_30"`."""
+
+    code: str
+    kind: FindingKind
+    message: str
+    fatal: bool = False
+    status: Status | None = None
+    """The status that a fatal finding gives the solution."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One shape or parameter set of a problem: a name and the module constants it overrides."""
+
+    name: str
+    overrides: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch:
+    """Where an output is wrong: its place in the output structure, an index into it, and both values."""
+
+    output: str
+    index: tuple[int, ...]
+    got: float
+    want: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correctness:
+    """What checking all outputs of all calls found; ratios are in units of the tolerance (1 is the limit)."""
+
+    max_abs_err: float
+    max_rel_err: float
+    contract_ratio: float
+    oracle_ratio: float | None = None
+    reference_ratio: float | None = None
+    oracle_factor: float = 4.0
+    contract: str = "held"
+    """`held`, `unattainable` (the reference itself misses it) or `vacuous` (zeros would pass)."""
+    elements: int = 0
+    wrong_elements: int = 0
+    calls: int = 0
+    seeds: int = 0
+    mismatches: tuple[Mismatch, ...] = ()
+
+    @property
+    def tolerance_ratio(self) -> float:
+        """The ratio that decided: the contract's, or the oracle's where the contract cannot decide."""
+        if self.contract == "held" or self.oracle_ratio is None:
+            return self.contract_ratio
+        return self.oracle_ratio
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One timed call of one arm. `marked` samples were throttled or disturbed; they are kept, never dropped."""
+
+    process: int
+    block: int
+    sequence: int
+    arm: str
+    """`reference` or `candidate`."""
+    t_event_ns: int
+    """Time of one call by the worker's clock: CUDA events on a GPU, the monotonic clock on a CPU."""
+    t_host_submit_ns: int
+    t_wall_ns: int
+    """Time of the whole exchange as the judge's clock saw it (flush, call, copy)."""
+    calls: int = 1
+    """Calls between the two events; `t_event_ns` is already divided by it."""
+    sm_clock_mhz: int | None = None
+    power_mw: int | None = None
+    temperature_c: int | None = None
+    throttle_reasons: int | None = None
+    marked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """The paired samples of one process (replicate) of one (problem, solution, case)."""
+
+    samples: tuple[Sample, ...]
+    timer: str
+    """`events`, `graph` or `host`."""
+    l2: str
+    """`flushed`, `warm`, or `skipped` where inputs and outputs exceed five times the L2 cache."""
+    attested_ns: float | None = None
+    """Upper bound of the true time per call by the judge's clock: the slope of wall time over calls."""
+    attestation: str = "none"
+    """`held`, `weak` (too short to attest), `failed`, `none`."""
+    event_overhead_ns: float | None = None
+    flags: tuple[str, ...] = ()
+    """`not_settled`, `throttled`, `resolution_limited`, `interference`, `drift`, `bimodal`, `outliers`, ..."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """A solution that was right in every check of this case, with one Timing per process."""
+
+    correctness: Correctness
+    timings: tuple[Timing, ...]
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A solution that was not: it cannot hold a time."""
+
+    status: Status
+    reason: str
+    log: str = ""
+    correctness: Correctness | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+Outcome = Passed | Failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What the problem must move and compute at least, per call, for one case."""
+
+    dram_bytes: int
+    """Compulsory traffic: inputs, outputs and parameters, each once."""
+    flops: int
+    flops_by_precision: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peaks:
+    """What one device can do, as measured on it by `kbench doctor`."""
+
+    copy_bytes_per_s: float
+    """Read plus written bytes of a large device-to-device copy."""
+    fp32_flops_per_s: float
+    tf32_flops_per_s: float | None = None
+    bf16_flops_per_s: float | None = None
+    measured_utc: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """The machine and software that a row was measured with."""
+
+    device: str
+    """`cuda` or `cpu`."""
+    gpu_name: str
+    """The GPU's name; on the CPU device the processor's model name."""
+    gpu_uuid: str
+    driver: str
+    cuda: str
+    torch: str
+    l2_bytes: int | None = None
+    memory_bytes: int | None = None
+    capability: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultRow:
+    """One line of a results CSV: one process of one (problem, solution, case). Field order is column order."""
+
+    schema_version: int
+    run_id: str
+    started_utc: str
+    git_commit: str
+    git_dirty: bool
+    source_sha256: str
+    """Of the solution file and every kernel source that its build read."""
+    problem: str
+    problem_sha256: str
+    solution: str
+    case: str
+    overrides: str
+    """The case's constants as JSON, `--set` included."""
+    process: int
+    status: str
+    reason: str
+    findings: str
+    """Codes of the findings, separated by spaces."""
+    device: str
+    timer: str
+    l2: str
+    mode: str
+    """`cold`, `warm` or `graph`."""
+    samples: int
+    time_ns_median: int | None
+    time_ns_q1: int | None
+    time_ns_q3: int | None
+    time_ns_min: int | None
+    ref_time_ns_median: int | None
+    speedup: float | None
+    """Reference time over candidate time, from the pairs of this process."""
+    speedup_low: float | None
+    """95 % interval: over processes where there are several (same in each row of the case), else within."""
+    speedup_high: float | None
+    attested_ns: int | None
+    attestation: str
+    max_abs_err: float | None
+    max_rel_err: float | None
+    tolerance_ratio: float | None
+    oracle_ratio: float | None
+    oracle_factor: float | None
+    contract: str
+    isolation: str
+    weights: str
+    """How parameters were synchronised: `name`, `order`, `seed` or `none`."""
+    tf32: bool
+    dram_bytes: int | None
+    flops: int | None
+    limit_ns: int | None
+    percent_of_limit: float | None
+    gpu_name: str
+    gpu_uuid: str
+    driver: str
+    cuda: str
+    torch: str
+    sm_clock_mhz: int | None
+    throttled: bool
+    flags: str
+    samples_sha256: str
+    """Of this process's lines in the samples file, so that an edited file is refused."""
+    kbench_version: str

@@ -1,0 +1,1 @@
+"""The process boundary: judge, worker, wire, sandbox."""

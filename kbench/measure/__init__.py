@@ -1,0 +1,1 @@
+"""Acts on a device: checking, timing, identity, building."""

@@ -1,0 +1,1 @@
+"""Problems shipped with kbench: KernelBench files with `CASES`."""

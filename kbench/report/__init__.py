@@ -1,0 +1,1 @@
+"""Renderers: a record in, a string out; nothing here decides or prints."""

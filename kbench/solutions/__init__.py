@@ -1,0 +1,1 @@
+"""Solutions shipped with kbench, one folder per problem."""
