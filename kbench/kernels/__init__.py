@@ -1,0 +1,1 @@
+"""Kernels: device and host sources with their Python operators. Knows nothing of the harness."""
