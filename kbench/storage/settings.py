@@ -1,0 +1,199 @@
+"""`[tool.kbench]` of the nearest pyproject.toml: strict, typed, and each value knows where it came from."""
+
+import dataclasses
+import difflib
+import json
+import os
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from kbench.core.errors import SettingsError
+
+_STRICT = {"extra": "forbid", "strict": True}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """`[tool.kbench.run]`: defaults of the flags of `kbench run` and `kbench verify`."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
+
+    device: str = "auto"
+    processes: int = 3
+    max_processes: int = 10
+    pairs: int = 30
+    precision: float = 0.005
+    mode: Literal["cold", "warm", "graph"] = "cold"
+    isolation: int | None = None
+    import_timeout_s: float = 60.0
+    build_timeout_s: float = 300.0
+    call_timeout_s: float | None = None
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateOverride:
+    """`[tool.kbench.gate.override."PROBLEM/SOLUTION/CASE"]`, a glob: margins of its own for some cases."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
+
+    slower: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateSettings:
+    """`[tool.kbench.gate]`: what counts as a regression, and what an undecided case does to the exit code."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
+
+    baseline: str = "main"
+    slower: float | None = None
+    """Margin as a share; None: 0.005 on the same device, 0.02 on another one of the same model."""
+    unclear: Literal["pass", "warn", "fail"] = "warn"
+    missing: Literal["warn", "fail"] = "fail"
+    """A case of the baseline that the run did not measure."""
+    override: dict[str, GateOverride] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All of `[tool.kbench]`; `source` is the file it came from, None without one."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
+
+    paths: tuple[Path, ...] = ()
+    """Files and folders with problems and solutions, relative to the settings file."""
+    results: Path = Path("results")
+    run: RunSettings = field(default_factory=RunSettings)
+    gate: GateSettings = field(default_factory=GateSettings)
+    source: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectiveValue:
+    """One line of `kbench config`."""
+
+    key: str
+    value: Any
+    origin: str
+    """`default`, the settings file, or the environment variable."""
+
+
+def load(config: Path | None = None, *, start: Path | None = None) -> Settings:
+    """Read settings from `config`, else from the nearest pyproject.toml with a `[tool.kbench]` table.
+
+    The search begins in `start` (the working directory) and goes up. Relative paths become absolute by the
+    folder of the file that holds them.
+
+    Raises:
+        SettingsError: the file is missing or not TOML, a key is unknown, a value has the wrong type.
+    """
+    if config is not None:
+        return _from_table(_read_table(config, required=True), config)
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        candidate = folder / "pyproject.toml"
+        if candidate.is_file():
+            table = _read_table(candidate, required=False)
+            if table is not None:
+                return _from_table(table, candidate)
+    return Settings()
+
+
+def effective(settings: Settings) -> tuple[EffectiveValue, ...]:
+    """List every setting with its value and where that came from, in the order of the tables."""
+    given = _flat(_read_table(settings.source, required=True) or {}) if settings.source else {}
+    values = [
+        EffectiveValue(key=key, value=value, origin=str(settings.source) if key in given else "default")
+        for key, value in _flat(_plain(settings)).items()
+    ]
+    origin = "KBENCH_CACHE" if os.environ.get("KBENCH_CACHE") else "default"
+    return (*values, EffectiveValue(key="cache", value=str(cache_dir()), origin=origin))
+
+
+def cache_dir() -> Path:
+    """Name the folder of builds and measured peaks: `KBENCH_CACHE`, else the user's cache folder."""
+    override = os.environ.get("KBENCH_CACHE")
+    if override:
+        return Path(override).expanduser()
+    import platformdirs
+
+    return platformdirs.user_cache_path("kbench")
+
+
+def _read_table(path: Path, *, required: bool) -> dict[str, Any] | None:
+    """Read the `[tool.kbench]` table, or None where the file has none and need not have one."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SettingsError(f"no settings file {path}", "check the path after `--config`") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path} is not TOML: {error}") from error
+    table = document.get("tool", {}).get("kbench")
+    if table is None and required:
+        raise SettingsError(f"{path} has no [tool.kbench] table", "settings go below `[tool.kbench]`")
+    if table is not None and not isinstance(table, dict):
+        raise SettingsError(f"{path}: tool.kbench is not a table")
+    return table
+
+
+def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
+    # pydantic costs as much as the rest of a start-up and most folders have no table to check
+    from pydantic import TypeAdapter, ValidationError
+
+    if "source" in (table or {}):
+        raise SettingsError(f"{path}: unknown setting `source`", _known_keys("", "source"))
+    try:
+        parsed = TypeAdapter(Settings).validate_json(json.dumps(table))
+    except TypeError:  # TOML has dates and times, JSON has not, and no setting is one
+        raise SettingsError(f"{path}: [tool.kbench] holds a date or a time; no setting takes one") from None
+    except ValidationError as error:
+        unknown = [one for one in error.errors() if one["type"] == "unexpected_keyword_argument"]
+        raise _explain((unknown or error.errors())[0], path) from None
+    base = path.resolve().parent
+    return dataclasses.replace(
+        parsed,
+        paths=tuple(base / entry.expanduser() for entry in parsed.paths),
+        results=base / parsed.results.expanduser(),
+        source=path,
+    )
+
+
+def _explain(problem: Any, path: Path) -> SettingsError:
+    keys = [str(part) for part in problem["loc"]]
+    dotted = ".".join(keys)
+    if problem["type"] == "unexpected_keyword_argument":
+        return SettingsError(
+            f"{path}: unknown setting `{dotted}`", _known_keys(".".join(keys[:-1]), keys[-1])
+        )
+    return SettingsError(f"{path}: `{dotted}` is {problem['input']!r}: {problem['msg'].lower()}")
+
+
+def _known_keys(table: str, key: str) -> str:
+    owner: Any = {"": Settings, "run": RunSettings, "gate": GateSettings}.get(table, GateOverride)
+    known = [item.name for item in dataclasses.fields(owner) if item.name != "source"]
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    return f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(known)
+
+
+def _plain(settings: Settings) -> dict[str, Any]:
+    table = dataclasses.asdict(settings)
+    table.pop("source")
+    table["paths"] = [str(path) for path in settings.paths]
+    table["results"] = str(settings.results)
+    return table
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Turn nested tables into dotted keys; an empty table disappears."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            flat.update(_flat(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

@@ -1,0 +1,212 @@
+"""The registry finds plugins in all their places, reads them without running them, and words its errors."""
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from kbench.core.errors import ExitCode, PluginError, UsageError
+from kbench.plugins import registry, source
+from kbench.storage.settings import Settings
+
+PROBLEM = '''"""Adds one."""
+rows, cols = 4, 2 * 8
+Model = get_inputs = get_init_inputs = None
+raise SystemExit("a registry must not run this")
+'''
+SOLUTION = '"""Fast."""\nDEVICES = ("cuda",)\nclass ModelNew: pass\nraise SystemExit("nor this")\n'
+NO_PATHS = Settings()
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_shipped_problems_have_the_missions_constants_and_the_three_cases():
+    found = {entry.name: entry for entry in registry.problems(NO_PATHS)}
+    constants = registry.constants(found["group_norm"])
+    assert constants == {"batch_size": 112, "features": 64, "num_groups": 8, "dim1": 512, "dim2": 512}
+    for entry in found.values():
+        assert {"default", "small", "ragged"} <= set(registry.case_table(entry))
+        assert entry.summary
+        assert entry.origin == "kbench"
+        assert [s.name for s in registry.solutions(entry, NO_PATHS)][-3:] == list(registry.BUILTINS)
+
+
+def test_listing_imports_neither_torch_nor_a_plugin():
+    code = (
+        "import sys; from kbench.plugins import registry; from kbench.storage.settings import Settings\n"
+        "[registry.solutions(p, Settings()) for p in registry.problems(Settings())]\n"
+        "heavy = {'torch', 'pandas', 'numpy', 'pydantic'} & set(sys.modules)\n"
+        "plugins = [m for m in sys.modules if m.startswith(('kbench.problems.', 'kbench.solutions.'))]\n"
+        "sys.exit(str(heavy or plugins) if heavy or plugins else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_path_brings_the_solutions_beside_it(tmp_path):
+    path = write(tmp_path / "plus.py", PROBLEM)
+    write(tmp_path / "plus" / "near.py", SOLUTION)
+    write(tmp_path / "solutions" / "plus" / "nested.py", SOLUTION)
+    write(tmp_path / "plus" / "_private.py", SOLUTION)
+    problem = registry.find_problem(str(path), NO_PATHS)
+    assert (problem.name, problem.summary, problem.origin) == ("plus", "Adds one.", "path")
+    names = [entry.name for entry in registry.solutions(problem, NO_PATHS)]
+    assert names == ["near", "nested", "eager", "compile", "compile-max-autotune"]
+    assert registry.find_solution(problem, "near", NO_PATHS).devices == ("cuda",)
+
+
+def test_settings_paths_add_problems_and_solutions_to_shipped_ones(tmp_path):
+    write(tmp_path / "mine" / "plus.py", PROBLEM)
+    write(tmp_path / "mine" / "solutions" / "group_norm" / "odd.py", SOLUTION)
+    settings = Settings(paths=(tmp_path / "mine",))
+    assert registry.find_problem("plus", settings).origin == "settings"
+    shipped = registry.find_problem("group_norm", settings)
+    assert registry.find_solution(shipped, "odd", settings).origin == "settings"
+
+
+def test_entry_points_name_folders_and_files_without_importing_them(tmp_path, monkeypatch):
+    write(tmp_path / "vendor_kernels" / "__init__.py", "raise SystemExit('imported')")
+    write(tmp_path / "vendor_kernels" / "problems" / "plus.py", PROBLEM)
+    write(tmp_path / "vendor_kernels" / "solutions" / "plus" / "vendor.py", SOLUTION)
+    write(tmp_path / "vendor_kernels" / "single.py", SOLUTION)
+    points = {
+        "kbench.problems": [EntryPoint("v", "vendor_kernels.problems", "kbench.problems")],
+        "kbench.solutions": [
+            EntryPoint("v", "vendor_kernels.solutions", "kbench.solutions"),
+            EntryPoint("plus/one", "vendor_kernels.single", "kbench.solutions"),
+            EntryPoint("gone", "no_such_package", "kbench.solutions"),
+        ],
+    }
+    monkeypatch.setattr(registry, "entry_points", lambda group: points[group])
+    monkeypatch.syspath_prepend(tmp_path)
+    problem = registry.find_problem("plus", NO_PATHS)
+    assert problem.origin == "entry point"
+    assert [e.name for e in registry.solutions(problem, NO_PATHS)][:2] == ["vendor", "one"]
+    assert registry.find_solution(problem, "one", NO_PATHS).path.name == "single.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("grup_norm", "did you mean `group_norm`?"), ("zzz", "`kbench list` shows all problems")],
+)
+def test_an_unknown_problem_names_the_nearest(name, hint):
+    with pytest.raises(UsageError) as caught:
+        registry.find_problem(name, NO_PATHS)
+    assert caught.value.hint == hint
+    assert caught.value.exit_code == ExitCode.USAGE
+
+
+def test_an_unknown_solution_names_the_nearest():
+    problem = registry.find_problem("group_norm", NO_PATHS)
+    with pytest.raises(UsageError, match="`group_norm` has no solution named `eagre`") as caught:
+        registry.find_solution(problem, "eagre", NO_PATHS)
+    assert caught.value.hint == "did you mean `eager`?"
+
+
+def test_a_name_that_two_files_share_is_refused(tmp_path):
+    write(tmp_path / "group_norm.py", PROBLEM)
+    with pytest.raises(UsageError, match="more than one problem is named `group_norm`"):
+        registry.find_problem("group_norm", Settings(paths=(tmp_path,)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1\n", "defines no class `Model`, so it is not a problem"),
+        (SOLUTION, "it looks like a solution"),
+        ("class Model: pass\ndef get_inputs(): pass\n", "defines no `get_init_inputs`"),
+        ("class Model:\n", "line 1: expected an indented block"),
+        ("x = '\0'", "source code string cannot contain null bytes|is not Python source"),
+        ("(" * 5000 + ")" * 5000, "too many nested parentheses|is not Python source"),
+    ],
+)
+def test_a_file_that_is_no_problem_says_why(tmp_path, text, message):
+    with pytest.raises(PluginError, match=message):
+        registry.find_problem(write(tmp_path / "p.py", text), NO_PATHS)
+
+
+def test_a_problem_given_as_a_solution_is_recognised(tmp_path):
+    problem = registry.find_problem("group_norm", NO_PATHS)
+    with pytest.raises(PluginError, match=r"no class `ModelNew`.*it looks like a problem") as caught:
+        registry.find_solution(problem, write(tmp_path / "s.py", PROBLEM), NO_PATHS)
+    assert caught.value.hint == "`kbench new solution` writes a file to start from"
+
+
+def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
+    write(tmp_path / "plus.py", PROBLEM)
+    with pytest.raises(UsageError, match="no problem file") as caught:
+        registry.find_problem(tmp_path / "plsu.py", NO_PATHS)
+    assert caught.value.hint == "did you mean `plus.py`?"
+    with pytest.raises(PluginError, match="is a folder"):
+        registry.find_problem(str(tmp_path) + "/", NO_PATHS)
+
+
+def test_a_broken_file_stays_in_the_listing_and_says_so(tmp_path):
+    write(tmp_path / "broken.py", "def f(:\n")
+    write(tmp_path / "unrelated.py", "x = 1\n")
+    mine = [e for e in registry.problems(Settings(paths=(tmp_path,))) if e.origin == "settings"]
+    assert [(e.name, e.summary) for e in mine] == [("broken", "unusable: line 1: invalid syntax")]
+
+
+def test_completion_parses_nothing(tmp_path):
+    write(tmp_path / "broken.py", "def f(:\n")
+    write(tmp_path / "broken" / "also.py", "def f(:\n")
+    settings = Settings(paths=(tmp_path,))
+    assert "broken" in registry.problem_names(settings)
+    assert registry.solution_names("broken", settings)[0] == "also"
+    assert registry.solution_names("unheard-of", settings) == tuple(registry.BUILTINS)
+
+
+def test_constants_follow_arithmetic_and_skip_what_must_run(tmp_path):
+    text = (
+        "import torch\nbatch = 16\nwide = batch * 2**10 // 3\nshape = (batch, [wide, -1.5], {'k': None})\n"
+        "a, b = 1, 2\ndtype = torch.float32\nhuge = 9**9**9\n_private = 3\nbatch2: int = 4\n"
+        "shadow = 1\nshadow = torch.ones(1)\nzero = 1 / 0\n"
+    )
+    constants = source.parse(write(tmp_path / "c.py", text)).constants
+    wide = 16 * 2**10 // 3
+    assert constants == {
+        "batch": 16,
+        "wide": wide,
+        "shape": (16, [wide, -1.5], {"k": None}),
+        "a": 1,
+        "b": 2,
+        "batch2": 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("CASES = make()\n", "line 1: CASES is not a literal"),
+        ("CASES = [1]\n", "CASES is not a dictionary of cases"),
+        ("CASES = {}\n", "CASES is not a dictionary of cases"),
+        ("CASES = {'default': 3}\n", "'default' does not map constants to values"),
+        ("batch_size = 2\nCASES = {'s': {'batchsize': 1}}\n", "case `s` sets `batchsize`"),
+    ],
+)
+def test_bad_cases_are_refused_with_their_line(tmp_path, text, message):
+    with pytest.raises(PluginError, match=message):
+        _ = source.parse(write(tmp_path / "c.py", text)).cases
+
+
+def test_cases_read_names_and_default_to_one(tmp_path):
+    text = "n = 8\nCASES: dict = {'big': {'n': 2 * n}}\n"
+    assert source.parse(write(tmp_path / "c.py", text)).cases == {"big": {"n": 16}}
+    assert source.parse(write(tmp_path / "d.py", "n = 8\n")).cases == {"default": {}}
+
+
+@pytest.mark.parametrize("text", ["DEVICES = ('tpu',)", "DEVICES = ()", "DEVICES = 3"])
+def test_unknown_devices_are_refused(tmp_path, text):
+    with pytest.raises(PluginError, match="DEVICES is"):
+        _ = source.parse(write(tmp_path / "s.py", text)).devices
+
+
+def test_devices_may_be_one_word(tmp_path):
+    assert source.parse(write(tmp_path / "s.py", "DEVICES = 'cpu'")).devices == ("cpu",)

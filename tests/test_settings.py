@@ -1,0 +1,100 @@
+"""Settings are strict: what is misspelt or of the wrong type is an error with a hint, never a default."""
+
+from pathlib import Path
+
+import pytest
+
+from kbench.core.errors import ExitCode, SettingsError
+from kbench.storage import settings
+from kbench.storage.settings import GateOverride, Settings
+
+
+def pyproject(folder: Path, text: str) -> Path:
+    path = folder / "pyproject.toml"
+    path.write_text(text)
+    return path
+
+
+def test_defaults_without_a_file(tmp_path):
+    assert settings.load(start=tmp_path) == Settings()
+
+
+def test_the_nearest_table_wins_and_files_without_one_are_passed_over(tmp_path):
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    path = pyproject(tmp_path, '[tool.kbench]\npaths = ["kernels"]\n[tool.kbench.run]\nprocesses = 5\n')
+    pyproject(inner, "[tool.other]\nx = 1\n")
+    loaded = settings.load(start=inner)
+    assert loaded.run.processes == 5
+    assert loaded.paths == (tmp_path / "kernels",)
+    assert loaded.results == tmp_path / "results"
+    assert loaded.source == path
+
+
+def test_all_tables_are_typed(tmp_path):
+    path = pyproject(
+        tmp_path,
+        '[tool.kbench.run]\nprecision = 1\nmode = "graph"\n'
+        '[tool.kbench.gate]\nslower = 0.03\nunclear = "fail"\n'
+        '[tool.kbench.gate.override."softmax/*/small"]\nslower = 0.08\n',
+    )
+    loaded = settings.load(path)
+    assert loaded.run.precision == 1.0
+    assert loaded.gate.override == {"softmax/*/small": GateOverride(slower=0.08)}
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("[tool.kbench]\npath = []", "unknown setting `path`", "did you mean `paths`?"),
+        ("[tool.kbench.run]\nproceses = 3", "unknown setting `run.proceses`", "did you mean `processes`?"),
+        ("[tool.kbench.gate]\nslowr = 3", "unknown setting `gate.slowr`", "did you mean `slower`?"),
+        (
+            '[tool.kbench.gate.override."*"]\nxyz = 3',
+            r"unknown setting `gate.override.\*.xyz`",
+            "known: slower",
+        ),
+        ("[tool.kbench]\nsource = 'x'", "unknown setting `source`", None),
+        (
+            "[tool.kbench.run]\nprocesses = '3'",
+            "`run.processes` is '3': input should be a valid integer",
+            None,
+        ),
+        ("[tool.kbench.run]\nprocesses = 2.5", "`run.processes` is 2.5", None),
+        ("[tool.kbench.run]\nmode = 'hot'", "`run.mode` is 'hot': input should be 'cold', 'warm' or", None),
+        ("[tool.kbench.run]\ndevice = 2026-01-01", "holds a date or a time", None),
+        ("[tool]\nkbench = 3", "tool.kbench is not a table", None),
+        ("[tool.kbench\n", "is not TOML", None),
+        ("[tool.other]\n", "has no", "settings go below `[tool.kbench]`"),
+    ],
+)
+def test_bad_settings_say_what_and_where(tmp_path, text, message, hint):
+    path = pyproject(tmp_path, text)
+    with pytest.raises(SettingsError, match=message) as caught:
+        settings.load(path)
+    assert str(path) in caught.value.message
+    assert caught.value.exit_code == ExitCode.USAGE
+    if hint:
+        assert caught.value.hint == hint
+
+
+def test_a_missing_file_is_an_error_only_when_asked_for(tmp_path):
+    with pytest.raises(SettingsError, match="no settings file"):
+        settings.load(tmp_path / "absent.toml")
+
+
+def test_every_value_knows_its_origin(tmp_path, monkeypatch):
+    path = pyproject(
+        tmp_path, '[tool.kbench.gate]\nslower = 0.03\n[tool.kbench.gate.override."a/*"]\nslower = 0.1\n'
+    )
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+    origins = {item.key: (item.value, item.origin) for item in settings.effective(settings.load(path))}
+    assert origins["gate.slower"] == (0.03, str(path))
+    assert origins["gate.override.a/*.slower"] == (0.1, str(path))
+    assert origins["run.processes"] == (3, "default")
+    assert origins["cache"] == (str(tmp_path / "cache"), "KBENCH_CACHE")
+
+
+def test_the_cache_is_in_the_users_cache_folder(monkeypatch):
+    monkeypatch.delenv("KBENCH_CACHE", raising=False)
+    assert settings.cache_dir().name == "kbench"
