@@ -1,0 +1,210 @@
+"""The convolution problems' portable kernels: values, gradients, odd shapes, infinities."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+import torch
+
+from kbench.kernels import composed
+from kbench.kernels.conv_shape import ConvShape, channel_scale, pooled_size
+from kbench.kernels.cpu_conv_norm_logsumexp import conv_norm_logsumexp_cpu
+from kbench.kernels.cpu_conv_norm_pool import conv_norm_pool_cpu
+from kbench.kernels.precision import ieee_float32
+
+POOL = {"groups": 3, "eps": 1e-5, "pool": (2, 3), "clamp_min": -1.5, "clamp_max": 2.0}
+NORM = {"groups": 3, "eps": 1e-5}
+PROBLEMS = ("conv2d_group_norm_scale_max_pool_clamp", "conv2d_group_norm_tanh_hardswish_residual_logsumexp")
+
+
+def arguments(batch=2, in_channels=3, channels=6, size=(11, 20), kernel=(3, 3), scale=False, seed=0):
+    """Random x, weight, bias, gamma, beta and, if asked for, scale: negative values among all of them."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=generator)
+
+    tensors = [normal(batch, in_channels, *size), normal(channels, in_channels, *kernel)]
+    tensors += [normal(channels) for _ in range(3)]
+    return [*tensors, normal(channels, 1, 1)] if scale else tensors
+
+
+def doubled(tensors):
+    return [tensor.double() for tensor in tensors]
+
+
+def oracle_error(candidate, oracle):
+    """Largest error in units of the oracle rule's tolerance."""
+    floor = 1e-5 * min(1.0, oracle.square().mean().sqrt().item())
+    return ((candidate.double() - oracle).abs() / (floor + 1e-5 * oracle.abs())).max().item()
+
+
+SHAPES = [
+    {},
+    {"batch": 1, "in_channels": 1, "channels": 3, "size": (3, 5), "kernel": (1, 1)},
+    {"in_channels": 5, "channels": 21, "size": (17, 35)},
+    {"channels": 9, "size": (9, 70), "kernel": (2, 5)},
+    {"channels": 3, "size": (4, 34), "kernel": (3, 1)},
+    {"size": (12, 13), "kernel": (11, 7)},
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_pool_matches_the_oracle(shape):
+    tensors = arguments(scale=True, **shape)
+    options = {**POOL, "pool": (2, 3)} if shape.get("kernel") != (11, 7) else {**POOL, "pool": (1, 2)}
+    oracle = composed.conv_norm_pool(*doubled(tensors), **options)
+    out = conv_norm_pool_cpu(*tensors, **options)
+    assert out.shape == oracle.shape
+    assert oracle_error(out, oracle) <= 1.0
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_logsumexp_matches_the_oracle(shape):
+    tensors = arguments(**shape)
+    oracle = composed.conv_norm_logsumexp(*doubled(tensors), **NORM)
+    out = conv_norm_logsumexp_cpu(*tensors, **NORM)
+    assert out.shape == oracle.shape
+    assert oracle_error(out, oracle) <= 1.0
+
+
+@pytest.mark.parametrize("offset", [30.0, 100.0])
+def test_an_offset_of_many_standard_deviations_does_no_harm(offset):
+    """Measured against torch's own error on such inputs: the convolution itself loses digits there."""
+    x, weight, _, gamma, beta, scale = arguments(scale=True, in_channels=1, kernel=(1, 1), seed=3)
+    weight, bias = torch.ones_like(weight), torch.full((6,), offset)
+    for run, reference, tensors, options in (
+        (conv_norm_pool_cpu, composed.conv_norm_pool, (x, weight, bias, gamma, beta, scale), POOL),
+        (conv_norm_logsumexp_cpu, composed.conv_norm_logsumexp, (x, weight, bias, gamma, beta), NORM),
+    ):
+        oracle = reference(*doubled(tensors), **options)
+        allowed = max(1.0, 16 * oracle_error(reference(*tensors, **options), oracle))
+        assert oracle_error(run(*tensors, **options), oracle) <= allowed
+
+
+def test_constant_groups_have_no_variance():
+    tensors = arguments(scale=True)
+    tensors[0] = torch.full_like(tensors[0], 0.25)
+    tensors[1] = torch.ones_like(tensors[1])
+    tensors[2] = torch.full_like(tensors[2], 1.0)
+    oracle = composed.conv_norm_pool(*doubled(tensors), **POOL)
+    assert oracle_error(conv_norm_pool_cpu(*tensors, **POOL), oracle) <= 1.0
+    oracle = composed.conv_norm_logsumexp(*doubled(tensors[:5]), **NORM)
+    assert oracle_error(conv_norm_logsumexp_cpu(*tensors[:5], **NORM), oracle) <= 1.0
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_nan_and_infinity_stay_in_their_sample(value):
+    tensors = arguments(scale=True)
+    tensors[0][1, 0, 4, 4] = value
+    for out, reference in (
+        (conv_norm_pool_cpu(*tensors, **POOL), composed.conv_norm_pool(*tensors, **POOL)),
+        (conv_norm_logsumexp_cpu(*tensors[:5], **NORM), composed.conv_norm_logsumexp(*tensors[:5], **NORM)),
+    ):
+        assert reference[1].isnan().any()
+        torch.testing.assert_close(out, reference, rtol=1e-5, atol=1e-5, equal_nan=True)
+
+
+def test_large_values_do_not_overflow_the_logsumexp():
+    tensors = arguments()
+    tensors[1] = tensors[1] * 100
+    oracle = composed.conv_norm_logsumexp(*doubled(tensors), **NORM)
+    assert oracle.abs().max() > 500
+    assert oracle_error(conv_norm_logsumexp_cpu(*tensors, **NORM), oracle) <= 1.0
+
+
+def test_strided_inputs_and_an_empty_batch():
+    tensors = arguments(scale=True)
+    strided = [tensors[0].transpose(2, 3).contiguous().transpose(2, 3), *tensors[1:]]
+    assert not strided[0].is_contiguous()
+    assert torch.equal(conv_norm_pool_cpu(*strided, **POOL), conv_norm_pool_cpu(*tensors, **POOL))
+    empty = [tensors[0][:0], *tensors[1:]]
+    assert conv_norm_pool_cpu(*empty, **POOL).shape == (0, 6, 4, 6)
+    assert conv_norm_logsumexp_cpu(*empty[:5], **NORM).shape == (0, 1, 9, 18)
+
+
+def test_one_scale_for_all_channels():
+    tensors = arguments()
+    scale = torch.tensor([-1.5])
+    oracle = composed.conv_norm_pool(*doubled([*tensors, scale]), **POOL)
+    assert oracle_error(conv_norm_pool_cpu(*tensors, scale, **POOL), oracle) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("run", "reference", "options", "scale"),
+    [
+        (conv_norm_pool_cpu, composed.conv_norm_pool, POOL, True),
+        (conv_norm_logsumexp_cpu, composed.conv_norm_logsumexp, NORM, False),
+    ],
+)
+def test_gradients_match_double_precision(run, reference, options, scale):
+    tensors = arguments(scale=scale)
+    ours = [tensor.clone().requires_grad_() for tensor in tensors]
+    theirs = [tensor.double().requires_grad_() for tensor in tensors]
+    out, oracle = run(*ours, **options), reference(*theirs, **options)
+    cotangent = torch.randn(out.shape, generator=torch.Generator().manual_seed(7))
+    out.backward(cotangent)
+    oracle.backward(cotangent.double())
+    for mine, true in zip(ours, theirs, strict=True):
+        scale_of_gradient = true.grad.abs().max().item()
+        torch.testing.assert_close(mine.grad.double(), true.grad, rtol=1e-4, atol=2e-5 * scale_of_gradient)
+
+
+def test_only_wanted_gradients_are_made():
+    tensors = arguments()
+    tensors[1].requires_grad_()
+    conv_norm_logsumexp_cpu(*tensors, **NORM).sum().backward()
+    assert tensors[1].grad is not None
+    assert tensors[0].grad is None
+    with torch.no_grad():
+        assert not conv_norm_logsumexp_cpu(*tensors, **NORM).requires_grad
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("case", ["small", "ragged"])
+def test_solution_stands_in_for_the_model(problem, case, monkeypatch):
+    module = importlib.import_module(f"kbench.problems.{problem}")
+    solution = importlib.import_module(f"kbench.solutions.{problem}.cpp_openmp")
+    for name, value in module.CASES[case].items():
+        monkeypatch.setattr(module, name, value)
+    model, candidate = module.Model(*module.get_init_inputs()), solution.ModelNew(*module.get_init_inputs())
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape) * (0.2 if parameter.dim() == 4 else 1.0))
+    candidate.load_state_dict(model.state_dict())
+    inputs = module.get_inputs()
+    with torch.no_grad():
+        out, reference = candidate(*inputs), model(*inputs)
+        oracle = model.double()(*doubled(inputs))
+    assert ((out - reference).abs() <= 1e-5 + 1e-5 * reference.abs()).all()
+    assert oracle_error(out, oracle) <= max(1.0, 16 * oracle_error(reference, oracle))
+
+
+def test_misfits_are_refused_with_the_reason():
+    x, weight, *_ = arguments()
+    with pytest.raises(ValueError, match="7 groups"):
+        ConvShape.of(x, weight, groups=7)
+    with pytest.raises(ValueError, match="weight expects 3"):
+        ConvShape.of(x[:, :2], weight)
+    with pytest.raises(ValueError, match="does not fit"):
+        ConvShape.of(x[:, :, :2], weight)
+    with pytest.raises(TypeError, match="float64"):
+        ConvShape.of(x.double(), weight)
+    with pytest.raises(ValueError, match="scale must hold one value"):
+        channel_scale(torch.ones(6, 2, 1), 6)
+    with pytest.raises(ValueError, match="does not fit"):
+        pooled_size(3, 3, (4, 1))
+
+
+def test_tf32_is_off_inside_and_as_before_outside():
+    convolution = torch.backends.cudnn.conv
+    before = convolution.fp32_precision
+    try:
+        convolution.fp32_precision = "tf32"
+        with ieee_float32():
+            assert convolution.fp32_precision == "ieee"
+            assert torch.backends.cuda.matmul.fp32_precision == "ieee"
+        assert convolution.fp32_precision == "tf32"
+    finally:
+        convolution.fp32_precision = before
