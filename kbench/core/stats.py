@@ -1,0 +1,375 @@
+"""Estimators and intervals for paired timings, in log units.
+
+d = log(t_candidate / t_reference), so 0.01 is 1 % slower, and exp(-d) is the speed-up.
+The process is the unit of replication: samples of one process share its placement and its clock, so
+an interval made from them alone is too narrow (docs/statistics.md has the figures).
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbench.core.model import Sample, Timing
+from kbench.core.student import bisect, t_cdf, t_quantile
+
+OUTLIER_Z = 10.0
+"""Robust standard deviations from the median beyond which a sample is labelled."""
+BIMODAL_SEPARATION = 6.0
+"""Distance of two modes in units of their spread; splitting a normal mode gives 2.7, a uniform one 3.5."""
+DRIFT_Z = 4.0
+DRIFT_SHARE = 0.005
+"""A drift is named when ranks follow time with z > 4 and the ends differ by more than this share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A confidence interval over `processes`; within one process its `basis` is `pairs` or `samples`."""
+
+    low: float
+    centre: float
+    high: float
+    processes: int
+    basis: str = "processes"
+
+    def as_speedup(self) -> "Interval":
+        """Turn log(t_candidate / t_reference) into t_reference / t_candidate; the ends change places."""
+        return Interval(
+            low=math.exp(-self.high),
+            centre=math.exp(-self.centre),
+            high=math.exp(-self.low),
+            processes=self.processes,
+            basis=self.basis,
+        )
+
+    @property
+    def half_width(self) -> float:
+        """Half the distance between the ends, in the interval's own unit."""
+        return (self.high - self.low) / 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two neighbouring calls of one block. A pair is marked when either of its samples is."""
+
+    log_ratio: float
+    marked: bool
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmSummary:
+    """Order statistics of one arm's unmarked samples, in nanoseconds (of all where all are marked)."""
+
+    samples: int
+    median_ns: float
+    q1_ns: float
+    q3_ns: float
+    min_ns: float
+
+
+# --- pairs and processes -------------------------------------------------------
+
+
+def pairs(
+    samples: Iterable[Sample], numerator: str = "candidate", denominator: str = "reference"
+) -> list[Pair]:
+    """Pair the two arms of one process inside each block, first with first, in order of time.
+
+    In an ABBA block partners are neighbours in time, whichever arm begins. A sample without one is left out.
+
+    Raises:
+        ValueError: for samples of several processes, or a time that is not positive.
+    """
+    blocks: dict[int, tuple[list[Sample], list[Sample]]] = {}
+    processes = set()
+    for sample in sorted(samples, key=lambda s: s.sequence):
+        if sample.arm not in {numerator, denominator}:
+            continue
+        if sample.t_event_ns <= 0:
+            raise ValueError(f"sample {sample.sequence} has a time of {sample.t_event_ns} ns")
+        processes.add(sample.process)
+        blocks.setdefault(sample.block, ([], []))[sample.arm == denominator].append(sample)
+    if len(processes) > 1:
+        raise ValueError(f"samples of {len(processes)} processes cannot be paired with each other")
+    return [
+        Pair(
+            log_ratio=math.log(top.t_event_ns / bottom.t_event_ns),
+            marked=top.marked or bottom.marked,
+            sequence=min(top.sequence, bottom.sequence),
+        )
+        for tops, bottoms in blocks.values()
+        for top, bottom in zip(tops, bottoms, strict=False)
+    ]
+
+
+def pair_log_ratios(
+    samples: Iterable[Sample], numerator: str = "candidate", denominator: str = "reference"
+) -> list[float]:
+    """Give log(t_numerator / t_denominator) of every unmarked pair of one process, in order of time."""
+    return [pair.log_ratio for pair in pairs(samples, numerator, denominator) if not pair.marked]
+
+
+def marked_share(samples: Iterable[Sample]) -> float:
+    """Share of a process's pairs that are marked (0 for no pairs)."""
+    marks = [pair.marked for pair in pairs(samples)]
+    return sum(marks) / len(marks) if marks else 0.0
+
+
+def process_estimate(timing: Timing, numerator: str = "candidate", denominator: str = "reference") -> float:
+    """Median log ratio of one process's unmarked pairs.
+
+    Raises:
+        ValueError: where no unmarked pair is left.
+    """
+    ratios = pair_log_ratios(timing.samples, numerator, denominator)
+    if not ratios:
+        raise ValueError("no unmarked pair of samples")
+    return float(np.median(ratios))
+
+
+def summarise_arm(samples: Iterable[Sample], arm: str = "candidate") -> ArmSummary:
+    """Summarise one arm's times.
+
+    Raises:
+        ValueError: where the arm has no sample.
+    """
+    of_arm = [sample for sample in samples if sample.arm == arm]
+    chosen = [sample for sample in of_arm if not sample.marked] or of_arm
+    if not chosen:
+        raise ValueError(f"no samples of the arm `{arm}`")
+    times = np.array([sample.t_event_ns for sample in chosen], dtype=np.float64)
+    q1, median, q3 = np.quantile(times, [0.25, 0.5, 0.75])
+    return ArmSummary(
+        samples=len(chosen),
+        median_ns=float(median),
+        q1_ns=float(q1),
+        q3_ns=float(q3),
+        min_ns=float(times.min()),
+    )
+
+
+# --- intervals -----------------------------------------------------------------
+
+
+def ratio_interval(estimates: Sequence[float], confidence: float = 0.95) -> Interval:
+    """Student's t interval over the estimates of at least two processes, in log units.
+
+    Raises:
+        ValueError: for fewer than two processes: they have no spread (`pairs_interval` is for one).
+    """
+    count = len(estimates)
+    if count < 2:
+        raise ValueError("an interval over processes needs at least two")
+    centre = float(np.mean(estimates))
+    error = float(np.std(estimates, ddof=1)) / math.sqrt(count)
+    half = t_quantile(0.5 + confidence / 2, count - 1) * error
+    return Interval(low=centre - half, centre=centre, high=centre + half, processes=count)
+
+
+def difference_interval(old: Sequence[float], new: Sequence[float], confidence: float = 0.95) -> Interval:
+    """Welch's interval for mean(new) - mean(old) of two independent runs, in log units.
+
+    The degrees of freedom are rounded down, which errs on the wide side.
+
+    Raises:
+        ValueError: for fewer than two processes on either side.
+    """
+    if min(len(old), len(new)) < 2:
+        raise ValueError("an interval over processes needs at least two on each side")
+    parts = [float(np.var(side, ddof=1)) / len(side) for side in (old, new)]
+    centre = float(np.mean(new)) - float(np.mean(old))
+    variance = sum(parts)
+    half = 0.0
+    if variance > 0:
+        denominator = sum(part**2 / (len(side) - 1) for part, side in zip(parts, (old, new), strict=True))
+        freedom = math.floor(variance**2 / denominator + 1e-9)
+        half = t_quantile(0.5 + confidence / 2, freedom) * math.sqrt(variance)
+    return Interval(low=centre - half, centre=centre, high=centre + half, processes=min(len(old), len(new)))
+
+
+def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
+    """Distribution-free interval of the median: two order statistics, with at least this confidence.
+
+    None where even the extremes do not reach it (fewer than 6 values at 95 %).
+    """
+    ordered = sorted(values)
+    count = len(ordered)
+    rank = _order_statistic_rank(count, confidence)
+    if rank is None:
+        return None
+    return Interval(
+        low=float(ordered[rank - 1]),
+        centre=float(np.median(ordered)),
+        high=float(ordered[count - rank]),
+        processes=1,
+        basis="samples",
+    )
+
+
+def pairs_interval(timing: Timing, confidence: float = 0.95) -> Interval | None:
+    """Interval of one process's median log ratio: blind to what differs between processes."""
+    interval = median_interval(pair_log_ratios(timing.samples), confidence)
+    if interval is None:
+        return None
+    return Interval(low=interval.low, centre=interval.centre, high=interval.high, processes=1, basis="pairs")
+
+
+def timings_interval(timings: Sequence[Timing], confidence: float = 0.95) -> Interval | None:
+    """Interval of log(t_candidate / t_reference): over processes, or within the only one.
+
+    Processes without an unmarked pair are passed over; None where nothing is left to make an interval from.
+    """
+    usable = [timing for timing in timings if pair_log_ratios(timing.samples)]
+    if not usable:
+        return None
+    if len(usable) == 1:
+        return pairs_interval(usable[0], confidence)
+    return ratio_interval([process_estimate(timing) for timing in usable], confidence)
+
+
+def hodges_lehmann(values: Sequence[float]) -> float:
+    """Median of the averages of any two values, or one with itself: a robust second opinion on the mean."""
+    data = np.asarray(values, dtype=np.float64)
+    first, second = np.triu_indices(len(data))
+    return float(np.median((data[first] + data[second]) / 2))
+
+
+def needs_more_processes(estimates: Sequence[float], precision: float, minimum: int, maximum: int) -> bool:
+    """Say whether a run goes on: until the 95 % half-width is at most `precision` (0.005 is 0.5 %).
+
+    The rule sees the width only: stopping on a significant difference would multiply false alarms.
+    """
+    count = len(estimates)
+    if count >= maximum:
+        return False
+    if count < max(minimum, 2):
+        return True
+    return ratio_interval(estimates).half_width > math.log1p(precision)
+
+
+# --- what a design can detect --------------------------------------------------
+
+
+@lru_cache(maxsize=512)
+def detection_factor(processes: int, confidence: float = 0.99, power: float = 0.99, arms: int = 1) -> float:
+    """Smallest excess over the margin that is flagged with `power`, in units of the spread between processes.
+
+    One arm is a run whose estimates are differences already (old and new paired in each process); two
+    arms are independent runs of `processes` each. From the noncentral t distribution.
+
+    Raises:
+        ValueError: for fewer than two processes.
+    """
+    if processes < 2:
+        raise ValueError("one process shows no spread between processes")
+    freedom = arms * (processes - 1)
+    critical = t_quantile(confidence, freedom)
+    shift = bisect(lambda nc: 1 - t_cdf(critical, freedom, nc) - power, 0.0, 8.0 * (critical + 4.0))
+    return shift * math.sqrt(arms / processes)
+
+
+def detectable_effect(
+    spread: float,
+    processes: int,
+    margin: float = 0.0,
+    *,
+    arms: int = 2,
+    confidence: float = 0.99,
+    power: float = 0.99,
+) -> float:
+    """Smallest slow-down (0.02 is 2 %) that is called SLOWER with `power`.
+
+    `spread` is the sd of process estimates in log units; `margin` is a share, as the verdict uses it.
+    """
+    excess = detection_factor(processes, confidence, power, arms) * spread
+    return math.expm1(math.log1p(margin) + excess)
+
+
+# --- labels --------------------------------------------------------------------
+
+
+def outliers(values: Sequence[float]) -> list[bool]:
+    """Label values more than `OUTLIER_Z` robust standard deviations from the median. Nothing is dropped."""
+    data = np.asarray(values, dtype=np.float64)
+    if len(data) == 0:
+        return []
+    distance = np.abs(data - np.median(data))
+    spread = 1.4826 * float(np.median(distance))
+    if spread == 0:
+        # More than half of the values are equal, as with a coarse timer: take the mean distance instead.
+        spread = 1.2533 * float(np.mean(distance))
+    if spread == 0:
+        return [False] * len(data)
+    return [bool(far) for far in distance / spread > OUTLIER_Z]
+
+
+def is_bimodal(values: Sequence[float]) -> bool:
+    """Say whether the values fall into two groups, each at least 15 % of them, clear of each other."""
+    data = np.sort(np.asarray(values, dtype=np.float64))
+    count = len(data)
+    smallest = max(5, math.ceil(0.15 * count))
+    if count < 2 * smallest:
+        return False
+    sizes = np.arange(smallest, count - smallest + 1)
+    sums, squares = np.cumsum(data - data.mean()), np.cumsum((data - data.mean()) ** 2)
+    left, right = sums[sizes - 1], sums[-1] - sums[sizes - 1]
+    within = squares[-1] - left**2 / sizes - right**2 / (count - sizes)
+    best = int(np.argmin(within))
+    size = int(sizes[best])
+    gap = float(data[size:].mean() - data[:size].mean())
+    spread = math.sqrt(max(float(within[best]), 0.0) / (count - 2))
+    return gap > BIMODAL_SEPARATION * spread
+
+
+def has_drift(values: Sequence[float]) -> bool:
+    """Say whether values in order of time move steadily, and end `DRIFT_SHARE` or more from their start."""
+    data = np.asarray(values, dtype=np.float64)
+    count = len(data)
+    if count < 12:
+        return False
+    ranks = _ranks(data)
+    if ranks.std() == 0:
+        return False
+    correlation = float(np.corrcoef(ranks, np.arange(count))[0, 1])
+    third = count // 3
+    first, last = float(np.median(data[:third])), float(np.median(data[-third:]))
+    return abs(correlation) * math.sqrt(count - 1) > DRIFT_Z and abs(last - first) > DRIFT_SHARE * abs(first)
+
+
+def timing_flags(samples: Sequence[Sample]) -> tuple[str, ...]:
+    """Name what either arm's times show: `outliers`, `bimodal`, `drift`."""
+    ordered = sorted(samples, key=lambda s: s.sequence)
+    arms = [
+        [float(s.t_event_ns) for s in ordered if s.arm == arm and not s.marked]
+        for arm in sorted({s.arm for s in ordered})
+    ]
+    found = {
+        "outliers": any(any(outliers(times)) for times in arms),
+        "bimodal": any(is_bimodal(times) for times in arms),
+        "drift": any(has_drift(times) for times in arms),
+    }
+    return tuple(flag for flag, present in found.items() if present)
+
+
+@lru_cache(maxsize=1024)
+def _order_statistic_rank(count: int, confidence: float) -> int | None:
+    """Largest k such that the k-th smallest and the k-th largest value enclose the median as asked."""
+    outside = (1 - confidence) / 2
+    below, rank = 0.0, None
+    for k in range(1, count // 2 + 1):
+        below += math.comb(count, k - 1) / 2**count
+        if below > outside:
+            break
+        rank = k
+    return rank
+
+
+def _ranks(data: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks from 0, equal values sharing the mean of theirs."""
+    _, inverse, counts = np.unique(data, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return ((ends - counts + ends - 1) / 2)[inverse]

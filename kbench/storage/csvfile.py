@@ -1,0 +1,154 @@
+"""CSV files that can be trusted: strict to read, replaced as a whole, safe for any text."""
+
+import csv
+import errno
+import io
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from kbench.core.errors import MachineError, ResultsError
+
+LONGEST_TEXT = 8000
+"""Characters of a text cell. A candidate's message may be any length; readers refuse fields above 131072."""
+
+_BOOLS = {"True": True, "False": False}
+
+
+def read_table(path: Path) -> list[tuple[int, list[str]]]:
+    """Cells of every line with its number; refuses a file whose last line is not finished."""
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            text = stream.read()
+    except FileNotFoundError:
+        raise ResultsError(f"{path} does not exist", hint="kbench list --runs") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ResultsError(f"{path} cannot be read: {error}", hint="kbench list --runs") from error
+    if text and not text.endswith("\n"):
+        raise refuse(path, "is truncated: its last line has no end")
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        return [(reader.line_num, cells) for cells in reader]
+    except csv.Error as error:
+        raise refuse(path, f"is not valid CSV in line {reader.line_num}: {error}") from error
+
+
+def parse_cells(
+    path: Path, number: int, columns: Sequence[str], cells: Sequence[str], types: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Turn the cells of one line into values by the types of their columns; an empty cell is None.
+
+    Raises:
+        ResultsError: naming line and column.
+    """
+    if len(cells) != len(columns):
+        raise refuse(path, f"has {len(cells)} cells instead of {len(columns)} in line {number}")
+    values = {}
+    for column, cell in zip(columns, cells, strict=True):
+        try:
+            values[column] = _parse_cell(cell, types[column])
+        except ValueError:
+            raise refuse(path, f"has {cell[:40]!r} as `{column}` in line {number}") from None
+    return values
+
+
+def _parse_cell(cell: str, kind: Any) -> Any:
+    options = get_args(kind) or (kind,)
+    if cell == "" and type(None) in options:
+        return None
+    if bool in options:
+        if cell not in _BOOLS:
+            raise ValueError(cell)
+        return _BOOLS[cell]
+    if int in options:
+        return int(cell)
+    if float in options:
+        return float(cell)
+    return cell
+
+
+def refuse(path: Path, what: str) -> ResultsError:
+    """Make the error for a file that is not as kbench wrote it."""
+    return ResultsError(f"{path} {what}", hint=f"restore it with `git checkout -- {path}`, or measure again")
+
+
+def require_columns(path: Path, found: Sequence[str], wanted: Sequence[str]) -> None:
+    """Hold a header against the columns that kbench writes.
+
+    Raises:
+        ResultsError: saying which columns are missing or unknown.
+    """
+    if list(found) == list(wanted):
+        return
+    missing = [f"no `{name}`" for name in wanted if name not in found]
+    extra = [f"an unknown `{name[:40]}`" for name in found if name not in wanted]
+    difference = ", ".join(missing[:3] + extra[:3]) or "another order"
+    raise refuse(path, f"has other columns than kbench writes: {difference}")
+
+
+def cell(value: Any) -> str:
+    """Text of one value: None is empty, a float keeps every digit, control characters are escaped."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return repr(float(value))
+    if isinstance(value, str):
+        return _clean(value)
+    return str(value)
+
+
+def _clean(text: str) -> str:
+    """Escape what would break a text file: control characters but newline and tab, and lone surrogates.
+
+    Messages come from candidates, so they may hold anything.
+    """
+    if len(text) > LONGEST_TEXT:
+        text = text[:LONGEST_TEXT] + " …"
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]", lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def line(cells: Iterable[str]) -> str:
+    """Make one line, quoted only where needed, ended by a newline."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_MINIMAL).writerow(cells)
+    return buffer.getvalue()
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Put a whole file in place of another, so that a reader or a crash sees the old one or the new one."""
+    temporary: Path | None = None
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", newline="", dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as stream:
+            temporary = Path(stream.name)
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except BaseException as error:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise write_failed(path, error) from error
+        raise
+
+
+def write_failed(path: Path, error: OSError) -> MachineError:
+    """Make the error for a file that cannot be written, with what to do about it."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return MachineError(
+            f"no room left on the disk for {path}",
+            hint=f"free some, or write elsewhere with `--results-dir DIR`; finished rows are in {path}",
+        )
+    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
+        return MachineError(
+            f"{path} cannot be written: {os.strerror(error.errno)}",
+            hint="write elsewhere with `--results-dir DIR`",
+        )
+    return MachineError(f"{path} cannot be written: {error}", hint="write elsewhere with `--results-dir DIR`")

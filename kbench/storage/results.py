@@ -1,0 +1,338 @@
+"""Results on disk: one CSV per run with one row per case and process, and its raw samples beside it.
+
+`<stem>.csv` has the fields of `ResultRow` as columns, `<stem>.samples.csv` one line per timed call. Both
+are replaced as a whole after every finished row, the samples first, so that whatever happens to the
+process, each row that a reader finds is finished and its samples are there. A row holds the hash of its
+own sample lines: a file that was edited or mixed is refused, not read.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import Path
+from types import TracebackType
+from typing import Self, get_type_hints
+
+from kbench.core.errors import MachineError, ResultsError, UsageError
+from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample
+from kbench.storage import csvfile
+
+SAMPLES_SUFFIX = ".samples.csv"
+LATEST = "@latest"
+
+ROW_COLUMNS = tuple(field.name for field in fields(ResultRow))
+KEY_COLUMNS = ("problem", "solution", "case")
+SAMPLE_COLUMNS = tuple(field.name for field in fields(Sample))
+ROW_TYPES = get_type_hints(ResultRow)
+SAMPLE_TYPES = get_type_hints(Sample)
+
+GroupKey = tuple[str, str, str, int]
+"""(problem, solution, case, process): what one row and one group of samples belong to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A results file as read: every row, and the samples of every row that has any."""
+
+    path: Path
+    rows: tuple[ResultRow, ...]
+    samples: dict[GroupKey, tuple[Sample, ...]]
+
+    @property
+    def name(self) -> str:
+        """The file's stem."""
+        return self.path.stem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """One line of `kbench list --runs`. `broken` says why the file cannot be read; the rest is then empty."""
+
+    name: str
+    path: Path
+    started_utc: str = ""
+    problems: tuple[str, ...] = ()
+    solutions: tuple[str, ...] = ()
+    gpu_name: str = ""
+    rows: int = 0
+    passed: int = 0
+    broken: str | None = None
+
+
+class RunWriter:
+    """Writes a run as it goes; a context manager.
+
+    Entering creates the folder and reserves the file's name, so that a read-only folder is known before
+    anything is measured. Leaving removes the reserved file if no row came.
+    """
+
+    def __init__(
+        self, directory: Path, name: str | None = None, *, problem: str = "", solutions: Sequence[str] = ()
+    ):
+        self._directory = Path(directory)
+        self._stem = _safe_stem(name) if name else default_stem(problem, solutions)
+        self._rows: list[str] = []
+        self._samples: list[str] = []
+        self._path: Path | None = None
+
+    @property
+    def csv_path(self) -> Path:
+        """Where the rows are."""
+        if self._path is None:
+            raise RuntimeError("the writer is used outside its `with` block")
+        return self._path
+
+    @property
+    def samples_path(self) -> Path:
+        """Where the raw samples are."""
+        return samples_path(self.csv_path)
+
+    def __enter__(self) -> Self:
+        self._path = _reserve(self._directory, self._stem)
+        try:
+            self._write()
+        except MachineError:
+            self._path.unlink(missing_ok=True)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._rows:
+            self.samples_path.unlink(missing_ok=True)
+            self.csv_path.unlink(missing_ok=True)
+
+    def append(self, rows: Sequence[ResultRow], samples: Iterable[Sample] = ()) -> tuple[ResultRow, ...]:
+        """Write the finished rows of one (problem, solution, case), and the samples of their processes.
+
+        Returns the rows as written: with `samples_sha256`. When this returns, both files are on the disk.
+
+        Raises:
+            MachineError: where the disk is full or not writable; what was written before stays readable.
+            ValueError: for samples of a process that none of the rows belongs to.
+        """
+        if len({(row.problem, row.solution, row.case) for row in rows}) > 1:
+            raise ValueError("rows of one call belong to one problem, solution and case")
+        by_process: dict[int, list[Sample]] = {row.process: [] for row in rows}
+        for sample in samples:
+            if sample.process not in by_process:
+                raise ValueError(f"samples of process {sample.process}, of which there is no row")
+            by_process[sample.process].append(sample)
+        finished, sample_lines = [], []
+        for row in rows:
+            lines = [_sample_line(row, sample) for sample in by_process[row.process]]
+            sample_lines += lines
+            finished.append(replace(row, samples_sha256=_digest(lines) if lines else ""))
+        self._rows += [_row_line(row) for row in finished]
+        self._samples += sample_lines
+        self._write()
+        return tuple(finished)
+
+    def _write(self) -> None:
+        # Samples first: a reader between the two sees samples without a row, never a row without samples.
+        csvfile.replace_file(
+            self.samples_path, csvfile.line((*KEY_COLUMNS, *SAMPLE_COLUMNS)) + "".join(self._samples)
+        )
+        csvfile.replace_file(self.csv_path, csvfile.line(ROW_COLUMNS) + "".join(self._rows))
+
+
+def samples_path(csv_path: Path) -> Path:
+    """Path of the raw samples that belong to a results CSV."""
+    return csv_path.with_name(csv_path.name.removesuffix(".csv") + SAMPLES_SUFFIX)
+
+
+def default_stem(problem: str, solutions: Sequence[str], now: datetime | None = None) -> str:
+    """`<UTC time>-<problem>-<solutions>`, at most 120 characters, safe as a file name."""
+    now = now or datetime.now(UTC)
+    stems = [Path(name).stem if "/" in name else name for name in solutions]
+    named = "-".join(stems) if len(stems) <= 3 else f"{len(stems)}-solutions"
+    parts = (now.strftime("%Y-%m-%dT%H%M%S"), Path(problem).stem if "/" in problem else problem, named)
+    return _safe_stem("-".join(part for part in parts if part))
+
+
+# --- reading -----------------------------------------------------------------------
+
+
+def read_run(path: Path) -> Run:
+    """Read and validate a run.
+
+    Raises:
+        ResultsError: for a file that is missing, truncated, edited, mixed, or of another schema version.
+    """
+    path = Path(path)
+    rows = tuple(_parse_rows(path))
+    if not rows:
+        raise ResultsError(f"{path} holds no rows", hint="kbench list --runs")
+    if len({row.run_id for row in rows}) > 1:
+        raise csvfile.refuse(path, "mixes the rows of several runs")
+    groups = _read_samples(path, needed=any(row.samples_sha256 for row in rows))
+    samples: dict[GroupKey, tuple[Sample, ...]] = {}
+    seen: set[GroupKey] = set()
+    for row in rows:
+        key = (row.problem, row.solution, row.case, row.process)
+        if key in seen:
+            raise csvfile.refuse(path, f"has two rows for {'/'.join(key[:3])}, process {row.process}")
+        seen.add(key)
+        if not row.samples_sha256:
+            continue
+        lines, parsed = groups.get(key, ([], []))
+        if _digest(lines) != row.samples_sha256:
+            what = f"samples of {'/'.join(key[:3])}, process {row.process}"
+            raise csvfile.refuse(
+                samples_path(path), f"does not hold the {what}, as they were recorded in {path.name}"
+            )
+        samples[key] = tuple(parsed)
+    return Run(path=path, rows=rows, samples=samples)
+
+
+def find_run(name: str, directory: Path = Path("results")) -> Run:
+    """Read the run that a user named: `@latest`, a path, or the stem of a CSV in `directory`.
+
+    Raises:
+        UsageError: where there is no such run; it suggests the closest name.
+        ResultsError: as `read_run`.
+    """
+    if name == LATEST:
+        whole = [run for run in list_runs(directory) if run.broken is None]
+        if not whole:
+            raise UsageError(f"no run in {directory}", hint="kbench run PROBLEM")
+        return read_run(max(whole, key=lambda run: (run.started_utc, run.name)).path)
+    candidates = [Path(name), directory / name, directory / f"{name}.csv"]
+    for path in candidates:
+        if path.is_file():
+            return read_run(path)
+    stems = [path.stem for path in _run_files(directory)]
+    close = get_close_matches(Path(name).stem, stems, n=1)
+    hint = f"did you mean `{close[0]}`?" if close else "kbench list --runs"
+    raise UsageError(f"no run named `{name}` in {directory}", hint=hint)
+
+
+def list_runs(directory: Path = Path("results")) -> list[RunSummary]:
+    """Summarise every run in a folder, oldest first. A file that cannot be read is listed as broken."""
+    found = []
+    for path in _run_files(directory):
+        try:
+            rows = list(_parse_rows(path))
+        except ResultsError as error:
+            found.append(RunSummary(name=path.stem, path=path, broken=error.message))
+            continue
+        found.append(
+            RunSummary(
+                name=path.stem,
+                path=path,
+                started_utc=rows[0].started_utc if rows else "",
+                problems=tuple(dict.fromkeys(row.problem for row in rows)),
+                solutions=tuple(dict.fromkeys(row.solution for row in rows)),
+                gpu_name=rows[0].gpu_name if rows else "",
+                rows=len(rows),
+                passed=sum(row.status == "passed" for row in rows),
+                broken=None if rows else "holds no rows",
+            )
+        )
+    return sorted(found, key=lambda run: (run.started_utc, run.name))
+
+
+def _run_files(directory: Path) -> list[Path]:
+    if not directory.is_dir():
+        return []
+    return sorted(path for path in directory.glob("*.csv") if not path.name.endswith(SAMPLES_SUFFIX))
+
+
+def _parse_rows(path: Path) -> list[ResultRow]:
+    lines = csvfile.read_table(path)
+    if not lines:
+        raise csvfile.refuse(path, "is empty")
+    _, header = lines[0]
+    _check_version(path, header, lines[1:])
+    csvfile.require_columns(path, header, ROW_COLUMNS)
+    return [
+        ResultRow(**csvfile.parse_cells(path, number, header, cells, ROW_TYPES))
+        for number, cells in lines[1:]
+    ]
+
+
+def _check_version(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> None:
+    """Compare versions before columns: a file of another version is not an edited one."""
+    if "schema_version" not in header:
+        raise ResultsError(
+            f"{path} is not a kbench results file: no column `schema_version`", hint="kbench list --runs"
+        )
+    place = header.index("schema_version")
+    for number, cells in lines:
+        version = cells[place] if place < len(cells) else ""
+        if version != str(SCHEMA_VERSION):
+            found = f"schema {version or 'unknown'}"
+            wanted = f"this kbench reads schema {SCHEMA_VERSION}"
+            raise ResultsError(
+                f"{path}, line {number}: {found}, {wanted}", hint="measure again with `kbench run`"
+            )
+
+
+def _read_samples(path: Path, *, needed: bool) -> dict[GroupKey, tuple[list[str], list[Sample]]]:
+    """Read the samples beside a CSV, by group: the lines as hashed, and as records."""
+    beside = samples_path(path)
+    if not beside.is_file():
+        if not needed:
+            return {}
+        raise ResultsError(
+            f"{beside} is missing: {path.name} cannot be judged without its raw samples",
+            hint=f"git checkout -- {beside}",
+        )
+    lines = csvfile.read_table(beside)
+    columns = [*KEY_COLUMNS, *SAMPLE_COLUMNS]
+    csvfile.require_columns(beside, lines[0][1] if lines else [], columns)
+    groups: dict[GroupKey, tuple[list[str], list[Sample]]] = {}
+    skip = len(KEY_COLUMNS)
+    for number, cells in lines[1:]:
+        if len(cells) != len(columns):
+            raise csvfile.refuse(beside, f"has {len(cells)} cells instead of {len(columns)} in line {number}")
+        values = csvfile.parse_cells(beside, number, columns[skip:], cells[skip:], SAMPLE_TYPES)
+        sample = Sample(**values)
+        if sample.t_event_ns <= 0:
+            raise csvfile.refuse(beside, f"has a time of {sample.t_event_ns} ns in line {number}")
+        texts, parsed = groups.setdefault((cells[0], cells[1], cells[2], sample.process), ([], []))
+        texts.append(csvfile.line(cells))
+        parsed.append(sample)
+    return groups
+
+
+# --- writing -----------------------------------------------------------------------
+
+
+def _row_line(row: ResultRow) -> str:
+    return csvfile.line([csvfile.cell(getattr(row, name)) for name in ROW_COLUMNS])
+
+
+def _sample_line(row: ResultRow, sample: Sample) -> str:
+    keys = [csvfile.cell(getattr(row, name)) for name in KEY_COLUMNS]
+    return csvfile.line([*keys, *(csvfile.cell(getattr(sample, name)) for name in SAMPLE_COLUMNS)])
+
+
+def _digest(lines: Sequence[str]) -> str:
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _safe_stem(name: str) -> str:
+    stem = re.sub(r"[^A-Za-z0-9._+-]+", "-", name.removesuffix(".csv")).strip("-.")
+    return stem[:120] or "run"
+
+
+def _reserve(directory: Path, stem: str) -> Path:
+    """Create an empty CSV that nobody else has: `stem.csv`, else `stem-2.csv`, and so on."""
+    number = 1
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        while True:
+            path = directory / (f"{stem}.csv" if number == 1 else f"{stem}-{number}.csv")
+            try:
+                path.touch(exist_ok=False)
+            except FileExistsError:
+                number += 1
+            else:
+                return path
+    except OSError as error:
+        raise csvfile.write_failed(directory, error) from error

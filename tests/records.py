@@ -1,0 +1,140 @@
+"""Records as runs make them, for tests: rows, samples and whole runs with known ratios."""
+
+from pathlib import Path
+from typing import Any
+
+from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample
+from kbench.storage.results import Run, RunWriter, read_run
+
+ROW = {
+    "schema_version": SCHEMA_VERSION,
+    "run_id": "run-1",
+    "started_utc": "2026-11-20T12:00:00Z",
+    "git_commit": "a1b2c3d",
+    "git_dirty": True,
+    "source_sha256": "5" * 64,
+    "problem": "group_norm",
+    "problem_sha256": "7" * 64,
+    "solution": "fast",
+    "case": "small",
+    "overrides": '{"batch_size": 2, "dim1": 64}',
+    "process": 0,
+    "status": "passed",
+    "reason": "",
+    "findings": "",
+    "device": "cuda",
+    "timer": "events",
+    "l2": "flushed",
+    "mode": "cold",
+    "samples": 20,
+    "time_ns_median": 100_000,
+    "time_ns_q1": 99_000,
+    "time_ns_q3": 101_000,
+    "time_ns_min": 98_000,
+    "ref_time_ns_median": 150_000,
+    "speedup": 1.5,
+    "speedup_low": 1.49,
+    "speedup_high": 1.51,
+    "attested_ns": 100_500,
+    "attestation": "held",
+    "max_abs_err": 3.1e-7,
+    "max_rel_err": 1e-6,
+    "tolerance_ratio": 0.03,
+    "oracle_ratio": None,
+    "oracle_factor": 4.0,
+    "contract": "held",
+    "isolation": "landlock+namespaces",
+    "weights": "name",
+    "tf32": False,
+    "dram_bytes": 100_000_000,
+    "flops": 5_000_000,
+    "limit_ns": 25_000,
+    "percent_of_limit": 25.0,
+    "gpu_name": "NVIDIA H200",
+    "gpu_uuid": "GPU-1",
+    "driver": "580.65",
+    "cuda": "13.0",
+    "torch": "2.11.0",
+    "sm_clock_mhz": 1980,
+    "throttled": False,
+    "flags": "",
+    "samples_sha256": "",
+    "kbench_version": "0.1.0",
+}
+TIMED = [
+    *["time_ns_median", "time_ns_q1", "time_ns_q3", "time_ns_min", "ref_time_ns_median"],
+    *["speedup", "speedup_low", "speedup_high", "attested_ns", "limit_ns", "percent_of_limit"],
+]
+
+
+def make_row(*, timed: bool = True, **changes: Any) -> ResultRow:
+    """One valid row; `timed=False` empties what only a passed solution has."""
+    values = dict(ROW)
+    if not timed:
+        values |= dict.fromkeys(TIMED) | {"samples": 0, "attestation": "none"}
+    return ResultRow(**(values | changes))
+
+
+def make_samples(
+    *,
+    process: int = 0,
+    pairs: int = 20,
+    reference_ns: float = 150_000,
+    ratio: float = 0.667,
+    wobble: float = 0.001,
+    arms: tuple[str, ...] = ("reference", "candidate"),
+    marked: tuple[int, ...] = (),
+) -> list[Sample]:
+    """ABBA blocks whose pairs have the given ratio of the second arm to the first, with a known wobble."""
+    samples = []
+    for block in range((pairs + 1) // 2):
+        order = list(arms) if block % 2 else list(reversed(arms))
+        for arm in order + order[::-1]:
+            sequence = len(samples)
+            scale = (1.0, ratio, ratio**2)[arms.index(arm)]
+            noise = 1 + wobble * ((sequence * 7919) % 11 - 5) / 5
+            samples.append(
+                Sample(
+                    process=process,
+                    block=block,
+                    sequence=sequence,
+                    arm=arm,
+                    t_event_ns=max(1, round(reference_ns * scale * noise)),
+                    t_host_submit_ns=9_000,
+                    t_wall_ns=400_000,
+                    sm_clock_mhz=1980,
+                    marked=block in marked,
+                )
+            )
+    return samples
+
+
+def make_run(
+    directory: Path,
+    name: str,
+    ratios: dict[str, list[float]],
+    *,
+    case: str = "small",
+    wobble: float = 0.0,
+    reference_ns: float = 150_000_000,
+    **changes: Any,
+) -> Run:
+    """A saved and read run: for each solution the ratio candidate/reference of each of its processes.
+
+    An empty list makes a solution that crashed.
+    """
+    with RunWriter(directory, name) as writer:
+        for solution, of_processes in ratios.items():
+            if not of_processes:
+                row = make_row(
+                    solution=solution,
+                    case=case,
+                    timed=False,
+                    **({"run_id": name, "status": "crashed", "reason": "signal 11"} | changes),
+                )
+                writer.append([row])
+            for process, ratio in enumerate(of_processes):
+                row = make_row(solution=solution, case=case, process=process, **({"run_id": name} | changes))
+                samples = make_samples(process=process, ratio=ratio, wobble=wobble, reference_ns=reference_ns)
+                writer.append([row], samples)
+    return read_run(writer.csv_path)

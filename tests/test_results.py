@@ -1,0 +1,344 @@
+"""The results files: what is written is what is read, and what was touched is refused."""
+
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from records import make_row, make_samples
+
+from kbench.core.errors import MachineError, ResultsError, UsageError
+from kbench.core.model import ResultRow
+from kbench.storage import csvfile
+from kbench.storage.results import (
+    ROW_COLUMNS,
+    RunWriter,
+    default_stem,
+    find_run,
+    list_runs,
+    read_run,
+    samples_path,
+)
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    with RunWriter(tmp_path, "one") as writer:
+        for process in range(2):
+            writer.append([make_row(process=process)], make_samples(process=process))
+        writer.append([make_row(solution="broken", status="crashed", reason="signal 11", timed=False)])
+        return writer.csv_path
+
+
+def edit(path: Path, old: str, new: str, count: int = 1) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, count))
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    rows = [make_row(process=p, reason='a "quoted", text\nin two lines') for p in range(3)]
+    samples = [s for p in range(3) for s in make_samples(process=p)]
+    with RunWriter(tmp_path, "trip") as writer:
+        finished = writer.append(rows, samples)
+    run = read_run(tmp_path / "trip.csv")
+    assert run.rows == finished
+    assert run.name == "trip"
+    assert [replace(row, samples_sha256="") for row in run.rows] == rows
+    assert [s for p in range(3) for s in run.samples[("group_norm", "fast", "small", p)]] == samples
+
+
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=40)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    reason=texts,
+    speedup=st.none() | st.floats(allow_nan=False),
+    median=st.none() | st.integers(min_value=1),
+    dirty=st.booleans(),
+)
+def test_any_row_survives(
+    tmp_path_factory: pytest.TempPathFactory,
+    reason: str,
+    speedup: float | None,
+    median: int | None,
+    dirty: bool,
+) -> None:
+    row = make_row(reason=reason, speedup=speedup, time_ns_median=median, git_dirty=dirty)
+    with RunWriter(tmp_path_factory.mktemp("any"), "any") as writer:
+        (finished,) = writer.append([row], make_samples())
+    assert read_run(writer.csv_path).rows == (finished,)
+
+
+@settings(max_examples=60, deadline=None)
+@given(reason=st.text(max_size=60))
+def test_hostile_text_neither_breaks_the_file_nor_grows_it_a_row(
+    tmp_path_factory: pytest.TempPathFactory, reason: str
+) -> None:
+    with RunWriter(tmp_path_factory.mktemp("hostile"), "hostile") as writer:
+        writer.append([make_row(reason=reason)], make_samples())
+    run = read_run(writer.csv_path)
+    assert len(run.rows) == 1
+    assert len(pd.read_csv(writer.csv_path)) == 1
+
+
+def test_a_long_message_is_cut(tmp_path: Path) -> None:
+    with RunWriter(tmp_path, "long") as writer:
+        writer.append([make_row(reason="x" * 1_000_000)])
+    assert len(read_run(writer.csv_path).rows[0].reason) == csvfile.LONGEST_TEXT + 2
+
+
+def test_header_is_the_record(written: Path) -> None:
+    assert tuple(written.read_text().splitlines()[0].split(",")) == ROW_COLUMNS
+    assert "\r" not in written.read_bytes().decode()
+
+
+def test_absent_is_an_empty_cell(written: Path) -> None:
+    failed = read_run(written).rows[-1]
+    assert failed.time_ns_median is None
+    assert failed.speedup is None
+    assert failed.samples_sha256 == ""
+    assert "None" not in written.read_text()
+
+
+def test_pandas_reads_it_without_arguments(written: Path) -> None:
+    frame = pd.read_csv(written)
+    assert list(frame.columns) == list(ROW_COLUMNS)
+    assert frame["time_ns_median"].notna().tolist() == [True, True, False]
+    assert frame["git_dirty"].dtype == bool
+    samples = pd.read_csv(samples_path(written))
+    assert samples.groupby(["solution", "process", "arm"])["t_event_ns"].count().unique().tolist() == [20]
+
+
+def test_every_append_leaves_both_files_complete(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path, "live")
+    writer.__enter__()
+    for process in range(3):
+        writer.append([make_row(process=process)], make_samples(process=process))
+        assert len(read_run(writer.csv_path).rows) == process + 1
+    # No __exit__, as after SIGKILL: the files are what they are.
+    assert len(read_run(tmp_path / "live.csv").rows) == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["live.csv", "live.samples.csv"]
+
+
+def test_a_crash_between_samples_and_rows_is_harmless(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RunWriter(tmp_path, "between") as writer:
+        writer.append([make_row(process=0)], make_samples(process=0))
+        monkeypatch.setattr(Path, "replace", crash_on_rows(Path.replace))
+        with pytest.raises(KeyboardInterrupt):
+            writer.append([make_row(process=1)], make_samples(process=1))
+    run = read_run(tmp_path / "between.csv")
+    assert [row.process for row in run.rows] == [0]
+    assert set(run.samples) == {("group_norm", "fast", "small", 0)}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["between.csv", "between.samples.csv"]
+
+
+def crash_on_rows(real):
+    def replace_or_crash(self, target):
+        if not str(target).endswith(".samples.csv"):
+            raise KeyboardInterrupt
+        return real(self, target)
+
+    return replace_or_crash
+
+
+def test_disk_full_keeps_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with RunWriter(tmp_path, "full") as writer:
+        writer.append([make_row(process=0)], make_samples(process=0))
+
+        def no_room(fd):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(csvfile.os, "fsync", no_room)
+        with pytest.raises(MachineError, match="no room left") as caught:
+            writer.append([make_row(process=1)], make_samples(process=1))
+        assert "--results-dir" in (caught.value.hint or "")
+        assert caught.value.exit_code == 3
+    assert len(read_run(tmp_path / "full.csv").rows) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["full.csv", "full.samples.csv"]
+
+
+def test_a_really_full_disk() -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    with full.open("wb", buffering=0) as stream, pytest.raises(OSError, match="No space") as caught:
+        stream.write(b"x")
+    assert isinstance(csvfile.write_failed(full, caught.value), MachineError)
+    assert "no room left" in csvfile.write_failed(full, caught.value).message
+
+
+def test_read_only_folder_is_known_before_measuring(tmp_path: Path) -> None:
+    parent = tmp_path / "a-file"
+    parent.write_text("in the way")
+    with pytest.raises(MachineError, match="cannot be written") as caught, RunWriter(parent / "results", "x"):
+        pass
+    assert "--results-dir" in (caught.value.hint or "")
+
+
+def test_read_only_message() -> None:
+    error = csvfile.write_failed(Path("results"), OSError(errno.EROFS, "x"))
+    assert error.message == "results cannot be written: Read-only file system"
+
+
+def test_names_do_not_collide(tmp_path: Path) -> None:
+    paths = []
+    for _ in range(3):
+        with RunWriter(tmp_path, "same") as writer:
+            writer.append([make_row()], make_samples())
+            paths.append(writer.csv_path.name)
+    assert paths == ["same.csv", "same-2.csv", "same-3.csv"]
+    assert all(len(read_run(tmp_path / name).rows) == 1 for name in paths)
+
+
+def test_a_run_without_rows_leaves_nothing(tmp_path: Path) -> None:
+    with RunWriter(tmp_path / "new", "empty"):
+        assert len(list((tmp_path / "new").iterdir())) == 2
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_default_stem() -> None:
+    stem = default_stem("group_norm", ["eager", "/home/me/my kernel.py"])
+    assert stem.endswith("-group_norm-eager-my-kernel")
+    assert default_stem("p", list("abcde")).endswith("-p-5-solutions")
+    assert "/" not in default_stem("../../etc/passwd", ["../x"])
+
+
+def test_rows_of_two_cases_in_one_append(tmp_path: Path) -> None:
+    with RunWriter(tmp_path, "x") as writer:
+        with pytest.raises(ValueError, match="one problem, solution and case"):
+            writer.append([make_row(case="a"), make_row(case="b")])
+        with pytest.raises(ValueError, match="no row"):
+            writer.append([make_row(process=0)], make_samples(process=1))
+
+
+# --- what must be refused ------------------------------------------------------
+
+
+def test_an_edited_sample(written: Path) -> None:
+    edit(samples_path(written), ",candidate,1", ",candidate,2")
+    with pytest.raises(ResultsError, match=r"does not hold the samples of group_norm/fast/small, process 0"):
+        read_run(written)
+
+
+def test_a_removed_sample(written: Path) -> None:
+    beside = samples_path(written)
+    lines = beside.read_text().splitlines(keepends=True)
+    beside.write_text("".join(lines[:5] + lines[6:]))
+    with pytest.raises(ResultsError, match="does not hold the samples"):
+        read_run(written)
+
+
+def test_a_missing_samples_file(written: Path) -> None:
+    samples_path(written).unlink()
+    with pytest.raises(ResultsError, match=r"one.samples.csv is missing"):
+        read_run(written)
+
+
+def test_samples_of_another_run(tmp_path: Path, written: Path) -> None:
+    with RunWriter(tmp_path, "two") as writer:
+        for process in range(2):
+            writer.append([make_row(process=process)], make_samples(process=process, ratio=1.3))
+    samples_path(written).write_bytes(writer.samples_path.read_bytes())
+    with pytest.raises(ResultsError, match="does not hold the samples"):
+        read_run(written)
+
+
+def test_mixed_rows(written: Path) -> None:
+    lines = written.read_text().splitlines(keepends=True)
+    other = lines[1].replace("run-1", "run-2").replace(",fast,", ",other,")
+    written.write_text("".join([*lines, other]))
+    with pytest.raises(ResultsError, match="mixes the rows of several runs"):
+        read_run(written)
+
+
+def test_a_row_twice(written: Path) -> None:
+    lines = written.read_text().splitlines(keepends=True)
+    written.write_text("".join([*lines, lines[1]]))
+    with pytest.raises(ResultsError, match="two rows for group_norm/fast/small, process 0"):
+        read_run(written)
+
+
+@pytest.mark.parametrize("keep", [0.3, 0.6, 0.95])
+def test_a_truncated_file(written: Path, keep: float) -> None:
+    data = written.read_bytes()
+    written.write_bytes(data[: int(len(data) * keep)])
+    with pytest.raises(ResultsError, match=r"truncated|cells instead of"):
+        read_run(written)
+
+
+def test_another_schema_version(written: Path) -> None:
+    lines = written.read_text().splitlines(keepends=True)
+    written.write_text("".join([lines[0], *("99" + line[1:] for line in lines[1:])]))
+    with pytest.raises(ResultsError, match=r"line 2: schema 99, this kbench reads schema 1") as caught:
+        read_run(written)
+    assert caught.value.hint == "measure again with `kbench run`"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("True", "maybe", "'maybe' as `git_dirty` in line 2"),
+        (",started_utc,", ",begun_utc,", r"no `started_utc`, an unknown `begun_utc`"),
+        ("schema_version,", "schema,", "not a kbench results file"),
+    ],
+)
+def test_a_spoilt_cell_or_header(written: Path, old: str, new: str, message: str) -> None:
+    edit(written, old, new)
+    with pytest.raises(ResultsError, match=message):
+        read_run(written)
+
+
+@pytest.mark.parametrize("content", ["", "hello\n", "a,b\n1,2\n", '"unfinished\n', "\x00\x01\n"])
+def test_something_else_entirely(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "else.csv"
+    path.write_text(content)
+    with pytest.raises(ResultsError):
+        read_run(path)
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "bytes.csv"
+    path.write_bytes(b"\xff\xfe\x00\n")
+    with pytest.raises(ResultsError, match="cannot be read"):
+        read_run(path)
+
+
+# --- finding and listing -------------------------------------------------------
+
+
+def test_find_run(tmp_path: Path) -> None:
+    for name, started in [("b-old", "2026-01-01T00:00:00Z"), ("a-new", "2026-02-01T00:00:00Z")]:
+        with RunWriter(tmp_path, name) as writer:
+            writer.append([make_row(started_utc=started)], make_samples())
+    assert find_run("@latest", tmp_path).name == "a-new"
+    assert find_run("b-old", tmp_path).name == "b-old"
+    assert find_run("b-old.csv", tmp_path).name == "b-old"
+    assert find_run(str(tmp_path / "b-old.csv"), Path("elsewhere")).name == "b-old"
+    with pytest.raises(UsageError) as caught:
+        find_run("b-odl", tmp_path)
+    assert caught.value.hint == "did you mean `b-old`?"
+    with pytest.raises(UsageError, match="no run in"):
+        find_run("@latest", tmp_path / "none")
+
+
+def test_list_runs_shows_a_broken_file_as_broken(tmp_path: Path, written: Path) -> None:
+    (tmp_path / "zzz.csv").write_text("nonsense\n")
+    broken, whole = list_runs(tmp_path)
+    assert broken.broken is not None
+    assert "not a kbench results file" in broken.broken
+    assert (whole.name, whole.rows, whole.passed, whole.solutions) == ("one", 3, 2, ("fast", "broken"))
+    assert find_run("@latest", tmp_path).name == "one"
+
+
+def test_row_types_are_all_handled() -> None:
+    row = make_row()
+    assert isinstance(row, ResultRow)
+    assert {type(getattr(row, name)) for name in ROW_COLUMNS} <= {str, int, float, bool, type(None)}
