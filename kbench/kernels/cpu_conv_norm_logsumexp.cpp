@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "cpu_convolution.hpp"
+#include "cpu_convolution.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include <limits>
 
-#include "cpu_convolution.hpp"
+#include "cpu_convolution.h"
 
 namespace {
 
