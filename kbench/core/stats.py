@@ -185,8 +185,11 @@ def difference_interval(old: Sequence[float], new: Sequence[float], confidence: 
     variance = sum(parts)
     half = 0.0
     if variance > 0:
-        denominator = sum(part**2 / (len(side) - 1) for part, side in zip(parts, (old, new), strict=True))
-        freedom = math.floor(variance**2 / denominator + 1e-9)
+        # Shares before squares: variances of equal processes are small enough to underflow.
+        weights = sum(
+            (part / variance) ** 2 / (len(side) - 1) for part, side in zip(parts, (old, new), strict=True)
+        )
+        freedom = math.floor(1 / weights + 1e-9)
         half = t_quantile(0.5 + confidence / 2, freedom) * math.sqrt(variance)
     return Interval(low=centre - half, centre=centre, high=centre + half, processes=min(len(old), len(new)))
 

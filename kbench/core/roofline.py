@@ -1,0 +1,74 @@
+"""How far a time is from what this very device can do: compulsory bytes and FLOPs over measured peaks."""
+
+from dataclasses import dataclass
+
+from kbench.core.model import Cost, Peaks
+
+NS_PER_S = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """The shortest time that the device allows for a cost, with traffic and arithmetic fully overlapped."""
+
+    limit_ns: float
+    bound_by: str
+    """`memory` or `compute`."""
+    memory_ns: float
+    compute_ns: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attainment:
+    """What a time attains of its limit."""
+
+    percent_of_limit: float
+    gb_per_s: float
+    """Compulsory bytes over time: traffic beyond the compulsory does not count as achievement."""
+    tflop_per_s: float
+    beats_limit: bool
+    """Faster than the limit of its own precision: work was left out, or the cost or the peaks are wrong."""
+
+
+def limit(cost: Cost, peaks: Peaks, *, tf32: bool = False) -> Limit:
+    """Compute the limit of one call. `tf32` lets fp32 matrix products run at the TF32 peak.
+
+    FLOPs whose precision has no measured peak are taken at the fastest measured one: a limit that is too
+    strict would flag honest solutions.
+
+    Raises:
+        ValueError: where a peak is not positive.
+    """
+    rates = {"fp32": peaks.fp32_flops_per_s, "tf32": peaks.tf32_flops_per_s, "bf16": peaks.bf16_flops_per_s}
+    known = {name: rate for name, rate in rates.items() if rate is not None}
+    if min(peaks.copy_bytes_per_s, *known.values()) <= 0:
+        raise ValueError("a peak must be positive")
+    known["fp16"] = known.get("bf16", max(known.values()))
+    if tf32:
+        known["fp32"] = max(known["fp32"], known.get("tf32", 0.0))
+    by_precision = cost.flops_by_precision or {"fp32": cost.flops}
+    fastest = max(known.values())
+    memory_ns = cost.dram_bytes / peaks.copy_bytes_per_s * NS_PER_S
+    compute_ns = sum(flops / known.get(name, fastest) for name, flops in by_precision.items()) * NS_PER_S
+    return Limit(
+        limit_ns=max(memory_ns, compute_ns),
+        bound_by="memory" if memory_ns >= compute_ns else "compute",
+        memory_ns=memory_ns,
+        compute_ns=compute_ns,
+    )
+
+
+def attain(cost: Cost, bound: Limit, time_ns: float) -> Attainment:
+    """Hold a time per call against its limit.
+
+    Raises:
+        ValueError: for a time that is not positive.
+    """
+    if time_ns <= 0:
+        raise ValueError(f"a time of {time_ns} ns")
+    return Attainment(
+        percent_of_limit=100 * bound.limit_ns / time_ns,
+        gb_per_s=cost.dram_bytes / time_ns,
+        tflop_per_s=cost.flops / time_ns / 1e3,
+        beats_limit=time_ns < bound.limit_ns,
+    )

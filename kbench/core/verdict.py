@@ -1,0 +1,303 @@
+"""Two measurements of one case, old and new -> one of seven answers, with its reason.
+
+An answer about speed is a claim about an interval, never about a point: SLOWER where all of it lies above the
+margin, FASTER where all of it lies below, SAME where all of it lies within what counts as equal, and UNCLEAR
+for what is left. docs/adr/0010-verdict-rule.md says why.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from kbench.core.errors import UsageError
+from kbench.core.model import Status
+from kbench.core.stats import Interval, difference_interval, ratio_interval
+from kbench.core.student import t_quantile
+
+MOST_PROCESSES = 1000
+"""Above this, a number of processes that would decide is no advice."""
+
+NOT_EVALUATED = frozenset(
+    {Status.HARNESS_ERROR, Status.REFERENCE_FAILED, Status.NOT_VERIFIED, Status.SKIPPED}
+)
+"""Statuses that say nothing about the candidate."""
+
+
+class Answer(StrEnum):
+    """What became of a case."""
+
+    SAME = "same"
+    FASTER = "faster"
+    SLOWER = "slower"
+    UNCLEAR = "unclear"
+    NEW_FAIL = "new_fail"
+    NEWLY_FIXED = "newly_fixed"
+    NOT_COMPARABLE = "not_comparable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What two measurements must share so that their ratios to the reference mean the same."""
+
+    problem_sha256: str
+    overrides: str
+    device: str
+    timer: str
+    l2: str
+    mode: str
+    tf32: bool
+    oracle_factor: float | None
+    trusted: bool
+    torch: str
+    cuda: str
+    gpu_name: str
+    gpu_uuid: str
+    driver: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What is known about one (problem, solution, case): its status, and where it was timed, its ratios.
+
+    `log_ratios` are log(t_candidate / t_reference), one for each of `processes`, their indices.
+    """
+
+    status: Status
+    reason: str = ""
+    conditions: Conditions
+    processes: tuple[int, ...] = ()
+    log_ratios: tuple[float, ...] = ()
+    unstable: bool = False
+    """Too many pairs were marked as throttled or disturbed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """What counts as slower and what as equal; shares, so 0.005 is 0.5 %.
+
+    Raises:
+        UsageError: for a margin that is negative, or a confidence outside (0.5, 1).
+    """
+
+    same_device: float = 0.005
+    """Margin on one and the same device and driver."""
+    same_model: float = 0.02
+    """Margin between two devices of one model: their ratios differ by about half a percent."""
+    equivalence: float = 0.02
+    """SAME claims that the change is smaller than this (or than the margin, where that is larger)."""
+    confidence: float = 0.99
+    """Of each bound, one-sided."""
+
+    def __post_init__(self) -> None:
+        if min(self.same_device, self.same_model, self.equivalence) < 0:
+            raise UsageError("a margin cannot be negative", hint="--slower 1%")
+        if not 0.5 < self.confidence < 1:
+            raise UsageError(f"a confidence of {self.confidence:g} is not between 50 % and 100 %")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One answer. `ratio` is t_new / t_old, with the two one-sided bounds that decided."""
+
+    status: Answer
+    reason_code: str
+    message: str
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    margin: float | None = None
+    processes: int = 0
+    """Processes on the side that has fewer."""
+    processes_to_decide: int | None = None
+
+
+def judge_change(
+    old: Measurement,
+    new: Measurement,
+    thresholds: Thresholds,
+    *,
+    differences: Sequence[float] | None = None,
+) -> Verdict:
+    """Judge what became of a case between two measurements.
+
+    `differences` are log(t_new / t_old) of each process, where both were timed in the same processes; without
+    them the two are independent runs, and their ratios to the reference are compared.
+    """
+    verdict = _judge_status(old, new) or _judge_conditions(old, new)
+    if verdict is not None:
+        return verdict
+    margin = margin_between(old.conditions, new.conditions, thresholds)
+    if differences is not None:
+        return judge_ratios(differences, thresholds, margin)
+    fewest = min(len(old.log_ratios), len(new.log_ratios))
+    centre = float(np.mean(new.log_ratios) - np.mean(old.log_ratios))
+    if fewest < 2:
+        return _one_process(centre, margin)
+    interval = difference_interval(old.log_ratios, new.log_ratios, 2 * thresholds.confidence - 1)
+    variance = float(np.var(old.log_ratios, ddof=1) + np.var(new.log_ratios, ddof=1))
+    return _judge_interval(interval, thresholds, margin, spread=math.sqrt(variance), arms=2)
+
+
+def judge_ratios(log_ratios: Sequence[float], thresholds: Thresholds, margin: float | None = None) -> Verdict:
+    """Judge log(t_new / t_old) of each process, old and new having been timed side by side in each."""
+    if not log_ratios:
+        return _no_verdict("no_timing", "old and new were not timed together in any process")
+    margin = thresholds.same_device if margin is None else margin
+    if len(log_ratios) < 2:
+        return _one_process(log_ratios[0], margin)
+    interval = ratio_interval(log_ratios, 2 * thresholds.confidence - 1)
+    return _judge_interval(interval, thresholds, margin, spread=float(np.std(log_ratios, ddof=1)), arms=1)
+
+
+def same_device(old: Conditions, new: Conditions) -> bool:
+    """Say whether two measurements come from one device under one driver."""
+    return bool(old.gpu_uuid) and old.gpu_uuid == new.gpu_uuid and old.driver == new.driver
+
+
+def margin_between(old: Conditions, new: Conditions, thresholds: Thresholds) -> float:
+    """Pick the margin for two comparable measurements."""
+    return thresholds.same_device if same_device(old, new) else thresholds.same_model
+
+
+# --- status and conditions ---------------------------------------------------------
+
+
+def _judge_status(old: Measurement, new: Measurement) -> Verdict | None:
+    """Judge by statuses alone; None where both passed. A wrong result is wrong on any machine."""
+    for side, measurement in (("new", new), ("old", old)):
+        if measurement.status in NOT_EVALUATED:
+            what = f"the {side} run did not judge it: {_described(measurement)}"
+            return _no_verdict("not_evaluated", what)
+    passed = old.status == Status.PASSED, new.status == Status.PASSED
+    if passed == (True, True):
+        return None
+    if passed == (True, False):
+        return Verdict(status=Answer.NEW_FAIL, reason_code=new.status.value, message=_described(new))
+    if passed == (False, True):
+        message = f"was {_described(old)}"
+        return Verdict(status=Answer.NEWLY_FIXED, reason_code=old.status.value, message=message)
+    return _no_verdict("both_fail", f"fails as before: {_described(new)}")
+
+
+def _described(measurement: Measurement) -> str:
+    return (
+        f"{measurement.status.value}: {measurement.reason}"
+        if measurement.reason
+        else measurement.status.value
+    )
+
+
+def _judge_conditions(old: Measurement, new: Measurement) -> Verdict | None:
+    """Refuse what cannot be compared; None where both have times that mean the same."""
+    obstacle = _obstacle(old.conditions, new.conditions)
+    if obstacle is not None:
+        return _no_verdict(*obstacle)
+    for side, measurement in (("new", new), ("old", old)):
+        if not measurement.log_ratios:
+            return _no_verdict("no_timing", f"the {side} run has no times")
+        if measurement.unstable:
+            what = "was throttled or disturbed in more than a fifth of its pairs"
+            return _no_verdict("unstable", f"the {side} run {what}")
+    return None
+
+
+def _obstacle(old: Conditions, new: Conditions) -> tuple[str, str] | None:
+    """Say what keeps two measurements from being compared: a code and a sentence."""
+    if old.problem_sha256 != new.problem_sha256:
+        return "other_problem", "the problem file has changed"
+    if old.overrides != new.overrides:
+        return "other_case", "the constants of the case differ"
+    checks: list[tuple[str, str, object, object]] = [
+        ("other_device", "device", old.device, new.device),
+        ("other_gpu", "GPU", old.gpu_name, new.gpu_name),
+        ("other_mode", "mode", old.mode, new.mode),
+        ("other_timer", "timer", old.timer, new.timer),
+        ("other_l2", "L2 treatment", old.l2, new.l2),
+        ("other_tf32", "TF32 setting", old.tf32, new.tf32),
+        ("other_tolerance", "oracle factor", old.oracle_factor, new.oracle_factor),
+        ("other_isolation", "trust in the solution", old.trusted, new.trusted),
+        # The reference runs on torch: another torch moves every ratio.
+        ("other_torch", "torch", old.torch, new.torch),
+        ("other_cuda", "CUDA", old.cuda, new.cuda),
+    ]
+    for code, what, before, after in checks:
+        if before != after:
+            return code, f"{what} differs ({before}, {after})"
+    return None
+
+
+def _no_verdict(code: str, message: str) -> Verdict:
+    return Verdict(status=Answer.NOT_COMPARABLE, reason_code=code, message=message)
+
+
+# --- intervals ---------------------------------------------------------------------
+
+
+def _one_process(centre: float, margin: float) -> Verdict:
+    return Verdict(
+        status=Answer.UNCLEAR,
+        reason_code="one_process",
+        message="one process shows no spread between processes; measure with 5 or more",
+        ratio=math.exp(centre),
+        margin=margin,
+        processes=1,
+        processes_to_decide=5,
+    )
+
+
+def _judge_interval(
+    interval: Interval, thresholds: Thresholds, margin: float, *, spread: float, arms: int
+) -> Verdict:
+    bar = math.log1p(margin)
+    equal = max(thresholds.equivalence, margin)
+    bound = math.log1p(equal)
+    needed = None
+    if interval.low > bar:
+        answer, code, message = Answer.SLOWER, "above_margin", f"above +{_percent(margin)}"
+    elif interval.high < -bar:
+        answer, code, message = Answer.FASTER, "below_margin", f"below -{_percent(margin)}"
+    elif interval.low > -bound and interval.high < bound:
+        answer, code, message = Answer.SAME, "within_equivalence", f"within ±{_percent(equal)}"
+    else:
+        needed = _processes_to_decide(interval, thresholds.confidence, bar, bound, spread, arms)
+        answer, code = Answer.UNCLEAR, "spans_margin"
+        message = f"neither beyond ±{_percent(margin)} nor within ±{_percent(equal)}"
+        message += f"; about {needed} processes would decide" if needed else ""
+    return Verdict(
+        status=answer,
+        reason_code=code,
+        message=message,
+        ratio=math.exp(interval.centre),
+        low=math.exp(interval.low),
+        high=math.exp(interval.high),
+        margin=margin,
+        processes=interval.processes,
+        processes_to_decide=needed,
+    )
+
+
+def _processes_to_decide(
+    interval: Interval, confidence: float, bar: float, bound: float, spread: float, arms: int
+) -> int | None:
+    """Fewest processes whose interval, at this centre and spread, would reach a clear answer."""
+    centre = interval.centre
+    room = max(centre - bar, -centre - bar, bound - abs(centre))
+
+    def decides(processes: int) -> bool:
+        half = t_quantile(confidence, arms * (processes - 1)) * spread / math.sqrt(processes)
+        return half < room
+
+    low, high = interval.processes, MOST_PROCESSES
+    if not decides(high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if decides(middle) else (middle, high)
+    return high
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
