@@ -1,0 +1,51 @@
+# `make run` shows the main job on this machine, `make test` checks everything. Both set up what they need.
+#
+# Where PYTHON already has every dependency (a GPU image without a network, say) it is used as it is; else
+# a virtual environment is made. `make VENV_FLAGS=--system-site-packages` builds one on an installed torch.
+
+PYTHON ?= python3
+VENV ?= .venv
+VENV_FLAGS ?=
+JOBS ?= 2
+
+RUNTIME := filelock ninja numpy pynvml pandas platformdirs pydantic rich torch typer
+DEVELOPMENT := build hypothesis importlinter mypy pytest xdist ruff scipy setuptools
+has_all = $(shell $(PYTHON) -c "import sys; from importlib.util import find_spec as f; \
+	print('yes' if sys.version_info >= (3, 11) and all(f(m) for m in sys.argv[1:]) else 'no')" $(1) 2>/dev/null)
+
+STAMP := $(VENV)/.kbench-installed
+ifeq ($(wildcard $(STAMP)),)
+RUN_READY := $(call has_all,$(RUNTIME))
+TEST_READY := $(call has_all,$(RUNTIME) $(DEVELOPMENT))
+endif
+
+RUN_PYTHON := $(if $(filter yes,$(RUN_READY)),$(PYTHON),$(VENV)/bin/python)
+TEST_PYTHON := $(if $(filter yes,$(TEST_READY)),$(PYTHON),$(VENV)/bin/python)
+
+# Full size on a GPU, or as many samples as leave room for five copies of them; a smaller case on a CPU.
+define CHOOSE
+import torch
+if torch.cuda.is_available():
+    fitting = torch.cuda.mem_get_info()[0] // (5 * 64 * 512 * 512 * 4)
+    print("two_kernel", "" if fitting >= 112 else f"--set batch_size={max(fitting, 1)}")
+else:
+    print("cpp_openmp --case cpu --device cpu")
+endef
+export CHOOSE
+
+.PHONY: run test clean
+
+run: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
+	@chosen=$$($(RUN_PYTHON) -c "$$CHOOSE") && set -x && exec $(RUN_PYTHON) -m kbench run group_norm $$chosen
+
+test: $(if $(filter yes,$(TEST_READY)),,$(STAMP))
+	@$(TEST_PYTHON) -m pytest -n $(JOBS) --dist worksteal
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'kbench needs Python 3.11 or newer')"
+	$(PYTHON) -m venv $(VENV_FLAGS) $(VENV)
+	$(VENV)/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,164 @@
+"""The `kbench` command: its sub-commands, and the one place where an outcome becomes an exit status."""
+
+import importlib
+import os
+import signal
+import sys
+import traceback
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+
+from kbench import __version__
+from kbench.cli.output import Output
+from kbench.core.errors import ExitCode, KbenchError, UsageError
+
+HELP = "Is a GPU kernel right, how fast is it, and how far is it from the hardware's limit?"
+EXIT_CODES = (
+    "Exit codes: 0 done, verdict positive; 1 negative verdict (wrong, crashed, cheated, regressed); "
+    "2 usage or configuration; 3 environment: no device, compiler or baseline; 4 inconclusive; "
+    "5 nothing selected; 70 internal error; 130 interrupted"
+)
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("run", "Verify, then time, one or more solutions of a problem"),
+    "verify": ("run", "Verify only"),
+}
+"""Module in `kbench.cli` and summary of each command. Only the invoked one's module is imported: start-up
+time is what shell completion and `--help` feel like."""
+
+
+def build_app(command: str | None) -> typer.Typer:
+    """Make the application, with the flags of `command` alone; the others have their names and summaries."""
+    app = typer.Typer(
+        name="kbench",
+        help=HELP,
+        epilog=EXIT_CODES,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name, (module, summary) in COMMANDS.items():
+        if name != command:
+            app.command(name, help=summary)(_elsewhere)
+            continue
+        entry = getattr(importlib.import_module(f"kbench.cli.{module}"), name.replace("-", "_"))
+        if isinstance(entry, typer.Typer):
+            app.add_typer(entry, name=name, help=summary)
+        else:
+            app.command(name)(entry)
+    return app
+
+
+def _elsewhere() -> None:
+    """Stand for a command that this process was not started for."""
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"kbench {__version__}\n")
+        raise typer.Exit
+
+
+def _root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version")
+    ] = False,
+) -> None:
+    pass
+
+
+def main(argv: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit with one of the documented codes."""
+    arguments = sys.argv[1:] if argv is None else argv
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    code = _guarded(arguments)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_stdout()
+    sys.exit(int(code))
+
+
+def _guarded(arguments: list[str]) -> int:
+    """Let nothing out but an exit code, with the message that goes with it."""
+    try:
+        return int(build_app(command_name(arguments))(args=arguments, standalone_mode=False) or 0)
+    except KbenchError as error:
+        return _report(error, arguments)
+    except BrokenPipeError:
+        _drop_stdout()
+        return int(ExitCode.OK)
+    except KeyboardInterrupt:
+        return _interrupted(arguments)
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else int(ExitCode.INTERNAL)
+    except Exception as error:  # noqa: BLE001  # the last line: an uncaught error must not look like a verdict
+        return _unexpected(error, arguments)
+
+
+def _unexpected(error: Exception, arguments: list[str]) -> int:
+    """Tell the parser's own errors, which are usage, from defects.
+
+    The parser's exceptions have no public home (typer has its own copy of click), but a stable shape.
+    """
+    if isinstance(error.__cause__, KeyboardInterrupt) or type(error).__name__ == "Abort":
+        return _interrupted(arguments)
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:
+        context = getattr(error, "ctx", None)
+        hint = f"`{context.command_path} --help` shows what it takes" if context is not None else None
+        return _report(UsageError(str(format_message()).rstrip("."), hint), arguments)
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{os.path.basename(frame.filename)}:{frame.lineno}"  # noqa: PTH119
+    defect = KbenchError(
+        f"internal error: {type(error).__name__}: {error} ({where})",
+        "this is a defect of kbench; `--verbose` shows the traceback to report",
+    )
+    defect.exit_code = ExitCode.INTERNAL
+    if {"-v", "--verbose"} & set(arguments):
+        traceback.print_exception(error)
+    return _report(defect, arguments)
+
+
+def _report(error: KbenchError, arguments: list[str]) -> int:
+    if wants_json(arguments):
+        from kbench.report import jsonout
+
+        Output().data(jsonout.render_error(command_name(arguments) or "", error))
+    else:
+        Output().error(error)
+    return int(error.exit_code)
+
+
+def _interrupted(arguments: list[str]) -> int:
+    error = KbenchError("interrupted")
+    error.exit_code = ExitCode.INTERRUPTED
+    return _report(error, arguments)
+
+
+def wants_json(arguments: list[str]) -> bool:
+    """Look for the JSON flag in arguments that may not parse."""
+    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+    return "--format=json" in arguments or any(
+        flag == "--json" or (flag == "--format" and value == "json") for flag, value in pairs
+    )
+
+
+def command_name(arguments: list[str]) -> str | None:
+    """Find the sub-command: the first argument that is no flag, or what a shell wants completed."""
+    words = os.environ["COMP_WORDS"].split()[1:] if "COMP_WORDS" in os.environ else arguments
+    return next((word for word in words if not word.startswith("-")), None)
+
+
+def _drop_stdout() -> None:
+    """Let the reader of a pipe have had enough (`| head`): that is no failure."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _as_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    """Treat SIGTERM like Ctrl-C, so that workers are killed and finished rows are kept."""
+    raise KeyboardInterrupt

@@ -1,0 +1,143 @@
+"""Flags: a command's are the fields of a record, so that commands share them by inheritance."""
+
+import ast
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from kbench.cli.output import Color, Format, Output
+from kbench.core.errors import UsageError
+from kbench.storage import settings
+from kbench.storage.settings import Settings
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|min|h)?")
+_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
+
+
+class Mode(StrEnum):
+    """State of the L2 cache, or of the launch, when a call is timed."""
+
+    COLD = "cold"
+    WARM = "warm"
+    GRAPH = "graph"
+
+
+def parse_duration(text: str) -> float:
+    """Read `90`, `90s`, `1.5m` or `2h` as seconds."""
+    match = _DURATION.fullmatch(str(text).strip())
+    if match is None or float(match[1]) <= 0:
+        raise typer.BadParameter(f"{text!r} is not a duration; write `90s` or `5m`")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def parse_share(text: str) -> float:
+    """Read `0.5%` or `0.005` as a share between 0 and 1."""
+    number = str(text).strip().removesuffix("%").strip()
+    try:
+        share = float(number) / (100 if "%" in str(text) else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise typer.BadParameter(f"{text!r} is not a share; write `0.5%` or `0.005`")
+    return share
+
+
+def parse_overrides(pairs: list[str]) -> dict[str, Any]:
+    """Read `NAME=VALUE` pairs; values are Python literals."""
+    overrides: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = (part.strip() for part in pair.partition("="))
+        if not equals or not name.isidentifier():
+            raise UsageError(f"`--set {pair}` is not NAME=VALUE", "write for example `--set batch_size=4`")
+        try:
+            overrides[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            raise UsageError(
+                f"`--set {pair}`: {text!r} is not a Python literal",
+                f"text needs quotes of its own: `--set \"{name}='{text}'\"`",
+            ) from None
+    return overrides
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsFlags:
+    """The flag of every command that reads settings."""
+
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Settings file instead of the nearest pyproject.toml"),
+    ] = None
+
+    def settings(self) -> Settings:
+        """Read the settings that hold for this command."""
+        return settings.load(self.config)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputFlags(SettingsFlags):
+    """What every command that reports something can be told."""
+
+    format: Annotated[Format, typer.Option("--format", help="What to print on stdout")] = Format.TEXT
+    json: Annotated[bool, typer.Option("--json", help="Same as --format json: always one document")] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show details")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show verdicts only")] = False
+    color: Annotated[Color, typer.Option("--color", help="When to colour")] = Color.AUTO
+
+    def output(self) -> Output:
+        """Combine the flags that say what to print.
+
+        Raises:
+            UsageError: for two that contradict each other.
+        """
+        if self.json and self.format not in {Format.TEXT, Format.JSON}:
+            raise UsageError(f"`--json` contradicts `--format {self.format.value}`", "give one of them")
+        if self.verbose and self.quiet:
+            raise UsageError("`--verbose` contradicts `--quiet`", "give one of them")
+        return Output(
+            format=Format.JSON if self.json else self.format,
+            verbosity=int(self.verbose) - int(self.quiet),
+            color=self.color,
+        )
+
+
+Flags = TypeVar("Flags", bound=SettingsFlags)
+
+
+def command(kind: type[Flags]) -> Callable[[Callable[[Flags], int]], Callable[..., int]]:
+    """Give a function of one flags record the signature that typer makes a command of.
+
+    The record's own flags come first in the help text, inherited ones after them.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    owner = {
+        name: place
+        for place, cls in reversed(list(enumerate(kind.__mro__)))
+        for name in inspect.get_annotations(cls)
+    }
+    parameters = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in sorted(fields(kind), key=lambda field: owner[field.name])
+    ]
+
+    def wrap(function: Callable[[Flags], int]) -> Callable[..., int]:
+        @functools.wraps(function)
+        def call(**values: Any) -> int:
+            return function(kind(**values))
+
+        call.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
+        call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return call
+
+    return wrap

@@ -1,0 +1,94 @@
+"""Where text goes: stdout is data, all else is stderr. Words carry the meaning, colour repeats it."""
+
+import os
+import re
+import sys
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TextIO
+
+from kbench.core.errors import KbenchError
+
+
+class Format(StrEnum):
+    """What a command prints on stdout."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    MD = "md"
+
+
+class Color(StrEnum):
+    """When to colour text."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+_PAINT = (
+    ("31;1", re.compile(r"^(?:error:|[A-Z]+(?:_[A-Z]+)* FAILED|GATE FAILED)|\b(?:SLOWER|NEW FAIL)\b", re.M)),
+    ("31", re.compile(r"(?<=  )[A-Z]+_[A-Z_]+(?=  )|^(?:integrity|semantics|fail)\b|(?<=  )FAILED\b", re.M)),
+    ("32", re.compile(r"\b(?:FASTER|NEWLY FIXED|GATE PASSED)\b|(?<=  )passed\b|^(?:passed|ok)\b", re.M)),
+    ("33", re.compile(r"\b(?:UNCLEAR|NOT COMPARABLE)\b|^(?:warning|warn|conditioning|timing)\b", re.M)),
+    ("36", re.compile(r"^hint:", re.M)),
+    ("1", re.compile(r"^saved ", re.M)),
+)
+"""SGR code and the words that it colours; applied to finished text, so that no renderer knows of colour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """The two streams of one command, and how talkative it is (-1 quiet, 0, 1 verbose)."""
+
+    format: Format = Format.TEXT
+    verbosity: int = 0
+    color: Color = Color.AUTO
+
+    @property
+    def wants_json(self) -> bool:
+        """Whether stdout gets one JSON document."""
+        return self.format is Format.JSON
+
+    def data(self, text: str) -> None:
+        """Print the result of the command."""
+        _print(sys.stdout, paint(text) if self._colours(sys.stdout) else text)
+
+    def note(self, text: str) -> None:
+        """Print a remark about the result, unless quiet."""
+        if self.verbosity >= 0:
+            _print(sys.stderr, paint(text) if self._colours(sys.stderr) else text)
+
+    def error(self, error: KbenchError) -> None:
+        """Print an error with its hint."""
+        text = f"error: {error.message}" + (f"\n\nhint: {error.hint}" if error.hint else "")
+        _print(sys.stderr, paint(text) if self._colours(sys.stderr) else text)
+
+    def _colours(self, stream: TextIO) -> bool:
+        if self.color is not Color.AUTO:
+            return self.color is Color.ALWAYS and self.format is Format.TEXT
+        if self.format is not Format.TEXT and stream is sys.stdout:
+            return False
+        return wants_colour(stream)
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """Follow NO_COLOR and FORCE_COLOR, else colour what a terminal shows."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str) -> str:
+    """Colour the words of a finished text."""
+    for code, words in _PAINT:
+        text = words.sub(f"\033[{code}m\\g<0>\033[0m", text)
+    return text
+
+
+def _print(stream: TextIO, text: str) -> None:
+    stream.write(text + "\n")
+    stream.flush()

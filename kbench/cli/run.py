@@ -1,0 +1,286 @@
+"""`kbench run` and `kbench verify`: parse, let the verb work, render what it yields."""
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kbench import run as verb
+from kbench.cli import completion
+from kbench.cli.options import Mode, OutputFlags, command, parse_duration, parse_overrides, parse_share
+from kbench.cli.output import Format, Output
+from kbench.cli.progress import progress_for
+from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError
+from kbench.core.model import Status
+from kbench.plugins import registry
+from kbench.plugins.registry import Entry
+from kbench.report import csvout, jsonout, markdown, terminal
+from kbench.report.summary import RunSummary, summarise
+from kbench.run import Judged, Planned, RunOptions, Saved, TimeLimits
+from kbench.storage.settings import Settings
+
+INCONCLUSIVE_FLAGS = frozenset({"unstable", "imprecise", "resolution_limited", "throttled", "interference"})
+"""Flags of a row that `--strict` does not let pass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyFlags(OutputFlags):
+    """What `kbench verify` can be told."""
+
+    problem: Annotated[
+        str, typer.Argument(metavar="PROBLEM", help="Name or path", autocompletion=completion.problems)
+    ]
+    solutions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SOLUTION]...",
+            help="Names or paths (all that fit the device)",
+            autocompletion=completion.solutions,
+        ),
+    ] = None
+    case: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--case", metavar="GLOB", help="Glob over case names; repeatable", autocompletion=completion.cases
+        ),
+    ] = None
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Override a constant of the problem; repeatable"),
+    ] = None
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX")
+    ] = None
+    import_timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--import-timeout", metavar="SECONDS", parser=parse_duration, help="Time to import (60s)"
+        ),
+    ] = None
+    build_timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--build-timeout", metavar="SECONDS", parser=parse_duration, help="Time to build (300s)"
+        ),
+    ] = None
+    call_timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--call-timeout",
+            metavar="SECONDS",
+            parser=parse_duration,
+            help="Time for a call (10s, 50 x reference)",
+        ),
+    ] = None
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout", metavar="SECONDS", parser=parse_duration, help="Time for everything (unlimited)"
+        ),
+    ] = None
+    isolation: Annotated[
+        int | None,
+        typer.Option("--isolation", metavar="RUNG", min=0, help="Refuse a weaker rung of the sandbox"),
+    ] = None
+    trusted: Annotated[bool, typer.Option("--trusted", help="The solution is no adversary")] = False
+    robust: Annotated[bool, typer.Option("--robust", help="Fail on badly conditioned inputs too")] = False
+    backward: Annotated[bool, typer.Option("--backward", help="Verify gradients too")] = False
+    sanitize: Annotated[bool, typer.Option("--sanitize", help="Run under compute-sanitizer too")] = False
+    require_custom: Annotated[
+        bool, typer.Option("--require-custom", help="Fail a solution that launches no kernel of its own")
+    ] = False
+    allow_tf32: Annotated[bool, typer.Option("--allow-tf32", help="Let both sides use TF32")] = False
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the saved run")] = None
+    no_save: Annotated[bool, typer.Option("--no-save", help="Write no files")] = False
+    results: Annotated[
+        Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")
+    ] = None
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 4 when a result is inconclusive")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFlags(VerifyFlags):
+    """What `kbench run` can be told beyond `kbench verify`."""
+
+    processes: Annotated[
+        int | None, typer.Option("--processes", metavar="N", min=1, help="Processes to begin with (3)")
+    ] = None
+    max_processes: Annotated[
+        int | None, typer.Option("--max-processes", metavar="N", min=1, help="Processes at most (10)")
+    ] = None
+    precision: Annotated[
+        float | None,
+        typer.Option(
+            "--precision",
+            metavar="SHARE",
+            parser=parse_share,
+            help="Half-width of the interval to reach (0.5%)",
+        ),
+    ] = None
+    quick: Annotated[bool, typer.Option("--quick", help="One process; no interval across processes")] = False
+    mode: Annotated[Mode | None, typer.Option("--mode", help="What precedes a timed call (cold)")] = None
+    lock_clocks: Annotated[bool, typer.Option("--lock-clocks", help="Lock the clocks while timing")] = False
+    crosscheck: Annotated[
+        str | None, typer.Option("--crosscheck", metavar="TOOL", help="cupti: take kernel times as well")
+    ] = None
+
+
+@command(RunFlags)
+def run(flags: RunFlags) -> int:
+    """Verify, then time, one or more solutions of a problem."""
+    return _execute("run", flags, timing=flags)
+
+
+@command(VerifyFlags)
+def verify(flags: VerifyFlags) -> int:
+    """Verify only."""
+    return _execute("verify", flags, timing=None)
+
+
+def _execute(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
+    output, settings = flags.output(), flags.settings()
+    options = make_options(flags, timing, settings)
+    problem = registry.find_problem(flags.problem, settings)
+    chosen = _solutions(problem, flags.solutions or [], options.device, settings)
+    judged, summary = _follow(problem, chosen, options, output)
+    code = exit_code(summary, strict=flags.strict)
+    _print(name, output, summary, judged, code)
+    return code
+
+
+def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings) -> RunOptions:
+    """Let a flag win over the settings, and these over the defaults."""
+    given = settings.run
+    processes = given.processes if timing is None or timing.processes is None else timing.processes
+    at_most = given.max_processes if timing is None or timing.max_processes is None else timing.max_processes
+    if timing is not None and timing.quick:
+        processes = at_most = 1
+    mode = timing.mode.value if timing is not None and timing.mode is not None else given.mode
+    precision = timing.precision if timing is not None else None
+    return RunOptions(
+        device=flags.device or given.device,
+        cases=tuple(flags.case or ()),
+        overrides=parse_overrides(flags.set_ or []),
+        verify_only=timing is None,
+        processes=processes,
+        max_processes=max(processes, at_most),
+        pairs=given.pairs,
+        precision=given.precision if precision is None else precision,
+        mode=mode,
+        limits=TimeLimits(
+            import_s=flags.import_timeout or given.import_timeout_s,
+            build_s=flags.build_timeout or given.build_timeout_s,
+            call_s=flags.call_timeout or given.call_timeout_s,
+            total_s=flags.timeout or given.timeout_s,
+        ),
+        isolation=given.isolation if flags.isolation is None else flags.isolation,
+        trusted=flags.trusted,
+        robust=flags.robust,
+        backward=flags.backward,
+        sanitize=flags.sanitize,
+        require_custom=flags.require_custom,
+        allow_tf32=flags.allow_tf32,
+        lock_clocks=timing is not None and timing.lock_clocks,
+        crosscheck=timing.crosscheck if timing is not None else None,
+        results_dir=flags.results or settings.results,
+        save=not flags.no_save,
+        name=flags.name,
+    )
+
+
+def _solutions(problem: Entry, names: Sequence[str], device: str, settings: Settings) -> tuple[Entry, ...]:
+    """Find the named solutions, or all files that run on the device; then `eager`, if there is no file."""
+    if names:
+        return tuple(registry.find_solution(problem, name, settings) for name in dict.fromkeys(names))
+    known = registry.solutions(problem, settings)
+    kind = _device_kind(device)
+    files = tuple(entry for entry in known if entry.builtin is None and kind in entry.devices)
+    return files or tuple(entry for entry in known if entry.builtin == "eager")
+
+
+def _device_kind(device: str) -> str:
+    """Tell which kind of device `device` will be, asking the driver, since torch takes seconds to import."""
+    if device != "auto":
+        return device.partition(":")[0]
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        found = pynvml.nvmlDeviceGetCount()
+    except pynvml.NVMLError:
+        return "cpu"
+    return "cuda" if found and os.environ.get("CUDA_VISIBLE_DEVICES") != "" else "cpu"
+
+
+def _follow(
+    problem: Entry, chosen: Sequence[Entry], options: RunOptions, output: Output
+) -> tuple[tuple[Judged, ...], RunSummary]:
+    """Show events as they come and keep what counts, also of a run that breaks off."""
+    planned: Planned | None = None
+    saved: Saved | None = None
+    judged: list[Judged] = []
+    error: KbenchError | None = None
+    interrupted = False
+    try:
+        with progress_for(output) as progress, closing(verb.run(problem, chosen, options)) as events:
+            for event in events:
+                progress.show(event)
+                planned = event if isinstance(event, Planned) else planned
+                saved = event if isinstance(event, Saved) else saved
+                judged += [event] if isinstance(event, Judged) else []
+    except KbenchError as caught:
+        error = caught
+    except KeyboardInterrupt:
+        interrupted = True
+    if error is not None and not judged:
+        raise error
+    return tuple(judged), RunSummary(
+        problem=problem.name,
+        planned=planned,
+        cases=tuple(summarise(one) for one in judged),
+        environment=saved.environment if saved else None,
+        csv_path=saved.csv_path if saved else None,
+        error=error,
+        interrupted=interrupted,
+    )
+
+
+def exit_code(run: RunSummary, *, strict: bool) -> ExitCode:
+    """Map a run to the exit code of the command; what kbench itself got wrong outranks a verdict."""
+    found = {case.status for case in run.cases}
+    code = ExitCode.OK
+    if run.interrupted:
+        code = ExitCode.INTERRUPTED
+    elif run.error is not None:
+        code = run.error.exit_code
+    elif Status.HARNESS_ERROR in found:
+        code = ExitCode.INTERNAL
+    elif found - {Status.PASSED, Status.SKIPPED, Status.REFERENCE_FAILED, Status.NOT_VERIFIED}:
+        code = ExitCode.NEGATIVE
+    elif Status.REFERENCE_FAILED in found:
+        code = ExitCode.USAGE
+    elif Status.NOT_VERIFIED in found:
+        code = ExitCode.INCONCLUSIVE
+    elif Status.PASSED not in found:
+        code = NothingSelectedError.exit_code
+    elif strict and any(INCONCLUSIVE_FLAGS & set(case.flags) for case in run.cases):
+        code = ExitCode.INCONCLUSIVE
+    return code
+
+
+def _print(name: str, output: Output, run: RunSummary, judged: tuple[Judged, ...], code: ExitCode) -> None:
+    match output.format:
+        case Format.JSON:
+            output.data(jsonout.render_run(run, judged, exit_code=int(code), command=name))
+        case Format.CSV:
+            output.data(csvout.render_rows(row for case in run.cases for row in case.rows))
+        case Format.MD:
+            output.data(markdown.render_run(run))
+        case Format.TEXT:
+            output.data(terminal.render_run(run, verbosity=output.verbosity))
+    if run.error is not None and not output.wants_json:
+        output.error(run.error)

@@ -1,0 +1,29 @@
+"""Records as CSV text: the columns of the dataclass, the same cells as in the results files."""
+
+import csv
+import dataclasses
+import io
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from kbench.core.model import ResultRow
+
+
+def render_rows(rows: Iterable[ResultRow]) -> str:
+    """Write result rows with the columns of a results file."""
+    return render_records(rows, ResultRow)
+
+
+def render_records(records: Iterable[Any], kind: type) -> str:
+    """Write dataclass records of one kind, a header first; None is an empty cell."""
+    names = [field.name for field in dataclasses.fields(kind)]
+    return render_cells(names, ([getattr(record, name) for name in names] for record in records))
+
+
+def render_cells(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Write a header and rows of values."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
+    writer.writerow(names)
+    writer.writerows([["" if value is None else value for value in row] for row in rows])
+    return buffer.getvalue().rstrip("\n")

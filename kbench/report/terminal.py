@@ -1,0 +1,206 @@
+"""A run as plain text: a table that needs no colour to be understood, then what went wrong and what to do."""
+
+from kbench.core.explain import explain
+from kbench.core.model import ResultRow, Status
+from kbench.report import units
+from kbench.report.summary import CaseSummary, RunSummary
+from kbench.report.table import Column, one_line, render_table
+
+LOG_LINES = 12
+"""Lines of a build or crash log that are shown without `-v`."""
+
+
+def render_run(run: RunSummary, *, verbosity: int = 0) -> str:
+    """Write a run as text; verbosity -1 keeps the verdict, 1 adds whole logs and where the time went."""
+    if verbosity < 0:
+        return "\n".join([*(verdict_line(case) for case in run.cases), *_closing(run)])
+    blocks = [_heading(run), _table(run)] if run.cases else []
+    blocks += [_failure(case, verbosity) for case in run.cases if not case.passed]
+    blocks += ["\n".join(lines) for lines in [_remarks(run)] if lines]
+    if verbosity > 0 and run.cases:
+        blocks += [_processes(run), _where_time_went(run)]
+    blocks += ["\n".join(lines) for lines in [_closing(run)] if lines]
+    return "\n\n".join(blocks)
+
+
+def verdict_line(case: CaseSummary) -> str:
+    """Say in one line how one case ended."""
+    if not case.passed:
+        return f"{case.status.value}  {case.solution}  {case.case}  {one_line(case.reason)}"
+    measured = ""
+    if case.speedup is not None:
+        shown = units.speedup(case.speedup, case.speedup_low, case.speedup_high)
+        measured = f"  {units.duration(case.time_ns)}  {shown}"
+    return f"passed  {case.solution}  {case.case}{measured}"
+
+
+def _heading(run: RunSummary) -> str:
+    rows = [row for case in run.cases for row in case.rows]
+    if not rows:
+        return run.problem
+    parts = [run.problem, *_stack(rows[0])]
+    timed = [row for row in rows if row.time_ns_median is not None]
+    if timed:
+        counts = {len({row.process for row in case.rows}) for case in run.cases if case.time_ns is not None}
+        plural = "process" if counts == {1} else "processes"
+        parts.append(f"{' or '.join(map(str, sorted(counts)))} {plural}")
+        parts.append(f"{timed[0].timer} timer, {timed[0].mode}, L2 {timed[0].l2}")
+    lines = [" · ".join(part for part in parts if part)]
+    if timed and timed[0].device == "cpu":
+        lines.append("CPU timing: measured with the host's clock, no GPU took part")
+    return "\n".join(lines)
+
+
+def _stack(row: ResultRow) -> list[str]:
+    if row.device == "cpu":
+        return [f"CPU {row.gpu_name}".strip(), f"torch {row.torch}"]
+    return [row.gpu_name, f"driver {row.driver}", f"CUDA {row.cuda}", f"torch {row.torch}"]
+
+
+def _table(run: RunSummary) -> str:
+    unit = units.unit_for(time for case in run.cases for time in (case.time_ns, case.reference_ns))
+    columns = [
+        Column(title="solution"),
+        Column(title="case"),
+        Column(title="verdict"),
+        Column(title=f"time {unit.name}", right=True),
+        Column(title=f"reference {unit.name}", right=True),
+        Column(title="speed-up", right=True),
+        Column(title="95 % interval", right=True),
+        Column(title="of limit", right=True),
+        Column(title=""),
+        Column(title="worst error", right=True),
+    ]
+    return render_table(columns, [_cells(case, unit) for case in run.cases] + _means(run))
+
+
+def _cells(case: CaseSummary, unit: units.Unit) -> list[str]:
+    share = case.percent_of_limit
+    errors = case.correctness
+    return [
+        case.solution,
+        case.case,
+        case.status.value if case.passed else case.status.value.upper(),
+        units.time_cell(case.time_ns, unit, case.half_width_ns),
+        units.time_cell(case.reference_ns, unit, case.half_width_ns),
+        units.speedup(case.speedup, case.speedup_low, case.speedup_high),
+        units.interval(case.speedup_low, case.speedup_high),
+        units.percent(share),
+        units.bar(None if share is None else share / 100),
+        units.error_size(errors.max_abs_err) if errors else units.ABSENT,
+    ]
+
+
+def _means(run: RunSummary) -> list[list[str]]:
+    """One line per solution with several cases, so that no reader averages ratios himself."""
+    lines = []
+    for solution in run.solutions:
+        count = sum(case.solution == solution for case in run.cases)
+        if count > 1:
+            mean = units.speedup(run.speedup_of(solution))
+            lines.append([solution, "geometric mean", "", "", "", mean, "", "", "", ""])
+    return lines
+
+
+def _failure(case: CaseSummary, verbosity: int) -> str:
+    lines = [f"{case.status.value}: {case.solution}, case {case.case}: {one_line(case.reason)}"]
+    log = case.log.rstrip().splitlines()
+    if log:
+        shown = log if verbosity > 0 else log[-LOG_LINES:]
+        if len(shown) < len(log):
+            lines.append(f"  … {len(log) - len(shown)} more lines with `-v`")
+        lines += [f"  | {one_line_keeping_indent(line)}" for line in shown]
+    known = explain(case.status.value)
+    if known is not None and case.status is not Status.SKIPPED:
+        lines.append(f"hint: {known.fix}")
+    return "\n".join(lines)
+
+
+def one_line_keeping_indent(line: str) -> str:
+    """Escape a log line's control characters; its indentation carries meaning and stays."""
+    body = line.lstrip(" \t")
+    return " " * min(len(line) - len(body), 40) + one_line(body)
+
+
+def _remarks(run: RunSummary) -> list[str]:
+    """Put each finding and flag of a case in one line, each code once with its advice at the end."""
+    lines, codes = [], []
+    for case in run.cases:
+        where = f"{case.solution}, case {case.case}"
+        for finding in case.findings:
+            if finding.fatal and not case.passed:
+                continue  # the failure above is this finding
+            lines.append(f"{finding.kind.value}: {where}: {one_line(finding.message)} [{finding.code}]")
+        lines += [f"warning: {where}: {_flag_text(flag)} [{flag}]" for flag in case.flags]
+        codes += [code for code in case.advice if code != case.status.value]
+    advised = [(code, known) for code in dict.fromkeys(codes) if (known := explain(code)) is not None]
+    lines += [f"hint: {code}: {known.fix}" for code, known in advised]
+    return lines
+
+
+def _flag_text(flag: str) -> str:
+    known = explain(flag)
+    return known.meaning if known is not None else flag.replace("_", " ")
+
+
+def _processes(run: RunSummary) -> str:
+    """Every process of every timed case: the spread that the interval is made of."""
+    rows = [row for case in run.cases for row in case.rows if row.time_ns_median is not None]
+    unit = units.unit_for(row.time_ns_median for row in rows)
+    columns = [
+        Column(title="solution"),
+        Column(title="case"),
+        Column(title="process", right=True),
+        Column(title=f"median {unit.name}", right=True),
+        Column(title="q1", right=True),
+        Column(title="q3", right=True),
+        Column(title="min", right=True),
+        Column(title="speed-up", right=True),
+        Column(title=f"judge's clock {unit.name}", right=True),
+        Column(title="SM MHz", right=True),
+    ]
+    cells = [
+        [
+            row.solution,
+            row.case,
+            str(row.process),
+            *(
+                _precise(time, unit)
+                for time in (row.time_ns_median, row.time_ns_q1, row.time_ns_q3, row.time_ns_min)
+            ),
+            units.ABSENT if row.speedup is None else f"{row.speedup:.4f}×",
+            _precise(row.attested_ns, unit),
+            units.ABSENT if row.sm_clock_mhz is None else str(row.sm_clock_mhz),
+        ]
+        for row in rows
+    ]
+    return "processes\n" + render_table(columns, cells) if rows else "no process was timed"
+
+
+def _precise(time_ns: float | None, unit: units.Unit) -> str:
+    return units.ABSENT if time_ns is None else f"{time_ns / unit.size_ns:,.3f}"
+
+
+def _where_time_went(run: RunSummary) -> str:
+    columns = [
+        Column(title="solution"),
+        Column(title="case"),
+        Column(title="stage"),
+        Column(title="took", right=True),
+    ]
+    cells = [
+        [case.solution, case.case, stage, units.seconds(elapsed_s)]
+        for case in run.cases
+        for stage, elapsed_s in case.stage_s.items()
+    ]
+    total_s = sum(elapsed_s for case in run.cases for elapsed_s in case.stage_s.values())
+    return "where the time went\n" + render_table(
+        columns, [*cells, ["", "", "total", units.seconds(total_s)]]
+    )
+
+
+def _closing(run: RunSummary) -> list[str]:
+    lines = ["interrupted: what had finished is shown and saved"] if run.interrupted else []
+    if run.csv_path is not None:
+        lines.append(f"saved {run.csv_path}")
+    return lines

@@ -1,0 +1,133 @@
+"""Numbers for readers: one unit per column, as many digits as the interval supports, nothing for absent."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+ABSENT = "–"
+
+_DURATIONS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
+_BYTES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
+_DEFAULT_DIGITS = 3
+_MAX_DECIMALS = 4
+_BAR = "█▉▊▋▌▍▎▏"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A unit of time and its size in nanoseconds."""
+
+    name: str
+    size_ns: float
+
+
+def unit_for(times_ns: Iterable[float | None]) -> Unit:
+    """Choose the unit in which the smallest of the times is at least 1; `ns` for none at all."""
+    present = [abs(time) for time in times_ns if time]
+    smallest = min(present, default=1.0)
+    name, size = next((pair for pair in _DURATIONS if smallest >= pair[1]), _DURATIONS[-1])
+    return Unit(name=name, size_ns=size)
+
+
+def number(value: float, half_width: float | None = None) -> str:
+    """Write `value` with the digits that its half-width supports, else with three significant digits.
+
+    A half-width is worth one digit from 3 on and two below, so that rounding adds little to it.
+    """
+    if not math.isfinite(value):
+        return str(value)
+    if half_width is not None and half_width > 0 and math.isfinite(half_width):
+        decimals = -math.floor(math.log10(half_width / 3))
+    elif value == 0:
+        decimals = 0
+    else:
+        decimals = _DEFAULT_DIGITS - 1 - math.floor(math.log10(abs(value)))
+    return f"{value:,.{min(max(decimals, 0), _MAX_DECIMALS)}f}"
+
+
+def time_cell(time_ns: float | None, unit: Unit, half_width_ns: float | None = None) -> str:
+    """Write a time in a column's unit, without the unit."""
+    if time_ns is None:
+        return ABSENT
+    half = None if half_width_ns is None else half_width_ns / unit.size_ns
+    return number(time_ns / unit.size_ns, half)
+
+
+def duration(time_ns: float | None) -> str:
+    """Write a time with the unit that fits it: `9.24 ms`."""
+    if time_ns is None:
+        return ABSENT
+    unit = unit_for([time_ns])
+    return f"{time_cell(time_ns, unit)} {unit.name}"
+
+
+def seconds(elapsed_s: float) -> str:
+    """Write how long a stage took: `0.4 s`, `14.2 s`, `3 min 05 s`."""
+    if elapsed_s < 99.95:
+        return f"{elapsed_s:.1f} s"
+    minutes, rest = divmod(round(elapsed_s), 60)
+    return f"{minutes} min {rest:02d} s"
+
+
+def speedup(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """Write a speed-up with the digits that its interval supports: `1.972×`."""
+    if value is None:
+        return ABSENT
+    half = None if low is None or high is None else (high - low) / 2
+    return f"{number(value, half)}×"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Write both ends of an interval of a ratio: `1.969 … 1.975`."""
+    if low is None or high is None:
+        return ABSENT
+    half = (high - low) / 2
+    return f"{number(low, half)} … {number(high, half)}"
+
+
+def change(share: float | None, half_width: float | None = None) -> str:
+    """Write a relative change in percent, always with its sign: `+7.8 %`."""
+    if share is None:
+        return ABSENT
+    text = number(abs(share) * 100, None if half_width is None else half_width * 100)
+    sign = "+" if share > 0 else "−" if share < 0 else "±"
+    return f"{sign}{text} %"
+
+
+def percent(value: float | None) -> str:
+    """Write a percentage that is already one: `82 %`, and `8.2 %` below ten."""
+    if value is None:
+        return ABSENT
+    return f"{value:.1f} %" if value < 9.95 else f"{value:.0f} %"
+
+
+def error_size(value: float | None) -> str:
+    """Write an error such as 3.1e-07."""
+    if value is None:
+        return ABSENT
+    return f"{value:.1e}" if value and math.isfinite(value) else f"{value:g}"
+
+
+def byte_size(count: float | None) -> str:
+    """Write an amount of memory in decimal units: `7.52 GB`."""
+    if count is None:
+        return ABSENT
+    name, size = next((pair for pair in _BYTES if count >= pair[1]), _BYTES[-1])
+    return f"{number(count / size)} {name}"
+
+
+def rate(count: int | None, time_ns: float | None, unit: str) -> str:
+    """Write `count` per `time_ns` in billions, or in trillions from 1000 billions on: `3.81 TB/s`."""
+    if not count or not time_ns:
+        return ABSENT
+    billions = count / time_ns
+    return f"{number(billions / 1e3)} T{unit}/s" if billions >= 1e3 else f"{number(billions)} G{unit}/s"
+
+
+def bar(share: float | None, width: int = 10) -> str:
+    """Draw a share of 1 as a bar of `width` characters; empty for an absent one, full from 1 on."""
+    if share is None:
+        return ""
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (_BAR[8 - rest] if rest else "")).ljust(width, "·")

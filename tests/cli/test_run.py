@@ -1,0 +1,217 @@
+"""`kbench run` and `verify`: flags become options, events become a report and an exit code."""
+
+import json
+
+import fakes
+import pytest
+
+from kbench.core.errors import MachineError
+from kbench.core.model import Finding, FindingKind, Status
+
+MISMATCH = "output at [0, 3]: got 1, want 2; 17 of 4096 elements are wrong"
+
+
+def test_a_pass_prints_the_table_on_stdout_and_progress_on_stderr(kbench, fake_run, golden):
+    fake_run(*fakes.events(fakes.passed(), fakes.passed(case="ragged", time_ns_median=67_100)))
+    done = kbench("run", "group_norm", "eager")
+    assert done.code == 0
+    golden("run_passed.txt", done.out.rstrip("\n"))
+    golden("run_progress.txt", done.err.rstrip("\n"))
+
+
+def test_a_failure_says_where_and_what_to_do(kbench, fake_run, golden):
+    log = "\n".join(f"line {number}" for number in range(30)) + "\n\x1b[31merror\x1b[0m: expected a `;`"
+    fake_run(
+        *fakes.events(
+            fakes.failed(Status.WRONG_VALUE, MISMATCH),
+            fakes.failed(Status.BUILD_FAILED, "nvcc: expected a `;`", solution="other", log=log),
+        )
+    )
+    done = kbench("run", "group_norm", "eager")
+    assert done.code == 1
+    assert "\x1b" not in done.out
+    golden("run_failed.txt", done.out.rstrip("\n"))
+
+
+def test_findings_and_flags_come_with_their_code_and_advice(kbench, fake_run, golden):
+    fragile = Finding(code="mean_offset_30", kind=FindingKind.CONDITIONING, message="off by 3 at mean 30 std")
+    fake_run(*fakes.events(fakes.passed(findings=[fragile], flags="throttled")))
+    done = kbench("run", "group_norm", "eager")
+    assert done.code == 0
+    golden("run_findings.txt", done.out.rstrip("\n"))
+
+
+def test_verbose_adds_processes_and_where_the_time_went(kbench, fake_run, golden):
+    fake_run(*fakes.events(fakes.passed()))
+    golden("run_verbose.txt", kbench("run", "group_norm", "eager", "-v").out.rstrip("\n"))
+
+
+def test_quiet_keeps_the_verdicts(kbench, fake_run):
+    fake_run(
+        *fakes.events(fakes.passed(), fakes.failed(Status.CRASHED, "SIGSEGV", solution="b"), csv_path=None)
+    )
+    done = kbench("run", "group_norm", "eager", "-q")
+    assert done.err == ""
+    assert done.out.splitlines() == [
+        "passed  online  default  524 µs  1.166×",
+        "crashed  b  default  SIGSEGV",
+    ]
+
+
+def test_a_cpu_timing_is_labelled(kbench, fake_run):
+    fake_run(*fakes.events(fakes.passed(device="cpu", timer="host", gpu_name="EPYC")))
+    assert "CPU timing: measured with the host's clock" in kbench("run", "group_norm", "eager").out
+
+
+def test_json_is_one_document_with_all_that_was_measured(kbench, fake_run):
+    judged = fakes.passed(), fakes.failed(Status.WRONG_VALUE, MISMATCH, case="ragged")
+    fake_run(*fakes.events(*judged))
+    done = kbench("run", "group_norm", "eager", "--json")
+    document = json.loads(done.out)
+    assert done.code == 1
+    assert document["exit_code"] == 1
+    assert (document["schema"], document["command"], document["status"]) == (1, "run", "wrong_value")
+    assert document["reason"] == f"online, case ragged: {MISMATCH}"
+    assert document["speedup"] is None, "a solution that failed one case has no speed-up"
+    assert [finding["code"] for finding in document["findings"]] == ["seed"]
+    first, second = document["results"]
+    assert first["speedup"] == pytest.approx(1.166, rel=1e-3)
+    assert first["timings"][0]["samples"]["t_event_ns"] == [611_000, 524_000]
+    assert len(first["rows"]) == 3
+    assert second["time_ns"] is None
+    assert document["csv"].endswith(".csv")
+
+
+def test_json_spells_out_what_json_lacks(kbench, fake_run):
+    fake_run(*fakes.events(fakes.passed(max_rel_err=float("nan"), max_abs_err=float("-inf"))))
+    row = json.loads(kbench("run", "group_norm", "eager", "--json").out)["results"][0]["rows"][0]
+    assert (row["max_rel_err"], row["max_abs_err"]) == ("nan", "-inf")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "reason"),
+    [
+        (("run", "grup_norm", "--json"), 2, "no problem named `grup_norm`"),
+        (("run", "group_norm", "eagr", "--format", "json"), 2, "`group_norm` has no solution named `eagr`"),
+        (("run", "group_norm", "--set", "x", "--json"), 2, "`--set x` is not NAME=VALUE"),
+        (("run", "group_norm", "--set", "x=y", "--json"), 2, "`--set x=y`: 'y' is not a Python literal"),
+        (("run", "--json"), 2, "Missing argument 'PROBLEM'"),
+        (("run", "group_norm", "--format=json", "--precision", "4"), 2, "Invalid value for '--precision'"),
+        (("run", "group_norm", "--json", "--timeout", "soon"), 2, "Invalid value for '--timeout'"),
+        (("run", "group_norm", "--json", "--mode", "hot"), 2, "Invalid value for '--mode'"),
+        (("rnu", "--json"), 2, "No such command 'rnu'"),
+        (("run", "group_norm", "--json", "--format", "csv"), 2, "`--json` contradicts `--format csv`"),
+        (("run", "group_norm", "--json", "-q", "-v"), 2, "`--verbose` contradicts `--quiet`"),
+    ],
+)
+def test_errors_are_one_json_document_too(kbench, arguments, code, reason):
+    done = kbench(*arguments)
+    document = json.loads(done.out)
+    assert done.code == document["exit_code"] == code
+    assert document["status"] == "error"
+    assert document["reason"].startswith(reason)
+    assert {"schema", "hint", "findings", "speedup", "results"} <= set(document)
+
+
+def test_an_error_in_text_has_a_hint_and_leaves_stdout_empty(kbench):
+    done = kbench("run", "grup_norm")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "error: no problem named `grup_norm`\n\nhint: did you mean `group_norm`?\n"
+
+
+def test_flags_win_over_settings_and_settings_over_defaults(kbench, fake_run, tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.kbench.run]\nprocesses = 5\nprecision = 0.02\n")
+    calls = fake_run(*fakes.events(fakes.passed()))
+    kbench(
+        "run",
+        "group_norm",
+        "eager",
+        "--precision",
+        "1%",
+        "--case",
+        "s*",
+        "--set",
+        "dim1=37",
+        "--timeout",
+        "2m",
+    )
+    _, solutions, options = calls[0]
+    assert [entry.name for entry in solutions] == ["eager"]
+    assert (options.processes, options.max_processes, options.precision) == (5, 10, 0.01)
+    assert (options.cases, options.overrides) == (("s*",), {"dim1": 37})
+    assert (options.limits.total_s, options.limits.import_s) == (120.0, 60.0)
+    assert options.results_dir == tmp_path / "results"
+    assert not options.verify_only
+
+
+def test_quick_is_one_process_and_verify_does_not_time(kbench, fake_run):
+    calls = fake_run(*fakes.events(fakes.passed()))
+    kbench("run", "group_norm", "eager", "--quick")
+    kbench("verify", "group_norm", "eager", "--robust", "--no-save")
+    assert (calls[0][2].processes, calls[0][2].max_processes) == (1, 1)
+    assert calls[1][2].verify_only
+    assert calls[1][2].robust
+    assert not calls[1][2].save
+
+
+def test_without_names_every_file_that_fits_the_device_runs(kbench, fake_run):
+    calls = fake_run(*fakes.events(fakes.passed()))
+    kbench("run", "group_norm", "--device", "cpu")
+    names = [entry.name for entry in calls[0][1]]
+    assert "cpp_openmp" in names
+    assert all("cpu" in entry.devices and entry.builtin is None for entry in calls[0][1])
+
+
+@pytest.mark.parametrize(
+    ("judged", "strict", "code"),
+    [
+        ([fakes.passed()], True, 0),
+        ([fakes.passed(flags="unstable")], False, 0),
+        ([fakes.passed(flags="unstable")], True, 4),
+        ([fakes.failed(Status.NOT_VERIFIED, "no oracle")], False, 4),
+        ([fakes.failed(Status.SKIPPED, "too large")], False, 5),
+        ([fakes.passed(), fakes.failed(Status.SKIPPED, "too large", case="b")], False, 0),
+        ([fakes.failed(Status.REFERENCE_FAILED, "get_inputs raised")], False, 2),
+        (
+            [fakes.failed(Status.HARNESS_ERROR, "judge died"), fakes.failed(Status.CRASHED, "", case="b")],
+            False,
+            70,
+        ),
+        ([fakes.failed(Status.CRASHED, "SIGSEGV"), fakes.failed(Status.NOT_VERIFIED, "", case="b")], True, 1),
+    ],
+)
+def test_exit_codes(kbench, fake_run, judged, strict, code):
+    fake_run(*fakes.events(*judged))
+    assert kbench("run", "group_norm", "eager", *(["--strict"] if strict else [])).code == code
+
+
+def test_an_interrupt_keeps_what_had_finished(kbench, fake_run):
+    fake_run(*fakes.events(fakes.passed())[:-1], KeyboardInterrupt())
+    done = kbench("run", "group_norm", "eager", "--json")
+    assert done.code == 130
+    document = json.loads(done.out)
+    assert document["status"] == "interrupted"
+    assert len(document["results"]) == 1
+
+
+def test_an_error_after_the_first_result_keeps_it(kbench, fake_run):
+    fake_run(*fakes.events(fakes.passed())[:-1], MachineError("no room on the disk", "free some"))
+    done = kbench("run", "group_norm", "eager")
+    assert done.code == 3
+    assert "online" in done.out
+    assert "error: no room on the disk\n\nhint: free some" in done.err
+
+
+def test_a_defect_is_not_a_verdict(kbench, fake_run):
+    fake_run(ZeroDivisionError("oops"))
+    done = kbench("run", "group_norm", "eager")
+    assert done.code == 70
+    assert done.err.startswith("error: internal error: ZeroDivisionError: oops (conftest.py:")
+    assert "Traceback" not in done.err
+    assert "Traceback" in kbench("run", "group_norm", "eager", "-v").err
+
+
+def test_csv_and_markdown(kbench, fake_run, golden):
+    fake_run(*fakes.events(fakes.passed(), fakes.failed(Status.RAISED, "a | b <script>", solution="b")))
+    golden("run.csv", kbench("run", "group_norm", "eager", "--format", "csv").out.rstrip("\n"))
+    golden("run.md", kbench("run", "group_norm", "eager", "--format", "md").out.rstrip("\n"))

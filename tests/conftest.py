@@ -1,0 +1,27 @@
+"""Fixtures of the whole suite: the golden files."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Hold a text against `tests/golden/<name>`, or write that file with `--update-golden`."""
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text + "\n", encoding="utf-8")
+        assert path.is_file(), f"{path} is missing: run pytest with --update-golden, and read what it wrote"
+        assert text + "\n" == path.read_text(encoding="utf-8")
+
+    return check
