@@ -74,29 +74,45 @@ constexpr __host__ __device__ uint64_t operand_layout(uint32_t depth_stride_byte
 /// The address field of a descriptor: add it to operand_layout(), and add byte offsets >> 4 to step through memory.
 __device__ __forceinline__ uint64_t operand_address(uint32_t shared) { return uint64_t((shared >> 4) & 0x3FFFu); }
 
-/// sums = A * B + (accumulate ? sums : 0).
+// The 64 sums of a thread, as an instruction's operands.
+#define KBENCH_WGMMA_SUMS_TEXT                                                                        \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                            \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "                  \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "                  \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define KBENCH_WGMMA_SUMS_8(d, i)                                                                     \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define KBENCH_WGMMA_SUMS(d)                                                                          \
+  KBENCH_WGMMA_SUMS_8(d, 0), KBENCH_WGMMA_SUMS_8(d, 8), KBENCH_WGMMA_SUMS_8(d, 16), KBENCH_WGMMA_SUMS_8(d, 24), \
+      KBENCH_WGMMA_SUMS_8(d, 32), KBENCH_WGMMA_SUMS_8(d, 40), KBENCH_WGMMA_SUMS_8(d, 48), KBENCH_WGMMA_SUMS_8(d, 56)
+
+/// sums = A * B + (accumulate ? sums : 0), with A in registers. The four registers of a fragment are best used in one
+/// combination only: the instruction takes an aligned run of four, and any other combination costs copies.
 __device__ __forceinline__ void wgmma_m64n128k16(float (&d)[WGMMA_SUMS], uint32_t a0, uint32_t a1, uint32_t a2,
                                                  uint32_t a3, uint64_t b, bool accumulate) {
   KBENCH_ASM_SM90A(
       "{\n"
       ".reg .pred keep;\n"
       "setp.ne.b32 keep, %69, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-      "{%64, %65, %66, %67}, %68, keep, 1, 1, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" KBENCH_WGMMA_SUMS_TEXT
+      "}, {%64, %65, %66, %67}, %68, keep, 1, 1, 0;\n"
       "}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
-        "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),
-        "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
-        "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]),
-        "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]),
-        "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
-        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]),
-        "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+      : KBENCH_WGMMA_SUMS(d)
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(int(accumulate)));
+}
+
+/// As above, with A in shared memory, laid out like B: core matrices of 8 rows by 8 deep. Costs half as much again of
+/// shared-memory reads, and saves registers.
+__device__ __forceinline__ void wgmma_m64n128k16(float (&d)[WGMMA_SUMS], uint64_t a, uint64_t b, bool accumulate) {
+  KBENCH_ASM_SM90A(
+      "{\n"
+      ".reg .pred keep;\n"
+      "setp.ne.b32 keep, %66, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {" KBENCH_WGMMA_SUMS_TEXT
+      "}, %64, %65, keep, 1, 1, 0, 0;\n"
+      "}\n"
+      : KBENCH_WGMMA_SUMS(d)
+      : "l"(a), "l"(b), "r"(int(accumulate)));
 }
 
 }  // namespace kbench
