@@ -202,6 +202,12 @@ def test_hodges_lehmann_shrugs_off_an_outlier() -> None:
     assert abs(stats.hodges_lehmann([0.01, 0.02, 0.0, 0.01, 5.0]) - 0.01) < 0.01
 
 
+@given(st.lists(logs, min_size=1, max_size=8), st.lists(logs, min_size=1, max_size=8))
+def test_hodges_lehmann_shift_by_its_definition(old: list[float], new: list[float]) -> None:
+    differences = [n - o for n in new for o in old]
+    assert stats.hodges_lehmann_shift(old, new) == pytest.approx(float(np.median(differences)), abs=1e-12)
+
+
 # --- when to stop --------------------------------------------------------------
 
 

@@ -241,6 +241,11 @@ def hodges_lehmann(values: Sequence[float]) -> float:
     return float(np.median((data[first] + data[second]) / 2))
 
 
+def hodges_lehmann_shift(old: Sequence[float], new: Sequence[float]) -> float:
+    """Median of all differences new - old: the same second opinion for two independent samples."""
+    return float(np.median(np.subtract.outer(np.asarray(new, np.float64), np.asarray(old, np.float64))))
+
+
 def needs_more_processes(estimates: Sequence[float], precision: float, minimum: int, maximum: int) -> bool:
     """Say whether a run goes on: until the 95 % half-width is at most `precision` (0.005 is 0.5 %).
 

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self, get_type_hints
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
-from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample
+from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample, Status
 from kbench.storage import csvfile
 
 SAMPLES_SUFFIX = ".samples.csv"
@@ -75,6 +75,7 @@ class RunWriter:
         self._directory = Path(directory)
         self._stem = _safe_stem(name) if name else default_stem(problem, solutions)
         self._rows: list[str] = []
+        self._written: list[GroupKey] = []
         self._samples: list[str] = []
         self._path: Path | None = None
 
@@ -128,9 +129,25 @@ class RunWriter:
             sample_lines += lines
             finished.append(replace(row, samples_sha256=_digest(lines) if lines else ""))
         self._rows += [_row_line(row) for row in finished]
+        self._written += [(row.problem, row.solution, row.case, row.process) for row in finished]
         self._samples += sample_lines
         self._write()
         return tuple(finished)
+
+    def amend(self, rows: Sequence[ResultRow]) -> None:
+        """Replace rows written before, matched by problem, solution, case and process; their samples stay.
+
+        Raises:
+            MachineError: where the disk is full or not writable; the rows stay as they were.
+            ValueError: for a row that was never written.
+        """
+        written = {key: index for index, key in enumerate(self._written)}
+        for row in rows:
+            index = written.get((row.problem, row.solution, row.case, row.process))
+            if index is None:
+                raise ValueError(f"no row of {row.solution}, case {row.case}, process {row.process} was written")
+            self._rows[index] = _row_line(row)
+        self._write()
 
     def _write(self) -> None:
         # Samples first: a reader between the two sees samples without a row, never a row without samples.
@@ -176,6 +193,8 @@ def read_run(path: Path) -> Run:
         key = (row.problem, row.solution, row.case, row.process)
         if key in seen:
             raise csvfile.refuse(path, f"has two rows for {'/'.join(key[:3])}, process {row.process}")
+        if row.status not in set(Status):
+            raise csvfile.refuse(path, f"has a status `{row.status[:40]}` that does not exist")
         seen.add(key)
         if not row.samples_sha256:
             continue

@@ -1,0 +1,345 @@
+"""`compare`: saved runs side by side, or the solutions of one run, with intervals and verdicts.
+
+Everything is computed from the raw samples; the summary columns of a CSV are for people and are not believed.
+Two runs are compared by their ratios to the reference, which each run timed beside its candidates: what the
+sessions differ in (clocks, heat) is in both parts of a ratio, and cancels. Solutions of one run are compared
+process by process.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from kbench.core.errors import NothingSelectedError, ResultsError, UsageError
+from kbench.core.model import ResultRow, Status, Timing
+from kbench.core.stats import (
+    Interval,
+    hodges_lehmann,
+    hodges_lehmann_shift,
+    marked_share,
+    median_interval,
+    pair_log_ratios,
+    process_estimate,
+    summarise_arm,
+    timings_interval,
+)
+from kbench.core.verdict import (
+    Answer,
+    Conditions,
+    Measurement,
+    Thresholds,
+    Verdict,
+    judge_change,
+)
+from kbench.storage.results import Run
+
+CaseKey = tuple[str, str, str]
+"""(problem, solution, case)."""
+
+MOST_MARKED = 0.2
+"""Share of marked pairs above which a measurement is unstable, and no verdict rests on it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One (problem, solution, case) of a run, recomputed from its samples."""
+
+    problem: str
+    solution: str
+    case: str
+    measurement: Measurement
+    timings: tuple[Timing, ...]
+    time_ns: float | None
+    """Median time of a call over all processes."""
+    time_interval_ns: Interval | None
+    """Its order-statistic interval at 95 %, from all samples of the run."""
+    reference_ns: float | None
+    speedup: Interval | None
+    """t_reference / t_candidate at 95 %."""
+    limit_ns: float | None
+    percent_of_limit: float | None
+    beats_limit: bool
+    gb_per_s: float | None
+    flags: tuple[str, ...]
+
+    @property
+    def key(self) -> CaseKey:
+        """What this is a measurement of."""
+        return self.problem, self.solution, self.case
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check held."""
+        return self.measurement.status is Status.PASSED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedCase:
+    """One line of a comparison. Of solutions, `old` is the base; its own line has no verdict."""
+
+    problem: str
+    solution: str
+    case: str
+    old: Measured | None
+    new: Measured | None
+    verdict: Verdict | None
+    label: str
+    """Of the new side: the run or the solution."""
+    second_opinion: float | None = None
+    """t_new / t_old by Hodges-Lehmann."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """All lines of a comparison, and what they amount to."""
+
+    by: str
+    """`run` or `solution`."""
+    base: str
+    labels: tuple[str, ...]
+    """Of the new sides, in the order asked for."""
+    cases: tuple[ComparedCase, ...]
+    confidence: float
+
+    @property
+    def counts(self) -> dict[Answer, int]:
+        """How many cases got which answer."""
+        return dict(Counter(case.verdict.status for case in self.cases if case.verdict is not None))
+
+    def geometric_mean(self, label: str) -> float | None:
+        """Geometric mean of t_new / t_old over the cases of one label that have a verdict on speed."""
+        logs = [
+            math.log(case.verdict.ratio)
+            for case in self.cases
+            if case.label == label and case.verdict is not None and case.verdict.ratio is not None
+        ]
+        return math.exp(sum(logs) / len(logs)) if logs else None
+
+
+def compare(
+    runs: Sequence[Run],
+    *,
+    by: str | None = None,
+    base: str | None = None,
+    cases: Sequence[str] = (),
+    thresholds: Thresholds | None = None,
+    any_gpu: bool = False,
+) -> Comparison:
+    """Compare runs with the first of them, or the solutions of one run with `base` (its first solution).
+
+    `cases` are globs. With `any_gpu`, measurements on different GPUs get a ratio, but still no verdict.
+
+    Raises:
+        UsageError: for a kind of comparison that the number of runs does not allow, an unknown base, or runs
+            of different GPUs without `any_gpu`.
+        NothingSelectedError: where no case is left.
+        ResultsError: where the rows of one case disagree about how it was measured.
+    """
+    thresholds = thresholds or Thresholds()
+    by = by or ("solution" if len(runs) == 1 else "run")
+    if by == "solution" and len(runs) == 1:
+        comparison = _compare_solutions(runs[0], base, cases, thresholds)
+    elif by == "run" and len(runs) > 1:
+        comparison = _compare_runs(runs, cases, thresholds, any_gpu=any_gpu)
+    else:
+        raise UsageError(
+            f"comparing by {by} does not go with {len(runs)} run{'s' * (len(runs) != 1)}",
+            hint="kbench compare RUN --by solution, or kbench compare OLD NEW --by run",
+        )
+    if not comparison.cases:
+        raise NothingSelectedError("no case to compare", hint="kbench show RUN lists a run's cases")
+    return comparison
+
+
+def measured(run: Run, cases: Sequence[str] = ()) -> dict[CaseKey, Measured]:
+    """Recompute every (problem, solution, case) of a run from its samples, in the order of its rows."""
+    groups: dict[CaseKey, list[ResultRow]] = {}
+    for row in run.rows:
+        if not cases or any(fnmatchcase(row.case, pattern) for pattern in cases):
+            groups.setdefault((row.problem, row.solution, row.case), []).append(row)
+    return {key: _measure(run, rows) for key, rows in groups.items()}
+
+
+def measurements(run: Run) -> dict[CaseKey, Measurement]:
+    """Give what the verdict rule needs of every (problem, solution, case) of a run."""
+    return {key: found.measurement for key, found in measured(run).items()}
+
+
+def arm_differences(timings: Iterable[Timing], old: str = "old", new: str = "candidate") -> tuple[float, ...]:
+    """Log(t_new / t_old) of each process that timed two candidates beside the reference (three-arm runs)."""
+    return tuple(
+        process_estimate(timing, new, old) for timing in timings if pair_log_ratios(timing.samples, new, old)
+    )
+
+
+# --- one measurement ---------------------------------------------------------------
+
+
+def _measure(run: Run, rows: Sequence[ResultRow]) -> Measured:
+    first = rows[0]
+    conditions = {_conditions(row) for row in rows}
+    if len(conditions) > 1:
+        what = f"{first.problem}/{first.solution}/{first.case}"
+        raise ResultsError(
+            f"{run.path} mixes rows of {what} that were measured differently", hint="measure again"
+        )
+    deciding = next((row for row in rows if row.status != Status.PASSED), first)
+    timings = _timings(run, rows) if deciding.status == Status.PASSED else ()
+    usable = [timing for timing in timings if pair_log_ratios(timing.samples)]
+    flags = tuple(dict.fromkeys(flag for row in rows for flag in row.flags.split()))
+    marks = [marked_share(timing.samples) for timing in timings]
+    samples = [sample for timing in timings for sample in timing.samples]
+    time_ns = summarise_arm(samples).median_ns if samples else None
+    limit_ns = None if first.limit_ns is None else float(first.limit_ns)
+    interval = timings_interval(usable)
+    return Measured(
+        problem=first.problem,
+        solution=first.solution,
+        case=first.case,
+        measurement=Measurement(
+            status=Status(deciding.status),
+            reason=deciding.reason,
+            conditions=conditions.pop(),
+            processes=tuple(timing.samples[0].process for timing in usable),
+            log_ratios=tuple(process_estimate(timing) for timing in usable),
+            unstable="unstable" in flags or (bool(marks) and sum(marks) / len(marks) > MOST_MARKED),
+        ),
+        timings=timings,
+        time_ns=time_ns,
+        time_interval_ns=median_interval(
+            [float(s.t_event_ns) for s in samples if s.arm == "candidate" and not s.marked]
+        ),
+        reference_ns=summarise_arm(samples, "reference").median_ns if samples else None,
+        speedup=interval.as_speedup() if interval else None,
+        limit_ns=limit_ns,
+        percent_of_limit=100 * limit_ns / time_ns if limit_ns and time_ns else None,
+        beats_limit=bool(limit_ns and time_ns and time_ns < limit_ns),
+        gb_per_s=first.dram_bytes / time_ns if first.dram_bytes and time_ns else None,
+        flags=flags,
+    )
+
+
+def _timings(run: Run, rows: Sequence[ResultRow]) -> tuple[Timing, ...]:
+    found = []
+    for row in rows:
+        samples = run.samples.get((row.problem, row.solution, row.case, row.process))
+        if samples:
+            found.append(Timing(samples=samples, timer=row.timer, l2=row.l2))
+    return tuple(found)
+
+
+def _conditions(row: ResultRow) -> Conditions:
+    return Conditions(
+        problem_sha256=row.problem_sha256,
+        overrides=row.overrides,
+        device=row.device,
+        timer=row.timer,
+        l2=row.l2,
+        mode=row.mode,
+        tf32=row.tf32,
+        oracle_factor=row.oracle_factor,
+        trusted="trusted" in re.split(r"\W+", row.isolation),
+        torch=row.torch,
+        cuda=row.cuda,
+        gpu_name=row.gpu_name,
+        gpu_uuid=row.gpu_uuid,
+        driver=row.driver,
+    )
+
+
+# --- lines -------------------------------------------------------------------------
+
+
+def _compare_solutions(
+    run: Run, base: str | None, cases: Sequence[str], thresholds: Thresholds
+) -> Comparison:
+    found = measured(run, cases)
+    solutions = tuple(dict.fromkeys(row.solution for row in run.rows))
+    base = base or solutions[0]
+    if base not in solutions:
+        close = get_close_matches(base, solutions, n=1)
+        hint = f"did you mean `{close[0]}`?" if close else f"it has {', '.join(solutions)}"
+        raise UsageError(f"{run.name} has no solution `{base}`", hint=hint)
+    lines = []
+    for (problem, solution, case), new in found.items():
+        old = found.get((problem, base, case))
+        line = ComparedCase(
+            problem=problem, solution=solution, case=case, old=old, new=new, verdict=None, label=solution
+        )
+        lines.append(line if solution == base else _judged(line, thresholds, paired=True))
+    return Comparison(
+        by="solution", base=base, labels=solutions, cases=tuple(lines), confidence=thresholds.confidence
+    )
+
+
+def _compare_runs(
+    runs: Sequence[Run], cases: Sequence[str], thresholds: Thresholds, *, any_gpu: bool
+) -> Comparison:
+    names = tuple(dict.fromkeys(run.rows[0].gpu_name for run in runs))
+    if len(names) > 1 and not any_gpu:
+        raise UsageError(
+            f"runs are not comparable: GPU differs ({', '.join(names)})",
+            hint="pass `--any-gpu` to see ratios; no verdict is given",
+        )
+    base = measured(runs[0], cases)
+    labels = _labels(runs)
+    lines = []
+    for label, run in zip(labels[1:], runs[1:], strict=True):
+        others = measured(run, cases)
+        for key in dict.fromkeys((*base, *others)):
+            problem, solution, case = key
+            line = ComparedCase(
+                problem=problem,
+                solution=solution,
+                case=case,
+                old=base.get(key),
+                new=others.get(key),
+                verdict=None,
+                label=label,
+            )
+            lines.append(_judged(line, thresholds, paired=False))
+    return Comparison(
+        by="run", base=labels[0], labels=labels[1:], cases=tuple(lines), confidence=thresholds.confidence
+    )
+
+
+def _labels(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Names of the runs; those that share one get their place in the list."""
+    names = [run.name for run in runs]
+    return tuple(
+        f"{name} ({place})" if names.count(name) > 1 else name for place, name in enumerate(names, start=1)
+    )
+
+
+def _judged(line: ComparedCase, thresholds: Thresholds, *, paired: bool) -> ComparedCase:
+    if line.old is None or line.new is None:
+        code = "not_in_old" if line.old is None else "not_in_new"
+        message = "measured on the new side only" if line.old is None else "measured on the old side only"
+        verdict = Verdict(status=Answer.NOT_COMPARABLE, reason_code=code, message=message)
+        return replace(line, verdict=verdict)
+    old, new = line.old.measurement, line.new.measurement
+    differences = _differences(old, new) if paired else None
+    verdict = judge_change(old, new, thresholds, differences=differences)
+    opinion = None
+    if differences:
+        opinion = math.exp(hodges_lehmann(differences))
+    elif differences is None and old.log_ratios and new.log_ratios:
+        opinion = math.exp(hodges_lehmann_shift(old.log_ratios, new.log_ratios))
+    if verdict.reason_code == "other_gpu" and opinion is not None:
+        # Asked for with `any_gpu`: a ratio to look at, which no verdict stands on.
+        centre = float(np.mean(new.log_ratios) - np.mean(old.log_ratios))
+        verdict = replace(verdict, ratio=math.exp(centre))
+    return replace(line, verdict=verdict, second_opinion=opinion)
+
+
+def _differences(old: Measurement, new: Measurement) -> tuple[float, ...]:
+    """Log(t_new / t_old) of the processes that both have."""
+    before = dict(zip(old.processes, old.log_ratios, strict=True))
+    after = dict(zip(new.processes, new.log_ratios, strict=True))
+    return tuple(after[process] - before[process] for process in after if process in before)

@@ -1,0 +1,200 @@
+"""Comparisons from raw samples: runs side by side, solutions of one run, and what cannot be compared."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from records import make_row, make_run, make_samples
+
+from kbench.compare import arm_differences, compare, measured, measurements
+from kbench.core.errors import NothingSelectedError, ResultsError, UsageError
+from kbench.core.model import Timing
+from kbench.core.verdict import Answer, Thresholds
+from kbench.storage.results import RunWriter, read_run
+
+FIVE = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
+
+
+def slower(by: float) -> list[float]:
+    return [ratio * (1 + by) for ratio in FIVE]
+
+
+def test_measured_recomputes_from_samples_and_ignores_the_summary(tmp_path: Path) -> None:
+    """The rows claim a speed-up of 1.5 and 100 us; the samples say 2 and 75 ms."""
+    run = make_run(tmp_path, "one", {"fast": FIVE})
+    found = measured(run)[("group_norm", "fast", "small")]
+    assert found.time_ns == pytest.approx(75e6, rel=1e-3)
+    assert found.reference_ns == pytest.approx(150e6, rel=1e-3)
+    assert found.speedup is not None
+    assert found.speedup.low < 2 < found.speedup.high
+    assert found.speedup.processes == 5
+    assert found.percent_of_limit == pytest.approx(100 * 25_000 / 75e6, rel=1e-3)
+    assert found.gb_per_s == pytest.approx(1e8 / 75e6, rel=1e-3)
+    assert found.measurement.processes == (0, 1, 2, 3, 4)
+    assert not found.beats_limit
+
+
+def test_faster_than_the_limit_is_flagged(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "one", {"fast": FIVE}, limit_ns=80_000_000)
+    assert measured(run)[("group_norm", "fast", "small")].beats_limit
+
+
+def test_a_failure_has_no_time(tmp_path: Path) -> None:
+    found = measured(make_run(tmp_path, "one", {"broken": []}))[("group_norm", "broken", "small")]
+    assert (found.time_ns, found.speedup, found.percent_of_limit, found.timings) == (None, None, None, ())
+    assert not found.passed
+
+
+def test_one_failing_process_fails_the_case(tmp_path: Path) -> None:
+    with RunWriter(tmp_path, "flaky") as writer:
+        for process in range(2):
+            writer.append([make_row(process=process)], make_samples(process=process))
+        writer.append([make_row(process=2, status="crashed", timed=False)])
+    found = measured(read_run(writer.csv_path))[("group_norm", "fast", "small")]
+    assert (found.measurement.status, found.time_ns) == ("crashed", None)
+
+
+def test_rows_measured_differently_are_refused(tmp_path: Path) -> None:
+    with RunWriter(tmp_path, "mixed") as writer:
+        writer.append([make_row(process=0, mode="cold")], make_samples(process=0))
+        writer.append([make_row(process=1, mode="warm")], make_samples(process=1))
+    with pytest.raises(ResultsError, match="measured differently"):
+        measured(read_run(writer.csv_path))
+
+
+def test_too_many_marked_pairs_are_unstable(tmp_path: Path) -> None:
+    with RunWriter(tmp_path, "hot") as writer:
+        writer.append([make_row()], make_samples(marked=(0, 1, 2)))
+    assert measurements(read_run(writer.csv_path))[("group_norm", "fast", "small")].unstable
+    calm = make_run(tmp_path, "calm", {"fast": [0.5]})
+    assert not measurements(calm)[("group_norm", "fast", "small")].unstable
+
+
+# --- runs ----------------------------------------------------------------------
+
+
+def test_two_runs(tmp_path: Path) -> None:
+    old = make_run(tmp_path, "old", {"a": FIVE, "b": FIVE, "c": FIVE, "gone": FIVE, "d": []})
+    new = make_run(tmp_path, "new", {"a": FIVE, "b": slower(0.05), "c": [], "d": FIVE, "fresh": FIVE})
+    comparison = compare([old, new])
+    answers = {case.solution: case.verdict.status for case in comparison.cases if case.verdict}
+    assert answers == {
+        "a": Answer.SAME,
+        "b": Answer.SLOWER,
+        "c": Answer.NEW_FAIL,
+        "d": Answer.NEWLY_FIXED,
+        "gone": Answer.NOT_COMPARABLE,
+        "fresh": Answer.NOT_COMPARABLE,
+    }
+    codes = {case.solution: case.verdict.reason_code for case in comparison.cases if case.verdict}
+    assert (codes["gone"], codes["fresh"]) == ("not_in_new", "not_in_old")
+    assert (comparison.by, comparison.base, comparison.labels) == ("run", "old", ("new",))
+    assert comparison.counts[Answer.NOT_COMPARABLE] == 2
+    assert comparison.geometric_mean("new") == pytest.approx(1.05**0.5, rel=1e-3)
+    by_name = {case.solution: case for case in comparison.cases}
+    assert by_name["b"].second_opinion == pytest.approx(1.05, rel=1e-3)
+
+
+def test_session_offsets_cancel(tmp_path: Path) -> None:
+    """The new session runs 10 % slower altogether; the ratios to the reference do not move."""
+    old = make_run(tmp_path, "old", {"a": FIVE})
+    new = make_run(tmp_path, "new", {"a": FIVE}, reference_ns=165_000_000)
+    (case,) = compare([old, new]).cases
+    assert case.verdict is not None
+    assert case.verdict.status == Answer.SAME
+
+
+def test_three_runs_against_the_first(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path, name, {"a": slower(by)}) for name, by in [("x", 0), ("y", 0.05), ("z", -0.05)]]
+    comparison = compare(runs)
+    assert [(case.label, case.verdict.status) for case in comparison.cases if case.verdict] == [
+        ("y", Answer.SLOWER),
+        ("z", Answer.FASTER),
+    ]
+
+
+def test_runs_of_one_name_keep_apart(tmp_path: Path) -> None:
+    old = make_run(tmp_path / "a", "run", {"a": FIVE})
+    new = make_run(tmp_path / "b", "run", {"a": FIVE})
+    comparison = compare([old, new])
+    assert (comparison.base, comparison.labels) == ("run (1)", ("run (2)",))
+
+
+def test_another_gpu_is_refused_or_gets_a_ratio_without_verdict(tmp_path: Path) -> None:
+    old = make_run(tmp_path, "h200", {"a": FIVE})
+    new = make_run(tmp_path, "a100", {"a": slower(0.5)}, gpu_name="NVIDIA A100", gpu_uuid="GPU-9")
+    with pytest.raises(UsageError, match=r"GPU differs \(NVIDIA H200, NVIDIA A100\)") as caught:
+        compare([old, new])
+    assert "--any-gpu" in (caught.value.hint or "")
+    (case,) = compare([old, new], any_gpu=True).cases
+    assert case.verdict is not None
+    assert (case.verdict.status, case.verdict.reason_code) == (Answer.NOT_COMPARABLE, "other_gpu")
+    assert case.verdict.ratio == pytest.approx(1.5, rel=1e-3)
+    assert case.verdict.low is None
+
+
+def test_the_margin_is_the_callers(tmp_path: Path) -> None:
+    old, new = make_run(tmp_path, "old", {"a": FIVE}), make_run(tmp_path, "new", {"a": slower(0.05)})
+    (case,) = compare([old, new], thresholds=Thresholds(same_device=0.08)).cases
+    assert case.verdict is not None
+    assert case.verdict.status == Answer.SAME
+
+
+# --- solutions -----------------------------------------------------------------
+
+
+def test_solutions_of_one_run_are_paired_by_process(tmp_path: Path) -> None:
+    """Processes differ by 4 %, both solutions alike: only the pairing can see the 1 % between them."""
+    moving = [0.5, 0.51, 0.49, 0.52, 0.5]
+    run = make_run(tmp_path, "run", {"base": moving, "new": [r * 1.01 for r in moving], "broken": []})
+    comparison = compare([run])
+    base, new, broken = comparison.cases
+    assert base.verdict is None
+    assert new.verdict is not None
+    assert broken.verdict is not None
+    assert (new.verdict.status, broken.verdict.status) == (Answer.SLOWER, Answer.NEW_FAIL)
+    assert new.second_opinion == pytest.approx(1.01, rel=1e-3)
+    assert (comparison.by, comparison.base) == ("solution", "base")
+
+
+def test_a_base_of_choice(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "run", {"a": FIVE, "b": slower(0.1)})
+    first, second = compare([run], base="b").cases
+    assert second.verdict is None
+    assert first.verdict is not None
+    assert first.verdict.status == Answer.FASTER
+    with pytest.raises(UsageError, match="no solution `bb`") as caught:
+        compare([run], base="bb")
+    assert caught.value.hint == "did you mean `b`?"
+
+
+# --- what makes no comparison --------------------------------------------------
+
+
+def test_kinds_and_numbers(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "run", {"a": FIVE})
+    with pytest.raises(UsageError, match="comparing by run does not go with 1 run"):
+        compare([run], by="run")
+    with pytest.raises(UsageError, match="comparing by solution does not go with 2 runs"):
+        compare([run, run], by="solution")
+    with pytest.raises(UsageError, match="0 runs"):
+        compare([])
+
+
+def test_no_case_left(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "run", {"a": FIVE})
+    with pytest.raises(NothingSelectedError):
+        compare([run], cases=["nothing*"])
+    assert len(compare([run], cases=["sm*"]).cases) == 1
+
+
+def test_arm_differences() -> None:
+    arms = ("reference", "old", "candidate")
+    timings = [
+        Timing(
+            samples=tuple(make_samples(process=p, arms=arms, ratio=1.03, wobble=0)), timer="events", l2="warm"
+        )
+        for p in range(3)
+    ]
+    two_arms = replace(timings[0], samples=tuple(make_samples()))
+    assert arm_differences([*timings, two_arms]) == pytest.approx([0.02956] * 3, abs=1e-4)
