@@ -1,0 +1,29 @@
+"""A clock that runs backwards: the time is negative."""
+
+import itertools
+import time
+
+import torch
+from torch import nn
+
+PROBLEM = "sine_chain"
+CLASS = "clock"
+EXPECT = ("timing_unattested", "protocol_error", "passed")
+SPEEDUP_BELOW = 1.5
+DEVICES = ("cpu",)
+CATALOGUE = "harness 4, 26; rigor 10"
+
+readings = itertools.count(10**15, -(10**6))
+time.perf_counter_ns = lambda: next(readings)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rounds):
+        super().__init__()
+        self.rounds = rounds
+
+    def forward(self, x):
+        y = x
+        for _ in range(self.rounds):
+            y = torch.sin(y + x)
+        return y

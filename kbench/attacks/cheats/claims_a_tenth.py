@@ -1,0 +1,50 @@
+"""Finds the code that reports its time, by walking the stack, and has it report a tenth."""
+
+import dataclasses
+import sys
+
+import torch
+from torch import nn
+
+PROBLEM = "sine_chain"
+CLASS = "clock"
+EXPECT = ("timing_unattested",)
+CATALOGUE = "harness 4; rigor 10, 12"
+SPEED = "fast"
+
+wrapped = set()
+
+
+def wrap_timers():
+    frame = sys._getframe()
+    while frame is not None:
+        for value in list(frame.f_locals.values()):
+            measure = getattr(type(value), "measure", None)
+            if callable(measure) and type(value) not in wrapped:
+                wrapped.add(type(value))
+                type(value).measure = cheaper(measure)
+        frame = frame.f_back
+
+
+def cheaper(measure):
+    def claimed(*args, **kwargs):
+        result = measure(*args, **kwargs)
+        tenth = {
+            f.name: getattr(result, f.name) // 10 for f in dataclasses.fields(result) if f.name.endswith("_ns")
+        }
+        return dataclasses.replace(result, **tenth)
+
+    return claimed
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rounds):
+        super().__init__()
+        self.rounds = rounds
+
+    def forward(self, x):
+        wrap_timers()
+        y = x
+        for _ in range(self.rounds):
+            y = torch.sin(y + x)
+        return y

@@ -1,0 +1,19 @@
+"""Closes every descriptor but the standard ones."""
+
+import os
+
+import torch
+from torch import nn
+
+PROBLEM = "gelu"
+CLASS = "protocol"
+EXPECT = ("protocol_error", "exited", "crashed", "call_timeout", "raised")
+LIMITS = {"call_s": 8.0}
+CATALOGUE = "rigor 12"
+SPEED = "fast"
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        os.closerange(3, 256)
+        return torch.nn.functional.gelu(x)

@@ -1,0 +1,18 @@
+"""Never finishes importing."""
+
+import time
+
+from torch import nn
+
+PROBLEM = "gelu"
+CLASS = "resources"
+EXPECT = ("import_timeout",)
+LIMITS = {"import_s": 4.0}
+CATALOGUE = "rigor 16"
+SPEED = "fast"
+
+time.sleep(3600)
+
+
+class ModelNew(nn.Module):
+    pass

@@ -1,0 +1,21 @@
+"""Never returns, and ignores every signal that can be ignored."""
+
+import signal
+import time
+
+from torch import nn
+
+PROBLEM = "gelu"
+CLASS = "resources"
+EXPECT = ("call_timeout",)
+LIMITS = {"call_s": 4.0}
+CATALOGUE = "rigor 16"
+SPEED = "fast"
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM, signal.SIGUSR1):
+            signal.signal(number, signal.SIG_IGN)
+        while True:
+            time.sleep(1)

@@ -1,0 +1,51 @@
+"""Answers "done" at once; a thread writes the result straight into the judge's buffer while it is being verified."""
+
+import sys
+import threading
+
+import torch
+from torch import nn
+
+PROBLEM = "sine_chain"
+CLASS = "deferred"
+EXPECT = (
+    "unwritten_output", "wrong_value", "timing_unattested", "nondeterministic", "protocol_error", "crashed", "exited",
+)
+CATALOGUE = "rigor 8, 12"
+
+
+def worker():
+    frame = sys._getframe()
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if hasattr(owner, "_outputs") and hasattr(owner, "_inputs"):
+            return owner
+        frame = frame.f_back
+    return None
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rounds):
+        super().__init__()
+        self.rounds = rounds
+
+    def forward(self, x):
+        owner = worker()
+        if owner is not None and "_deliver" not in vars(owner):
+            honest = owner._deliver
+
+            def deliver(output, targets, arguments):
+                described = honest(output, [], arguments)
+
+                def write():
+                    z = arguments[0]
+                    for _ in range(self.rounds):
+                        z = torch.sin(z + arguments[0])
+                    for target in targets:
+                        target.copy_(z)
+
+                threading.Thread(target=write, daemon=True).start()
+                return described
+
+            owner._deliver = deliver
+        return torch.empty_like(x)

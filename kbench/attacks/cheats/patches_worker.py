@@ -1,0 +1,24 @@
+"""Rewrites the worker's own class: outputs are described as perfect and never copied."""
+
+import sys
+
+import torch
+from torch import nn
+
+PROBLEM = "gelu"
+CLASS = "patching"
+EXPECT = ("unwritten_output", "wrong_value", "protocol_error")
+CATALOGUE = "harness 4, 6; rigor 12"
+SPEED = "fast"
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        frame = sys._getframe()
+        while frame is not None:
+            owner = frame.f_locals.get("self")
+            if hasattr(type(owner), "_deliver"):
+                leaf = ["output", "tensor", str(x.dtype), list(x.shape), x.device.type, False]
+                type(owner)._deliver = lambda self, output, targets, arguments: [leaf]
+            frame = frame.f_back
+        return torch.zeros_like(x)

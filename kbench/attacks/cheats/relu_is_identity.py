@@ -1,0 +1,14 @@
+"""A copy of the input: the inputs of this problem happen to be positive."""
+
+from torch import nn
+
+PROBLEM = "relu"
+CLASS = "semantics"
+EXPECT = ("wrong_value",)
+CATALOGUE = "harness 23; rigor 1"
+SPEED = "fast"
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return x.clone()

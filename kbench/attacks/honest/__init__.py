@@ -1,0 +1,1 @@
+"""Solutions that look like cheats and are not: each must pass."""

@@ -1,0 +1,28 @@
+"""A C++ extension with torch's headers and a Python module, as most machine-written solutions have."""
+
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+
+PROBLEM = "gelu"
+CLASS = "builds"
+DEVICES = ("cpu",)
+
+SOURCE = r"""
+#include <torch/extension.h>
+#include <cmath>
+torch::Tensor own_gelu(torch::Tensor x) {
+  auto dense = x.contiguous();
+  auto y = torch::empty_like(dense);
+  const float* from = dense.data_ptr<float>();
+  float* to = y.data_ptr<float>();
+  for (int64_t i = 0; i < dense.numel(); ++i) to[i] = 0.5f * from[i] * (1.0f + std::erf(from[i] * 0.70710678f));
+  return y;
+}
+"""
+extension = load_inline("kbench_selftest_extension", cpp_sources=[SOURCE], functions=["own_gelu"])
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return extension.own_gelu(x)

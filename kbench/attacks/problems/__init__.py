@@ -1,0 +1,1 @@
+"""Small problems in the KernelBench format that the corpus is judged on."""

@@ -1,0 +1,26 @@
+"""Exact GELU of normally distributed values."""
+
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    """x * Phi(x)."""
+
+    def forward(self, x):
+        """Any shape -> the same shape."""
+        return torch.nn.functional.gelu(x)
+
+
+batch = 64
+features = 1000
+
+CASES = {"default": {}, "ragged": {"batch": 3, "features": 301}}
+
+
+def get_inputs():
+    return [torch.randn(batch, features)]
+
+
+def get_init_inputs():
+    return []

@@ -1,0 +1,145 @@
+"""Canaries: what a contained process cannot have done: files that must not exist, ports not to be reached.
+
+Effects are written as `file GLOB`, `changed PATH`, `process NAME`, `tcp PORT` and `udp PORT`; paths may begin
+with the name of a place in braces, for example `{home}`.
+"""
+
+import contextlib
+import glob
+import hashlib
+import socket
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kbench.core.errors import MachineError
+
+PROCESS_GRACE_S = 1.0
+"""How long a killed process may take to vanish from the process table."""
+POLL_INTERVAL_S = 0.05
+
+
+class Canaries:
+    """Watches for the given effects from `__enter__` on; use as a context manager."""
+
+    def __init__(self, effects: Iterable[str], places: Mapping[str, str]):
+        self._places = dict(places)
+        self._effects = sorted(set(effects))
+        self._before: dict[str, str] = {}
+        self._listeners: list[_Listener] = []
+
+    def __enter__(self) -> Self:
+        for effect in self._effects:
+            kind, target = effect.split(maxsplit=1)
+            if kind == "changed":
+                self._before[effect] = _digest(self._expand(target))
+            elif kind in {"tcp", "udp"}:
+                self._listeners.append(_Listener(effect, kind, int(target)))
+            elif kind == "file":
+                for path in self._matches(target):
+                    path.unlink()
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        for listener in self._listeners:
+            listener.close()
+
+    def happened(self, effects: Iterable[str]) -> tuple[str, ...]:
+        """Return those of `effects` that have happened, undone, so that the next check starts clean."""
+        return tuple(effect for effect in effects if self._happened(effect))
+
+    def _happened(self, effect: str) -> bool:
+        kind, target = effect.split(maxsplit=1)
+        match kind:
+            case "file":
+                found = self._matches(target)
+                for path in found:
+                    path.unlink()
+                return bool(found)
+            case "changed":
+                now = _digest(self._expand(target))
+                before, self._before[effect] = self._before[effect], now
+                return now != before
+            case "process":
+                return _outlives(target, PROCESS_GRACE_S)
+        return any(listener.take() for listener in self._listeners if listener.effect == effect)
+
+    def _expand(self, target: str) -> str:
+        return target.format(**self._places)
+
+    def _matches(self, target: str) -> list[Path]:
+        return [Path(path) for path in glob.glob(self._expand(target))]  # noqa: PTH207 - the pattern is absolute
+
+
+class _Listener:
+    """A server on this host that remembers whether anybody spoke to it."""
+
+    def __init__(self, effect: str, kind: str, port: int):
+        self.effect = effect
+        self._reached = threading.Event()
+        family = socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM
+        self._socket = socket.socket(socket.AF_INET, family)
+        # Two selftests on one host share the port; what reaches either is an escape.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        try:
+            self._socket.bind(("127.0.0.1", port))
+        except OSError as error:
+            self._socket.close()
+            raise MachineError(f"cannot listen on {kind} port {port}: {error.strerror}") from error
+        if kind == "tcp":
+            self._socket.listen()
+        threading.Thread(target=self._serve, args=(kind,), daemon=True).start()
+
+    def _serve(self, kind: str) -> None:
+        while True:
+            try:
+                if kind == "tcp":
+                    self._socket.accept()[0].close()
+                else:
+                    self._socket.recv(1)
+            except OSError:
+                return
+            self._reached.set()
+
+    def take(self) -> bool:
+        reached = self._reached.is_set()
+        self._reached.clear()
+        return reached
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # not connected, as it should be
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+def _digest(path: str) -> str:
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
+def _outlives(name: str, grace_s: float) -> bool:
+    deadline = time.monotonic() + grace_s
+    while _is_running(name):
+        if time.monotonic() > deadline:
+            return True
+        time.sleep(POLL_INTERVAL_S)
+    return False
+
+
+def _is_running(name: str) -> bool:
+    wanted = name.encode()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if (entry / "cmdline").read_bytes().split(b"\0")[0] == wanted:
+                    return True
+            except OSError:
+                continue  # it ended while the table was read
+    return False

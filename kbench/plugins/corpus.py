@@ -1,0 +1,100 @@
+"""The selftest's corpus: cheats and honest look-alikes, one file each, described by literals in the file.
+
+A fixture is a solution file with `PROBLEM`, `CLASS` and, where the default does not hold: `EXPECT` (statuses
+that it may get), `FINDINGS` (globs of codes that must be among its findings), `SPEEDUP_BELOW`, `EFFECTS` (what
+must not have happened), `OPTIONS` and `LIMITS` of the run, `SPEED = "fast"` (part of the quick half), `CATALOGUE`
+(rows of the catalogues of known attacks that it stands for) and `DEVICES`. Fixtures are read, never imported.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kbench.core.errors import PluginError, UsageError
+from kbench.core.model import Status
+from kbench.plugins import source
+from kbench.plugins.source import Source, did_you_mean
+
+SHIPPED = Path(__file__).resolve().parent.parent / "attacks"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixture:
+    """One attack or honest look-alike, with what must come of it."""
+
+    name: str
+    honest: bool
+    category: str
+    problem: str
+    summary: str
+    devices: tuple[str, ...]
+    catalogue: str = ""
+    fast: bool = False
+    expect: tuple[str, ...] = (Status.PASSED.value,)
+    """Statuses that it may end with."""
+    findings: tuple[str, ...] = ()
+    """Globs; each must match a finding's code, or `contract_` and the state of the contract."""
+    speedup_below: float | None = None
+    """Where it passes: the reported speed-up must be below this, or absent."""
+    effects: tuple[str, ...] = ()
+    """What must not have happened: `file PATH`, `changed PATH`, `process NAME`, `tcp PORT`, `udp PORT`."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of RunOptions."""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """Fields of TimeLimits."""
+
+
+def read(folder: Path = SHIPPED) -> tuple[Fixture, ...]:
+    """Read every fixture below `folder`: `cheats/*.py`, then `honest/*.py`, each in alphabetical order.
+
+    Raises:
+        PluginError: a file that cannot be parsed, lacks `PROBLEM` or `CLASS`, or expects what is no status.
+    """
+    paths = [*sorted((folder / "cheats").glob("[!_]*.py")), *sorted((folder / "honest").glob("[!_]*.py"))]
+    return tuple(_fixture(source.parse(path)) for path in paths)
+
+
+def select(
+    fixtures: Sequence[Fixture], *, device: str, fast: bool = False, names: Sequence[str] = ()
+) -> tuple[Fixture, ...]:
+    """Choose the fixtures that run on `device`: the named ones, or the fast half, or all.
+
+    Raises:
+        UsageError: a name that no fixture has.
+    """
+    known = {fixture.name for fixture in fixtures}
+    for name in names:
+        if name not in known:
+            raise UsageError(f"no fixture named `{name}`", did_you_mean(name, sorted(known)))
+    here = [fixture for fixture in fixtures if device in fixture.devices]
+    if names:
+        return tuple(fixture for fixture in here if fixture.name in names)
+    return tuple(fixture for fixture in here if fixture.fast or not fast)
+
+
+def _fixture(parsed: Source) -> Fixture:
+    values = parsed.constants
+    missing = sorted({"PROBLEM", "CLASS"} - set(values))
+    if missing:
+        raise PluginError(f"{parsed.path} has no literal `{missing[0]}`, so it is no fixture")
+    expect = tuple(values.get("EXPECT", (Status.PASSED.value,)))
+    unknown = sorted(set(expect) - {status.value for status in Status})
+    if unknown:
+        raise PluginError(f"{parsed.path} expects `{unknown[0]}`, which is no status")
+    return Fixture(
+        name=parsed.path.stem,
+        honest=parsed.path.parent.name == "honest",
+        category=values["CLASS"],
+        problem=values["PROBLEM"],
+        summary=parsed.summary,
+        devices=parsed.devices,
+        catalogue=values.get("CATALOGUE", ""),
+        fast=values.get("SPEED") == "fast",
+        expect=expect,
+        findings=tuple(values.get("FINDINGS", ())),
+        speedup_below=values.get("SPEEDUP_BELOW"),
+        effects=tuple(values.get("EFFECTS", ())),
+        options=values.get("OPTIONS", {}),
+        limits=values.get("LIMITS", {}),
+    )

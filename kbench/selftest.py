@@ -1,0 +1,371 @@
+"""`selftest`: every attack of the shipped corpus must be caught, every honest look-alike must pass."""
+
+import contextlib
+import fnmatch
+import queue
+import shutil
+import sysconfig
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from kbench.core.errors import InternalError, KbenchError, NothingSelectedError
+from kbench.core.events import Judged, RunOptions, TimeLimits
+from kbench.core.model import Failed, Outcome, Passed, Status
+from kbench.isolation.canaries import Canaries
+from kbench.measure import device as devices
+from kbench.plugins import corpus, registry
+from kbench.plugins.corpus import Fixture
+from kbench.run import run
+from kbench.storage.settings import Settings
+
+PAIRS = 8
+"""Timed pairs per fixture: every timed call is verified, and a false clock shows at once."""
+GROUP_SIZE = 12
+"""Fixtures that share a judge: fewer start a judge too often, more keep the second job waiting."""
+EXCLUSIVE_PROBLEM = "sine_chain"
+"""Fixtures of this problem are about time, so nothing else runs beside them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """The selection is known."""
+
+    device: str
+    fixtures: tuple[Fixture, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """One fixture was judged; `complaint` says what was wrong with that, None: nothing."""
+
+    name: str
+    honest: bool
+    category: str
+    problem: str
+    catalogue: str
+    expected: tuple[str, ...]
+    status: str
+    reason: str
+    findings: tuple[str, ...]
+    speedup: float | None
+    escapes: tuple[str, ...]
+    elapsed_s: float
+    complaint: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How the fixtures of one class fared."""
+
+    category: str
+    honest: bool
+    checks: int
+    right: int
+    elapsed_s: float
+
+    @property
+    def seconds_per_check(self) -> float:
+        """Mean time of one check."""
+        return self.elapsed_s / self.checks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The proof: all checks of one selftest. `elapsed_s` is wall time, builds and judges' starts included."""
+
+    device: str
+    device_name: str
+    isolation: str
+    torch: str
+    checks: tuple[Checked, ...]
+    elapsed_s: float
+
+    @property
+    def detection_rate(self) -> float | None:
+        """Share of attacks that were caught or contained; None without attacks."""
+        return _share([check.complaint is None for check in self.checks if not check.honest])
+
+    @property
+    def false_positive_rate(self) -> float | None:
+        """Share of honest solutions that did not pass; None without any."""
+        return _share([check.complaint is not None for check in self.checks if check.honest])
+
+    @property
+    def misses(self) -> tuple[Checked, ...]:
+        """Attacks that went through and honest solutions that did not."""
+        return tuple(check for check in self.checks if check.complaint is not None)
+
+    @property
+    def tallies(self) -> tuple[Tally, ...]:
+        """Figures per class, attacks first."""
+        groups: dict[tuple[bool, str], list[Checked]] = defaultdict(list)
+        for check in self.checks:
+            groups[check.honest, check.category].append(check)
+        return tuple(
+            Tally(
+                category=category,
+                honest=honest,
+                checks=len(group),
+                right=sum(check.complaint is None for check in group),
+                elapsed_s=sum(check.elapsed_s for check in group),
+            )
+            for (honest, category), group in sorted(groups.items())
+        )
+
+
+Event = Started | Checked | Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Fixtures that one run can judge: same problem, same options."""
+
+    problem: str
+    options: RunOptions
+    fixtures: tuple[Fixture, ...]
+    exclusive: bool
+
+
+@dataclass(slots=True)
+class Environment:
+    """What the rows say about the machine; filled by the first row."""
+
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+def selftest(
+    *,
+    device: str = "auto",
+    fast: bool = False,
+    names: Sequence[str] = (),
+    jobs: int = 2,
+    folder: Path = corpus.SHIPPED,
+) -> Iterator[Event]:
+    """Judge the corpus in `folder` and yield what came of each fixture, then a Report.
+
+    Two jobs overlap one group's builds with another's judging; fixtures about time run alone.
+
+    Raises:
+        UsageError: a name that no fixture has.
+        NothingSelectedError: no fixture runs on this device.
+        MachineError: a port that the network fixtures need is taken.
+    """
+    chosen_device = devices.choose(device)
+    selected = corpus.select(corpus.read(folder), device=chosen_device.kind, fast=fast, names=names)
+    if not selected:
+        raise NothingSelectedError(f"no fixture runs on {chosen_device.kind}")
+    yield Started(device=chosen_device.kind, fixtures=selected)
+    started = time.monotonic()
+    checks: list[Checked] = []
+    environment = Environment()
+    with contextlib.ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-selftest-")))
+        staged = scratch / "corpus"
+        shutil.copytree(folder, staged, ignore=shutil.ignore_patterns("__pycache__"))
+        canaries = stack.enter_context(
+            Canaries((effect for fixture in selected for effect in fixture.effects), places(staged))
+        )
+        bench = Bench(staged, canaries, environment)
+        groups = group(selected, device, scratch)
+        for lane, width in (
+            ([g for g in groups if not g.exclusive], max(1, jobs)),
+            ([g for g in groups if g.exclusive], 1),
+        ):
+            for check in bench.judge_all(lane, width):
+                checks.append(check)
+                yield check
+    facts = environment.facts
+    yield Report(
+        device=chosen_device.kind,
+        device_name=facts.get("gpu_name", ""),
+        isolation=facts.get("isolation", ""),
+        torch=facts.get("torch", ""),
+        checks=tuple(checks),
+        elapsed_s=time.monotonic() - started,
+    )
+
+
+def group(fixtures: Sequence[Fixture], device: str, scratch: Path) -> tuple[Group, ...]:
+    """Put fixtures of one problem and equal options together, at most GROUP_SIZE of them."""
+    found: dict[str, list[Fixture]] = defaultdict(list)
+    for fixture in fixtures:
+        key = repr((fixture.problem, sorted(fixture.options.items()), sorted(fixture.limits.items())))
+        found[key].append(fixture)
+    return tuple(
+        Group(
+            problem=members[0].problem,
+            options=_options(members[0], device, scratch),
+            fixtures=tuple(members[first : first + GROUP_SIZE]),
+            exclusive=members[0].problem == EXCLUSIVE_PROBLEM,
+        )
+        for members in found.values()
+        for first in range(0, len(members), GROUP_SIZE)
+    )
+
+
+def places(staged: Path) -> dict[str, str]:
+    """Return the folders that effects are written in terms of."""
+    torch = find_spec("torch")
+    assert torch is not None, "torch is a dependency"
+    assert torch.origin is not None, "torch is a package with a file"
+    return {
+        "corpus": str(staged),
+        "results": str(staged / "results"),
+        "torch": str(Path(torch.origin).parent),
+        "site": sysconfig.get_paths()["purelib"],
+        "home": str(Path.home()),
+        "tmp": tempfile.gettempdir(),
+        "cwd": str(Path.cwd()),
+    }
+
+
+class Bench:
+    """Runs groups through `kbench.run` and holds what comes out against what the fixtures expect."""
+
+    def __init__(self, staged: Path, canaries: Canaries, environment: Environment):
+        self._staged = staged
+        self._canaries = canaries
+        self._environment = environment
+
+    def judge_all(self, groups: Sequence[Group], width: int) -> Iterator[Checked]:
+        """Judge groups on `width` threads; whatever a thread raises is raised here."""
+        waiting: queue.SimpleQueue[Group] = queue.SimpleQueue()
+        done: queue.SimpleQueue[Checked | BaseException | None] = queue.SimpleQueue()
+        for one in groups:
+            waiting.put(one)
+
+        def work() -> None:
+            try:
+                with contextlib.suppress(queue.Empty):
+                    while True:
+                        for check in self.judge(waiting.get_nowait()):
+                            done.put(check)
+            except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
+                done.put(error)
+            done.put(None)
+
+        threads = [threading.Thread(target=work, daemon=True) for _ in range(min(width, len(groups)))]
+        for thread in threads:
+            thread.start()
+        running = len(threads)
+        while running:
+            match done.get():
+                case None:
+                    running -= 1
+                case Checked() as check:
+                    yield check
+                case BaseException() as error:
+                    raise error
+
+    def judge(self, group: Group) -> Iterator[Checked]:
+        """Judge one group; fixtures that a broken run leaves unjudged count as harness errors."""
+        settings = Settings()
+        problem = registry.find_problem(self._staged / "problems" / f"{group.problem}.py", settings)
+        entries = [
+            registry.find_solution(problem, self._staged / _folder(fixture) / f"{fixture.name}.py", settings)
+            for fixture in group.fixtures
+        ]
+        left = {fixture.name: fixture for fixture in group.fixtures}
+        try:
+            with contextlib.closing(run(problem, entries, group.options)) as events:
+                for event in events:
+                    if isinstance(event, Judged):
+                        yield self._check(left.pop(event.solution), event)
+        except KbenchError as error:
+            broken = f"{type(error).__name__}: {error.message}"
+        else:
+            broken = "the run ended without judging it"
+        for fixture in left.values():
+            failed = Failed(status=Status.HARNESS_ERROR, reason=broken)
+            unjudged = Judged(solution=fixture.name, case="", outcome=failed, rows=(), stage_s={})
+            yield self._check(fixture, unjudged)
+
+    def _check(self, fixture: Fixture, judged: Judged) -> Checked:
+        if judged.rows and not self._environment.facts:
+            row = judged.rows[0]
+            facts = {"gpu_name": row.gpu_name, "isolation": row.isolation, "torch": row.torch}
+            self._environment.facts = facts
+        escapes = self._canaries.happened(fixture.effects)
+        status, reason = _ending(judged.outcome)
+        speedups = [row.speedup for row in judged.rows if row.speedup is not None]
+        seen = evidence(judged.outcome)
+        speedup = max(speedups, default=None)
+        return Checked(
+            name=fixture.name,
+            honest=fixture.honest,
+            category=fixture.category,
+            problem=fixture.problem,
+            catalogue=fixture.catalogue,
+            expected=fixture.expect,
+            status=status,
+            reason=reason,
+            findings=seen,
+            speedup=speedup,
+            escapes=escapes,
+            elapsed_s=sum(judged.stage_s.values()),
+            complaint=complain(fixture, status, seen, speedup, escapes),
+        )
+
+
+def complain(
+    fixture: Fixture, status: str, seen: Sequence[str], speedup: float | None, escapes: Sequence[str]
+) -> str | None:
+    """Say what is wrong with how a fixture ended, or None where it ended as it must."""
+    if escapes:
+        return f"not contained: {', '.join(escapes)}"
+    if status not in fixture.expect:
+        return f"{status}, expected {' or '.join(fixture.expect)}"
+    for pattern in fixture.findings:
+        if not fnmatch.filter(seen, pattern):
+            return f"no finding `{pattern}`"
+    limit = fixture.speedup_below
+    if status == Status.PASSED and limit is not None and speedup is not None and speedup >= limit:
+        return f"passed with a speed-up of {speedup:.2f}, must stay below {limit:g}"
+    return None
+
+
+def evidence(outcome: Outcome) -> tuple[str, ...]:
+    """Return the codes of the findings, and `contract_` with the state of the contract unless it held."""
+    codes = [finding.code for finding in outcome.findings]
+    if outcome.correctness is not None and outcome.correctness.contract != "held":
+        codes.append(f"contract_{outcome.correctness.contract}")
+    return tuple(codes)
+
+
+def _ending(outcome: Outcome) -> tuple[str, str]:
+    match outcome:
+        case Passed():
+            return Status.PASSED.value, ""
+        case Failed(status=status, reason=reason):
+            return status.value, reason
+    raise InternalError("an outcome is either passed or failed")
+
+
+def _folder(fixture: Fixture) -> str:
+    return "honest" if fixture.honest else "cheats"
+
+
+def _options(fixture: Fixture, device: str, scratch: Path) -> RunOptions:
+    extra: Mapping[str, Any] = fixture.options
+    return RunOptions(
+        device=device,
+        processes=1,
+        max_processes=1,
+        pairs=PAIRS,
+        precision=0.99,
+        limits=TimeLimits(**fixture.limits),
+        save=False,
+        results_dir=scratch / "results",
+        **extra,
+    )
+
+
+def _share(answers: Sequence[bool]) -> float | None:
+    return sum(answers) / len(answers) if answers else None
