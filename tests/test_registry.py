@@ -11,6 +11,7 @@ from kbench.core.errors import ExitCode, PluginError, UsageError
 from kbench.plugins import registry, source
 from kbench.storage.settings import Settings
 
+ROOT = Path(__file__).parent.parent
 PROBLEM = '''"""Adds one."""
 rows, cols = 4, 2 * 8
 Model = get_inputs = get_init_inputs = None
@@ -45,7 +46,7 @@ def test_listing_imports_neither_torch_nor_a_plugin():
         "plugins = [m for m in sys.modules if m.startswith(('kbench.problems.', 'kbench.solutions.'))]\n"
         "sys.exit(str(heavy or plugins) if heavy or plugins else 0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
 
 

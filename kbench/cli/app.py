@@ -22,10 +22,16 @@ EXIT_CODES = (
 )
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("run", "Verify, then time, one or more solutions of a problem"),
-    "verify": ("run", "Verify only"),
+    "run": ("run.run", "Verify, then time, one or more solutions of a problem"),
+    "verify": ("run.verify", "Verify only"),
+    "list": ("listing.main", "List problems, solutions, cases and runs"),
+    "show": ("show.show", "Show a saved run in full"),
+    "export": ("show.export", "Convert a run to json, markdown, csv or html"),
+    "explain": ("explain.main", "Explain a status, finding, flag or verdict"),
+    "config": ("config.main", "Print effective settings and where each came from"),
+    "new": ("new.app", "Write a problem or a solution to start from"),
 }
-"""Module in `kbench.cli` and summary of each command. Only the invoked one's module is imported: start-up
+"""Place in `kbench.cli` and summary of each command. Only the invoked one's module is imported: start-up
 time is what shell completion and `--help` feel like."""
 
 
@@ -41,11 +47,12 @@ def build_app(command: str | None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    for name, (module, summary) in COMMANDS.items():
+    for name, (place, summary) in COMMANDS.items():
         if name != command:
             app.command(name, help=summary)(_elsewhere)
             continue
-        entry = getattr(importlib.import_module(f"kbench.cli.{module}"), name.replace("-", "_"))
+        module, _, attribute = place.partition(".")
+        entry = getattr(importlib.import_module(f"kbench.cli.{module}"), attribute)
         if isinstance(entry, typer.Typer):
             app.add_typer(entry, name=name, help=summary)
         else:
@@ -96,7 +103,7 @@ def _guarded(arguments: list[str]) -> int:
         return _interrupted(arguments)
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else int(ExitCode.INTERNAL)
-    except Exception as error:  # noqa: BLE001  # the last line: an uncaught error must not look like a verdict
+    except Exception as error:  # noqa: BLE001  # the last line: no uncaught error may look like a verdict
         return _unexpected(error, arguments)
 
 
@@ -126,9 +133,9 @@ def _unexpected(error: Exception, arguments: list[str]) -> int:
 
 def _report(error: KbenchError, arguments: list[str]) -> int:
     if wants_json(arguments):
-        from kbench.report import jsonout
+        from kbench.report.document import render_error
 
-        Output().data(jsonout.render_error(command_name(arguments) or "", error))
+        Output().data(render_error(command_name(arguments) or "", error))
     else:
         Output().error(error)
     return int(error.exit_code)

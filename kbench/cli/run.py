@@ -1,11 +1,11 @@
 """`kbench run` and `kbench verify`: parse, let the verb work, render what it yields."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -20,7 +20,7 @@ from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.report import csvout, jsonout, markdown, terminal
 from kbench.report.summary import RunSummary, summarise
-from kbench.run import Judged, Planned, RunOptions, Saved, TimeLimits
+from kbench.run import Event, Judged, Planned, RunOptions, Saved, TimeLimits
 from kbench.storage.settings import Settings
 
 INCONCLUSIVE_FLAGS = frozenset({"unstable", "imprecise", "resolution_limited", "throttled", "interference"})
@@ -226,7 +226,8 @@ def _follow(
     error: KbenchError | None = None
     interrupted = False
     try:
-        with progress_for(output) as progress, closing(verb.run(problem, chosen, options)) as events:
+        stream = cast("Generator[Event]", verb.run(problem, chosen, options))
+        with progress_for(output) as progress, closing(stream) as events:
             for event in events:
                 progress.show(event)
                 planned = event if isinstance(event, Planned) else planned

@@ -142,20 +142,156 @@ _STATUSES: dict[Status, tuple[str, str]] = {
     ),
 }
 
-_OTHERS: tuple[Explanation, ...] = ()
+_FINDINGS: dict[str, tuple[str, str]] = {
+    "negated": ("The outputs are wrong for the inputs with their signs changed.", "Handle negative values."),
+    "shifted": (
+        "The outputs are wrong for inputs of another mean.",
+        "Do not rely on the mean of the inputs.",
+    ),
+    "scaled_up": ("The outputs are wrong for larger inputs.", "Look for overflow, clamps and fixed scales."),
+    "scaled_down": (
+        "The outputs are wrong for smaller inputs.",
+        "Look for thresholds and absolute epsilons.",
+    ),
+    "mean_offset": (
+        "Accuracy is lost on inputs whose mean is many standard deviations from zero.",
+        "Take the variance of deviations (two-pass, Welford or shifted), not E[x²] - E[x]².",
+    ),
+    "constant_rows": (
+        "The outputs are wrong where all inputs of a row or group are equal.",
+        "Keep a variance from becoming negative, and its epsilon where the reference has it.",
+    ),
+    "denormals": ("The outputs are wrong for denormal inputs.", "Avoid flush-to-zero and fast-math flags."),
+    "wide_range": (
+        "Accuracy is lost on inputs whose magnitudes differ by many orders.",
+        "Accumulate in fp32 or compensated sums, and scale before squaring.",
+    ),
+    "planted_nan": (
+        "A NaN in one entry shows up elsewhere, or vanishes where the reference keeps it.",
+        "Keep entries apart, and do not let min, max or a comparison swallow a NaN.",
+    ),
+    "planted_inf": (
+        "An infinity in one entry shows up elsewhere, or vanishes where the reference keeps it.",
+        "Keep entries apart, and mind inf - inf and 0 × inf.",
+    ),
+    "non_contiguous": (
+        "The outputs are wrong for non-contiguous inputs.",
+        "Use strides, or `.contiguous()`.",
+    ),
+    "channels_last": ("The outputs are wrong for channels-last inputs.", "Use strides, or `.contiguous()`."),
+    "misaligned": (
+        "The outputs are wrong for inputs that do not start on a 16-byte boundary.",
+        "Test the alignment before using vector loads, or copy.",
+    ),
+    "skipped": (
+        "A kind of input was left out because the reference itself is not finite or accurate on it.",
+        "Nothing; it counts neither for nor against the solution.",
+    ),
+    "eval_mode": (
+        "The reference is random in training mode (dropout, say), so both sides ran in evaluation mode.",
+        "Nothing; the row says so.",
+    ),
+    "nondeterministic_bits": (
+        "Equal inputs gave outputs that differ in their last bits, within the tolerance.",
+        "Nothing; atomics in another order do this.",
+    ),
+    "no_oracle": (
+        "No fp64 reference could be computed at this size, so the contract alone decided.",
+        "Verify a smaller case too: `--case small`.",
+    ),
+    "weights_by_seed": (
+        "The solution's parameters match the reference's only by seed, so they were not randomised.",
+        "Name the parameters as in `Model`, so that they can be set from outside.",
+    ),
+}
 
-EXPLANATIONS: dict[str, Explanation] = {
-    **{
-        status.value: Explanation(code=status.value, kind="status", meaning=meaning, fix=fix)
-        for status, (meaning, fix) in _STATUSES.items()
-    },
-    **{entry.code: entry for entry in _OTHERS},
+_FLAGS: dict[str, tuple[str, str]] = {
+    "not_settled": (
+        "times were still changing when timing began",
+        "Run again; close what else uses the device.",
+    ),
+    "throttled": (
+        "the device lowered its clocks while timing",
+        "Let it cool down, or use `--lock-clocks` with the rights to do so.",
+    ),
+    "resolution_limited": (
+        "calls are so short that launch cost and the timer's resolution show",
+        "Try `--mode graph`, or a larger case.",
+    ),
+    "interference": (
+        "another process used the device while timing",
+        "Stop it, or choose another device with `--device cuda:1`.",
+    ),
+    "unstable": (
+        "too many pairs were throttled or disturbed",
+        "Run again on a quiet, cool device; the raw samples are in the samples file.",
+    ),
+    "imprecise": (
+        "the interval stayed wider than asked for",
+        "Raise `--max-processes`, or accept a larger `--precision`.",
+    ),
+    "drift": (
+        "times move steadily during the run",
+        "Look at `kbench show RUN --samples`: clocks, heat or memory.",
+    ),
+    "bimodal": ("times fall into two groups", "Look at `kbench show RUN --samples`: clocks or placement."),
+    "outliers": ("some times are far from the rest; they are kept", "Look at `kbench show RUN --samples`."),
+    "beats_limit": (
+        "faster than the limit of its own precision",
+        "Look for work that was left out; or measure the peaks again with `kbench doctor`.",
+    ),
+    "attestation_weak": (
+        "calls are too short for the judge's clock to confirm the time",
+        "Nothing, or a larger case.",
+    ),
+    "one_process": (
+        "one process: the interval does not cover what differs between processes",
+        "Run without `--quick`.",
+    ),
+}
+
+_VERDICTS: dict[str, tuple[str, str]] = {
+    "same": ("The change is within what counts as equal.", "Nothing."),
+    "faster": (
+        "The whole interval lies below the margin.",
+        "Make it the baseline: `kbench baseline set RUN`.",
+    ),
+    "slower": (
+        "The whole interval lies above the margin.",
+        "Look for the cause, or accept it: `kbench baseline accept CASE --reason TEXT --until DATE`.",
+    ),
+    "unclear": (
+        "The interval spans the margin: neither slower nor equal is shown.",
+        "Measure more processes.",
+    ),
+    "new_fail": ("The case passed before and fails now.", "Correct it; `kbench verify` shows how it fails."),
+    "newly_fixed": ("The case failed before and passes now.", "Nothing."),
+    "not_comparable": (
+        "The two measurements do not mean the same, and the reason says why.",
+        "Measure both on the same device, with the same case, mode and versions.",
+    ),
 }
 
 
+def _table(kind: Kind, entries: dict[str, tuple[str, str]]) -> dict[str, Explanation]:
+    return {
+        code: Explanation(code=code, kind=kind, meaning=meaning, fix=fix)
+        for code, (meaning, fix) in entries.items()
+    }
+
+
+EXPLANATIONS: dict[str, Explanation] = {
+    **_table("status", {status.value: texts for status, texts in _STATUSES.items()}),
+    **_table("finding", _FINDINGS),
+    **_table("flag", _FLAGS),
+    **_table("verdict", _VERDICTS),
+}
+"""By code. Codes with a parameter, such as `mean_offset_30` and `skipped_negated`, have one entry for all."""
+
+
 def explain(code: str) -> Explanation | None:
-    """Find the explanation of a code; numbers at its end (`mean_offset_30`) do not matter."""
-    known = EXPLANATIONS.get(code)
-    if known is None:
-        known = EXPLANATIONS.get(code.rstrip("0123456789").rstrip("_"))
-    return known
+    """Find the explanation of a code; case, hyphens and the parameter of a code do not matter."""
+    name = code.strip().lower().replace("-", "_").replace(" ", "_")
+    without_number = name.rstrip("0123456789").rstrip("_")
+    family = "skipped" if name.startswith("skipped_") else without_number
+    return EXPLANATIONS.get(name) or EXPLANATIONS.get(family)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from kbench import run as run_verb
 from kbench.cli.app import main
 
 
@@ -43,6 +42,8 @@ def kbench(capsys) -> Callable[..., Done]:
 @pytest.fixture
 def fake_run(monkeypatch) -> Callable[..., list]:
     """Let `run` yield these events, exceptions raised in their place; the calls' arguments are collected."""
+    from kbench import run as run_verb
+
     calls: list = []
 
     def install(*stream: object) -> list:

@@ -1,0 +1,35 @@
+"""`kbench config`: every effective setting and where it came from."""
+
+from dataclasses import dataclass
+
+from kbench.cli.options import OutputFlags, command
+from kbench.cli.output import Format
+from kbench.core.errors import ExitCode
+from kbench.report import csvout
+from kbench.report.document import render_document
+from kbench.report.table import Column, render_markdown_table, render_table
+from kbench.storage import settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigFlags(OutputFlags):
+    """What `kbench config` can be told."""
+
+
+@command(ConfigFlags)
+def main(flags: ConfigFlags) -> int:
+    """Print effective settings and where each came from."""
+    output = flags.output()
+    values = settings.effective(flags.settings())
+    columns = [Column(title="setting"), Column(title="value"), Column(title="from")]
+    cells = [[item.key, "" if item.value is None else str(item.value), item.origin] for item in values]
+    match output.format:
+        case Format.JSON:
+            output.data(render_document("config", status="ok", results=values))
+        case Format.CSV:
+            output.data(csvout.render_records(values, settings.EffectiveValue))
+        case Format.MD:
+            output.data(render_markdown_table(columns, cells))
+        case Format.TEXT:
+            output.data(render_table(columns, cells, indent=""))
+    return ExitCode.OK

@@ -1,0 +1,96 @@
+"""`kbench new`: a file to start from, which fails its own verification until one function is filled in."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kbench.cli import completion, scaffold
+from kbench.cli.options import SettingsFlags, command
+from kbench.cli.output import Output
+from kbench.core.errors import ExitCode, MachineError, UsageError
+from kbench.plugins import registry
+
+
+class Language(StrEnum):
+    """What a new solution is written in."""
+
+    CUDA = "cuda"
+    TRITON = "triton"
+    CPP = "cpp"
+    TORCH = "torch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemFlags(SettingsFlags):
+    """What `kbench new problem` can be told."""
+
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the problem, a Python identifier")]
+    folder: Annotated[Path, typer.Option("--in", metavar="DIR", help="Folder to write it to")] = Path()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolutionFlags(SettingsFlags):
+    """What `kbench new solution` can be told."""
+
+    problem: Annotated[
+        str, typer.Argument(metavar="PROBLEM", help="Name or path", autocompletion=completion.problems)
+    ]
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the solution")]
+    language: Annotated[Language, typer.Option("--language", help="What to write it in")] = Language.CUDA
+    folder: Annotated[
+        Path | None, typer.Option("--in", metavar="DIR", help="Folder to write it to (beside the problem)")
+    ] = None
+
+
+@command(ProblemFlags)
+def problem(flags: ProblemFlags) -> int:
+    """Write a problem file to start from."""
+    name = _checked(flags.name)
+    path = flags.folder / f"{name}.py"
+    _write(path, scaffold.problem(name))
+    Output().data(str(path))
+    Output().note(f"hint: fill in `Model.forward`, then `kbench run {path} eager`")
+    return ExitCode.OK
+
+
+@command(SolutionFlags)
+def solution(flags: SolutionFlags) -> int:
+    """Write a solution file to start from."""
+    owner = registry.find_problem(flags.problem, flags.settings())
+    name = _checked(flags.name)
+    shipped = owner.origin == "kbench"
+    beside = Path("solutions") if shipped else owner.path.parent / "solutions"
+    path = (flags.folder or beside / owner.name) / f"{name}.py"
+    _write(path, scaffold.solution(owner, flags.language.value))
+    Output().data(str(path))
+    wanted = flags.problem if shipped else owner.path
+    Output().note(f"hint: fill in the kernel, then `kbench run {wanted} {path}`")
+    return ExitCode.OK
+
+
+def _checked(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise UsageError(f"`{name}` is no name", "use letters, digits and underscores, a letter first")
+    return name
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UsageError(f"{path} exists already", "choose another name, or `--in` another folder") from None
+    except OSError as error:
+        raise MachineError(
+            f"{path} cannot be written: {error.strerror}", "choose a folder with `--in`"
+        ) from error
+
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app.command("problem")(problem)
+app.command("solution")(solution)

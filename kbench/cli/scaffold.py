@@ -1,0 +1,228 @@
+"""Texts of the files that `kbench new` writes. Each is complete but for one function."""
+
+import ast
+from string import Template
+
+from kbench.plugins import source
+from kbench.plugins.registry import Entry
+
+_PROBLEM = '''"""$name: say in one line what is computed and what bounds it."""
+
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    """The reference: plain PyTorch, as clear as it can be."""
+
+    def __init__(self, features: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(features))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(batch_size, features) -> fill in the shape."""
+        raise NotImplementedError("fill in the reference")
+
+
+batch_size = 4096
+features = 1024
+
+# A case overrides constants of this file; so does `--set NAME=VALUE`.
+CASES = {
+    "default": {},
+    "small": {"batch_size": 8, "features": 64},
+    "ragged": {"batch_size": 3, "features": 37},
+}
+
+
+def get_inputs():
+    return [torch.rand(batch_size, features)]
+
+
+def get_init_inputs():
+    return [features]
+'''
+
+_SOLUTION = '''"""$problem in $language: say in one line how it works and why that is fast."""
+
+$imports
+
+DEVICES = ($devices,)
+
+$head
+class ModelNew(nn.Module):
+    """Takes the constructor arguments of the problem's `Model` and has its parameters by the same names."""
+
+$constructor
+$forward
+'''
+
+_TORCH_FORWARD = '''    def forward(self, $arguments):
+        """Fill in."""
+        raise NotImplementedError("fill in the solution")
+'''
+
+_NATIVE_FORWARD = '''    def forward(self, $arguments):
+        """Compute into a new tensor; change its shape where the result has another one than `$first`."""
+        $first = $first.contiguous()
+        y = torch.empty_like($first)
+        code = LIBRARY.compute($call)
+        if code != 0:
+            raise RuntimeError(f"compute failed with code {code}")
+        return y
+'''
+
+_CUDA_HEAD = '''SOURCE = r"""
+#include <cstdint>
+
+namespace {
+
+// Fill in. Until then no element of y is written, and verification says so.
+__global__ void kernel(const float* x, float* y, int64_t count) {}
+
+}  // namespace
+
+extern "C" int compute(const float* x, float* y, int64_t count, cudaStream_t stream) {
+  const int threads = 256;
+  kernel<<<(count + threads - 1) / threads, threads, 0, stream>>>(x, y, count);
+  return cudaGetLastError();
+}
+"""
+
+# Built once, then taken from the cache. Plain C functions need no torch header, which alone costs 20 s.
+LIBRARY = ctypes.CDLL(
+    load_inline(
+        name="$library",
+        cpp_sources=[],
+        cuda_sources=[SOURCE],
+        extra_cuda_cflags=["-O3"],
+        no_implicit_headers=True,
+        is_python_module=False,
+    )
+)
+LIBRARY.compute.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p]
+
+'''
+
+_CPP_HEAD = '''SOURCE = r"""
+#include <cstdint>
+
+// Fill in. Until then no element of y is written, and verification says so.
+extern "C" int compute(const float* x, float* y, int64_t count) {
+  return 0;
+}
+"""
+
+# Built once, then taken from the cache. Plain C functions need no torch header, which alone costs 20 s.
+LIBRARY = ctypes.CDLL(
+    load_inline(
+        name="$library",
+        cpp_sources=[SOURCE],
+        extra_cflags=["-O3", "-march=native", "-fopenmp"],
+        extra_ldflags=["-fopenmp"],
+        no_implicit_headers=True,
+        is_python_module=False,
+    )
+)
+LIBRARY.compute.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+
+'''
+
+_TRITON_HEAD = '''
+@triton.jit
+def kernel(x, y, count, BLOCK: tl.constexpr):
+    """Fill in. Until then no element of y is written, and verification says so."""
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    values = tl.load(x + place, mask=place < count)
+
+'''
+
+_TRITON_FORWARD = '''    def forward(self, $arguments):
+        """Compute into a new tensor; change its shape where the result has another one than `$first`."""
+        $first = $first.contiguous()
+        y = torch.empty_like($first)
+        kernel[(triton.cdiv($first.numel(), 1024),)]($first, y, $first.numel(), BLOCK=1024)
+        return y
+'''
+
+_LANGUAGES: dict[str, tuple[str, str, str, str]] = {
+    "torch": ('"cuda", "cpu"', "", "", _TORCH_FORWARD),
+    "cuda": (
+        '"cuda"',
+        "import ctypes\n\nfrom torch.utils.cpp_extension import load_inline",
+        _CUDA_HEAD,
+        _NATIVE_FORWARD,
+    ),
+    "cpp": (
+        '"cpu"',
+        "import ctypes\n\nfrom torch.utils.cpp_extension import load_inline",
+        _CPP_HEAD,
+        _NATIVE_FORWARD,
+    ),
+    "triton": ('"cuda"', "import triton\nimport triton.language as tl", _TRITON_HEAD, _TRITON_FORWARD),
+}
+"""Devices, imports, what precedes the class, and `forward`, by language."""
+
+
+def problem(name: str) -> str:
+    """Write a problem whose reference is to be filled in."""
+    return Template(_PROBLEM).substitute(name=name)
+
+
+def solution(owner: Entry, language: str) -> str:
+    """Write a solution of `owner` with its constructor taken over and its kernel to be filled in."""
+    devices, imports, head, forward = _LANGUAGES[language]
+    model = _model(source.parse(owner.path).tree)
+    arguments = _arguments(model)
+    first = arguments[0] if arguments else "x"
+    call = f"{first}.data_ptr(), y.data_ptr(), {first}.numel()"
+    if language == "cuda":
+        call += ", torch.cuda.current_stream().cuda_stream"
+    names = {
+        "problem": owner.name,
+        "language": language,
+        "devices": devices,
+        "library": f"new_{owner.name}_{language}",
+        "arguments": ", ".join(arguments or ["x"]),
+        "first": first,
+        "call": call,
+    }
+    text = Template(_SOLUTION).substitute(
+        names,
+        imports=_imports(owner, imports),
+        head=Template(head).substitute(names),
+        constructor=_constructor(model),
+        forward=Template(forward).substitute(names).rstrip(),
+    )
+    return text.replace("\n\n\n\n", "\n\n\n")
+
+
+def _model(tree: ast.Module) -> ast.ClassDef | None:
+    return next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"), None)
+
+
+def _method(model: ast.ClassDef | None, name: str) -> ast.FunctionDef | None:
+    body = model.body if model is not None else []
+    return next((node for node in body if isinstance(node, ast.FunctionDef) and node.name == name), None)
+
+
+def _arguments(model: ast.ClassDef | None) -> list[str]:
+    forward = _method(model, "forward")
+    return [argument.arg for argument in forward.args.args[1:]] if forward is not None else []
+
+
+def _constructor(model: ast.ClassDef | None) -> str:
+    """Take over the reference's constructor, so that arguments and parameter names agree."""
+    function = _method(model, "__init__")
+    if function is None:
+        return ""
+    return "\n".join("    " + line for line in ast.unparse(function).splitlines()) + "\n"
+
+
+def _imports(owner: Entry, own: str) -> str:
+    """Join the problem's imports, which the constructor may need, with those of the language."""
+    tree = source.parse(owner.path).tree
+    taken = [ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    needed = ["import torch", "from torch import nn", *[line for line in own.splitlines() if line]]
+    lines = dict.fromkeys((*needed, *taken))
+    return "\n".join(sorted(lines, key=lambda line: (line.startswith("from"), line)))

@@ -1,0 +1,51 @@
+"""One JSON document per command, whatever happened: `schema`, `command`, `status`, `reason`, and its data."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+
+from kbench import __version__
+from kbench.core.errors import KbenchError
+
+SCHEMA = 1
+"""Version of the documents: names and meanings of the keys. New keys may come without a new version."""
+
+
+def render_document(command: str, *, status: str, reason: str = "", **data: Any) -> str:
+    """Write one document; values that JSON lacks (NaN, infinities) become their names as text."""
+    head = {"schema": SCHEMA, "command": command, "kbench_version": __version__, "status": status}
+    return json.dumps(
+        plain({**head, "reason": reason, **data}), indent=2, allow_nan=False, ensure_ascii=False
+    )
+
+
+def render_error(command: str, error: KbenchError) -> str:
+    """Write the document of a command that ended before it had anything to show."""
+    return render_document(
+        command,
+        status="error",
+        reason=error.message,
+        hint=error.hint,
+        exit_code=int(error.exit_code),
+        findings=[],
+        speedup=None,
+        results=[],
+    )
+
+
+def plain(value: Any) -> Any:
+    """Turn records, enums, paths and non-finite numbers into what JSON has."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    nameless = isinstance(value, PurePath) or (isinstance(value, float) and not math.isfinite(value))
+    return str(value) if nameless else value

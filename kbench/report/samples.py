@@ -1,0 +1,77 @@
+"""Raw samples as plots of characters: their sequence, their histogram, and what they are called."""
+
+import statistics
+from collections.abc import Sequence
+from itertools import pairwise
+
+from kbench.core import stats
+from kbench.core.model import Passed, Sample, Timing
+from kbench.report import units
+from kbench.report.summary import RunSummary
+from kbench.report.table import one_line
+from kbench.run import Judged
+
+LEVELS = "▁▂▃▄▅▆▇█"
+WIDTH = 60
+
+
+def render_samples(run: RunSummary, judged: Sequence[Judged]) -> str:
+    """Draw the samples of every timed process of a run."""
+    blocks = [
+        _process(f"{one.solution}, case {one.case}", timing)
+        for one in judged
+        if isinstance(one.outcome, Passed)
+        for timing in one.outcome.timings
+    ]
+    return "\n\n".join(blocks) if blocks else f"{one_line(run.problem)}: no process was timed"
+
+
+def sequence(values: Sequence[float], width: int = WIDTH) -> str:
+    """Draw values in order of time between their extremes; neighbours share a column by their median."""
+    if not values:
+        return ""
+    columns = min(width, len(values))
+    bounds = [round(place * len(values) / columns) for place in range(columns + 1)]
+    medians = [statistics.median(values[low:high]) for low, high in pairwise(bounds)]
+    low, span = min(medians), max(medians) - min(medians)
+    top = len(LEVELS) - 1
+    return "".join(LEVELS[round(top * (value - low) / span) if span else 0] for value in medians)
+
+
+def histogram(values: Sequence[float], width: int = WIDTH // 2) -> str:
+    """Draw how often values occur, from the smallest to the largest; an empty bin is a blank."""
+    if not values:
+        return ""
+    low, span = min(values), max(values) - min(values)
+    counts = [0] * (width if span else 1)
+    for value in values:
+        counts[min(int((value - low) / span * width), width - 1) if span else 0] += 1
+    top = max(counts)
+    return "".join(
+        LEVELS[max(round(count / top * (len(LEVELS) - 1)), 0)] if count else " " for count in counts
+    )
+
+
+def _process(title: str, timing: Timing) -> str:
+    ordered = sorted(timing.samples, key=lambda sample: sample.sequence)
+    process = ordered[0].process if ordered else 0
+    marked = sum(sample.marked for sample in ordered)
+    lines = [f"{title}, process {process}: {len(ordered)} samples, {marked} marked"]
+    for arm in dict.fromkeys(sample.arm for sample in ordered):
+        lines += _arm(arm, [sample for sample in ordered if sample.arm == arm])
+    clocks = [sample.sm_clock_mhz for sample in ordered if sample.sm_clock_mhz is not None]
+    if clocks:
+        lines.append(f"  SM clock   {sequence(clocks)}  {min(clocks)} … {max(clocks)} MHz")
+    named = dict.fromkeys((*timing.flags, *stats.timing_flags(ordered)))
+    lines.append("  named: " + (", ".join(named) or "nothing unusual"))
+    return "\n".join(lines)
+
+
+def _arm(arm: str, samples: Sequence[Sample]) -> list[str]:
+    times = [float(sample.t_event_ns) for sample in samples]
+    unit = units.unit_for(times)
+    low, high = (f"{time / unit.size_ns:,.4g}" for time in (min(times), max(times)))
+    return [
+        f"  {one_line(arm):<9}  {sequence(times)}",
+        f"  {'':<9}  {histogram(times)}  {low} … {high} {unit.name}",
+    ]

@@ -1,0 +1,104 @@
+"""A saved run as the events that made it, so that `show` and `export` render it as `run` did."""
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from kbench.core.errors import NothingSelectedError, ResultsError
+from kbench.core.explain import explain
+from kbench.core.model import (
+    Correctness,
+    Environment,
+    Failed,
+    Finding,
+    FindingKind,
+    Outcome,
+    Passed,
+    ResultRow,
+    Status,
+    Timing,
+)
+from kbench.report.summary import RunSummary, summarise
+from kbench.run import Judged
+from kbench.storage.results import Run
+
+
+def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], RunSummary]:
+    """Rebuild what a run said of each (problem, solution, case); `cases` are globs.
+
+    Stage times and logs are not saved, and of findings only their codes are.
+
+    Raises:
+        NothingSelectedError: where no case matches.
+        ResultsError: for a pass without its errors, which kbench does not write.
+    """
+    groups: dict[tuple[str, str, str], list[ResultRow]] = {}
+    for row in run.rows:
+        if not cases or any(fnmatchcase(row.case, pattern) for pattern in cases):
+            groups.setdefault((row.problem, row.solution, row.case), []).append(row)
+    if not groups:
+        raise NothingSelectedError(f"{run.name} has no such case", f"`kbench show {run.name}` shows all")
+    judged = tuple(_judged(run, rows) for rows in groups.values())
+    first = run.rows[0]
+    return judged, RunSummary(
+        problem=" and ".join(dict.fromkeys(key[0] for key in groups)),
+        planned=None,
+        cases=tuple(summarise(one) for one in judged),
+        environment=Environment(
+            device=first.device,
+            gpu_name=first.gpu_name,
+            gpu_uuid=first.gpu_uuid,
+            driver=first.driver,
+            cuda=first.cuda,
+            torch=first.torch,
+        ),
+    )
+
+
+def _judged(run: Run, rows: Sequence[ResultRow]) -> Judged:
+    failing = [row for row in rows if row.status != Status.PASSED]
+    row = failing[0] if failing else rows[0]
+    findings = tuple(_finding(code) for code in row.findings.split())
+    outcome: Outcome
+    if failing:
+        outcome = Failed(
+            status=Status(row.status), reason=row.reason, correctness=_correctness(row), findings=findings
+        )
+    else:
+        timings = tuple(timing for one in rows if (timing := _timing(run, one)) is not None)
+        correctness = _correctness(row)
+        if correctness is None:
+            raise ResultsError(f"{run.path} says that {row.solution} passed, but not with which errors")
+        outcome = Passed(correctness=correctness, timings=timings, findings=findings)
+    return Judged(solution=row.solution, case=row.case, outcome=outcome, rows=tuple(rows), stage_s={})
+
+
+def _correctness(row: ResultRow) -> Correctness | None:
+    if row.max_abs_err is None or row.max_rel_err is None or row.tolerance_ratio is None:
+        return None
+    return Correctness(
+        max_abs_err=row.max_abs_err,
+        max_rel_err=row.max_rel_err,
+        contract_ratio=row.tolerance_ratio,
+        oracle_ratio=row.oracle_ratio,
+        oracle_factor=4.0 if row.oracle_factor is None else row.oracle_factor,
+        contract=row.contract,
+    )
+
+
+def _finding(code: str) -> Finding:
+    known = explain(code)
+    return Finding(code=code, kind=FindingKind.NOTE, message=known.meaning if known else code)
+
+
+def _timing(run: Run, row: ResultRow) -> Timing | None:
+    samples = run.samples.get((row.problem, row.solution, row.case, row.process))
+    if not samples:
+        return None
+    return Timing(
+        samples=samples,
+        timer=row.timer,
+        l2=row.l2,
+        attested_ns=row.attested_ns,
+        attestation=row.attestation,
+        flags=tuple(row.flags.split()),
+    )

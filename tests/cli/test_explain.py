@@ -1,0 +1,77 @@
+"""Every code that kbench can print is explained; `explain` finds it however it is written."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import kbench as package
+from kbench.core.explain import EXPLANATIONS, explain
+from kbench.core.model import Status
+from kbench.core.verdict import Answer
+
+SOURCES = Path(package.__file__).parent
+
+
+def finding_codes() -> set[str]:
+    """Literal codes in the sources: `Finding(code="x")`, `Variation(code="x")`, `._note("x", ...)`."""
+    codes = set()
+    for path in SOURCES.rglob("*.py"):
+        if "attacks" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            given = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
+            given += node.args[:1] if name == "_note" else []
+            if name in {"Finding", "Variation", "_note"}:
+                codes |= {value.value for value in given if isinstance(value, ast.Constant) and value.value}
+    return codes
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_every_status_is_explained(status):
+    known = explain(status.value)
+    assert known is not None
+    assert known.meaning.endswith(".")
+    assert known.fix.endswith(".")
+
+
+@pytest.mark.parametrize("answer", list(Answer))
+def test_every_verdict_is_explained(answer):
+    assert explain(answer.value).kind in {"verdict", "status"}
+
+
+def test_every_finding_in_the_sources_is_explained():
+    codes = {code for code in finding_codes() if isinstance(code, str)}
+    assert codes, "the search finds none: has the way to make findings changed?"
+    assert {code for code in codes if explain(code) is None} == set()
+
+
+def test_every_flag_in_the_sources_is_explained():
+    added = re.compile(r"flags\.(?:add|append)\(\"(\w+)\"\)")
+    text = "".join(path.read_text() for path in SOURCES.rglob("*.py") if "attacks" not in path.parts)
+    codes = set(added.findall(text)) | {"drift", "bimodal", "outliers"}
+    assert len(codes) > 5, "the search finds too few: has the way to set flags changed?"
+    assert {code for code in codes if explain(code) is None} == set()
+
+
+@pytest.mark.parametrize("text", ["mean_offset_30", "MEAN-OFFSET", "mean offset 100", "mean_offset"])
+def test_spelling_and_parameters_do_not_matter(kbench, text):
+    done = kbench("explain", text)
+    assert done.code == 0
+    assert done.out.startswith("mean_offset  (finding)\n\nAccuracy is lost")
+
+
+def test_an_unknown_code_names_the_nearest(kbench):
+    done = kbench("explain", "wrong_valu")
+    assert done.code == 2
+    assert done.err == "error: no code `wrong_valu`\n\nhint: did you mean `wrong_value`?\n"
+
+
+def test_without_a_code_all_are_listed(kbench):
+    assert len(json.loads(kbench("explain", "--json").out)["results"]) == len(EXPLANATIONS)
+    assert len(kbench("explain").out.splitlines()) == len(EXPLANATIONS) + 1

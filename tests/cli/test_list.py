@@ -1,0 +1,73 @@
+"""`kbench list`: names from source text alone, in every format."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kbench as package
+
+ROOT = Path(package.__file__).parent.parent
+
+
+def test_problems_with_their_cases_and_solutions(kbench):
+    done = kbench("list")
+    assert done.code == 0
+    header, *lines = done.out.splitlines()
+    assert header.split() == ["problem", "cases", "solutions", "from", "summary"]
+    group_norm = next(line for line in lines if line.startswith("group_norm"))
+    assert "default cpu small ragged" in group_norm
+    assert "cpp_openmp" in group_norm
+
+
+def test_quiet_lists_names_for_scripts(kbench):
+    assert "group_norm" in kbench("list", "-q").out.splitlines()
+    assert kbench("list", "group_norm", "-q").out.splitlines()[-3:] == [
+        "eager",
+        "compile",
+        "compile-max-autotune",
+    ]
+
+
+def test_cases_show_every_constant(kbench):
+    done = kbench("list", "group_norm", "--cases")
+    assert "ragged   batch_size=3 features=15 num_groups=5 dim1=37 dim2=29" in done.out
+
+
+def test_every_format_has_the_same_rows(kbench):
+    document = json.loads(kbench("list", "group_norm", "--json").out)
+    names = [entry["solution"] for entry in document["results"]]
+    rows = list(csv.DictReader(io.StringIO(kbench("list", "group_norm", "--format", "csv").out)))
+    markdown = kbench("list", "group_norm", "--format", "md").out.splitlines()
+    assert [row["solution"] for row in rows] == names
+    assert len(markdown) == len(names) + 2
+    assert document["status"] == "ok"
+
+
+def test_no_runs_is_said_on_stderr(kbench):
+    done = kbench("list", "--runs")
+    assert (done.code, done.out, done.err) == (0, "", "nothing to list\n")
+
+
+def test_an_unknown_problem(kbench):
+    done = kbench("list", "grup_norm")
+    assert done.code == 2
+    assert "hint: did you mean `group_norm`?" in done.err
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["list", "group_norm"], ["--help"], ["explain"], ["config"]])
+def test_torch_and_plugins_stay_unimported(arguments):
+    code = (
+        "import sys\nfrom kbench.cli.app import main\n"
+        f"try: main({arguments!r})\n"
+        "except SystemExit: pass\n"
+        "loaded = {'torch', 'pandas', 'kbench.run'} & set(sys.modules)\n"
+        "loaded |= {m for m in sys.modules if m.startswith(('kbench.problems.', 'kbench.solutions.'))}\n"
+        "sys.exit(f'imported {loaded}' if loaded else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr

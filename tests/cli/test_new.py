@@ -1,0 +1,70 @@
+"""`kbench new`: files that kbench accepts at once, complete but for one function."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from kbench.plugins import registry
+from kbench.storage.settings import Settings
+
+
+def test_a_new_problem_is_a_problem(kbench):
+    done = kbench("new", "problem", "plus")
+    assert (done.code, done.out) == (0, "plus.py\n")
+    assert done.err == "hint: fill in `Model.forward`, then `kbench run plus.py eager`\n"
+    entry = registry.find_problem("./plus.py", Settings())
+    assert set(registry.case_table(entry)) == {"default", "small", "ragged"}
+    assert "raise NotImplementedError" in Path("plus.py").read_text()
+
+
+@pytest.mark.parametrize("language", ["torch", "cpp", "cuda", "triton"])
+def test_a_new_solution_takes_over_the_constructor(kbench, language):
+    done = kbench("new", "solution", "group_norm", "mine", "--language", language)
+    assert (done.code, done.out) == (0, "solutions/group_norm/mine.py\n")
+    path = Path("solutions/group_norm/mine.py")
+    tree = ast.parse(path.read_text())
+    model = next(node for node in tree.body if isinstance(node, ast.ClassDef))
+    constructor = ast.unparse(model.body[1])
+    assert "def __init__(self, num_features: int, num_groups: int):" in constructor
+    assert "self.gn = nn.GroupNorm(" in constructor
+    problem = registry.find_problem("group_norm", Settings())
+    entry = registry.find_solution(problem, path, Settings())
+    assert entry.devices == {"torch": ("cuda", "cpu"), "cpp": ("cpu",)}.get(language, ("cuda",))
+
+
+def test_a_solution_of_a_file_lands_beside_it_and_is_found_by_name(kbench, tmp_path):
+    kbench("new", "problem", "plus", "--in", "deep")
+    done = kbench("new", "solution", "deep/plus.py", "fast", "--language", "torch")
+    assert done.out == "deep/solutions/plus/fast.py\n"
+    problem = registry.find_problem("deep/plus.py", Settings())
+    assert registry.find_solution(problem, "fast", Settings()).name == "fast"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("problem", "no-name"), "`no-name` is no name"),
+        (("solution", "grup_norm", "x"), "no problem named `grup_norm`"),
+        (("solution", "group_norm", "x", "--language", "fortran"), "Invalid value for '--language'"),
+    ],
+)
+def test_bad_names(kbench, arguments, message):
+    done = kbench("new", *arguments)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_nothing_is_overwritten(kbench):
+    Path("plus.py").write_text("mine")
+    done = kbench("new", "problem", "plus")
+    assert done.code == 2
+    assert "plus.py exists already" in done.err
+    assert Path("plus.py").read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_written(kbench):
+    Path("file").write_text("")
+    done = kbench("new", "problem", "plus", "--in", "file/below")
+    assert done.code == 3
+    assert "hint: choose a folder with `--in`" in done.err
