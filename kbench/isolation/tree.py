@@ -1,0 +1,334 @@
+"""A process and all that it starts: supervise it, stop it, weigh it, kill it.
+
+Run as a script, `python -I -S tree.py plain|namespaces ARGV...`, this file is the supervisor of an untrusted
+process: the parent to which every daemonised grandchild falls back (a subreaper, or the init of a PID
+namespace), so that the tree below it is complete at any time. It dies with whoever started it, takes the tree
+along, and ends the way that the untrusted process ended. It imports nothing but the standard library.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_CHILD_SUBREAPER = 36
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+NAMESPACES = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET
+MS_NOSUID_NODEV_NOEXEC = 2 | 4 | 8
+MS_REC_PRIVATE = 0x4000 | 0x40000
+
+EXIT_NO_NAMESPACES = 125
+EXIT_CANNOT_EXECUTE = 127
+POLL_INTERVAL_S = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One line of the process table."""
+
+    pid: int
+    parent: int
+    session: int
+    dead: bool
+    """A zombie: killed or ended, waiting for its parent to notice."""
+
+
+def prctl(option: int, value: int) -> None:
+    """Set an attribute of this process. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0):
+        raise OSError(ctypes.get_errno(), f"prctl({option}): {os.strerror(ctypes.get_errno())}")
+
+
+def become_subreaper() -> None:
+    """Let orphans among this process's descendants become its children rather than those of init."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def processes() -> dict[int, Process]:
+    """Return the process table of this PID namespace, by pid."""
+    table = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 - called in a loop while a fork bomb runs
+        if name.isdigit() and (process := _read_process(int(name))) is not None:
+            table[process.pid] = process
+    return table
+
+
+def _read_process(pid: int) -> Process | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    # The command's name may itself hold spaces and brackets: the fields begin after the last bracket.
+    state, parent, _group, session = text[text.rindex(b")") + 2 :].split(maxsplit=4)[:4]
+    return Process(pid=pid, parent=int(parent), session=int(session), dead=state in (b"Z", b"X"))
+
+
+def members(pid: int) -> list[Process]:
+    """Return the living processes of the tree of `pid`: itself, its descendants, what is left of its session.
+
+    Only descendants of the calling process count, so that a recycled pid never harms a stranger.
+    """
+    table = processes()
+    own = _below(table, os.getpid()) | {os.getpid()}
+    roots = [p.pid for p in table.values() if p.pid in own and pid in (p.pid, p.session)]
+    found = set(roots).union(*(_below(table, root) for root in roots))
+    return [table[p] for p in sorted(found) if not table[p].dead]
+
+
+def _below(table: dict[int, Process], root: int) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for process in table.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    found: set[int] = set()
+    stack = [root]
+    while stack:
+        fresh = [pid for pid in children.get(stack.pop(), ()) if pid not in found]
+        found.update(fresh)
+        stack.extend(fresh)
+    return found
+
+
+def kill_tree(pid: int, limit_s: float = 10.0) -> int:
+    """Kill the tree of `pid` (SIGKILL); return how many of its processes were still alive after `limit_s`.
+
+    The root itself is left to its parent's wait(). It is stopped first and killed last, because as long as it
+    exists every orphan of the tree falls back to it.
+    """
+    deadline = time.monotonic() + limit_s
+    _signal([pid] if any(p.pid == pid for p in members(pid)) else [], signal.SIGSTOP)
+    seen: set[int] = set()
+    while below := [p.pid for p in members(pid) if p.pid != pid]:
+        seen.update(below)
+        # Stopping before killing keeps a fork bomb from outrunning the sweep.
+        _signal(below, signal.SIGSTOP)
+        _signal(below, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            break
+        time.sleep(POLL_INTERVAL_S)
+    _signal([p.pid for p in members(pid)], signal.SIGKILL)
+    while (alive := members(pid)) and time.monotonic() < deadline:
+        time.sleep(POLL_INTERVAL_S)
+    _reap(seen)
+    return len(alive)
+
+
+def stop_tree(pid: int) -> None:
+    """Stop every process of the tree (SIGSTOP); `continue_tree` undoes it."""
+    stopped: set[int] = set()
+    while fresh := {p.pid for p in members(pid)} - stopped:
+        _signal(fresh, signal.SIGSTOP)
+        stopped |= fresh
+
+
+def continue_tree(pid: int) -> None:
+    """Let every process of a stopped tree go on."""
+    _signal((p.pid for p in members(pid)), signal.SIGCONT)
+
+
+def tree_rss_bytes(pid: int) -> int:
+    """Return the host memory that the tree holds: anonymous and shared pages, files excluded.
+
+    Shared pages count once per process that maps them. Memory that no process maps (an unmapped memfd) and
+    memory that the GPU driver pinned do not show here.
+    """
+    return sum(_rss_bytes(process.pid) for process in members(pid))
+
+
+def _rss_bytes(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
+
+
+def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _reap(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
+def main(mode: str, argv: list[str]) -> None:
+    """Supervise `argv` as `plain` child or within new `namespaces`; ends as it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    starter = _watch(os.getppid())
+    if mode == "plain":
+        become_subreaper()
+        status = supervise(argv, starter)
+        _kill_descendants()
+    else:
+        status = _lead_namespaces(argv, starter)
+    _end_like(status)
+
+
+def _watch(pid: int) -> int | None:
+    """Return a descriptor that becomes readable when `pid` ends, or None where the kernel has none."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
+
+
+def supervise(argv: list[str], starter: int | None, report: int | None = None) -> int:
+    """Start `argv` and reap every orphan until it ends, or until the starter does; return its wait status."""
+    wakeup = _wake_on_child_exit()
+    child = os.fork()
+    if child == 0:
+        _execute(argv)
+    prctl(PR_SET_DUMPABLE, 0)
+    _drop_descriptors(keep={wakeup, starter, report})
+    return _wait(child, wakeup, starter)
+
+
+def _wake_on_child_exit() -> int:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    return reader
+
+
+def _execute(argv: list[str]) -> None:
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.execvp(argv[0], argv)  # noqa: S606
+    except OSError as error:
+        os.write(2, f"cannot execute {argv[0]}: {error}\n".encode())
+    finally:
+        os._exit(EXIT_CANNOT_EXECUTE)
+
+
+def _drop_descriptors(keep: set[int | None]) -> None:
+    """Close what was meant for the child: an open copy here would hide the child's death from its peer."""
+    writer = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
+        if int(name) > 2 and int(name) not in {*keep, writer}:
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def _wait(child: int, wakeup: int, starter: int | None) -> int:
+    poll = select.poll()
+    poll.register(wakeup, select.POLLIN)
+    if starter is not None:
+        poll.register(starter, select.POLLIN)
+    while True:
+        for pid, status in _ended():
+            if pid == child:
+                return status
+        ready = {fd for fd, _ in poll.poll()}
+        if starter in ready:
+            return signal.SIGKILL
+        with contextlib.suppress(BlockingIOError):
+            os.read(wakeup, 4096)
+
+
+def _ended() -> Iterable[tuple[int, int]]:
+    with contextlib.suppress(ChildProcessError):
+        while (entry := os.waitpid(-1, os.WNOHANG))[0]:
+            yield entry
+
+
+def _kill_descendants() -> None:
+    while below := [p.pid for p in members(os.getpid()) if p.pid != os.getpid()]:
+        _signal(below, signal.SIGSTOP)
+        _signal(below, signal.SIGKILL)
+        time.sleep(POLL_INTERVAL_S)
+
+
+def _lead_namespaces(argv: list[str], starter: int | None) -> int:
+    try:
+        _enter_namespaces()
+    except OSError as error:
+        os.write(2, f"cannot create namespaces: {error}\n".encode())
+        os._exit(EXIT_NO_NAMESPACES)
+    reader, writer = os.pipe()
+    wakeup = _wake_on_child_exit()
+    init = os.fork()
+    if init == 0:
+        _be_init(argv, writer)
+    os.close(writer)
+    prctl(PR_SET_DUMPABLE, 0)
+    _drop_descriptors(keep={wakeup, starter, reader})
+    status = _wait(init, wakeup, starter)
+    _signal([init], signal.SIGKILL)
+    # An init cannot die of its own signal, so it reports how its child ended.
+    report = os.read(reader, 8) if os.WIFEXITED(status) else b""
+    return int(report) if report else status
+
+
+def _enter_namespaces() -> None:
+    uid, gid = os.getuid(), os.getgid()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(NAMESPACES):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+
+
+def _be_init(argv: list[str], report: int) -> None:
+    try:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        _mount_proc()
+        status = supervise(argv, None, report)
+        os.write(report, str(status).encode())
+        os._exit(0)
+    except OSError as error:
+        os.write(2, f"cannot set up namespaces: {error}\n".encode())
+    finally:
+        os._exit(EXIT_NO_NAMESPACES)
+
+
+def _mount_proc() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    for source, target, kind, flags in (
+        (b"none", b"/", None, MS_REC_PRIVATE),
+        (b"proc", b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC),
+    ):
+        if libc.mount(source, target, kind, ctypes.c_ulong(flags), None):
+            raise OSError(ctypes.get_errno(), f"mount {target.decode()}: {os.strerror(ctypes.get_errno())}")
+
+
+def _end_like(status: int) -> None:
+    if os.WIFEXITED(status):
+        os._exit(os.WEXITSTATUS(status))
+    number = os.WTERMSIG(status)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if number not in (signal.SIGKILL, signal.SIGSTOP):
+        signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
