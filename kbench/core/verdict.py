@@ -132,13 +132,21 @@ def judge_change(
     margin = margin_between(old.conditions, new.conditions, thresholds)
     if differences is not None:
         return judge_ratios(differences, thresholds, margin)
-    fewest = min(len(old.log_ratios), len(new.log_ratios))
-    centre = float(np.mean(new.log_ratios) - np.mean(old.log_ratios))
-    if fewest < 2:
-        return _one_process(centre, margin)
-    interval = difference_interval(old.log_ratios, new.log_ratios, 2 * thresholds.confidence - 1)
-    variance = float(np.var(old.log_ratios, ddof=1) + np.var(new.log_ratios, ddof=1))
-    return _judge_interval(interval, thresholds, margin, spread=math.sqrt(variance), arms=2)
+    return judge_runs(old.log_ratios, new.log_ratios, thresholds, margin)
+
+
+def judge_runs(
+    old: Sequence[float], new: Sequence[float], thresholds: Thresholds, margin: float | None = None
+) -> Verdict:
+    """Judge two independent runs by log(t_candidate / t_reference) of their processes."""
+    if not old or not new:
+        return _no_verdict("no_timing", "one of the runs has no times")
+    margin = thresholds.same_device if margin is None else margin
+    if min(len(old), len(new)) < 2:
+        return _one_process(float(np.mean(new) - np.mean(old)), margin)
+    interval = difference_interval(old, new, 2 * thresholds.confidence - 1)
+    spread = math.sqrt(float(np.var(old, ddof=1) + np.var(new, ddof=1)))
+    return _judge_interval(interval, thresholds, margin, spread=spread, arms=2)
 
 
 def judge_ratios(log_ratios: Sequence[float], thresholds: Thresholds, margin: float | None = None) -> Verdict:

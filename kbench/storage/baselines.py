@@ -1,0 +1,217 @@
+"""Baselines: runs that others are held against, kept in git so that a change of one is reviewed as a diff.
+
+`<root>/<gpu>/<name>/<problem>.csv` with its samples beside it, copied as they are. `main` is what the gate
+compares with; `release` is pinned: it moves only on purpose, and bounds what small losses add up to.
+`<root>/<gpu>/accepted.csv` lists the slow-downs that somebody has answered for, each until a date.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, fields
+from datetime import date
+from difflib import get_close_matches
+from pathlib import Path
+
+from kbench.core.errors import MachineError, UsageError
+from kbench.core.model import Status
+from kbench.storage import csvfile
+from kbench.storage.results import SAMPLES_SUFFIX, Run, read_run, samples_path
+
+ROOT = Path("results/baselines")
+MAIN = "main"
+PINNED = "release"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """A slow-down that is intended: no more than `up_to`, and not after `until`."""
+
+    problem: str
+    solution: str
+    case: str
+    up_to: float
+    """Share by which the case may be slower than its baseline: 0.08 is 8 %."""
+    until: date
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineSummary:
+    """One line of `kbench baseline show`."""
+
+    gpu: str
+    name: str
+    problem: str
+    path: Path
+    started_utc: str
+    git_commit: str
+    solutions: tuple[str, ...]
+    cases: tuple[str, ...]
+
+
+def gpu_folder(gpu_name: str) -> str:
+    """Folder name of a device model: `NVIDIA H200` -> `nvidia-h200`."""
+    return re.sub(r"[^a-z0-9]+", "-", gpu_name.lower()).strip("-") or "unknown"
+
+
+def baseline_path(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
+    """Where the baseline that a run is held against lies, whether it exists or not."""
+    row = run.rows[0]
+    return root / gpu_folder(row.gpu_name) / _name(name) / f"{Path(row.problem).stem}.csv"
+
+
+def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
+    """Make a run the baseline of its problem on its device model, in place of an earlier one.
+
+    Raises:
+        UsageError: for a run of several problems, or one in which nothing passed with times.
+        MachineError: where the folder is not writable.
+    """
+    problems = {row.problem for row in run.rows}
+    if len(problems) > 1:
+        raise UsageError(f"{run.name} holds several problems: {', '.join(sorted(problems))}")
+    if not any(row.status == Status.PASSED and row.samples_sha256 for row in run.rows):
+        raise UsageError(
+            f"{run.name} cannot be a baseline: nothing in it passed and was timed", hint="kbench run"
+        )
+    path = baseline_path(run, name, root)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows, samples = (
+            run.path.read_text(encoding="utf-8"),
+            samples_path(run.path).read_text(encoding="utf-8"),
+        )
+    except OSError as error:
+        raise csvfile.write_failed(path, error) from error
+    # The samples first, as a run is written: between the two, the old rows refuse the new samples, loudly.
+    csvfile.replace_file(samples_path(path), samples)
+    csvfile.replace_file(path, rows)
+    return path
+
+
+def load_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Run:
+    """Read the baseline that a run is held against: by name, or by the path of a CSV.
+
+    Raises:
+        MachineError: where there is none for this device model and problem.
+        ResultsError: where it was edited or is truncated.
+    """
+    if name.endswith(".csv") and Path(name).is_file():
+        return read_run(Path(name))
+    path = baseline_path(run, name, root)
+    if path.is_file():
+        return read_run(path)
+    others = sorted({summary.name for summary in list_baselines(root)})
+    close = get_close_matches(name, others, n=1)
+    raise MachineError(
+        f"no baseline `{name}` of {run.rows[0].problem} on {run.rows[0].gpu_name}",
+        hint=f"did you mean `{close[0]}`?"
+        if close and close[0] != name
+        else f"kbench baseline set {run.name}",
+    )
+
+
+def load_pinned(run: Run, root: Path = ROOT) -> Run | None:
+    """Read the pinned release baseline of a run's problem and device model; None where none was set."""
+    path = baseline_path(run, PINNED, root)
+    return read_run(path) if path.is_file() else None
+
+
+def list_baselines(root: Path = ROOT) -> list[BaselineSummary]:
+    """Summarise every baseline under `root`.
+
+    Raises:
+        ResultsError: for one that was edited or is truncated.
+    """
+    return [
+        _summary(path) for path in sorted(root.glob("*/*/*.csv")) if not path.name.endswith(SAMPLES_SUFFIX)
+    ]
+
+
+def _summary(path: Path) -> BaselineSummary:
+    rows = read_run(path).rows
+    return BaselineSummary(
+        gpu=path.parts[-3],
+        name=path.parts[-2],
+        problem=rows[0].problem,
+        path=path,
+        started_utc=rows[0].started_utc,
+        git_commit=rows[0].git_commit,
+        solutions=tuple(dict.fromkeys(row.solution for row in rows)),
+        cases=tuple(dict.fromkeys(row.case for row in rows)),
+    )
+
+
+def _name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise UsageError(f"`{name}` cannot name a baseline: letters, digits, dots and dashes can")
+    return name
+
+
+# --- acceptances -------------------------------------------------------------------
+
+_COLUMNS = tuple(field.name for field in fields(Acceptance))
+
+
+def accept(acceptance: Acceptance, gpu_name: str, root: Path = ROOT) -> Path:
+    """Add an acceptance, in place of an earlier one of the same case.
+
+    Raises:
+        UsageError: for one without a reason, or with a bound that is not positive.
+        MachineError: where the file cannot be written.
+    """
+    if not acceptance.reason.strip():
+        raise UsageError("an accepted slow-down needs a reason", hint="--reason TEXT")
+    if acceptance.up_to <= 0:
+        raise UsageError("an accepted slow-down is more than 0 %", hint="--up-to 5%")
+    path = _accepted_path(gpu_name, root)
+    kept = [known for known in load_acceptances(gpu_name, root) if _key(known) != _key(acceptance)]
+    text = csvfile.line(_COLUMNS) + "".join(
+        csvfile.line(csvfile.cell(value) for value in astuple(one))
+        for one in sorted([*kept, acceptance], key=_key)
+    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise csvfile.write_failed(path, error) from error
+    csvfile.replace_file(path, text)
+    return path
+
+
+def load_acceptances(gpu_name: str, root: Path = ROOT) -> tuple[Acceptance, ...]:
+    """Read what was accepted on a device model, expired acceptances included.
+
+    Raises:
+        ResultsError: for a file with other columns, or a value that does not parse.
+    """
+    path = _accepted_path(gpu_name, root)
+    if not path.is_file():
+        return ()
+    lines = csvfile.read_table(path)
+    csvfile.require_columns(path, lines[0][1] if lines else [], _COLUMNS)
+    return tuple(_parse_acceptance(path, number, cells) for number, cells in lines[1:])
+
+
+def in_force(acceptances: Iterable[Acceptance], today: date) -> dict[tuple[str, str, str], Acceptance]:
+    """Pick the acceptances that have not expired, by (problem, solution, case)."""
+    return {_key(one): one for one in acceptances if today <= one.until}
+
+
+def _parse_acceptance(path: Path, number: int, cells: list[str]) -> Acceptance:
+    types = {**dict.fromkeys(_COLUMNS, str), "up_to": float}
+    values = csvfile.parse_cells(path, number, _COLUMNS, cells, types)
+    try:
+        values["until"] = date.fromisoformat(values["until"])
+    except ValueError:
+        raise csvfile.refuse(
+            path, f"has `{values['until']}` as `until` in line {number}, not a date"
+        ) from None
+    return Acceptance(**values)
+
+
+def _accepted_path(gpu_name: str, root: Path) -> Path:
+    return root / gpu_folder(gpu_name) / "accepted.csv"
+
+
+def _key(acceptance: Acceptance) -> tuple[str, str, str]:
+    return acceptance.problem, acceptance.solution, acceptance.case

@@ -1,0 +1,144 @@
+"""Calibration: noise of known size in, the same noise out; and what is promised from it."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from records import make_samples
+
+from kbench.calibrate import (
+    AgainstItself,
+    Calibrated,
+    Calibration,
+    Subject,
+    SubjectMeasured,
+    SubjectStarted,
+    analyse,
+    calibrate,
+    load,
+    null_verdicts,
+    save,
+    size_class,
+)
+from kbench.core.errors import MachineError, ResultsError
+from kbench.core.model import Environment, Timing
+from kbench.core.verdict import Answer
+
+ENVIRONMENT = Environment(
+    device="cuda", gpu_name="NVIDIA H200", gpu_uuid="GPU-1/x", driver="580", cuda="13.0", torch="2.11"
+)
+NORM = Subject(problem="group_norm", case="small")
+
+
+def noisy(process: int, between: float, within: float, time_ns: float = 1e8, pairs: int = 40) -> Timing:
+    """A/A samples whose process effect and pair noise are drawn from normal distributions of known sd."""
+    rng = np.random.default_rng([process, 7])
+    shift = rng.normal(0, between)
+    samples = [
+        replace(
+            sample,
+            t_event_ns=round(
+                time_ns * math.exp((shift + rng.normal(0, within)) * (sample.arm == "candidate"))
+            ),
+        )
+        for sample in make_samples(process=process, pairs=pairs, wobble=0)
+    ]
+    return Timing(samples=tuple(samples), timer="events", l2="flushed")
+
+
+def against_itself(time_ns: float, between: float, processes: int = 11) -> AgainstItself:
+    wave = np.linspace(-1, 1, processes)
+    estimates = wave / wave.std(ddof=1) * between
+    return AgainstItself(
+        problem="p", case="c", time_ns=time_ns, pairs=30, within=0.004, estimates=tuple(estimates.tolist())
+    )
+
+
+def calibration(*subjects: AgainstItself) -> Calibration:
+    return Calibration(
+        schema=1, gpu_name="NVIDIA H200", gpu_uuid="GPU-1/x", driver="580", measured_utc="", subjects=subjects
+    )
+
+
+def test_known_noise_is_found_again() -> None:
+    result = analyse(NORM, [noisy(process, 0.002, 0.004) for process in range(200)])
+    assert result.between == pytest.approx(math.hypot(0.002, 1.2533 * 0.004 / math.sqrt(40)), rel=0.15)
+    assert result.within == pytest.approx(0.004, rel=0.1)
+    assert result.time_ns == pytest.approx(1e8)
+    assert (result.pairs, len(result.estimates)) == (40, 200)
+
+
+def test_too_few_usable_processes() -> None:
+    marked = Timing(
+        samples=tuple(make_samples(process=1, marked=tuple(range(10)))), timer="events", l2="warm"
+    )
+    with pytest.raises(MachineError, match="only 1 of 2 processes"):
+        analyse(NORM, [noisy(0, 0.001, 0.001), marked])
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "name"), [(4.5e3, "tiny"), (20e3, "short"), (1e6, "medium"), (9e6, "long")]
+)
+def test_size_classes(time_ns: float, name: str) -> None:
+    assert size_class(time_ns) == name
+
+
+def test_classes_pool_their_subjects() -> None:
+    found = calibration(against_itself(9e6, 0.001), against_itself(5e6, 0.003), against_itself(5e4, 0.01))
+    short, long = found.classes
+    assert (short.name, long.name, long.subjects, long.processes) == ("short", "long", 2, 22)
+    assert long.between == pytest.approx(math.sqrt((0.001**2 + 0.003**2) / 2))
+    assert found.spread(1e6) is None
+    assert found.detectable(1e6, 5) is None
+    assert found.detectable(9e6, 1) is None
+
+
+def test_detectable_shrinks_with_processes_and_grows_with_the_margin() -> None:
+    found = calibration(against_itself(9e6, 0.002))
+    effects = [found.detectable(9e6, processes) or 0 for processes in (3, 5, 10, 20)]
+    assert effects == sorted(effects, reverse=True)
+    assert (found.detectable(9e6, 5, margin=0.005) or 0) > effects[1]
+    # Two runs of five processes with sd 0.2 %: 2.40 sds of one process, from the noncentral t with 8 degrees.
+    assert effects[1] == pytest.approx(0.0076, abs=0.0006)
+
+
+def test_null_verdicts_of_quiet_processes_raise_no_alarm() -> None:
+    counts = null_verdicts(np.random.default_rng(5).normal(0, 0.0006, 30).tolist(), draws=300, processes=5)
+    assert counts == {Answer.SAME: 300}
+
+
+def test_null_verdicts_see_estimates_that_are_not_null() -> None:
+    """The count is not blind: two kinds of process 3 % apart, mixed by chance, do raise alarms."""
+    counts = null_verdicts([0.0, 0.0001, 0.03, 0.0301], draws=300, processes=2)
+    assert counts.get(Answer.SLOWER, 0) + counts.get(Answer.FASTER, 0) > 10
+
+
+def test_the_verb_yields_events_and_saves(tmp_path: Path) -> None:
+    def measure(subject: Subject, processes: int) -> list[Timing]:
+        return [noisy(process, 0.001, 0.002) for process in range(processes)]
+
+    events = list(calibrate([NORM, NORM], measure, ENVIRONMENT, processes=4, directory=tmp_path))
+    assert [type(event) for event in events] == [*[SubjectStarted, SubjectMeasured] * 2, Calibrated]
+    final = events[-1]
+    assert isinstance(final, Calibrated)
+    assert final.path == tmp_path / "GPU-1-x.json"
+    assert load("GPU-1/x", tmp_path) == final.calibration
+    assert len(final.calibration.subjects[0].estimates) == 4
+
+
+def test_storage_is_strict(tmp_path: Path) -> None:
+    assert load("GPU-0", tmp_path) is None
+    path = save(calibration(against_itself(9e6, 0.001)), tmp_path)
+    whole = path.read_text()
+    for spoilt in ("", "{}", whole.replace('"driver"', '"drivers"'), whole.replace("GPU-1/x", "GPU-2")):
+        path.write_text(spoilt)
+        with pytest.raises(ResultsError):
+            load("GPU-1/x", tmp_path)
+
+
+def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MachineError, match="cannot be written"):
+        save(calibration(), tmp_path / "file")
