@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from kbench.core.events import Judged, Planned, Saved, StageFinished, StageStarted
 from kbench.core.model import (
     Case,
     Correctness,
@@ -15,7 +16,6 @@ from kbench.core.model import (
     Status,
     Timing,
 )
-from kbench.run import Judged, Planned, Saved, StageFinished, StageStarted
 
 ROW = ResultRow(
     schema_version=1,

@@ -24,6 +24,7 @@ EXIT_CODES = (
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run.run", "Verify, then time, one or more solutions of a problem"),
     "verify": ("run.verify", "Verify only"),
+    "compare": ("compare.main", "Compare saved runs, or the solutions of one run"),
     "list": ("listing.main", "List problems, solutions, cases and runs"),
     "show": ("show.show", "Show a saved run in full"),
     "export": ("show.export", "Convert a run to json, markdown, csv or html"),
@@ -93,7 +94,8 @@ def main(argv: list[str] | None = None) -> NoReturn:
 def _guarded(arguments: list[str]) -> int:
     """Let nothing out but an exit code, with the message that goes with it."""
     try:
-        return int(build_app(command_name(arguments))(args=arguments, standalone_mode=False) or 0)
+        app = build_app(command_name(arguments))
+        return int(app(args=arguments, prog_name="kbench", standalone_mode=False) or 0)
     except KbenchError as error:
         return _report(error, arguments)
     except BrokenPipeError:

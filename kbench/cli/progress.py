@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from typing import Protocol, Self
 
 from kbench.cli.output import Output
+from kbench.core.events import Event, Planned, StageFinished, StageStarted, Waiting
 from kbench.report import units
 from kbench.report.table import one_line
-from kbench.run import Event, Planned, StageFinished, StageStarted, Waiting
 
 _Key = tuple[str, str, str, int | None]
 

@@ -1,6 +1,5 @@
 """`kbench run` and `kbench verify`: parse, let the verb work, render what it yields."""
 
-import os
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,12 +14,13 @@ from kbench.cli.options import Mode, OutputFlags, command, parse_duration, parse
 from kbench.cli.output import Format, Output
 from kbench.cli.progress import progress_for
 from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError
+from kbench.core.events import Event, Judged, Planned, RunOptions, Saved, TimeLimits
 from kbench.core.model import Status
+from kbench.measure import selection
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.report import csvout, jsonout, markdown, terminal
 from kbench.report.summary import RunSummary, summarise
-from kbench.run import Event, Judged, Planned, RunOptions, Saved, TimeLimits
 from kbench.storage.settings import Settings
 
 INCONCLUSIVE_FLAGS = frozenset({"unstable", "imprecise", "resolution_limited", "throttled", "interference"})
@@ -197,23 +197,9 @@ def _solutions(problem: Entry, names: Sequence[str], device: str, settings: Sett
     if names:
         return tuple(registry.find_solution(problem, name, settings) for name in dict.fromkeys(names))
     known = registry.solutions(problem, settings)
-    kind = _device_kind(device)
+    kind = selection.choose(device).kind
     files = tuple(entry for entry in known if entry.builtin is None and kind in entry.devices)
     return files or tuple(entry for entry in known if entry.builtin == "eager")
-
-
-def _device_kind(device: str) -> str:
-    """Tell which kind of device `device` will be, asking the driver, since torch takes seconds to import."""
-    if device != "auto":
-        return device.partition(":")[0]
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        found = pynvml.nvmlDeviceGetCount()
-    except pynvml.NVMLError:
-        return "cpu"
-    return "cuda" if found and os.environ.get("CUDA_VISIBLE_DEVICES") != "" else "cpu"
 
 
 def _follow(

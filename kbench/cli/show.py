@@ -11,10 +11,10 @@ from kbench.cli import completion
 from kbench.cli.options import OutputFlags, SettingsFlags, command
 from kbench.cli.output import Format, Output
 from kbench.core.errors import ExitCode, MachineError
+from kbench.core.events import Judged
 from kbench.report import csvout, jsonout, markdown, samples, terminal
 from kbench.report.stored import recall
 from kbench.report.summary import RunSummary
-from kbench.run import Judged
 from kbench.storage import results
 
 

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from kbench.core import stats
+from kbench.core.events import Judged
 from kbench.core.model import Passed, Sample, Timing
 from kbench.report import units
 from kbench.report.summary import RunSummary
 from kbench.report.table import one_line
-from kbench.run import Judged
 
 LEVELS = "▁▂▃▄▅▆▇█"
 WIDTH = 60

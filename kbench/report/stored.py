@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from kbench.core.errors import NothingSelectedError, ResultsError
+from kbench.core.events import Judged
 from kbench.core.explain import explain
 from kbench.core.model import (
     Correctness,
@@ -18,7 +19,6 @@ from kbench.core.model import (
     Timing,
 )
 from kbench.report.summary import RunSummary, summarise
-from kbench.run import Judged
 from kbench.storage.results import Run
 
 

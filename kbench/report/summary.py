@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kbench.core.errors import KbenchError
+from kbench.core.events import Judged, Planned
 from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, ResultRow, Status
-from kbench.run import Judged, Planned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

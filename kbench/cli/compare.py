@@ -1,0 +1,175 @@
+"""`kbench compare`: saved runs side by side, or the solutions of one run."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kbench import compare as verb
+from kbench.cli import completion
+from kbench.cli.options import OutputFlags, command, parse_share
+from kbench.cli.output import Format, Output
+from kbench.compare import ComparedCase, Comparison
+from kbench.core.errors import ExitCode
+from kbench.core.verdict import Answer, Thresholds
+from kbench.report import comparison as report
+from kbench.report import csvout
+from kbench.report.document import plain, render_document
+from kbench.storage import results
+
+DROPPED_IN_JSON = ("timings",)
+"""Raw samples are in the runs' own files; a comparison of ten runs would repeat megabytes."""
+
+
+class By(StrEnum):
+    """What is compared."""
+
+    SOLUTION = "solution"
+    RUN = "run"
+
+
+class Only(StrEnum):
+    """Which lines to show."""
+
+    CHANGED = "changed"
+    SLOWER = "slower"
+
+
+class Sort(StrEnum):
+    """Order of the lines."""
+
+    VERDICT = "verdict"
+    CHANGE = "change"
+    NAME = "name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareFlags(OutputFlags):
+    """What `kbench compare` can be told."""
+
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN", help="Names, paths or @latest; first the base", autocompletion=completion.runs
+        ),
+    ]
+    by: Annotated[
+        By | None, typer.Option("--by", help="What to compare (solutions of one run, else runs)")
+    ] = None
+    base: Annotated[
+        str | None,
+        typer.Option("--base", metavar="SOLUTION", help="Solution that the others are held against"),
+    ] = None
+    case: Annotated[list[str] | None, typer.Option("--case", metavar="GLOB", help="Cases to compare")] = None
+    only: Annotated[Only | None, typer.Option("--only", help="Lines to show")] = None
+    sort: Annotated[Sort, typer.Option("--sort", help="Order of the lines")] = Sort.VERDICT
+    slower: Annotated[
+        float | None,
+        typer.Option(
+            "--slower", metavar="SHARE", parser=parse_share, help="Margin (0.5%, 2% between devices)"
+        ),
+    ] = None
+    confidence: Annotated[
+        float | None,
+        typer.Option("--confidence", metavar="SHARE", parser=parse_share, help="Of each bound (99%)"),
+    ] = None
+    any_gpu: Annotated[bool, typer.Option("--any-gpu", help="Show ratios between different GPUs")] = False
+    results: Annotated[
+        Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")
+    ] = None
+
+
+@command(CompareFlags)
+def main(flags: CompareFlags) -> int:
+    """Compare saved runs, or the solutions of one run."""
+    output, settings = flags.output(), flags.settings()
+    folder = flags.results or settings.results
+    found = verb.compare(
+        [results.find_run(name, folder) for name in flags.runs],
+        by=flags.by.value if flags.by else None,
+        base=flags.base,
+        cases=tuple(flags.case or ()),
+        thresholds=make_thresholds(flags.slower, flags.confidence),
+        any_gpu=flags.any_gpu,
+    )
+    _print(output, replace(found, cases=tuple(_chosen(found, flags))))
+    return ExitCode.OK
+
+
+def make_thresholds(slower: float | None, confidence: float | None) -> Thresholds:
+    """Let one margin hold on the same device and between devices, where one is given."""
+    given = {} if slower is None else {"same_device": slower, "same_model": slower}
+    sure = {} if confidence is None else {"confidence": confidence}
+    return Thresholds(**given, **sure)
+
+
+def _chosen(found: Comparison, flags: CompareFlags) -> list[ComparedCase]:
+    wanted = {
+        None: set(Answer),
+        Only.CHANGED: set(Answer) - {Answer.SAME},
+        Only.SLOWER: {Answer.SLOWER, Answer.NEW_FAIL},
+    }[flags.only]
+    kept = [case for case in found.cases if case.verdict is None or case.verdict.status in wanted]
+    match flags.sort:
+        case Sort.NAME:
+            return sorted(kept, key=lambda case: (case.problem, case.solution, case.case, case.label))
+        case Sort.CHANGE:
+            return sorted(kept, key=lambda case: -(case.verdict.ratio or 1.0) if case.verdict else 0.0)
+        case Sort.VERDICT:
+            return report.worst_first(kept)
+
+
+def _print(output: Output, found: Comparison) -> None:
+    match output.format:
+        case Format.JSON:
+            output.data(
+                render_document(
+                    "compare",
+                    status="ok",
+                    by=found.by,
+                    base=found.base,
+                    labels=found.labels,
+                    counts={answer.value: count for answer, count in found.counts.items()},
+                    geometric_means={label: found.geometric_mean(label) for label in found.labels},
+                    results=[_line(case) for case in found.cases],
+                )
+            )
+        case Format.CSV:
+            lines = [_cells(case) for case in found.cases]
+            output.data(
+                csvout.render_cells(list(lines[0]) if lines else [], [list(line.values()) for line in lines])
+            )
+        case Format.MD:
+            output.data(report.render_markdown(found))
+        case Format.TEXT:
+            output.data(report.render_text(found, verbosity=output.verbosity))
+
+
+def _line(case: ComparedCase) -> dict[str, Any]:
+    line: dict[str, Any] = plain(case)
+    for side in ("old", "new"):
+        for name in DROPPED_IN_JSON if line[side] else ():
+            del line[side][name]
+    return line
+
+
+def _cells(case: ComparedCase) -> dict[str, Any]:
+    """One line of the CSV: flat, times in nanoseconds, ratios as t_new / t_old."""
+    old, new, verdict = case.old, case.new, case.verdict
+    return {
+        "problem": case.problem,
+        "solution": case.solution,
+        "case": case.case,
+        "label": case.label,
+        "verdict": verdict.status.value if verdict else "base",
+        "reason": verdict.message if verdict else "",
+        "old_time_ns": old.time_ns if old else None,
+        "new_time_ns": new.time_ns if new else None,
+        "ratio": verdict.ratio if verdict else None,
+        "ratio_low": verdict.low if verdict else None,
+        "ratio_high": verdict.high if verdict else None,
+        "processes": verdict.processes if verdict else None,
+        "percent_of_limit": new.percent_of_limit if new else None,
+    }

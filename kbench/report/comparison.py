@@ -1,0 +1,201 @@
+"""A comparison as text and as Markdown: the verdict first, then both times, the change and why."""
+
+import math
+from collections.abc import Sequence
+
+from kbench.compare import ComparedCase, Comparison, Measured
+from kbench.core.verdict import Answer, Verdict
+from kbench.report import units
+from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
+
+WORDS = {
+    Answer.NEW_FAIL: "NEW FAIL",
+    Answer.SLOWER: "SLOWER",
+    Answer.UNCLEAR: "UNCLEAR",
+    Answer.NOT_COMPARABLE: "NOT COMPARABLE",
+    Answer.NEWLY_FIXED: "NEWLY FIXED",
+    Answer.FASTER: "FASTER",
+    Answer.SAME: "same",
+}
+"""What is printed for each answer, worst first."""
+
+BAR_WIDTH = 41
+
+
+def render_text(comparison: Comparison, *, verbosity: int = 0) -> str:
+    """Write a comparison for a terminal; verbosity -1 keeps the summary, 1 draws the intervals."""
+    summary = summary_line(comparison)
+    if verbosity < 0:
+        return summary
+    blocks = [_heading(comparison), render_table(*_table(comparison))]
+    if verbosity > 0:
+        blocks.append(_bars(comparison.cases))
+    return "\n\n".join([*(block for block in blocks if block), summary])
+
+
+def render_markdown(comparison: Comparison) -> str:
+    """Write a comparison for a pull request."""
+    columns, rows = _table(comparison)
+    used = [place for place, _ in enumerate(columns) if any(row[place] for row in rows)]
+    return "\n\n".join(
+        [
+            f"### {escape_markdown(comparison.base)} → {escape_markdown(', '.join(_others(comparison)))}",
+            render_markdown_table([columns[p] for p in used], [[row[p] for p in used] for row in rows]),
+            summary_line(comparison),
+        ]
+    )
+
+
+def summary_line(comparison: Comparison) -> str:
+    """Count the answers, and give the mean change of each side: `5 cases: 1 slower, 4 same`."""
+    judged = [case for case in comparison.cases if case.verdict is not None]
+    counts = comparison.counts
+    parts = [f"{counts[answer]} {word.lower()}" for answer, word in WORDS.items() if counts.get(answer)]
+    plural = "case" if len(judged) == 1 else "cases"
+    text = f"{len(judged)} {plural}: " + (", ".join(parts) or "nothing to judge")
+    for label in comparison.labels:
+        mean = comparison.geometric_mean(label)
+        if mean is not None:
+            named = f" of {label}" if len(_others(comparison)) > 1 else ""
+            text += f" · geometric mean{named} {in_words(mean)}"
+    return text
+
+
+def in_words(ratio: float) -> str:
+    """Say t_new / t_old without a sign to misread: `1.005× slower`."""
+    if abs(math.log(ratio)) < 5e-4:
+        return "1.000×, the same"
+    return f"{ratio:.3f}× slower" if ratio > 1 else f"{1 / ratio:.3f}× faster"
+
+
+def change_of(verdict: Verdict | None) -> str:
+    """Write the change of the time in percent, with the digits that its bounds support."""
+    if verdict is None or verdict.ratio is None:
+        return units.ABSENT
+    bounded = verdict.low is not None and verdict.high is not None
+    half = (verdict.high - verdict.low) / 2 if bounded and verdict.high and verdict.low else None
+    return units.change(verdict.ratio - 1, half)
+
+
+def bounds_of(verdict: Verdict | None) -> str:
+    """Write both bounds of the change: `+6.9 … +8.6 %`."""
+    if verdict is None or verdict.low is None or verdict.high is None:
+        return units.ABSENT
+    half = (verdict.high - verdict.low) / 2
+    low, high = (units.change(end - 1, half) for end in (verdict.low, verdict.high))
+    return f"{low.removesuffix(' %')} … {high}"
+
+
+def word_of(case: ComparedCase) -> str:
+    """Name the answer; a base has none."""
+    return "base" if case.verdict is None else WORDS[case.verdict.status]
+
+
+def worst_first(cases: Sequence[ComparedCase]) -> list[ComparedCase]:
+    """Order cases by answer, the larger change first within one."""
+    ranks = {answer: place for place, answer in enumerate(WORDS)}
+
+    def rank(case: ComparedCase) -> tuple[int, float]:
+        if case.verdict is None:
+            return len(ranks), 0.0
+        return ranks[case.verdict.status], -abs(math.log(case.verdict.ratio or 1.0))
+
+    return sorted(cases, key=rank)
+
+
+def _heading(comparison: Comparison) -> str:
+    """Name both sides and the stack, which is shared where there are verdicts on speed."""
+    sides = [side for case in comparison.cases for side in (case.old, case.new) if side is not None]
+    if not sides:
+        return ""
+    here = sides[0].measurement.conditions
+    stack = [here.gpu_name]
+    stack += [] if here.device == "cpu" else [f"driver {here.driver}", f"CUDA {here.cuda}"]
+    stack += [f"torch {here.torch}", here.mode, *(["CPU timing"] if here.device == "cpu" else [])]
+    return f"{comparison.base} → {', '.join(_others(comparison))}\n" + " · ".join(
+        part for part in stack if part
+    )
+
+
+def _others(comparison: Comparison) -> list[str]:
+    return [label for label in comparison.labels if label != comparison.base]
+
+
+def _table(comparison: Comparison) -> tuple[list[Column], list[list[str]]]:
+    cases = comparison.cases
+    unit = units.unit_for(side.time_ns for case in cases for side in (case.old, case.new) if side is not None)
+    others = _others(comparison)
+    several = len(others) != 1
+    bound = f"{100 * comparison.confidence:.3g} % bounds"
+    columns = [
+        Column(title="verdict"),
+        Column(title="problem"),
+        Column(title="solution"),
+        Column(title="case"),
+        Column(title="run"),
+        Column(title=f"{comparison.base} {unit.name}", right=True),
+        Column(title=f"{'new' if several else others[0]} {unit.name}", right=True),
+        Column(title="change", right=True),
+        Column(title=bound, right=True),
+        Column(title="of limit", right=True),
+        Column(title=""),
+        Column(title="reason"),
+    ]
+    problems = {case.problem for case in cases}
+    rows = [
+        [
+            word_of(case),
+            case.problem if len(problems) > 1 else "",
+            case.solution,
+            case.case,
+            case.label if several and comparison.by == "run" else "",
+            _time(case.old, unit),
+            _time(case.new, unit),
+            change_of(case.verdict),
+            bounds_of(case.verdict),
+            units.percent(case.new.percent_of_limit) if case.new else units.ABSENT,
+            units.bar(_share(case.new)),
+            one_line(case.verdict.message) if case.verdict else "",
+        ]
+        for case in cases
+    ]
+    return columns, rows
+
+
+def _share(side: Measured | None) -> float | None:
+    return None if side is None or side.percent_of_limit is None else side.percent_of_limit / 100
+
+
+def _time(side: Measured | None, unit: units.Unit) -> str:
+    if side is None or side.time_ns is None:
+        return units.ABSENT
+    interval = side.time_interval_ns
+    return units.time_cell(side.time_ns, unit, interval.half_width if interval else None)
+
+
+def _bars(cases: Sequence[ComparedCase]) -> str:
+    """Draw every interval on one scale, `|` being no change."""
+    known = [
+        (case, case.verdict) for case in cases if case.verdict and case.verdict.low and case.verdict.high
+    ]
+    if not known:
+        return ""
+    reach = max(abs(end - 1) for _, verdict in known for end in (verdict.low or 1, verdict.high or 1)) or 1e-6
+    rows = [[case.solution, case.case, case.label, interval_bar(verdict, reach)] for case, verdict in known]
+    scale = f"−{100 * reach:.2g} %".ljust(BAR_WIDTH - 6) + f"+{100 * reach:.2g} %"
+    columns = [Column(title="solution"), Column(title="case"), Column(title="of"), Column(title=scale)]
+    return render_table(columns, rows)
+
+
+def interval_bar(verdict: Verdict, reach: float) -> str:
+    """Draw one interval between −reach and +reach: dashes from bound to bound, `o` where the ratio is."""
+    middle = BAR_WIDTH // 2
+
+    def place(ratio: float | None) -> int:
+        return middle + round(((ratio or 1.0) - 1) / reach * middle)
+
+    low, centre, high = place(verdict.low), place(verdict.ratio), place(verdict.high)
+    cells = ["─" if low <= cell <= high else " " for cell in range(BAR_WIDTH)]
+    cells[middle] = "|"
+    cells[centre] = "o"
+    return "".join(cells).rstrip()

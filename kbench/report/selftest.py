@@ -1,0 +1,63 @@
+"""The selftest's proof as text: one row per class, then every miss with what was expected of it."""
+
+from kbench.report import units
+from kbench.report.table import Column, one_line, render_table
+from kbench.selftest import Checked, Report, Tally
+
+COLUMNS = (
+    Column(title="class"),
+    Column(title="right", right=True),
+    Column(title="of", right=True),
+    Column(title="s per check", right=True),
+)
+
+
+def render_selftest(report: Report, *, verbosity: int = 0) -> str:
+    """Write a report; verbosity -1 keeps the verdict, 1 adds a line per fixture."""
+    if verbosity < 0:
+        return verdict(report)
+    blocks = [f"selftest · {report.device_name} · torch {report.torch} · isolation {report.isolation}"]
+    for title, honest in (("attacks", False), ("honest look-alikes", True)):
+        tallies = [tally for tally in report.tallies if tally.honest is honest]
+        if tallies:
+            blocks.append(f"{title}\n{render_table(COLUMNS, [*map(_cells, tallies), _sum(tallies)])}")
+    if verbosity > 0:
+        blocks.append("\n".join(line(check) for check in report.checks))
+    blocks += [_miss(check) for check in report.misses]
+    return "\n\n".join([*blocks, verdict(report)])
+
+
+def verdict(report: Report) -> str:
+    """Say in one line what was proved."""
+    parts = []
+    if report.detection_rate is not None:
+        parts.append(f"{report.detection_rate:.1%} of attacks caught")
+    if report.false_positive_rate is not None:
+        parts.append(f"{report.false_positive_rate:.1%} of honest solutions refused")
+    word = "FAILED" if report.misses else "passed"
+    return f"selftest {word}: {', '.join(parts)}, in {units.seconds(report.elapsed_s)}"
+
+
+def line(check: Checked) -> str:
+    """Say in one line how one fixture fared."""
+    word = "ok" if check.complaint is None else "MISS"
+    kind = "honest" if check.honest else "attack"
+    speedup = "" if check.speedup is None else f"  {check.speedup:.2f}x"
+    return f"{word:<4}  {kind}  {check.name}  {check.status}{speedup}  {units.seconds(check.elapsed_s)}"
+
+
+def _cells(tally: Tally) -> list[str]:
+    return [tally.category, str(tally.right), str(tally.checks), f"{tally.seconds_per_check:.1f}"]
+
+
+def _sum(tallies: list[Tally]) -> list[str]:
+    checks = sum(tally.checks for tally in tallies)
+    seconds = sum(tally.elapsed_s for tally in tallies)
+    return ["all", str(sum(tally.right for tally in tallies)), str(checks), f"{seconds / checks:.1f}"]
+
+
+def _miss(check: Checked) -> str:
+    lines = [f"MISS  {check.name}  {one_line(check.complaint or '')}"]
+    lines += [f"  {one_line(check.reason)}"] if check.reason else []
+    lines += [f"  findings: {' '.join(check.findings)}"] if check.findings else []
+    return "\n".join(lines)

@@ -1,0 +1,107 @@
+"""`kbench compare`: from saved runs to a verdict per case, in every format."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from records import make_run
+
+RESULTS = Path("results")
+OLD = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
+FAST = {"fast": OLD}
+
+
+def times(factor: float) -> list[float]:
+    return [ratio * factor for ratio in OLD]
+
+
+@pytest.fixture
+def runs(tmp_path):
+    make_run(RESULTS, "main", {"fast": OLD, "steady": OLD, "fixed": [], "broken": OLD, "quick": OLD})
+    make_run(
+        RESULTS,
+        "pr-42",
+        {"fast": times(0.9), "steady": times(1.0001), "fixed": OLD, "broken": [], "quick": times(1.078)},
+    )
+
+
+def test_two_runs_worst_first(kbench, runs, golden):
+    done = kbench("compare", "main", "pr-42")
+    assert (done.code, done.err) == (0, "")
+    golden("compare.txt", done.out.rstrip("\n"))
+
+
+def test_verbose_draws_intervals_and_quiet_keeps_the_summary(kbench, runs, golden):
+    golden("compare_verbose.txt", kbench("compare", "main", "pr-42", "-v").out.rstrip("\n"))
+    summary = kbench("compare", "main", "pr-42", "-q").out.splitlines()
+    assert len(summary) == 1
+    assert summary[0].startswith("5 cases: 1 new fail, 1 slower, 1 newly fixed, 1 faster, 1 same")
+
+
+def test_solutions_of_one_run(kbench, golden):
+    make_run(RESULTS, "main", {"eager": OLD, "mine": times(0.8)})
+    golden("compare_solutions.txt", kbench("compare", "main").out.rstrip("\n"))
+    assert (
+        "error: main has no solution `mien`\n\nhint: did you mean `mine`?"
+        in kbench("compare", "main", "--base", "mien").err
+    )
+
+
+def test_machine_formats(kbench, runs, golden):
+    document = json.loads(kbench("compare", "main", "pr-42", "--json").out)
+    assert document["counts"]["slower"] == 1
+    slower = next(line for line in document["results"] if line["verdict"]["status"] == "slower")
+    assert slower["verdict"]["ratio"] == pytest.approx(1.078, rel=1e-3)
+    assert "timings" not in slower["new"]
+    rows = list(csv.DictReader(io.StringIO(kbench("compare", "main", "pr-42", "--format", "csv").out)))
+    assert [row["verdict"] for row in rows] == ["new_fail", "slower", "newly_fixed", "faster", "same"]
+    golden("compare.md", kbench("compare", "main", "pr-42", "--format", "md").out.rstrip("\n"))
+
+
+def test_only_and_sort(kbench, runs):
+    def shown(*flags):
+        lines = kbench("compare", "main", "pr-42", "--format", "csv", *flags).out.splitlines()[1:]
+        return [line.split(",")[1] for line in lines]
+
+    assert shown("--only", "slower") == ["broken", "quick"]
+    assert "steady" not in shown("--only", "changed")
+    assert shown("--sort", "name") == ["broken", "fast", "fixed", "quick", "steady"]
+    assert shown("--sort", "change")[0] == "quick"
+
+
+def test_a_wider_margin_forgives(kbench, runs):
+    verdicts = {
+        row["solution"]: row["verdict"]
+        for row in csv.DictReader(
+            io.StringIO(kbench("compare", "main", "pr-42", "--format", "csv", "--slower", "20%").out)
+        )
+    }
+    assert verdicts["quick"] == "same"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("main", "pr-24"), 2, "no run named `pr-24`"),
+        (("main", "other-gpu"), 2, "GPU differs"),
+        (("main", "--by", "run"), 2, "comparing by run does not go with 1 run"),
+        (("main", "--case", "none"), 5, "no case to compare"),
+        (("main", "--slower", "x"), 2, "Invalid value for '--slower'"),
+        ((), 2, "Missing argument 'RUN'"),
+    ],
+)
+def test_errors(kbench, runs, arguments, code, message):
+    make_run(RESULTS, "other-gpu", FAST, gpu_name="NVIDIA A100")
+    done = kbench("compare", *arguments)
+    assert done.code == code
+    assert message in done.err
+    assert json.loads(kbench("compare", *arguments, "--json").out)["reason"].count(message) == 1
+
+
+def test_any_gpu_shows_ratios_without_verdicts(kbench, runs):
+    make_run(RESULTS, "other-gpu", {"fast": times(2)}, gpu_name="NVIDIA A100")
+    done = kbench("compare", "main", "other-gpu", "--any-gpu", "--format", "csv")
+    row = next(row for row in csv.DictReader(io.StringIO(done.out)) if row["solution"] == "fast")
+    assert (row["verdict"], float(row["ratio"])) == ("not_comparable", pytest.approx(2, rel=1e-3))
