@@ -9,17 +9,18 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from kbench.core.errors import InternalError, KbenchError, NothingSelectedError
+from kbench.core.events import Event as RunEvent
 from kbench.core.events import Judged, RunOptions, TimeLimits
 from kbench.core.model import Failed, Outcome, Passed, Status
 from kbench.isolation.canaries import Canaries
-from kbench.measure import device as devices
+from kbench.measure import selection
 from kbench.plugins import corpus, registry
 from kbench.plugins.corpus import Fixture
 from kbench.run import run
@@ -147,7 +148,7 @@ def selftest(
     names: Sequence[str] = (),
     jobs: int = 2,
     folder: Path = corpus.SHIPPED,
-) -> Iterator[Event]:
+) -> Generator[Event, None, None]:
     """Judge the corpus in `folder` and yield what came of each fixture, then a Report.
 
     Two jobs overlap one group's builds with another's judging; fixtures about time run alone.
@@ -157,7 +158,7 @@ def selftest(
         NothingSelectedError: no fixture runs on this device.
         MachineError: a port that the network fixtures need is taken.
     """
-    chosen_device = devices.choose(device)
+    chosen_device = selection.choose(device)
     selected = corpus.select(corpus.read(folder), device=chosen_device.kind, fast=fast, names=names)
     if not selected:
         raise NothingSelectedError(f"no fixture runs on {chosen_device.kind}")
@@ -274,7 +275,8 @@ class Bench:
         ]
         left = {fixture.name: fixture for fixture in group.fixtures}
         try:
-            with contextlib.closing(run(problem, entries, group.options)) as events:
+            stream = cast("Generator[RunEvent, None, None]", run(problem, entries, group.options))
+            with contextlib.closing(stream) as events:
                 for event in events:
                     if isinstance(event, Judged):
                         yield self._check(left.pop(event.solution), event)

@@ -1,9 +1,9 @@
 """The selftest's corpus: cheats and honest look-alikes, one file each, described by literals in the file.
 
 A fixture is a solution file with `PROBLEM`, `CLASS` and, where the default does not hold: `EXPECT` (statuses
-that it may get), `FINDINGS` (globs of codes that must be among its findings), `SPEEDUP_BELOW`, `EFFECTS` (what
-must not have happened), `OPTIONS` and `LIMITS` of the run, `SPEED = "fast"` (part of the quick half), `CATALOGUE`
-(rows of the catalogues of known attacks that it stands for) and `DEVICES`. Fixtures are read, never imported.
+that it may get), `FINDINGS` (globs of codes that must be among its findings), `SPEEDUP_BELOW`, `EFFECTS`
+(what must not have happened), `OPTIONS` and `LIMITS` of the run, `SPEED = "fast"` (part of the quick half),
+`CATALOGUE` (the known attacks that it stands for) and `DEVICES`. Fixtures are read, never imported.
 """
 
 from collections.abc import Mapping, Sequence

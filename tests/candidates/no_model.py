@@ -1,0 +1,7 @@
+"""Has no ModelNew."""
+
+import torch
+
+
+def forward(x):
+    return torch.nn.functional.gelu(x)

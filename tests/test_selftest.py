@@ -1,0 +1,253 @@
+"""The selftest's own rules: what counts as a miss, how the corpus is read, and the corpus itself."""
+
+import ast
+import os
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from kbench.core.errors import PluginError, UsageError
+from kbench.core.events import RunOptions
+from kbench.core.model import Status
+from kbench.isolation.canaries import Canaries
+from kbench.plugins import corpus
+from kbench.plugins.corpus import Fixture
+from kbench.report.selftest import render_selftest, verdict
+from kbench.selftest import GROUP_SIZE, Checked, Report, complain, group, selftest
+
+SHIPPED = corpus.read()
+
+
+def fixture(**changes: object) -> Fixture:
+    values = {
+        "name": "one",
+        "honest": False,
+        "category": "clock",
+        "problem": "gelu",
+        "summary": "",
+        "devices": ("cpu",),
+        "expect": ("timing_unattested", "passed"),
+        "speedup_below": 1.5,
+    }
+    return Fixture(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def check(**changes: object) -> Checked:
+    values = {
+        "name": "one",
+        "honest": False,
+        "category": "clock",
+        "problem": "gelu",
+        "catalogue": "",
+        "expected": ("wrong_value",),
+        "status": "wrong_value",
+        "reason": "",
+        "findings": (),
+        "speedup": None,
+        "escapes": (),
+        "elapsed_s": 2.0,
+        "complaint": None,
+    }
+    return Checked(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def report(*checks: Checked) -> Report:
+    return Report(
+        device="cpu", device_name="a CPU", isolation="5", torch="2", checks=tuple(checks), elapsed_s=10.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "seen", "speedup", "escapes", "wrong"),
+    [
+        ({}, "timing_unattested", (), None, (), None),
+        ({}, "passed", (), 1.1, (), None),
+        ({}, "passed", (), None, (), None),
+        ({}, "passed", (), 1.6, (), "speed-up"),
+        ({}, "wrong_value", (), None, (), "expected"),
+        ({}, "harness_error", (), None, (), "expected"),
+        ({"findings": ("mean_offset*",)}, "passed", ("mean_offset_30",), 1.0, (), None),
+        ({"findings": ("mean_offset*",)}, "passed", ("denormals",), 1.0, (), "no finding"),
+        ({}, "passed", (), 1.0, ("tcp 1",), "not contained"),
+    ],
+)
+def test_what_counts_as_a_miss(
+    changes: dict[str, object],
+    status: str,
+    seen: tuple[str, ...],
+    speedup: float | None,
+    escapes: tuple[str, ...],
+    wrong: str | None,
+) -> None:
+    found = complain(fixture(**changes), status, seen, speedup, escapes)
+    assert found is None if wrong is None else wrong in (found or "")
+
+
+def test_rates_count_misses_of_each_kind() -> None:
+    caught, missed = check(), check(complaint="passed")
+    passed, refused = check(honest=True), check(honest=True, complaint="wrong_value", category="plain")
+    proof = report(caught, caught, missed, passed, refused)
+    assert proof.detection_rate == pytest.approx(2 / 3)
+    assert proof.false_positive_rate == pytest.approx(1 / 2)
+    assert [tally.right for tally in proof.tallies] == [2, 1, 0]
+    assert proof.tallies[0].seconds_per_check == pytest.approx(2.0)
+    assert "FAILED" in verdict(proof)
+    text = render_selftest(proof)
+    assert "MISS  one  passed" in text
+    assert "66.7% of attacks caught" in text
+
+
+def test_no_attacks_give_no_rate() -> None:
+    assert report(check(honest=True)).detection_rate is None
+    assert "attacks" not in verdict(report(check(honest=True)))
+
+
+def test_groups_share_problem_and_options(tmp_path: Path) -> None:
+    many = [fixture(name=f"f{n}") for n in range(GROUP_SIZE + 1)]
+    robust = fixture(name="robust", options={"robust": True})
+    groups = group([*many, robust], "cpu", tmp_path)
+    assert [len(g.fixtures) for g in groups] == [GROUP_SIZE, 1, 1]
+    assert [g.options.robust for g in groups] == [False, False, True]
+    assert all(
+        g.options == RunOptions(**{f: getattr(g.options, f) for f in RunOptions.__slots__}) for g in groups
+    )
+
+
+def test_selection() -> None:
+    slow, quick = fixture(name="slow"), fixture(name="quick", fast=True)
+    elsewhere = fixture(name="elsewhere", devices=("cuda",), fast=True)
+    every = (slow, quick, elsewhere)
+    assert corpus.select(every, device="cpu") == (slow, quick)
+    assert corpus.select(every, device="cpu", fast=True) == (quick,)
+    assert corpus.select(every, device="cpu", fast=True, names=("slow",)) == (slow,)
+    with pytest.raises(UsageError, match="no fixture named `slwo`"):
+        corpus.select(every, device="cpu", names=("slwo",))
+
+
+def test_an_unknown_status_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "cheats"
+    folder.mkdir()
+    (folder / "odd.py").write_text(
+        'PROBLEM = "gelu"\nCLASS = "x"\nEXPECT = ("refuted",)\nclass ModelNew: ...\n'
+    )
+    with pytest.raises(PluginError, match="refuted"):
+        corpus.read(tmp_path)
+
+
+def test_adding_a_fixture_is_adding_a_file(tmp_path: Path) -> None:
+    folder = tmp_path / "honest"
+    folder.mkdir()
+    (folder / "new.py").write_text('"""New."""\nPROBLEM = "gelu"\nCLASS = "plain"\nclass ModelNew: ...\n')
+    (found,) = corpus.read(tmp_path)
+    assert (found.name, found.honest, found.expect) == ("new", True, (Status.PASSED.value,))
+
+
+class TestCorpus:
+    def test_there_is_an_honest_look_alike_for_every_attack_that_could_be_mistaken(self) -> None:
+        honest = [f for f in SHIPPED if f.honest]
+        assert len(honest) >= 60
+        assert all(f.expect == ("passed",) for f in honest)
+
+    def test_names_are_unique(self) -> None:
+        names = [f.name for f in SHIPPED]
+        assert len(names) == len(set(names))
+
+    @pytest.mark.parametrize("one", SHIPPED, ids=lambda one: one.name)
+    def test_fixture_is_complete(self, one: Fixture) -> None:
+        assert (corpus.SHIPPED / "problems" / f"{one.problem}.py").is_file()
+        assert one.summary
+        assert one.honest or one.catalogue
+        assert "harness_error" not in one.expect
+        kinds = {effect.split()[0] for effect in one.effects}
+        assert kinds <= {"file", "changed", "process", "tcp", "udp"}
+        # An attack that may pass is held by something else, or the passing of those after it is the proof.
+        held = one.speedup_below or one.findings or one.effects
+        assert one.honest or "passed" not in one.expect or held or one.category in {"escape", "patching"}
+
+    @pytest.mark.parametrize("rows", [("harness", 30), ("rigor", 22)], ids=lambda rows: rows[0])
+    def test_catalogues_are_covered(self, rows: tuple[str, int]) -> None:
+        source, count = rows
+        covered = set()
+        for one in SHIPPED:
+            for part in one.catalogue.split(";"):
+                name, _, numbers = part.strip().partition(" ")
+                if name == source:
+                    covered |= {int(n) for n in numbers.split(",") if n.strip().isdigit()}
+        controls = {21} if source == "rigor" else set()
+        assert set(range(1, count + 1)) - covered == controls
+
+    def test_fixtures_are_parsed_by_this_python(self) -> None:
+        for path in corpus.SHIPPED.rglob("*.py"):
+            ast.parse(path.read_text(), str(path))
+
+
+class TestCanaries:
+    def test_a_file_that_appears_is_noticed_once_and_removed(self, tmp_path: Path) -> None:
+        effect = "file {place}/escaped-*"
+        (tmp_path / "escaped-of-old").touch()
+        with Canaries([effect], {"place": str(tmp_path)}) as canaries:
+            assert canaries.happened([effect]) == ()
+            (tmp_path / "escaped-1").touch()
+            assert canaries.happened([effect]) == (effect,)
+            assert canaries.happened([effect]) == ()
+
+    def test_a_change_is_noticed(self, tmp_path: Path) -> None:
+        target = tmp_path / "kept"
+        target.write_text("a")
+        effect = f"changed {target}"
+        with Canaries([effect], {}) as canaries:
+            assert canaries.happened([effect]) == ()
+            target.write_text("b")
+            assert canaries.happened([effect]) == (effect,)
+
+    @pytest.mark.parametrize(("kind", "protocol"), [("tcp", socket.SOCK_STREAM), ("udp", socket.SOCK_DGRAM)])
+    def test_a_connection_is_noticed(self, kind: str, protocol: socket.SocketKind) -> None:
+        effect = f"{kind} 47393"
+        with Canaries([effect], {}) as canaries:
+            assert canaries.happened([effect]) == ()
+            with socket.socket(socket.AF_INET, protocol) as sender:
+                sender.connect(("127.0.0.1", 47393))
+                sender.send(b"x")
+            deadline = time.monotonic() + 5
+            while not (found := canaries.happened([effect])) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert found == (effect,)
+
+    def test_a_survivor_is_noticed(self) -> None:
+        name = f"kbench-test-survivor-{os.getpid()}"
+        effect = f"process {name}"
+        with Canaries([effect], {}) as canaries:
+            assert canaries.happened([effect]) == ()
+            with subprocess.Popen([name, "30"], executable="/bin/sleep") as survivor:
+                assert canaries.happened([effect]) == (effect,)
+                survivor.kill()
+
+
+@pytest.mark.slow
+def test_selftest_end_to_end() -> None:
+    names = ("zeros_softmax", "eager_softmax", "naive_variance", "sends_udp", "writes_beside_itself")
+    *_, proof = selftest(device="cpu", names=names)
+    assert isinstance(proof, Report)
+    assert sorted(one.name for one in proof.checks) == sorted(names)
+    assert [one.complaint for one in proof.checks if one.complaint] == []
+    assert proof.detection_rate == 1.0
+    assert proof.false_positive_rate == 0.0
+
+
+@pytest.mark.slow
+def test_a_miss_is_reported(tmp_path: Path) -> None:
+    """An honest file among the cheats is a miss: the proof can fail."""
+    for folder in ("cheats", "honest", "problems"):
+        (tmp_path / folder).mkdir()
+    text = (corpus.SHIPPED / "honest" / "gelu_by_erf.py").read_text()
+    (tmp_path / "cheats" / "not_a_cheat.py").write_text(
+        text.replace("PROBLEM", 'EXPECT = ("wrong_value",)\nPROBLEM', 1)
+    )
+    (tmp_path / "problems" / "gelu.py").write_text((corpus.SHIPPED / "problems" / "gelu.py").read_text())
+    *_, proof = selftest(device="cpu", folder=tmp_path)
+    assert isinstance(proof, Report)
+    assert [one.name for one in proof.misses] == ["not_a_cheat"]
+    assert proof.detection_rate == 0.0
