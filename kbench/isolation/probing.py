@@ -1,7 +1,7 @@
 """Which rung of the sandbox works on this machine: tried for real, remembered until it could have changed.
 
-A trial starts a small child as a worker is started, locks it in, and lets it do what a worker needs: on a
-GPU, create a context, map a buffer of another process through CUDA IPC and write it with a kernel. It also checks
+A trial starts a small child as a worker is started, locks it in, and lets it do what a worker needs: on a GPU,
+create a context, map a buffer of another process through CUDA IPC and write it with a kernel. It also checks
 from within that the walls stand: a rung in which the child can write elsewhere or open a network socket was not
 reached.
 """

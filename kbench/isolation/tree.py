@@ -27,7 +27,7 @@ CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
-NAMESPACES = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET
+NAMESPACES = CLONE_NEWUSER | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET
 MS_NOSUID_NODEV_NOEXEC = 2 | 4 | 8
 MS_REC_PRIVATE = 0x4000 | 0x40000
 
@@ -197,17 +197,18 @@ def supervise(argv: list[str], starter: int | None, report: int | None = None) -
     if child == 0:
         _execute(argv)
     prctl(PR_SET_DUMPABLE, 0)
-    _drop_descriptors(keep={wakeup, starter, report})
-    return _wait(child, wakeup, starter)
+    _drop_descriptors(keep={*wakeup, starter, report})
+    return _wait(child, wakeup[0], starter)
 
 
-def _wake_on_child_exit() -> int:
+def _wake_on_child_exit() -> tuple[int, int]:
+    """Return both ends of a pipe into which every SIGCHLD drops a byte."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    return reader
+    return reader, writer
 
 
 def _execute(argv: list[str]) -> None:
@@ -225,13 +226,11 @@ def _execute(argv: list[str]) -> None:
 
 def _drop_descriptors(keep: set[int | None]) -> None:
     """Close what was meant for the child: an open copy here would hide the child's death from its peer."""
-    writer = signal.set_wakeup_fd(-1)
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
-        if int(name) > 2 and int(name) not in {*keep, writer}:
+        if int(name) > 2 and int(name) not in keep:
             with contextlib.suppress(OSError):
                 os.close(int(name))
 
@@ -278,8 +277,8 @@ def _lead_namespaces(argv: list[str], starter: int | None) -> int:
         _be_init(argv, writer)
     os.close(writer)
     prctl(PR_SET_DUMPABLE, 0)
-    _drop_descriptors(keep={wakeup, starter, reader})
-    status = _wait(init, wakeup, starter)
+    _drop_descriptors(keep={*wakeup, starter, reader})
+    status = _wait(init, wakeup[0], starter)
     _signal([init], signal.SIGKILL)
     # An init cannot die of its own signal, so it reports how its child ended.
     report = os.read(reader, 8) if os.WIFEXITED(status) else b""
@@ -288,17 +287,23 @@ def _lead_namespaces(argv: list[str], starter: int | None) -> int:
 
 def _enter_namespaces() -> None:
     uid, gid = os.getuid(), os.getgid()
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(NAMESPACES):
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    _unshare(NAMESPACES)
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
     Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
 
 
+def _unshare(flags: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(flags):
+        raise OSError(ctypes.get_errno(), f"unshare: {os.strerror(ctypes.get_errno())}")
+
+
 def _be_init(argv: list[str], report: int) -> None:
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        # Here and not in the parent, which must go on seeing the process table that it is part of.
+        _unshare(CLONE_NEWNS)
         _mount_proc()
         status = supervise(argv, None, report)
         os.write(report, str(status).encode())

@@ -1,0 +1,424 @@
+"""The rungs, attacked from within, as this user and as an unprivileged one; the process tree; the probe."""
+
+import json
+import os
+import platform
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kbench.core.errors import MachineError, UsageError
+from kbench.isolation import landlock, probing, sandbox, seccomp, tree
+from kbench.isolation.sandbox import Rung
+
+ROOT = Path(__file__).parents[1]
+ATTACKS = Path(__file__).with_name("sandbox_attacks.py")
+NOBODY = 65534
+
+FILES = {"write_file", "append_file", "truncate_file", "delete_file", "rename_into_scratch", "read_hidden"}
+PROGRAMS = {"execute", "execute_memory", "fork"}
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
+
+
+def unprivileged_python() -> str | None:
+    """An interpreter that the user `nobody` can start."""
+    for candidate in (sys.executable, "/usr/bin/python3"):
+        with_version = [candidate, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
+        try:
+            subprocess.run(with_version, check=True, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/")
+        except (OSError, subprocess.SubprocessError):
+            continue
+        return candidate
+    return None
+
+
+def require_rung(rung: Rung) -> None:
+    if (reason := probing.works(rung, "cpu")) is not None:
+        pytest.skip(f"rung {rung.name} does not work here: {reason}")
+
+
+def drive(rung: Rung, folder: Path, *, exec_allowed: bool, user: str) -> dict:
+    """Let the attacks loose in a rung and return their report."""
+    python, identity = sys.executable, {}
+    if user == "nobody":
+        if os.getuid() != 0:
+            pytest.skip("already unprivileged")
+        if (found := unprivileged_python()) is None:
+            pytest.skip("no interpreter that nobody can start")
+        python, identity = found, {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        # pytest's own folders are closed to others.
+        folder = Path("/tmp") / f"kbench-test-{os.getpid()}-{int(rung)}"
+        folder.mkdir()
+        os.chown(folder, NOBODY, NOBODY)
+    try:
+        done = subprocess.run(
+            [python, str(ATTACKS), "drive", str(int(rung)), str(folder), "exec" if exec_allowed else "no"],
+            env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"},
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            **identity,
+        )
+    finally:
+        if identity:
+            shutil.rmtree(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
+
+
+def opened(report: dict) -> set[str]:
+    return {name for name, outcome in report["attacks"].items() if outcome == "open"}
+
+
+@pytest.mark.parametrize("user", ["self", "nobody"])
+@pytest.mark.parametrize("rung", [Rung.LIMITS, Rung.NAMESPACES, Rung.LANDLOCK, Rung.FULL])
+def test_a_rung_stops_what_it_says(rung, user, tmp_path):
+    require_rung(rung)
+    report = drive(rung, tmp_path, exec_allowed=False, user=user)
+    assert opened(report) == (set() if rung.has_landlock else FILES)
+    assert report["honest"] == {"thread": True, "reads": True, "pipe": True}
+    assert report["limits"]["core"] == 0
+    assert report["limits"]["files"] <= sandbox.MAX_OPEN_FILES
+    assert report["channel"] == "over the channel"
+    assert report["end_of_channel"], "the supervisor keeps the worker's end of the channel open"
+    assert report["arrived"] == []
+    assert report["judge_alive"]
+    if rung.has_landlock:
+        assert report["results"] == "precious"
+        assert "new" not in report["files"]
+        assert {"doomed", "moved"} <= set(report["files"])
+
+
+def test_without_a_sandbox_everything_is_open(tmp_path):
+    """The control: the attacks work where nothing stops them."""
+    report = drive(Rung.NONE, tmp_path, exec_allowed=True, user="self")
+    stopped = set(report["attacks"]) - opened(report)
+    assert stopped <= {"judge_memory", "judge_environment", "judge_trace", "user_namespace", "io_uring"}
+    assert report["arrived"] == ["tcp", "udp"]
+    assert report["results"] == ""
+
+
+@pytest.mark.parametrize("rung", [Rung.LANDLOCK, Rung.FULL])
+def test_a_build_may_start_programs_and_nothing_else(rung, tmp_path):
+    require_rung(rung)
+    assert opened(drive(rung, tmp_path, exec_allowed=True, user="self")) == PROGRAMS
+
+
+def run_in(code: str, rung: Rung, scratch: Path, setup: str = "", **options) -> subprocess.CompletedProcess:
+    """Run a piece of Python in a rung; `setup` comes before the walls go up."""
+    script = f"""
+import os, signal, sys, time, ctypes, socket
+from pathlib import Path
+from kbench.isolation import sandbox, landlock, seccomp
+{setup}
+sandbox.restrict_self(sandbox.Rung({int(rung)}), writable=[Path({str(scratch)!r})], allow_exec=True)
+{code}
+"""
+    argv = sandbox.command(rung, [sys.executable, "-c", script])
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+def test_an_old_landlock_is_made_up_for_by_the_filter(tmp_path):
+    """Version 1 knows neither truncation, nor TCP, nor signals: the kernel here is made to look so."""
+    require_rung(Rung.LANDLOCK)
+    (tmp_path / "scratch").mkdir()
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    setup = f"victim = {str(victim)!r}; parent = {os.getpid()}; landlock.abi = lambda: 1"
+    code = """
+for attempt in (
+    lambda: os.truncate(victim, 0),
+    lambda: open(victim, "w"),
+    lambda: os.kill(parent, 0),
+    lambda: socket.create_connection(("127.0.0.1", 1)),
+    lambda: os.kill(os.getpid(), 0),
+):
+    try:
+        attempt()
+        print("open")
+    except PermissionError:
+        print("denied")
+"""
+    done = run_in(code, Rung.LANDLOCK, tmp_path / "scratch", setup)
+    assert done.stdout.split() == ["denied"] * 4 + ["open"], done.stderr
+    assert victim.read_text() == "precious"
+
+
+def test_a_process_with_threads_cannot_be_locked_in(tmp_path):
+    setup = "import threading; threading.Thread(target=time.sleep, args=(9,), daemon=True).start()"
+    done = run_in("print('in')", Rung.LIMITS, tmp_path, setup)
+    assert "before the first thread" in done.stderr
+    assert done.stdout == ""
+
+
+RUNGS_WITH_A_SUPERVISOR = [Rung.LIMITS, Rung.NAMESPACES]
+
+
+@pytest.mark.parametrize("rung", RUNGS_WITH_A_SUPERVISOR)
+@pytest.mark.parametrize(
+    ("code", "returncode"),
+    [
+        ("sys.exit(7)", 7),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", -11),
+        ("os.abort()", -6),
+        ("ctypes.string_at(1)", -11),
+    ],
+)
+def test_the_end_of_the_child_is_the_end_that_is_seen(rung, code, returncode, tmp_path):
+    require_rung(rung)
+    assert run_in(code, rung, tmp_path).returncode == returncode
+
+
+def start(rung: Rung, code: str) -> subprocess.Popen:
+    argv = sandbox.command(rung, [sys.executable, "-c", f"import os, sys, time, signal\n{code}"])
+    child = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert child.stdout.readline() == "ready\n"
+    return child
+
+
+def alive_with(marker: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and marker in (entry / "environ").read_text():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+DAEMON = """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+print("ready", flush=True)
+time.sleep(600)
+"""
+BOMB = """
+for _ in range(30):
+    if os.fork() == 0:
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            try:
+                if os.fork() == 0 and os.fork() > 0:
+                    os._exit(0)
+            except OSError:
+                pass
+            time.sleep(0.3)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("rung", RUNGS_WITH_A_SUPERVISOR)
+@pytest.mark.parametrize("code", [DAEMON, BOMB], ids=["daemon", "fork_bomb"])
+def test_nothing_of_a_killed_tree_is_left(rung, code, monkeypatch):
+    require_rung(rung)
+    marker = f"KBENCH_TEST_{os.getpid()}_{rung.name}"
+    monkeypatch.setenv(marker, "1")
+    child = start(rung, code)
+    time.sleep(0.3)
+    assert len(alive_with(marker)) >= 2
+    began = time.monotonic()
+    assert sandbox.kill_tree(child.pid) == 0
+    assert time.monotonic() - began < 5
+    assert child.wait(5) == -signal.SIGKILL
+    assert alive_with(marker) == []
+
+
+@pytest.mark.parametrize("rung", RUNGS_WITH_A_SUPERVISOR)
+def test_a_daemon_does_not_outlive_its_worker(rung, monkeypatch):
+    """The worker ends by itself; what it left in the background ends with it."""
+    require_rung(rung)
+    marker = f"KBENCH_TEST_{os.getpid()}_{rung.name}"
+    monkeypatch.setenv(marker, "1")
+    child = start(
+        rung,
+        DAEMON.replace("time.sleep(600)\n    os._exit", "time.sleep(600)\n    os._exit").rsplit("time", 1)[0],
+    )
+    assert child.wait(10) == 0
+    assert alive_with(marker) == []
+
+
+@pytest.mark.parametrize("rung", RUNGS_WITH_A_SUPERVISOR)
+def test_a_tree_dies_with_its_starter(rung, monkeypatch):
+    require_rung(rung)
+    marker = f"KBENCH_TEST_{os.getpid()}_{rung.name}"
+    monkeypatch.setenv(marker, "1")
+    argv = sandbox.command(rung, ["sleep", "600"])
+    code = f"import subprocess, time; subprocess.Popen({argv!r}); print('ready', flush=True); time.sleep(600)"
+    starter = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    starter.stdout.readline()
+    time.sleep(0.3)
+    starter.kill()
+    starter.wait()
+    deadline = time.monotonic() + 5
+    while alive_with(marker) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert alive_with(marker) == []
+
+
+def states(pid: int) -> set[str]:
+    lines = [Path(f"/proc/{p.pid}/stat").read_text() for p in tree.members(pid)]
+    return {line.rpartition(")")[2].split()[0] for line in lines}
+
+
+@pytest.mark.parametrize("rung", RUNGS_WITH_A_SUPERVISOR)
+def test_a_tree_is_stopped_and_goes_on(rung):
+    require_rung(rung)
+    child = start(rung, DAEMON)
+    try:
+        sandbox.stop_tree(child.pid)
+        time.sleep(0.05)
+        assert states(child.pid) == {"T"}
+        sandbox.continue_tree(child.pid)
+        time.sleep(0.05)
+        assert states(child.pid) == {"S"}
+    finally:
+        sandbox.kill_tree(child.pid)
+        child.wait()
+
+
+def test_a_tree_is_weighed():
+    child = start(Rung.LIMITS, "hold = b'x' * (200 << 20)\n" + DAEMON)
+    try:
+        assert 200 << 20 < sandbox.tree_rss_bytes(child.pid) < 700 << 20
+    finally:
+        sandbox.kill_tree(child.pid)
+        child.wait()
+    assert sandbox.tree_rss_bytes(child.pid) == 0
+
+
+def test_a_stranger_is_never_killed():
+    assert sandbox.kill_tree(os.getppid()) == 0
+    assert tree.members(1) == []
+
+
+def test_the_probe_remembers(tmp_path, monkeypatch):
+    first = sandbox.probe("cpu", tmp_path)
+    assert first >= Rung.NONE
+    monkeypatch.setattr(probing, "works", lambda *_: pytest.fail("probed again"))
+    assert sandbox.probe("cpu", tmp_path) == first
+
+
+def test_the_probe_falls_to_what_works(tmp_path, monkeypatch):
+    monkeypatch.setattr(probing, "works", lambda rung, _: "no" if rung > Rung.LIMITS else None)
+    assert sandbox.probe("cpu", tmp_path) == Rung.LIMITS
+    (tmp_path / probing.CACHE_NAME).write_text("not JSON")
+    assert sandbox.probe("cpu", tmp_path) == Rung.LIMITS
+
+
+def test_a_rung_whose_walls_have_a_gap_does_not_count(tmp_path):
+    """A child that is asked to check walls which were never put up says so."""
+    (tmp_path / "scratch").mkdir()
+    with pytest.raises(OSError, match="sockets can be opened"):
+        probing.check_walls(Rung.LANDLOCK, tmp_path / "scratch", tmp_path)
+
+
+def test_no_gpu_is_said_not_raised():
+    if shutil.which("nvidia-smi") is not None:
+        pytest.skip("there is a GPU")
+    assert "no CUDA buffer" in str(probing.works(Rung.FULL, "cuda"))
+
+
+@pytest.mark.parametrize(
+    ("text", "rung"), [("0", Rung.NONE), ("3", Rung.LANDLOCK), ("full", Rung.FULL), (" Limits ", 1)]
+)
+def test_a_rung_has_a_number_and_a_name(text, rung):
+    assert sandbox.parse(text) == rung
+
+
+@pytest.mark.parametrize("text", ["5", "-1", "", "chroot", "2.5"])
+def test_an_unknown_rung_is_named_with_the_known_ones(text):
+    with pytest.raises(UsageError) as caught:
+        sandbox.parse(text)
+    assert "3 landlock" in caught.value.hint
+
+
+def test_less_than_was_asked_for_is_refused():
+    sandbox.require(Rung.LANDLOCK, 3)
+    sandbox.require(Rung.NONE, None)
+    with pytest.raises(MachineError, match="reaches 1"):
+        sandbox.require(Rung.LIMITS, 3)
+
+
+def test_hidden_paths_have_no_rule_above_them(tmp_path):
+    for name in ("a/b", "a/c", "d"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "a" / "b")
+    covered = set(landlock.visible(tmp_path, [tmp_path / "a" / "b"]))
+    assert covered == {tmp_path / "a" / "c", tmp_path / "d"}
+    assert list(landlock.visible(tmp_path, [])) == [tmp_path]
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_filter_answers_as_its_rules_say(machine):
+    """The assembled program, run by a small interpreter."""
+    rules = seccomp.rules(allow_exec=False, signals=False, strangers=False, truncate=False)
+    program = list(seccomp.assemble(rules, machine))
+    audit, column = seccomp.MACHINES[machine]
+    assert len(program) < 4096
+    numbers = {}
+    for entry in (seccomp.NEVER + seccomp.PRETENDED + seccomp.CONDITIONAL).split():
+        fields = entry.split(":")
+        if fields[column] != "-":
+            numbers[fields[0]] = int(fields[column])
+
+    def answer(call, *arguments, arch=audit):
+        number = numbers.get(call, 0) if isinstance(call, str) else call
+        return evaluate(program, number, arch, arguments)
+
+    assert answer("ptrace") == seccomp.FAIL
+    assert answer("fchmod") == seccomp.PRETEND
+    assert answer("socket", socket.AF_INET, socket.SOCK_STREAM) == seccomp.FAIL
+    assert answer("socket", socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) == seccomp.FAIL
+    assert answer("socket", socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) == seccomp.ALLOW
+    assert answer("clone3") == seccomp.MISSING
+    assert answer("clone", 0x3D0F00) == seccomp.ALLOW  # a thread, as libc makes it
+    assert answer("clone", 0x1200011) == seccomp.FAIL  # a process
+    assert answer("clone", 0x10010000) == seccomp.FAIL  # a thread with a user namespace
+    assert answer("kill", os.getpid(), 9) == seccomp.ALLOW
+    assert answer("kill", os.getpid() + 1, 9) == seccomp.FAIL
+    assert answer("prlimit64", 0) == seccomp.ALLOW
+    assert answer("ioctl", 3, seccomp.FIOSETOWN) == seccomp.FAIL
+    assert answer("ioctl", 3, 0x5401) == seccomp.ALLOW
+    assert answer(9999) == seccomp.ALLOW
+    assert answer(seccomp.X32_CALLS | 41) == seccomp.MISSING
+    assert answer("socket", socket.AF_UNIX, socket.SOCK_STREAM, arch=0x40000003) == seccomp.FAIL
+
+
+def evaluate(program, number, arch, arguments):
+    """Run a classic BPF program over one call."""
+    memory = {0: number, 4: arch} | {
+        16 + 8 * i: a & 0xFFFFFFFF for i, a in enumerate((*arguments, *[0] * 6)[:6])
+    }
+    accumulator, position = 0, 0
+    while True:
+        operation, if_true, if_false, constant = program[position]
+        position += 1
+        if operation == seccomp.LOAD:
+            accumulator = memory[constant]
+        elif operation == seccomp.AND:
+            accumulator &= constant
+        elif operation == seccomp.EQUAL:
+            position += if_true if accumulator == constant else if_false
+        elif operation == seccomp.AT_LEAST:
+            position += if_true if accumulator >= constant else if_false
+        else:
+            return constant
+
+
+def test_this_machine_filters_calls():
+    assert seccomp.supported() == (platform.machine() in seccomp.MACHINES)
