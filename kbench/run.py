@@ -1,122 +1,375 @@
 """`run` and `verify`: plan, build, verify, time, record. Yields events and prints nothing."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import contextlib
+import fnmatch
+import hashlib
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kbench.core.model import Case, Environment, Outcome, ResultRow
+from kbench.core.errors import MachineError, UsageError
+from kbench.core.events import (
+    Event,
+    Judged,
+    Planned,
+    RunOptions,
+    Saved,
+    StageFinished,
+    StageStarted,
+    TimeLimits,
+    Waiting,
+)
+from kbench.core.model import (
+    Case,
+    Environment,
+    Failed,
+    Finding,
+    FindingKind,
+    Outcome,
+    Passed,
+    ResultRow,
+    Status,
+)
+from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate
+from kbench.isolation import sandbox
+from kbench.isolation.builder import Builder
+from kbench.isolation.client import JudgeProcess, Opened
+from kbench.isolation.process import ChildError
+from kbench.measure import build
+from kbench.measure import device as devices
+from kbench.measure import selection
+from kbench.measure.selection import DeviceChoice
+from kbench.plugins import registry
+from kbench.plugins.registry import Entry
+from kbench.plugins.source import did_you_mean
+from kbench.storage import rows as rowmaker
+from kbench.storage.results import RunWriter
+from kbench.storage.settings import cache_dir
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeLimits:
-    """When to give up on a candidate, in seconds. Each expiry has its own status."""
+def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iterator[Event]:
+    """Judge solutions of a problem, case by case; each yielded event is already true, each row already on disk.
 
-    import_s: float = 60.0
-    build_s: float = 300.0
-    call_s: float | None = None
-    """None: max(10 s, 50 times the reference)."""
-    total_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """Everything that `kbench run` and `kbench verify` can be told."""
-
-    device: str = "auto"
-    """`auto`, `cpu`, `cuda` or `cuda:1`."""
-    cases: tuple[str, ...] = ()
-    """Globs over case names; empty: the case that suits the device."""
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-    """`--set NAME=VALUE`: module constants of the problem."""
-    verify_only: bool = False
-    processes: int = 3
-    """Replicates to begin with; more are added until `precision` is met or `max_processes` reached."""
-    max_processes: int = 10
-    pairs: int = 30
-    """Timed (reference, candidate) pairs per process."""
-    precision: float = 0.005
-    """Stop once the half-width of the 95 % interval of the speed-up is below this share."""
-    mode: str = "cold"
-    """`cold`, `warm` or `graph`."""
-    limits: TimeLimits = TimeLimits()
-    isolation: int | None = None
-    """Refuse to run below this rung of the sandbox ladder."""
-    trusted: bool = False
-    robust: bool = False
-    backward: bool = False
-    sanitize: bool = False
-    require_custom: bool = False
-    allow_tf32: bool = False
-    lock_clocks: bool = False
-    crosscheck: str | None = None
-    """`cupti`: also take kernel times from the profiler."""
-    results_dir: Path = Path("results")
-    save: bool = True
-    name: str | None = None
-    """Stem of the CSV; None: `<UTC time>-<problem>-<solutions>`."""
+    Raises:
+        UsageError: an unknown case or constant; a device that is not there is a MachineError.
+        NothingSelectedError: no case matches.
+        PluginError: the problem itself cannot be run.
+    """
+    device = selection.choose(options.device)
+    cases = select_cases(problem, options, device.kind)
+    rung = sandbox_rung(options, device.kind)
+    yield Planned(
+        problem=problem.name,
+        solutions=tuple(entry.name for entry in solutions),
+        cases=cases,
+        device=device.kind,
+        processes=1 if options.verify_only else options.processes,
+    )
+    with contextlib.ExitStack() as stack:
+        scratch = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True))
+        )
+        writer = None
+        if options.save:
+            names = [entry.name for entry in solutions]
+            writer = stack.enter_context(
+                RunWriter(options.results_dir, options.name, problem=problem.name, solutions=names)
+            )
+        session = Session(problem, options, device, rung, scratch, writer)
+        for entry in solutions:
+            yield from session.build(entry, cases)
+        yield from session.lease(stack)
+        for case in cases:
+            yield from session.judge(case, solutions)
+        saved = str(writer.csv_path) if writer is not None else None
+        yield Saved(csv_path=saved, environment=session.environment)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """The work is known: which solutions on which cases, where."""
+def select_cases(problem: Entry, options: RunOptions, device: str) -> tuple[Case, ...]:
+    """Return the cases that the globs select, or the one that suits the device, with `--set` applied.
 
-    problem: str
-    solutions: tuple[str, ...]
-    cases: tuple[Case, ...]
-    device: str
-    processes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """Another process holds the device; this one queues."""
-
-    device: str
-    holder: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageStarted:
-    """A stage (`build`, `verify`, `time`) of one solution and case begins."""
-
-    stage: str
-    solution: str
-    case: str
-    process: int | None = None
-    expected_s: float | None = None
+    On a CPU that is `cpu` where a problem has it, else `small`; on a GPU, `default`.
+    """
+    table = registry.case_table(problem)
+    unknown = sorted(set(options.overrides) - set(registry.constants(problem)))
+    if unknown:
+        known = sorted(registry.constants(problem))
+        raise UsageError(f"`{problem.name}` has no constant `{unknown[0]}`", did_you_mean(unknown[0], known))
+    if options.cases:
+        for pattern in options.cases:
+            if not fnmatch.filter(table, pattern):
+                hint = did_you_mean(pattern, list(table), listing=f"cases: {', '.join(table)}")
+                raise UsageError(f"`{problem.name}` has no case `{pattern}`", hint)
+        names = [name for name in table if any(fnmatch.fnmatch(name, pattern) for pattern in options.cases)]
+    else:
+        preferred = ("default",) if device == "cuda" else ("cpu", "small", "default")
+        names = [next((name for name in preferred if name in table), next(iter(table)))]
+    return tuple(Case(name=name, overrides={**table[name], **options.overrides}) for name in names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageFinished:
-    """A stage ended, after `elapsed_s`; `detail` is one line for the terminal."""
+def sandbox_rung(options: RunOptions, device: str) -> int:
+    """Return the rung of the sandbox: the highest that works here, or none for trusted code.
 
-    stage: str
-    solution: str
-    case: str
-    process: int | None
-    ok: bool
-    elapsed_s: float
-    detail: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """One (solution, case) is finished: its outcome, the rows written, how long its stages took."""
-
-    solution: str
-    case: str
-    outcome: Outcome
-    rows: tuple[ResultRow, ...]
-    stage_s: dict[str, float]
+    Raises MachineError where `--isolation` asks for more than there is.
+    """
+    if options.trusted:
+        return 0
+    rung = int(sandbox.probe(device, cache_dir()))
+    if options.isolation is not None and rung < options.isolation:
+        raise MachineError(
+            f"isolation rung {options.isolation} was asked for, but only {rung} works here",
+            "`kbench doctor` says what is missing",
+        )
+    return rung
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
-    """The run is over; `csv_path` is None with `--no-save`."""
+class Session:
+    """One run's parent: builds ahead, holds the device's lease, drives one judge per case and process."""
 
-    csv_path: str | None
-    environment: Environment | None
+    def __init__(
+        self,
+        problem: Entry,
+        options: RunOptions,
+        device: DeviceChoice,
+        rung: int,
+        scratch: Path,
+        writer: RunWriter | None,
+    ):
+        self._problem = problem
+        self._options = options
+        self._device = device
+        self._rung = rung
+        self._scratch = scratch
+        self._writer = writer
+        self._entries: dict[str, build.CacheEntry] = {}
+        self._failed: dict[str, Failed] = {}
+        self._stage_s: dict[str, float] = {}
+        self._peaks = devices.load_peaks(device, cache_dir())
+        self._deadlines: dict[str, float] = {}
+        self._provenance = rowmaker.collect(
+            problem.name,
+            build.source_sha256(problem.path),
+            writer.csv_path.stem if writer is not None else options.name or "unsaved",
+        )
+        self.environment: Environment | None = None
+
+    def build(self, entry: Entry, cases: tuple[Case, ...]) -> Iterator[Event]:
+        """Build one solution unless the cache has it; a failure waits for its turn to be reported."""
+        cached = build.entry_for(entry.path, entry.builtin, self._device.key, cache_dir())
+        self._entries[entry.name] = cached
+        just_in_time = build.is_just_in_time(entry.path, entry.builtin)
+        wanted = rehearsals(self._problem, cases, self._other_cases(cases)) if just_in_time else {}
+        missing = {key: overrides for key, overrides in wanted.items() if key not in cached.rehearsed()}
+        name = cases[0].name
+        if entry.builtin == "eager" or (cached.is_built and not missing):
+            self._stage_s[entry.name] = 0.0
+            return
+        yield StageStarted(stage="build", solution=entry.name, case=name)
+        started = time.monotonic()
+        builder = Builder(self._problem, self._options, self._device, self._rung, self._scratch)
+        failure = builder.build(entry, cached, cases[0].overrides, missing)
+        elapsed = time.monotonic() - started
+        self._stage_s[entry.name] = elapsed
+        if failure is not None:
+            self._failed[entry.name] = failure
+        detail = "compiled" if failure is None else failure.reason
+        yield StageFinished(
+            stage="build",
+            solution=entry.name,
+            case=name,
+            process=None,
+            ok=failure is None,
+            elapsed_s=elapsed,
+            detail=detail,
+        )
+
+    def lease(self, stack: contextlib.ExitStack) -> Iterator[Event]:
+        """Wait for the device: one kbench process measures on it at a time."""
+        held = stack.enter_context(contextlib.ExitStack())
+        try:
+            held.enter_context(devices.lease(self._device, timeout_s=0.0))
+        except devices.DeviceBusyError as busy:
+            yield Waiting(device=self._device.name, holder=busy.holder)
+            held.enter_context(devices.lease(self._device, timeout_s=None))
+
+    def judge(self, case: Case, solutions: Sequence[Entry]) -> Iterator[Event]:
+        """Judge every solution on one case: replicate after replicate, each with a fresh judge and fresh workers."""
+        books = {entry.name: Book(entry=entry, case=case) for entry in solutions}
+        for book in books.values():
+            book.stage_s["build"] = self._stage_s.get(book.entry.name, 0.0)
+            failure = self._failed.get(book.entry.name) or self._unsupported(book.entry)
+            if failure is not None:
+                book.outcome = failure
+                yield self._close(book)
+        process = 0
+        while waiting := [b for b in books.values() if b.wants_more(self._options)]:
+            yield from self._replicate(case, waiting, process)
+            process += 1
+            for book in waiting:
+                if not book.wants_more(self._options):
+                    yield self._close(book)
+
+    def _replicate(self, case: Case, books: list["Book"], process: int) -> Iterator[Event]:
+        with JudgeProcess(self._options, self._device, self._rung, self._scratch) as judge:
+            try:
+                opened = judge.open(self._problem, case)
+            except ChildError as error:
+                failed = Failed(status=error.status, reason=error.reason, log=error.log)
+                for book in books:
+                    book.outcome = failed
+                return
+            self.environment = opened.environment
+            for number, book in enumerate(books):
+                yield from self._evaluate(judge, opened, book, process, more=number + 1 < len(books))
+
+    def _evaluate(
+        self, judge: JudgeProcess, opened: Opened, book: "Book", process: int, *, more: bool
+    ) -> Iterator[Event]:
+        entry, case = book.entry, book.case
+        request = judge.request(
+            self._problem,
+            entry,
+            artefacts=self._entries[entry.name].folder,
+            process=process,
+            other_cases=self._other_cases((case,)) if process == 0 else {},
+            more=more,
+            deadline_s=self._deadline(entry.name),
+        )
+        for stage, ok, elapsed_s in judge.evaluate(request):
+            if elapsed_s is None:
+                yield StageStarted(stage=stage, solution=entry.name, case=case.name, process=process)
+                continue
+            book.stage_s[stage] = book.stage_s.get(stage, 0.0) + elapsed_s
+            yield StageFinished(
+                stage=stage,
+                solution=entry.name,
+                case=case.name,
+                process=process,
+                ok=ok,
+                elapsed_s=elapsed_s,
+                detail="",
+            )
+        outcome = judge.outcome
+        if isinstance(outcome, Passed) and opened.eval_mode:
+            outcome = replace(outcome, findings=(*outcome.findings, EVAL_MODE))
+        book.add(outcome)
+        row = self._row(book, process, opened, judge.weights)
+        samples = outcome.timings[0].samples if isinstance(outcome, Passed) and outcome.timings else ()
+        book.rows += self._writer.append([row], samples) if self._writer is not None else (row,)
+
+    def _row(self, book: "Book", process: int, opened: Opened | None, weights: str = "") -> ResultRow:
+        """Make the row of the process that was just added to a book."""
+        entry, options = book.entry, self._options
+        judgement = rowmaker.Judgement(
+            solution=entry.name,
+            source_sha256=build.source_sha256(entry.path, entry.builtin),
+            case=book.case,
+            process=process,
+            outcome=book.outcome,
+            device=self._device.kind,
+            mode=options.mode,
+            isolation=sandbox.Rung(self._rung).name.lower(),
+            weights=weights,
+            tf32=options.allow_tf32,
+            environment=self.environment,
+            cost=opened.cost if opened is not None else None,
+            peaks=self._peaks,
+        )
+        return rowmaker.make_row(self._provenance, judgement)
+
+    def _close(self, book: "Book") -> Judged:
+        """Finish one (solution, case): its rows get the interval over all processes."""
+        if not book.rows:
+            row = self._row(book, 0, None)
+            book.rows = self._writer.append([row]) if self._writer is not None else (row,)
+        elif isinstance(book.outcome, Passed) and book.outcome.timings:
+            book.rows = rowmaker.with_interval(book.rows, book.outcome.timings, self._options.precision)
+            if self._writer is not None:
+                self._writer.amend(book.rows)
+        return Judged(
+            solution=book.entry.name,
+            case=book.case.name,
+            outcome=book.outcome,
+            rows=tuple(book.rows),
+            stage_s=dict(book.stage_s),
+        )
+
+    def _unsupported(self, entry: Entry) -> Failed | None:
+        if self._device.kind in entry.devices:
+            return None
+        runs_on = ", ".join(entry.devices)
+        return Failed(status=Status.SKIPPED, reason=f"runs on {runs_on}, not on {self._device.kind}")
+
+    def _other_cases(self, cases: Sequence[Case]) -> dict[str, dict[str, Any]]:
+        """Return the problem's further cases that verification covers: `small` first, then those named `ragged*`."""
+        table = registry.case_table(self._problem)
+        chosen = {case.name for case in cases}
+        names = [n for n in table if n not in chosen and (n == "small" or n.startswith("ragged"))]
+        names.sort(key=lambda name: name != "small")
+        fixed = {k: v for k, v in self._options.overrides.items()}
+        return {name: {**fixed, **table[name]} for name in names}
+
+    def _deadline(self, name: str) -> float | None:
+        total = self._options.limits.total_s
+        if total is None:
+            return None
+        return self._deadlines.setdefault(name, time.monotonic() + total)
 
 
-Event = Planned | Waiting | StageStarted | StageFinished | Judged | Saved
+EVAL_MODE = Finding(
+    code="eval_mode",
+    kind=FindingKind.NOTE,
+    message="the reference is random in training mode; both sides ran in eval mode",
+)
+
+
+@dataclass(slots=True)
+class Book:
+    """What is known so far of one (solution, case)."""
+
+    entry: Entry
+    case: Case
+    outcome: Outcome = Failed(status=Status.NOT_VERIFIED, reason="not run")
+    rows: tuple[ResultRow, ...] = ()
+    stage_s: dict[str, float] = field(default_factory=dict)
+    started: bool = False
+
+    def add(self, outcome: Outcome) -> None:
+        """Take the outcome of one more process: a failure ends it, a pass adds its timing."""
+        if isinstance(outcome, Passed) and isinstance(self.outcome, Passed):
+            outcome = replace(
+                self.outcome,
+                timings=(*self.outcome.timings, *outcome.timings),
+                findings=tuple(dict.fromkeys((*self.outcome.findings, *outcome.findings))),
+            )
+        self.outcome = outcome
+        self.started = True
+
+    def wants_more(self, options: RunOptions) -> bool:
+        """Say whether another process is due: for verification once, for timing until the interval is narrow."""
+        if not self.started:
+            return isinstance(self.outcome, Failed) and self.outcome.status is Status.NOT_VERIFIED
+        if isinstance(self.outcome, Failed) or options.verify_only:
+            return False
+        usable = [t for t in self.outcome.timings if pair_log_ratios(t.samples)]
+        estimates = [process_estimate(t) for t in usable]
+        if len(self.outcome.timings) >= options.max_processes:
+            return False
+        return options.max_processes > 1 and needs_more_processes(
+            estimates, options.precision, options.processes, options.max_processes
+        )
+
+
+def rehearsals(
+    problem: Entry, cases: Sequence[Case], others: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Return what a just-in-time compiler must have seen before: a key and the overrides of every case."""
+    every = [dict(case.overrides) for case in cases] + [dict(overrides) for overrides in others.values()]
+    text = problem.path.read_bytes()
+    return {
+        hashlib.sha256(text + repr(sorted(overrides.items())).encode()).hexdigest()[:24]: overrides
+        for overrides in every
+    }

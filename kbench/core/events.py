@@ -1,0 +1,122 @@
+"""What a run is told, and what it tells while it goes: options in, events out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kbench.core.model import Case, Environment, Outcome, ResultRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLimits:
+    """When to give up on a candidate, in seconds. Each expiry has its own status."""
+
+    import_s: float = 60.0
+    build_s: float = 300.0
+    call_s: float | None = None
+    """None: max(10 s, 50 times the reference)."""
+    total_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Everything that `kbench run` and `kbench verify` can be told."""
+
+    device: str = "auto"
+    """`auto`, `cpu`, `cuda` or `cuda:1`."""
+    cases: tuple[str, ...] = ()
+    """Globs over case names; empty: the case that suits the device."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """`--set NAME=VALUE`: module constants of the problem."""
+    verify_only: bool = False
+    processes: int = 3
+    """Replicates to begin with; more are added until `precision` is met or `max_processes` reached."""
+    max_processes: int = 10
+    pairs: int = 30
+    """Timed (reference, candidate) pairs per process."""
+    precision: float = 0.005
+    """Stop once the half-width of the 95 % interval of the speed-up is below this share."""
+    mode: str = "cold"
+    """`cold`, `warm` or `graph`."""
+    limits: TimeLimits = TimeLimits()
+    isolation: int | None = None
+    """Refuse to run below this rung of the sandbox ladder."""
+    trusted: bool = False
+    robust: bool = False
+    backward: bool = False
+    sanitize: bool = False
+    require_custom: bool = False
+    allow_tf32: bool = False
+    lock_clocks: bool = False
+    crosscheck: str | None = None
+    """`cupti`: also take kernel times from the profiler."""
+    results_dir: Path = Path("results")
+    save: bool = True
+    name: str | None = None
+    """Stem of the CSV; None: `<UTC time>-<problem>-<solutions>`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """The work is known: which solutions on which cases, where."""
+
+    problem: str
+    solutions: tuple[str, ...]
+    cases: tuple[Case, ...]
+    device: str
+    processes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Another process holds the device; this one queues."""
+
+    device: str
+    holder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageStarted:
+    """A stage (`build`, `verify`, `time`) of one solution and case begins."""
+
+    stage: str
+    solution: str
+    case: str
+    process: int | None = None
+    expected_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageFinished:
+    """A stage ended, after `elapsed_s`; `detail` is one line for the terminal."""
+
+    stage: str
+    solution: str
+    case: str
+    process: int | None
+    ok: bool
+    elapsed_s: float
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """One (solution, case) is finished: its outcome, the rows written, how long its stages took."""
+
+    solution: str
+    case: str
+    outcome: Outcome
+    rows: tuple[ResultRow, ...]
+    stage_s: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """The run is over; `csv_path` is None with `--no-save`."""
+
+    csv_path: str | None
+    environment: Environment | None
+
+
+Event = Planned | Waiting | StageStarted | StageFinished | Judged | Saved

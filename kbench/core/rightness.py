@@ -1,0 +1,79 @@
+"""The rule that decides whether values are right, as one pure function (design: contract and oracle)."""
+
+from dataclasses import dataclass
+
+UNATTAINABLE_ABOVE = 0.5
+"""A reference further than this from fp64, in tolerances, leaves an honest candidate no room within the contract."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratios:
+    """Largest errors of one set of outputs, each in units of its tolerance; None where no oracle was computed."""
+
+    contract: float
+    """Candidate against the reference."""
+    oracle: float | None = None
+    """Candidate against the fp64 oracle."""
+    reference: float | None = None
+    """Reference against the fp64 oracle."""
+    vacuous: bool = False
+    """Zeros, a constant or a copy of the input would pass the contract."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """Whether values are right, by which rule, and why."""
+
+    right: bool
+    contract: str
+    """`held`, `unattainable` or `vacuous`."""
+    reason: str
+
+
+def rule(ratios: Ratios, factor: float) -> Ruling:
+    """Apply both rules: the contract (ratio <= 1) and the oracle (ratio <= max(1, factor * reference's own)).
+
+    Where the reference itself misses the contract's tolerance against fp64, or a trivial output would meet it, the
+    oracle alone decides; without an oracle the contract decides whatever it is worth.
+    """
+    allowed = max(1.0, factor * (ratios.reference or 0.0))
+    if ratios.oracle is None:
+        contract = "vacuous" if ratios.vacuous else "held"
+        return _contract(ratios.contract, contract)
+    if ratios.oracle > allowed:
+        reason = f"{ratios.oracle:.3g} tolerances from fp64, allowed {allowed:.3g}"
+        return Ruling(right=False, contract=_kind(ratios), reason=reason)
+    kind = _kind(ratios)
+    if kind == "held":
+        return _contract(ratios.contract, kind)
+    if kind == "unattainable":
+        reason = f"1e-5 unattainable, reference error = {ratios.reference:.3g} tolerances; the oracle decided"
+    else:
+        reason = "a trivial output would pass the contract; the oracle decided"
+    return Ruling(right=True, contract=kind, reason=reason)
+
+
+def _kind(ratios: Ratios) -> str:
+    if (ratios.reference or 0.0) > UNATTAINABLE_ABOVE:
+        return "unattainable"
+    return "vacuous" if ratios.vacuous else "held"
+
+
+def _contract(ratio: float, kind: str) -> Ruling:
+    if ratio <= 1:
+        return Ruling(right=True, contract=kind, reason=f"{ratio:.3g} of the tolerance")
+    return Ruling(right=False, contract=kind, reason=f"{ratio:.3g} tolerances from the reference")
+
+
+def attest(claim_ns: float, slope_ns: float, submit_ns: float) -> str:
+    """Hold a worker's claimed time per call against the judge's own clock: `held`, `weak` or `failed`.
+
+    The slope of the judge's wall time over back-to-back calls bounds the true time per call from above, host work
+    included. Where the calls are short and the host's submission explains the slope, a true device time can be far
+    below it: such a claim can be neither proved nor refuted by a clock outside.
+    """
+    if claim_ns >= 0.9 * slope_ns or slope_ns - claim_ns <= 10_000:
+        return "held"
+    if slope_ns < 300_000 and submit_ns >= 0.6 * slope_ns:
+        return "weak"
+    return "failed"

@@ -1,0 +1,270 @@
+"""The verification battery: integrity, semantics and conditioning, each check one entry of a table.
+
+Integrity and semantics failures end the trial with a RefusalError. Conditioning failures are findings, fatal only with
+`--robust`. Every check that could not be made becomes a note: never a silent pass.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.core.model import Finding, FindingKind, Status
+from kbench.core.rightness import UNATTAINABLE_ABOVE
+from kbench.isolation.arena import Arena
+from kbench.isolation.candidate import Candidate, RefusalError
+from kbench.isolation.reference import Expected, Reference
+from kbench.isolation.trial import Trial, secret_seed
+from kbench.measure import check
+
+SEEDS = 3
+REPEATS = 3
+LAYOUT_BYTES = 1 << 28
+"""Layouts (strides, misalignment) are tried on inputs up to this size."""
+
+
+def negated(x: Any) -> Any:
+    """Return -x."""
+    return -x
+
+
+def shifted(x: Any) -> Any:
+    """Return x + 3."""
+    return x + 3
+
+
+def rescaled(factor: float, x: Any) -> Any:
+    """Return factor * x."""
+    return factor * x
+
+
+def mean_offset(stds: float, x: Any) -> Any:
+    """Return x with its mean moved to `stds` standard deviations, where a single-pass variance loses its digits."""
+    if x.numel() < 2:
+        return x
+    return x - x.mean() + stds * x.std()
+
+
+def constant_rows(x: Any) -> Any:
+    """Return x with its first half constant along all but the first dimension."""
+    y = x.clone()
+    half = y[: max(1, y.shape[0] // 2)] if y.dim() else y
+    half.fill_(0.5)
+    return y
+
+
+def denormal(x: Any) -> Any:
+    """Return x scaled into the denormal range."""
+    return x * 1e-40
+
+
+def wide_range(x: Any) -> Any:
+    """Return x with magnitudes spread over 1e-6 to 1e6."""
+    import torch
+
+    exponents = 12 * torch.rand(x.shape, device=x.device, dtype=x.dtype) - 6
+    return torch.sign(x - x.mean()) * 10**exponents
+
+
+def planted(value: float, x: Any) -> Any:
+    """Return x with `value` in one element of its first entry; other entries must stay as they are."""
+    y = x.clone()
+    if y.numel():
+        y.view(-1)[y[0].numel() // 2 if y.dim() else 0] = value
+    return y
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variation:
+    """A change of the inputs' values, and what it means if a solution fails on it."""
+
+    code: str
+    kind: FindingKind
+    transform: Callable[[Any], Any]
+
+
+VARIATIONS = (
+    Variation(code="negated", kind=FindingKind.SEMANTICS, transform=negated),
+    Variation(code="shifted", kind=FindingKind.SEMANTICS, transform=shifted),
+    Variation(code="scaled_up", kind=FindingKind.SEMANTICS, transform=functools.partial(rescaled, 8.0)),
+    Variation(code="scaled_down", kind=FindingKind.SEMANTICS, transform=functools.partial(rescaled, 0.01)),
+    Variation(
+        code="mean_offset_30", kind=FindingKind.CONDITIONING, transform=functools.partial(mean_offset, 30.0)
+    ),
+    Variation(
+        code="mean_offset_100", kind=FindingKind.CONDITIONING, transform=functools.partial(mean_offset, 100.0)
+    ),
+    Variation(code="constant_rows", kind=FindingKind.CONDITIONING, transform=constant_rows),
+    Variation(code="denormals", kind=FindingKind.CONDITIONING, transform=denormal),
+    Variation(code="wide_range", kind=FindingKind.CONDITIONING, transform=wide_range),
+    Variation(
+        code="planted_nan", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("nan"))
+    ),
+    Variation(
+        code="planted_inf", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("inf"))
+    ),
+)
+
+
+class Battery:
+    """Runs the checks for one candidate. `robust` makes conditioning findings fatal."""
+
+    def __init__(self, candidate: Candidate, *, robust: bool):
+        self._candidate = candidate
+        self._robust = robust
+        self.findings: list[Finding] = []
+
+    def bind(self, reference: Reference, **layout: Any) -> Trial:
+        """Bind candidate and reference to a new arena laid out after one call of the reference."""
+        expected = reference.expect(reference.arguments(secret_seed()))
+        arena = Arena(expected, [t for _, t in reference.state()], reference.device, **layout)
+        self._candidate.bind(reference, arena)
+        return Trial(reference, self._candidate, arena)
+
+    def essentials(self, trial: Trial) -> None:
+        """Check secret seeds with fresh parameters, the oracle, repeatability, and parameters left alone."""
+        reference, candidate = trial.reference, trial.candidate
+        first = secret_seed()
+        for number in range(SEEDS):
+            reference.randomise(secret_seed())
+            candidate.push_weights(reference)
+            trial.exchange(first if number == 0 else secret_seed(), oracle=True)
+        self._repeatable(trial, first)
+        changed = candidate.weights_changed(reference)
+        if changed is not None:
+            raise RefusalError(
+                Status.PARAMETER_MUTATED, f"a call changed the parameter `{changed}`", candidate.log
+            )
+        if candidate.weights == "seed":
+            self._note(
+                "weights_by_seed",
+                "parameters match the reference's by seed only, so they were not randomised",
+            )
+        if trial.tally.oracle is None and any(t.is_floating_point() for t in trial.arena.outputs(0)):
+            self._note(
+                "no_oracle", "no fp64 reference could be computed at this size; the contract alone decided"
+            )
+
+    def _repeatable(self, trial: Trial, seed: int) -> None:
+        """Call on equal inputs several times; results may differ by no more than rounding explains."""
+        prints: set[tuple[int, ...]] = set()
+        for _ in range(REPEATS):
+            expected = trial.reference.expect(trial.reference.arguments(seed))
+            reply = trial.call([expected])
+            trial.judge_values(reply.slots[0], expected)
+            prints.add(tuple(check.fingerprint(t) for t in trial.arena.outputs(reply.slots[0])))
+        if len(prints) > 1:
+            self._note("nondeterministic_bits", "equal inputs gave outputs that differ within the tolerance")
+
+    def values(self, trial: Trial) -> None:
+        """Check other valid values of the inputs, then badly conditioned ones."""
+        for variation in VARIATIONS:
+            self._vary(trial, variation)
+
+    def _vary(self, trial: Trial, variation: Variation) -> None:
+        reference = trial.reference
+        arguments = reference.arguments(secret_seed(), variation.transform)
+        if not any(hasattr(a, "is_floating_point") and a.is_floating_point() for a in arguments):
+            return
+        expected = reference.expect(arguments)
+        strict = variation.kind is FindingKind.SEMANTICS
+        if strict and not self._valid(trial, expected):
+            self._note(
+                f"skipped_{variation.code}",
+                f"the reference is not finite or not accurate on {variation.code} inputs",
+            )
+            return
+        reply = trial.call([expected])
+        held, tally = trial.tally, type(trial.tally)()
+        trial.tally = tally
+        ruling, differences = trial.compare(trial.arena.outputs(reply.slots[0]), expected, oracle=True)
+        trial.tally = held
+        if ruling.right:
+            return
+        worst = max(d.ratio for d in differences)
+        message = f"wrong on {variation.code.replace('_', ' ')} inputs: {ruling.reason} ({worst:.3g} tolerances off)"
+        self._found(variation, message, trial)
+
+    def _found(self, variation: Variation, message: str, trial: Trial) -> None:
+        conditioning = variation.kind is FindingKind.CONDITIONING
+        fatal = self._robust or not conditioning
+        status = Status.FRAGILE if conditioning else Status.WRONG_VALUE
+        finding = Finding(
+            code=variation.code,
+            kind=variation.kind,
+            message=message,
+            fatal=fatal,
+            status=status if fatal else None,
+        )
+        self.findings.append(finding)
+        if fatal:
+            raise RefusalError(status, message, trial.candidate.log, finding)
+
+    @staticmethod
+    def _valid(trial: Trial, expected: Expected) -> bool:
+        """Say whether the reference is finite and itself accurate on these inputs."""
+        if not all(t.isfinite().all().item() for t in expected.tensors if t.is_floating_point()):
+            return False
+        pieces = trial.reference.oracle(expected)
+        for index, truths in pieces or []:
+            for want, truth in zip(expected.tensors, truths, strict=True):
+                part = want[index] if index else want
+                tolerance = check.tolerance_for(want.dtype, trial.reference.problem.tolerance)
+                if (
+                    truth.is_floating_point()
+                    and check.oracle_ratio(part, truth, tolerance) > UNATTAINABLE_ABOVE
+                ):
+                    return False
+        return True
+
+    def layouts(self, reference: Reference) -> None:
+        """Check inputs that are misaligned, non-contiguous, or channels-last."""
+        arguments = reference.arguments(secret_seed())
+        tensors = [a for a in arguments if hasattr(a, "untyped_storage")]
+        if not tensors or sum(t.numel() * t.element_size() for t in tensors) > LAYOUT_BYTES:
+            return
+        for code, change, misalign in layouts_of(tensors):
+            changed = [change(a) if hasattr(a, "untyped_storage") else a for a in arguments]
+            expected = reference.expect(changed)
+            arena = Arena(
+                expected, [t for _, t in reference.state()], reference.device, slots=1, misalign=misalign
+            )
+            self._candidate.bind(reference, arena)
+            try:
+                trial = Trial(reference, self._candidate, arena)
+                reply = trial.call([expected])
+                trial.judge_values(reply.slots[0], expected)
+            except RefusalError as error:
+                message = f"wrong on {code.replace('_', ' ')} inputs: {error.reason}"
+                finding = Finding(
+                    code=code, kind=FindingKind.SEMANTICS, message=message, fatal=True, status=error.status
+                )
+                self.findings.append(finding)
+                raise RefusalError(error.status, message, error.log, finding) from error
+            finally:
+                arena.close()
+
+    def _note(self, code: str, message: str) -> None:
+        if all(finding.code != code for finding in self.findings):
+            self.findings.append(Finding(code=code, kind=FindingKind.NOTE, message=message))
+
+
+def layouts_of(tensors: list[Any]) -> Iterator[tuple[str, Callable[[Any], Any], int]]:
+    """Yield (code, change of a tensor's strides, misalignment in bytes) for the layouts that these tensors admit."""
+    import torch
+
+    size = max(t.element_size() for t in tensors)
+    yield "misaligned", lambda x: x, size
+    if any(t.dim() >= 2 for t in tensors):
+        yield "non_contiguous", transposed, 0
+    if any(t.dim() == 4 for t in tensors):
+
+        def channels_last(x: Any) -> Any:
+            return x.to(memory_format=torch.channels_last) if x.dim() == 4 else x
+
+        yield "channels_last", channels_last, 0
+
+
+def transposed(x: Any) -> Any:
+    """Return equal values whose last two dimensions are swapped in memory."""
+    return x.transpose(-1, -2).contiguous().transpose(-1, -2) if x.dim() >= 2 else x

@@ -1,0 +1,132 @@
+"""The build step: a worker of its own compiles a solution, before any device is leased and any judge exists."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kbench.core.events import RunOptions
+from kbench.core.model import Failed, Status
+from kbench.isolation import sandbox
+from kbench.isolation.candidate import worker_environment
+from kbench.isolation.process import Child, ChildError, Launch
+from kbench.isolation.wire import Message
+from kbench.measure import build
+from kbench.measure.selection import DeviceChoice
+from kbench.plugins.registry import Entry
+
+SETUP_TIMEOUT_S = 120.0
+MEMORY_LIMIT_BYTES = 64 << 30
+
+
+class Builder:
+    """Builds solutions into the cache, each in a sandboxed process that may compile and write one staging folder."""
+
+    def __init__(self, problem: Entry, options: RunOptions, device: DeviceChoice, rung: int, scratch: Path):
+        self._problem = problem
+        self._options = options
+        self._device = device
+        self._rung = rung
+        self._scratch = scratch
+
+    def build(
+        self,
+        entry: Entry,
+        cached: build.CacheEntry,
+        overrides: Mapping[str, Any],
+        rehearsals: Mapping[str, Any],
+    ) -> Failed | None:
+        """Compile, and rehearse the given cases; publish on success, return the failure otherwise."""
+        staging = cached.stage()
+        home = Path(self._scratch) / f"build-{entry.name}"
+        home.mkdir(parents=True, exist_ok=True)
+        environment = {
+            **worker_environment(home),
+            **build.compiler_environment(staging),
+            **self._device.environment,
+        }
+        child = Child(
+            Launch(
+                module="kbench.isolation.worker",
+                environment=environment,
+                folder=home,
+                rung=sandbox.Rung(self._rung),
+                memory_limit_bytes=MEMORY_LIMIT_BYTES,
+            )
+        )
+        done = cached.rehearsed()
+        try:
+            self._import(child, entry, overrides, staging, home)
+            for key, case in rehearsals.items():
+                self._rehearse(child, case)
+                done.add(key)
+        except ChildError as error:
+            return describe(error)
+        else:
+            child.kill()
+            cached.publish(staging, done)
+            return None
+        finally:
+            child.kill()
+            shutil.rmtree(staging, ignore_errors=True)
+
+    def _import(
+        self, child: Child, entry: Entry, overrides: Mapping[str, Any], staging: Path, home: Path
+    ) -> None:
+        child.request(
+            {
+                "op": "setup",
+                "device": self._device.kind,
+                "mode": "cold",
+                "rung": self._rung,
+                "writable": [str(staging), str(home)],
+                "allow_exec": True,
+                "threads": 2,
+            },
+            timeout_s=SETUP_TIMEOUT_S,
+        )
+        limits = self._options.limits
+        compiling = False
+
+        def extend(_progress: Message) -> float:
+            nonlocal compiling
+            compiling = True
+            return limits.build_s
+
+        request = {
+            "op": "build",
+            "path": str(entry.path),
+            "builtin": entry.builtin or "",
+            "problem": str(self._problem.path),
+            "overrides": dict(overrides),
+            "allow_tf32": self._options.allow_tf32,
+        }
+        try:
+            child.request(request, timeout_s=limits.import_s, extend=extend)
+        except ChildError as error:
+            if error.status is not Status.CALL_TIMEOUT:
+                raise
+            status = Status.BUILD_TIMEOUT if compiling else Status.IMPORT_TIMEOUT
+            limit = limits.build_s if compiling else limits.import_s
+            verb = "compile" if compiling else "import"
+            raise ChildError(status, f"did not {verb} within {limit:.0f} s", error.log) from error
+
+    def _rehearse(self, child: Child, overrides: Mapping[str, Any]) -> None:
+        """Have the solution called once, for its just-in-time compiler. A wrong or failing call is the judge's matter."""
+        message = {"op": "rehearse", "problem": str(self._problem.path), "overrides": dict(overrides)}
+        try:
+            child.request(message, timeout_s=self._options.limits.build_s)
+        except ChildError as error:
+            if error.status is Status.CALL_TIMEOUT:
+                limit = self._options.limits.build_s
+                raise ChildError(
+                    Status.BUILD_TIMEOUT, f"did not compile its first call within {limit:.0f} s", error.log
+                ) from error
+            if error.status not in {Status.RAISED, Status.OUT_OF_MEMORY, Status.INIT_FAILED}:
+                raise
+
+
+def describe(error: ChildError) -> Failed:
+    """Turn a builder's end into a failure whose reason is the compiler's first error, if there is one."""
+    first = build.first_error(error.log) if error.status is Status.BUILD_FAILED else None
+    return Failed(status=error.status, reason=first or error.reason, log=error.log)

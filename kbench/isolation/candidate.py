@@ -1,0 +1,386 @@
+"""The judge's handle on one worker: start, load, bind, call, kill; whatever goes wrong comes back as a Refusal."""
+
+import os
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kbench.core.model import Finding, Status
+from kbench.isolation import sandbox
+from kbench.isolation.arena import Arena
+from kbench.isolation.memory import Block, lay_out
+from kbench.isolation.process import Child, ChildError, Launch
+from kbench.isolation.reference import Expected, Reference
+from kbench.isolation.wire import WireError, encode_tree
+from kbench.isolation.wire import field as wire_field
+from kbench.measure import build
+
+SETUP_TIMEOUT_S = 120.0
+BIND_TIMEOUT_S = 60.0
+CALL_FLOOR_S = 10.0
+CALL_FACTOR = 50.0
+MEMORY_SHARE = 0.8
+KEPT_VARIABLES = (
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "LANG",
+    "LC_ALL",
+    "CC",
+    "CXX",
+    "PYTHONPATH",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolutionSpec:
+    """What the judge is told of a solution."""
+
+    name: str
+    path: str
+    builtin: str
+    """Empty for a solution of its own."""
+    problem: str
+    artefacts: str
+    """The build cache's entry, of which every worker gets a private copy."""
+    just_in_time: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerConfig:
+    """How workers of this judge are run."""
+
+    device: str
+    rung: int
+    scratch: str
+    mode: str = "cold"
+    allow_tf32: bool = False
+    threads: int = 1
+    import_timeout_s: float = 60.0
+    call_timeout_s: float | None = None
+    deadline_s: float | None = None
+    """Monotonic time at which everything about the present solution must be over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A worker's claim about one call, beside what the judge's own clock saw."""
+
+    event_ns: int
+    submit_ns: int
+    wall_ns: int
+    slots: tuple[int, ...]
+
+
+class RefusalError(Exception):
+    """A solution that failed: status, reason, log, and the finding if it is one."""
+
+    def __init__(self, status: Status, reason: str, log: str = "", finding: Finding | None = None):
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.log = log
+        self.finding = finding
+
+
+def worker_environment(scratch: Path) -> dict[str, str]:
+    """Return the whole environment of a worker: nothing of the caller's but what compilers and CUDA need."""
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    return {
+        **kept,
+        **build.compiler_environment(scratch / "cache"),
+        "HOME": str(scratch),
+        "TMPDIR": str(scratch),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "USER": "kbench",
+    }
+
+
+def start_worker(config: WorkerConfig, number: int) -> tuple[Child, Path]:
+    """Start a worker process; it is not yet sandboxed from within, and has not heard of any solution."""
+    scratch = Path(config.scratch) / f"worker-{os.getpid()}-{number}"
+    scratch.mkdir(parents=True)
+    child = Child(
+        Launch(
+            module="kbench.isolation.worker",
+            environment=worker_environment(scratch),
+            folder=scratch,
+            rung=sandbox.Rung(config.rung),
+            memory_limit_bytes=memory_limit_bytes(),
+        )
+    )
+    return child, scratch
+
+
+def memory_limit_bytes() -> int:
+    """Return what one worker may use of the host's memory: a share of what is available now."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(int(line.split()[1]) * 1024 * MEMORY_SHARE)
+    return 8 << 30
+
+
+class Candidate:
+    """A solution in its worker, as the judge sees it."""
+
+    def __init__(self, spec: SolutionSpec, config: WorkerConfig, child: Child, scratch: Path):
+        self.spec = spec
+        self._config = config
+        self._child = child
+        self._scratch = scratch
+        self._arena: Arena | None = None
+        self._names: list[str] = []
+        self._theirs: dict[str, str] = {}
+        self._call_timeout_s = config.call_timeout_s or CALL_FLOOR_S
+        self.weights = "none"
+        self.findings: list[Finding] = []
+
+    @property
+    def log(self) -> str:
+        """The tail of what the worker printed."""
+        return self._child.log
+
+    def prepare(self) -> None:
+        """Copy the artefacts in, then have the worker lock itself in and open the device."""
+        build.CacheEntry(folder=Path(self.spec.artefacts)).copy_to(self._scratch / "cache")
+        self._ask(
+            {
+                "op": "setup",
+                "device": self._config.device,
+                "mode": self._config.mode,
+                "rung": self._config.rung,
+                "writable": [str(self._scratch)],
+                "allow_exec": self.spec.just_in_time,
+                "threads": self._config.threads,
+            },
+            SETUP_TIMEOUT_S,
+            Status.HARNESS_ERROR,
+        )
+
+    def load(self, reference: Reference) -> None:
+        """Import the solution, construct its model, and find out how parameters can be synchronised."""
+        request, block = load_request(self.spec, reference, self._config)
+        try:
+            answer = self._ask(
+                request,
+                self._config.import_timeout_s,
+                Status.IMPORT_TIMEOUT,
+                [block.fd] if block.fd is not None else [],
+            )
+        finally:
+            block.close()
+        try:
+            theirs = [
+                (str(name), str(dtype), tuple(shape))
+                for name, dtype, shape in wire_field(answer, "state", list)
+            ]
+        except (TypeError, ValueError, WireError) as error:
+            raise RefusalError(
+                Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log
+            ) from error
+        self.weights, self._names = synchronise(reference.state(), theirs)
+        self._theirs = dict(zip([name for name, _ in reference.state()], self._names, strict=False))
+
+    def bind(self, reference: Reference, arena: Arena) -> None:
+        """Give the worker the arena and the reference's parameters."""
+        message, fds = arena.describe(self._config.mode)
+        if self.weights not in {"name", "order"}:
+            message["weights"] = []
+        self._ask(message, BIND_TIMEOUT_S, Status.HARNESS_ERROR, fds)
+        self._arena = arena
+        self.push_weights(reference)
+
+    def push_weights(self, reference: Reference) -> None:
+        """Make the worker's parameters equal the reference's."""
+        if self.weights not in {"name", "order"}:
+            return
+        assert self._arena is not None, "bound before weights are pushed"
+        for (_, tensor), view in zip(reference.state(), self._arena.weight_views(), strict=True):
+            view.copy_(tensor.detach())
+        self._sync()
+        self._ask({"op": "weights", "names": self._names}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
+
+    def weights_changed(self, reference: Reference) -> str | None:
+        """Return the name of a parameter that the worker's calls changed, or None."""
+        if self.weights not in {"name", "order"}:
+            return None
+        assert self._arena is not None, "bound before weights are read"
+        self._ask({"op": "read_weights", "names": self._names}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
+        import torch
+
+        parameters = {name for name, _ in reference.model.named_parameters()}
+        for (name, tensor), view in zip(reference.state(), self._arena.weight_views(), strict=True):
+            if name in parameters and not torch.equal(tensor.detach(), view):
+                return name
+        return None
+
+    def call(self, slots: tuple[int, ...], expected: list[Expected], *, flush: bool, poison: bool) -> Reply:
+        """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
+        self._sync()
+        timeout_s = self._call_timeout_s * max(1, len(slots))
+        message = {"op": "call", "slots": list(slots), "flush": flush, "poison": poison}
+        started = time.perf_counter_ns()
+        answer = self._ask(message, timeout_s, Status.CALL_TIMEOUT)
+        wall_ns = time.perf_counter_ns() - started
+        try:
+            reply = Reply(
+                event_ns=wire_field(answer, "event_ns", int, minimum=0),
+                submit_ns=wire_field(answer, "submit_ns", int, minimum=0),
+                wall_ns=wall_ns,
+                slots=slots,
+            )
+            described = wire_field(answer, "outputs", list)
+            if len(described) != len(slots):
+                raise WireError("as many descriptions as slots are due")
+            for description, wanted in zip(described, expected, strict=True):
+                refusal = check_description(description, wanted, self._config.device)
+                if refusal is not None:
+                    raise RefusalError(*refusal, self.log)
+        except WireError as error:
+            raise RefusalError(
+                Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log
+            ) from error
+        return reply
+
+    def backward(self, slot: int, names: list[str], first_gradient: int) -> list[bool]:
+        """Have the worker run forward and backward; say which gradients it delivered."""
+        self._sync()
+        message = {
+            "op": "backward",
+            "slot": slot,
+            "names": [self._theirs.get(name, name) for name in names],
+            "first_gradient": first_gradient,
+        }
+        answer = self._ask(message, 4 * self._call_timeout_s, Status.CALL_TIMEOUT)
+        return [bool(given) for given in wire_field(answer, "given", list)]
+
+    def set_reference_time(self, seconds: float) -> None:
+        """Derive the time limit of a call from the reference's time."""
+        if self._config.call_timeout_s is None:
+            self._call_timeout_s = max(CALL_FLOOR_S, CALL_FACTOR * seconds)
+
+    def stopped(self) -> Any:
+        """Keep the worker's whole tree stopped for the length of a `with` block."""
+        return self._child.stopped()
+
+    def kill(self) -> None:
+        """Kill the worker and all that it started; its scratch folder goes with it."""
+        self._child.kill()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _ask(
+        self, message: dict[str, Any], timeout_s: float, on_timeout: Status, fds: list[int] | None = None
+    ) -> Any:
+        timeout_s, limit = self._within_total(timeout_s)
+        try:
+            return self._child.request(message, timeout_s=timeout_s, fds=fds or [])
+        except ChildError as error:
+            if error.status is Status.CALL_TIMEOUT:
+                status = Status.TOTAL_TIMEOUT if limit else on_timeout
+                raise RefusalError(status, error.reason, error.log) from error
+            raise RefusalError(error.status, error.reason, error.log) from error
+
+    def _within_total(self, timeout_s: float) -> tuple[float, bool]:
+        if self._config.deadline_s is None:
+            return timeout_s, False
+        left = max(0.0, self._config.deadline_s - time.monotonic())
+        return (left, True) if left < timeout_s else (timeout_s, False)
+
+    def _sync(self) -> None:
+        if self._config.device == "cuda":
+            import torch
+
+            torch.cuda.synchronize()
+
+
+def load_request(
+    spec: SolutionSpec, reference: Reference, config: WorkerConfig
+) -> tuple[dict[str, Any], Block]:
+    """Return the `load` request and the block that holds the constructor's tensor arguments."""
+    arguments, keywords = reference.problem.init_inputs()
+    leaves: list[Any] = []
+
+    def number(value: Any) -> int | None:
+        if not hasattr(value, "untyped_storage"):
+            return None
+        leaves.append(value)
+        return len(leaves) - 1
+
+    trees = encode_tree(arguments, number), encode_tree(keywords, number)
+    specs, nbytes = lay_out(leaves)
+    block = Block.allocate(nbytes, config.device)
+    for leaf, place in zip(leaves, specs, strict=True):
+        block.view(place).copy_(leaf)
+    request = {
+        "op": "load",
+        "path": spec.path,
+        "builtin": spec.builtin,
+        "problem": spec.problem,
+        "overrides": reference.overrides,
+        "allow_tf32": config.allow_tf32,
+        "seed": reference.init_seed,
+        "blocks": [block.descriptor],
+        "tensors": [[0, place.to_json()] for place in specs],
+        "arguments": trees[0],
+        "keywords": trees[1],
+    }
+    return request, block
+
+
+def synchronise(
+    ours: list[tuple[str, Any]], theirs: list[tuple[str, str, tuple[int, ...]]]
+) -> tuple[str, list[str]]:
+    """Match the reference's parameters and buffers with a solution's: by name, else by order and shape, else by seed.
+
+    Returns the way (`name`, `order`, `seed`, `none`) and the solution's names in the reference's order.
+    """
+    if not ours and not theirs:
+        return "none", []
+    shapes = {name: (dtype, shape) for name, dtype, shape in theirs}
+    if ours and all(shapes.get(name) == (str(t.dtype), tuple(t.shape)) for name, t in ours):
+        return "name", [name for name, _ in ours]
+    if len(ours) == len(theirs) and all(
+        (str(t.dtype), tuple(t.shape)) == (dtype, shape)
+        for (_, t), (_, dtype, shape) in zip(ours, theirs, strict=True)
+    ):
+        return "order", [name for name, _, _ in theirs]
+    return "seed", []
+
+
+def check_description(described: Any, expected: Expected, device: str) -> tuple[Status, str] | None:
+    """Hold what a worker says of its outputs against the expectation; None where they could be copied."""
+    if not isinstance(described, list) or not all(isinstance(d, list) and len(d) == 6 for d in described):
+        raise WireError("a description of outputs has six fields per output")
+    if len(described) != len(expected.leaves):
+        return Status.WRONG_STRUCTURE, f"{len(described)} outputs, expected {len(expected.leaves)}"
+    for (path, kind, dtype, shape, where, aliased), (want_path, want) in zip(
+        described, expected.leaves, strict=True
+    ):
+        if path != want_path:
+            return Status.WRONG_STRUCTURE, f"an output at `{path}`, expected `{want_path}`"
+        if not hasattr(want, "untyped_storage"):
+            if [kind, dtype] != [type(want).__name__, repr(want)[:100]]:
+                return Status.WRONG_VALUE, f"{path} is {dtype} ({kind}), expected {want!r}"
+            continue
+        if kind != "tensor":
+            return Status.WRONG_TYPE, f"{path} is a {kind}, expected a plain torch.Tensor"
+        if shape != list(want.shape):
+            return Status.WRONG_SHAPE, f"{path} has shape {tuple(shape)}, expected {tuple(want.shape)}"
+        if dtype != str(want.dtype):
+            return Status.WRONG_DTYPE, f"{path} has dtype {dtype}, expected {want.dtype}"
+        if where != device:
+            return Status.WRONG_DEVICE, f"{path} is on {where}, expected {device}"
+        if aliased and not _aliases_inputs(want, expected.arguments):
+            return Status.OUTPUT_ALIASED, f"{path} shares memory with an input"
+    return None
+
+
+def _aliases_inputs(output: Any, arguments: list[Any]) -> bool:
+    pointers = {a.untyped_storage().data_ptr() for a in arguments if hasattr(a, "untyped_storage")}
+    return output.untyped_storage().data_ptr() in pointers

@@ -1,0 +1,165 @@
+"""The parent's handle on a judge: start it, open a case, have solutions evaluated, follow the stages."""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kbench.core.events import RunOptions
+from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
+from kbench.isolation import sandbox
+from kbench.isolation.process import Child, ChildError, Launch
+from kbench.isolation.wire import DeadlineError, Message, PeerGoneError, WireError
+from kbench.measure import build
+from kbench.measure.selection import DeviceChoice
+from kbench.plugins.registry import Entry
+
+OPEN_TIMEOUT_S = 600.0
+SILENCE_TIMEOUT_S = 900.0
+"""A judge bounds every wait of its own; one that says nothing for so long is broken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What a judge says of a case it has opened."""
+
+    environment: Environment
+    cost: Cost
+    eval_mode: bool
+
+
+class JudgeProcess:
+    """A judge child; a context manager that kills it and everything below it."""
+
+    def __init__(self, options: RunOptions, device: DeviceChoice, rung: int, scratch: Path):
+        self._options = options
+        self._device = device
+        self._rung = rung
+        self._scratch = scratch
+        self.outcome: Outcome = Failed(status=Status.NOT_VERIFIED, reason="not evaluated")
+        self.weights = ""
+        self._child = Child(
+            Launch(
+                module="kbench.isolation.judge",
+                environment={**os.environ, **device.environment},
+                folder=Path.cwd(),
+                rung=sandbox.Rung(0),
+            )
+        )
+
+    def __enter__(self) -> "JudgeProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.kill()
+
+    def open(self, problem: Entry, case: Case) -> Opened:
+        """Have the judge load the problem. Raises ChildError where the problem is at fault or too large."""
+        options = self._options
+        config = {
+            "device": self._device.kind,
+            "rung": self._rung,
+            "scratch": str(self._scratch),
+            "mode": options.mode,
+            "allow_tf32": options.allow_tf32,
+            "threads": os.cpu_count() or 1,
+            "import_timeout_s": options.limits.import_s,
+            "call_timeout_s": options.limits.call_s,
+        }
+        message = {"op": "open", "problem": str(problem.path), "overrides": case.overrides, "config": config}
+        try:
+            answer = self._child.request(message, timeout_s=OPEN_TIMEOUT_S)
+        except ChildError as error:
+            if error.status is Status.OUT_OF_MEMORY:
+                raise ChildError(
+                    Status.NOT_VERIFIED, f"the case does not fit: {error.reason}", error.log
+                ) from error
+            raise ChildError(
+                Status.REFERENCE_FAILED, f"the problem fails: {error.reason}", error.log
+            ) from error
+        return Opened(
+            environment=Environment(**answer["environment"]),
+            cost=Cost(**answer["cost"]),
+            eval_mode=answer["eval_mode"],
+        )
+
+    def request(
+        self,
+        problem: Entry,
+        entry: Entry,
+        *,
+        artefacts: Path,
+        process: int,
+        other_cases: dict[str, dict[str, Any]],
+        more: bool,
+        deadline_s: float | None,
+    ) -> Message:
+        """Return the request to evaluate one solution; the first process verifies everything, all of them time."""
+        options = self._options
+        return {
+            "op": "evaluate",
+            "deadline_s": deadline_s,
+            "solution": {
+                "name": entry.name,
+                "path": str(entry.path),
+                "builtin": entry.builtin or "",
+                "problem": str(problem.path),
+                "artefacts": str(artefacts),
+                "just_in_time": build.is_just_in_time(entry.path, entry.builtin),
+            },
+            "assignment": {
+                "process": process,
+                "verify": process == 0,
+                "time": not options.verify_only,
+                "pairs": options.pairs,
+                "mode": options.mode,
+                "robust": options.robust,
+                "backward": options.backward,
+                "other_cases": list(other_cases.values()),
+                "more": more and self._device.kind == "cuda",
+            },
+        }
+
+    def evaluate(self, message: Message) -> Iterator[tuple[str, bool, float | None]]:
+        """Evaluate; yields (stage, ok, None) when a stage begins and (stage, ok, seconds) when it is over.
+
+        Afterwards `outcome` and `weights` hold the answer. A judge that breaks is a harness error of this solution.
+        """
+        stage, started = "", time.monotonic()
+        self._child.channel.send({**message, "n": 0})
+        answer: Message | None = None
+        while answer is None:
+            try:
+                received = self._child.channel.receive(SILENCE_TIMEOUT_S)
+            except (PeerGoneError, DeadlineError, WireError) as error:
+                death = self._child.death() if isinstance(error, PeerGoneError) else None
+                reason = death.reason if death is not None else f"the judge does not answer: {error}"
+                self.outcome = Failed(status=Status.HARNESS_ERROR, reason=reason, log=self._child.log)
+                return
+            if "progress" not in received:
+                answer = received
+            elif received["stage"] != stage:
+                now = time.monotonic()
+                if stage:
+                    yield stage, True, now - started
+                stage, started = received["stage"], now
+                yield stage, True, None
+        self.outcome, self.weights = decode(answer, self._child.log)
+        if stage:
+            yield stage, isinstance(self.outcome, Passed), time.monotonic() - started
+
+
+def decode(answer: Message, log: str) -> tuple[Outcome, str]:
+    """Rebuild the outcome from a judge's answer; an error of the judge's own is a harness error."""
+    from pydantic import TypeAdapter
+
+    if "error" in answer:
+        error = answer["error"]
+        status = Status.REFERENCE_FAILED if error["stage"] == "reference" else Status.HARNESS_ERROR
+        trace = "\n".join(part for part in (log, error["traceback"]) if part)
+        return Failed(status=status, reason=f"{error['type']}: {error['message']}"[:500], log=trace), ""
+    outcome = dict(answer["outcome"])
+    kind: type[Passed] | type[Failed] = {"Passed": Passed, "Failed": Failed}[outcome.pop("kind")]
+    return TypeAdapter(kind).validate_python(outcome), answer["weights"]

@@ -1,0 +1,290 @@
+"""The judge child: holds reference, seeds, expected values and clock; imports problems, never a solution.
+
+It serves the parent: `open` a case, `evaluate` one solution after the other, each in a fresh worker, and answers with the
+outcome. Only the parent's channel reaches it; it is not dumpable, and workers hold nothing of it but shared buffers.
+"""
+
+import contextlib
+import dataclasses
+import math
+import secrets
+import socket
+import sys
+import threading
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kbench.core.errors import KbenchError
+from kbench.core.model import Failed, Finding, Outcome, Passed, Status, Timing
+from kbench.isolation import sandbox
+from kbench.isolation.arena import Arena
+from kbench.isolation.battery import Battery
+from kbench.isolation.candidate import Candidate, RefusalError, SolutionSpec, WorkerConfig, start_worker
+from kbench.isolation.gradients import check_gradients
+from kbench.isolation.pairing import Pacing, Pairing
+from kbench.isolation.process import Child, ChildError
+from kbench.isolation.reference import Reference
+from kbench.isolation.trial import Trial, WrongError, secret_seed
+from kbench.isolation.wire import Channel, Message, PeerGoneError
+from kbench.measure import device as devices
+from kbench.measure.timing import Timer, timer_for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What the parent wants to know of one solution in one case, in this process."""
+
+    process: int
+    verify: bool
+    time: bool
+    pairs: int
+    mode: str
+    robust: bool
+    backward: bool
+    other_cases: list[dict[str, Any]]
+    """Overrides of the further cases that verification covers."""
+    more: bool
+    """Whether another evaluation follows, for which a worker may start now."""
+
+
+class Judge:
+    """State of the judge between requests: the case that is open, and a worker started ahead."""
+
+    def __init__(self, channel: Channel):
+        self._channel = channel
+        self._number = 0
+        self._workers = 0
+        self._spare: tuple[Child, Path] | None = None
+        self._config: WorkerConfig | None = None
+        self._reference: Reference | None = None
+        self._problem = Path()
+        self._timer: Timer | None = None
+        self._others: dict[str, Reference] = {}
+
+    def serve(self) -> None:
+        """Answer the parent's requests until it hangs up."""
+        while True:
+            try:
+                message = self._channel.receive()
+            except PeerGoneError:
+                break
+            self._number = message["n"]
+            try:
+                answer = getattr(self, f"do_{message['op']}")(message)
+            except Exception as error:  # noqa: BLE001 - a child main: the parent learns of everything
+                answer = {"error": describe(error)}
+            self._channel.send({"n": self._number, **answer})
+        if self._spare is not None:
+            self._spare[0].kill()
+
+    def do_open(self, message: Message) -> Message:
+        """Load the problem with the case's overrides; answer with environment and cost."""
+        self._config = WorkerConfig(**message["config"])
+        self._problem = Path(message["problem"])
+        self._start_spare()
+        import torch
+
+        torch.set_num_threads(self._config.threads)
+        self._reference = Reference(
+            self._problem, message["overrides"], self._config.device, allow_tf32=self._config.allow_tf32
+        )
+        self._timer = timer_for(self._config.device)
+        return {
+            "environment": dataclasses.asdict(devices.identify(self._config.device)),
+            "cost": dataclasses.asdict(self._reference.cost),
+            "eval_mode": self._reference.eval_mode,
+        }
+
+    def do_evaluate(self, message: Message) -> Message:
+        """Judge one solution: verify, then time, each as assigned; answer with its outcome."""
+        spec = SolutionSpec(**message["solution"])
+        assignment = Assignment(**message["assignment"])
+        config = dataclasses.replace(self._ready, deadline_s=message["deadline_s"])
+        candidate = self._take_worker(spec, config)
+        if assignment.more:
+            self._start_spare()
+        evaluation = Evaluation(self, candidate, assignment)
+        try:
+            outcome = evaluation.run()
+        finally:
+            candidate.kill()
+        return {"outcome": encode(outcome), "weights": candidate.weights}
+
+    @property
+    def _ready(self) -> WorkerConfig:
+        assert self._config is not None, "a case is open"
+        return self._config
+
+    @property
+    def reference(self) -> Reference:
+        """The reference of the open case."""
+        assert self._reference is not None, "a case is open"
+        return self._reference
+
+    @property
+    def timer(self) -> Timer:
+        """The clock of the reference: the same kind as the workers'."""
+        assert self._timer is not None, "a case is open"
+        return self._timer
+
+    @property
+    def device(self) -> str:
+        """`cuda` or `cpu`."""
+        return self._ready.device
+
+    def other(self, overrides: dict[str, Any]) -> Reference:
+        """Return the reference of another case of the problem, made once."""
+        key = repr(sorted(overrides.items()))
+        if key not in self._others:
+            self._others[key] = Reference(
+                self._problem, overrides, self.device, allow_tf32=self._ready.allow_tf32
+            )
+        return self._others[key]
+
+    def progress(self, **fields: Any) -> None:
+        """Tell the parent how far the present request is."""
+        self._channel.send({"progress": True, "n": self._number, **fields})
+
+    def _start_spare(self) -> None:
+        if self._spare is None:
+            self._workers += 1
+            self._spare = start_worker(self._ready, self._workers)
+
+    def _take_worker(self, spec: SolutionSpec, config: WorkerConfig) -> Candidate:
+        self._start_spare()
+        assert self._spare is not None, "just started"
+        child, scratch = self._spare
+        self._spare = None
+        return Candidate(spec, config, child, scratch)
+
+
+class Evaluation:
+    """One solution in one worker: the stages and what they found."""
+
+    def __init__(self, judge: Judge, candidate: Candidate, assignment: Assignment):
+        self._judge = judge
+        self._candidate = candidate
+        self._assignment = assignment
+        self._battery = Battery(candidate, robust=assignment.robust)
+        self._arenas: list[Arena] = []
+
+    def run(self) -> Outcome:
+        """Run the stages; a refusal ends them and becomes the outcome."""
+        trial: Trial | None = None
+        try:
+            self._candidate.prepare()
+            self._judge.progress(stage="load")
+            if self._assignment.verify:
+                self._judge.progress(stage="verify")
+                self._verify_others()
+            self._candidate.load(self._judge.reference)
+            trial = self._bind(self._judge.reference)
+            if self._assignment.verify:
+                self._battery.essentials(trial)
+                if self._assignment.backward:
+                    check_gradients(trial, self._candidate)
+            timing = self._time(trial) if self._assignment.time else None
+        except RefusalError as refusal:
+            return self._failed(refusal, trial)
+        finally:
+            self._candidate.kill()
+            for arena in self._arenas:
+                arena.close()
+        correctness = trial.tally.correctness(self._judge.reference.factor)
+        timings = () if timing is None else (timing,)
+        return Passed(correctness=correctness, timings=timings, findings=tuple(self._findings()))
+
+    def _bind(self, reference: Reference) -> Trial:
+        trial = self._battery.bind(reference)
+        self._arenas.append(trial.arena)
+        return trial
+
+    def _verify_others(self) -> None:
+        """Run the battery's checks of values and layouts on the problem's small cases, then every further case."""
+        references = [self._judge.other(overrides) for overrides in self._assignment.other_cases]
+        for number, reference in enumerate(references or [self._judge.reference]):
+            self._candidate.load(reference)
+            trial = self._bind(reference)
+            self._battery.essentials(trial)
+            if number == 0:
+                self._battery.values(trial)
+                self._battery.layouts(reference)
+
+    def _time(self, trial: Trial) -> Timing:
+        self._judge.progress(stage="time")
+        pacing = Pacing(
+            pairs=self._assignment.pairs, process=self._assignment.process, mode=self._assignment.mode
+        )
+        if not self._assignment.verify:
+            trial.reference.randomise(secrets.randbits(62))
+            self._candidate.push_weights(trial.reference)
+            trial.exchange(secret_seed())
+        with devices.DeviceMonitor(self._judge.device) as monitor:
+            l2_bytes = devices.identify(self._judge.device).l2_bytes
+            pairing = Pairing(trial, self._judge.timer, monitor, pacing, l2_bytes)
+            return pairing.run(lambda block: self._judge.progress(stage="time", done=block))
+
+    def _failed(self, refusal: RefusalError, trial: Trial | None) -> Failed:
+        correctness = refusal.correctness if isinstance(refusal, WrongError) else None
+        if correctness is None and trial is not None and trial.tally.calls:
+            correctness = trial.tally.correctness(self._judge.reference.factor)
+        return Failed(
+            status=refusal.status,
+            reason=refusal.reason,
+            log=refusal.log,
+            correctness=correctness,
+            findings=tuple(self._findings()),
+        )
+
+    def _findings(self) -> list[Finding]:
+        return self._battery.findings
+
+
+def encode(record: Any) -> Any:
+    """Return a record as JSON values; numbers that JSON lacks become words, which pydantic reads back."""
+    if dataclasses.is_dataclass(record) and not isinstance(record, type):
+        fields = {f.name: encode(getattr(record, f.name)) for f in dataclasses.fields(record)}
+        return {"kind": type(record).__name__, **fields} if isinstance(record, Passed | Failed) else fields
+    if isinstance(record, tuple | list):
+        return [encode(item) for item in record]
+    if isinstance(record, dict):
+        return {key: encode(value) for key, value in record.items()}
+    if isinstance(record, float) and not math.isfinite(record):
+        return str(record)
+    return record
+
+
+def describe(error: BaseException) -> Message:
+    """Describe an exception of the judge's own for the parent."""
+    if isinstance(error, ChildError):
+        return {"stage": error.status.value, "type": "", "message": error.reason, "traceback": error.log}
+    trace = traceback.format_exc(limit=-8)
+    kind = "reference" if isinstance(error, KbenchError) else "judge"
+    return {
+        "stage": kind,
+        "type": type(error).__name__,
+        "message": str(error)[:20_000],
+        "traceback": trace[-20_000:],
+    }
+
+
+def main() -> None:
+    """Serve on the socket whose descriptor is the first argument."""
+    sandbox.harden_judge()
+    with contextlib.suppress(OSError):
+        sandbox.become_subreaper()
+    warm = threading.Thread(target=_warm_up, daemon=True)
+    warm.start()
+    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
+    Judge(channel).serve()
+
+
+def _warm_up() -> None:
+    """Import torch while the parent is still preparing its first request."""
+    import torch  # noqa: F401
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""Memory that a judge owns and a worker maps: a sealed memfd on the CPU, CUDA IPC on a GPU.
+
+The judge allocates, keeps the allocation for itself, and sends a *descriptor* (plain JSON, with a file descriptor beside
+it on the CPU). A worker can write into what it maps, but can neither resize, free nor move it: the judge's view survives
+the worker's death.
+"""
+
+import base64
+import ctypes
+import fcntl
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+ALIGNMENT = 256
+"""Bytes; every tensor starts on such a boundary, as in torch's own allocator."""
+IPC_LAZY_ENABLE_PEER_ACCESS = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorSpec:
+    """Where a tensor lies in a block: byte offset, dtype name (`float32`), shape and strides in elements."""
+
+    offset: int
+    dtype: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+
+    def to_json(self) -> list[Any]:
+        """Return the fields as a JSON list."""
+        return [self.offset, self.dtype, list(self.shape), list(self.stride)]
+
+    @classmethod
+    def from_json(cls, fields: Sequence[Any]) -> "TensorSpec":
+        """Undo `to_json`."""
+        offset, dtype, shape, stride = fields
+        return cls(offset=offset, dtype=dtype, shape=tuple(shape), stride=tuple(stride))
+
+
+def span_bytes(spec: TensorSpec, element_bytes: int) -> int:
+    """Return the bytes from a tensor's first to its last element, both included."""
+    if 0 in spec.shape:
+        return 0
+    return element_bytes * (1 + sum((n - 1) * s for n, s in zip(spec.shape, spec.stride, strict=True)))
+
+
+def lay_out(tensors: Sequence[Any], offset: int = 0) -> tuple[list[TensorSpec], int]:
+    """Place tensors one after the other, aligned, with their own strides; return the specs and the end offset."""
+    specs = []
+    for tensor in tensors:
+        spec = TensorSpec(
+            offset=offset,
+            dtype=str(tensor.dtype).removeprefix("torch."),
+            shape=tuple(tensor.shape),
+            stride=_dense_stride(tensor),
+        )
+        specs.append(spec)
+        end = offset + span_bytes(spec, tensor.element_size())
+        offset = -(-end // ALIGNMENT) * ALIGNMENT
+    return specs, offset
+
+
+def _dense_stride(tensor: Any) -> tuple[int, ...]:
+    """Return the tensor's strides, or contiguous ones where its own would overlap (expanded tensors)."""
+    expanded = any(s == 0 and n > 1 for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return tuple(tensor.contiguous().stride() if expanded else tensor.stride())
+
+
+class Block:
+    """A block of memory; `bytes` is a uint8 tensor over it. Use `Block.allocate` or `Block.attach`."""
+
+    def __init__(
+        self, tensor: Any, descriptor: dict[str, Any], fd: int | None, pointer: int | None, owned: bool
+    ):
+        self.bytes = tensor
+        self.descriptor = descriptor
+        self.fd = fd
+        self._pointer = pointer
+        self._owned = owned
+
+    @classmethod
+    def allocate(cls, nbytes: int, device: str) -> "Block":
+        """Allocate in the judge. Raises MemoryError where the device has no room."""
+        nbytes = max(nbytes, ALIGNMENT)
+        return cls._allocate_cuda(nbytes) if device == "cuda" else cls._allocate_cpu(nbytes)
+
+    @classmethod
+    def _allocate_cpu(cls, nbytes: int) -> "Block":
+        fd = os.memfd_create("kbench", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, nbytes)
+        # Without the seals a worker could shrink the file and kill the judge by SIGBUS.
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        return cls(_map(fd, nbytes), {"kind": "memfd", "nbytes": nbytes}, fd, None, owned=True)
+
+    @classmethod
+    def _allocate_cuda(cls, nbytes: int) -> "Block":
+        driver = _Driver()
+        pointer = driver.allocate(nbytes)
+        handle = base64.b64encode(driver.export(pointer)).decode()
+        descriptor = {"kind": "cuda", "nbytes": nbytes, "handle": handle}
+        return cls(_wrap(pointer, nbytes), descriptor, None, pointer, owned=True)
+
+    @classmethod
+    def attach(cls, descriptor: dict[str, Any], fd: int | None) -> "Block":
+        """Map a judge's block in the worker."""
+        nbytes = descriptor["nbytes"]
+        if descriptor["kind"] == "memfd":
+            assert fd is not None, "a memfd block travels with its descriptor"
+            return cls(_map(fd, nbytes), descriptor, fd, None, owned=False)
+        pointer = _Driver().open(base64.b64decode(descriptor["handle"]))
+        return cls(_wrap(pointer, nbytes), descriptor, None, pointer, owned=False)
+
+    def view(self, spec: TensorSpec) -> Any:
+        """Return the tensor that lies at `spec`."""
+        import torch
+
+        dtype = getattr(torch, spec.dtype)
+        if 0 in spec.shape:
+            return torch.empty_strided(spec.shape, spec.stride, dtype=dtype, device=self.bytes.device)
+        span = self.bytes[spec.offset : spec.offset + span_bytes(spec, dtype.itemsize)].view(dtype)
+        return span.as_strided(spec.shape, spec.stride, span.storage_offset())
+
+    def close(self) -> None:
+        """Free the memory; views of it must not be used afterwards."""
+        if self.fd is not None:
+            os.close(self.fd)
+            self.fd = None
+        if self._pointer is not None and self._owned:
+            import torch
+
+            torch.cuda.synchronize()
+            _Driver().free(self._pointer)
+        self._pointer = None
+
+
+def _map(fd: int, nbytes: int) -> Any:
+    import torch
+
+    return torch.frombuffer(mmap.mmap(fd, nbytes), dtype=torch.uint8)
+
+
+class _CudaArray:
+    """Raw device memory as torch takes it: the CUDA array interface, version 3."""
+
+    def __init__(self, pointer: int, nbytes: int):
+        self.__cuda_array_interface__ = {
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (pointer, False),
+            "version": 3,
+            "strides": None,
+        }
+
+
+def _wrap(pointer: int, nbytes: int) -> Any:
+    import torch
+
+    return torch.as_tensor(_CudaArray(pointer, nbytes), device="cuda")
+
+
+class _IpcHandle(ctypes.Structure):
+    _fields_ = (("reserved", ctypes.c_ubyte * 64),)
+
+
+class _Driver:
+    """The few CUDA driver calls that torch does not offer; the context is torch's primary one."""
+
+    def __init__(self) -> None:
+        import torch
+
+        torch.cuda.init()
+        torch.cuda.current_stream()
+        torch.empty(1, device="cuda")
+        self._library = ctypes.CDLL("libcuda.so.1")
+
+    def _check(self, name: str, *arguments: Any) -> None:
+        code = getattr(self._library, name)(*arguments)
+        if code == 2:
+            raise MemoryError(f"{name}: the device is out of memory")
+        if code:
+            raise RuntimeError(f"{name} failed with CUDA error {code}")
+
+    def allocate(self, nbytes: int) -> int:
+        pointer = ctypes.c_uint64()
+        self._check("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(nbytes))
+        return pointer.value
+
+    def free(self, pointer: int) -> None:
+        self._check("cuMemFree_v2", ctypes.c_uint64(pointer))
+
+    def export(self, pointer: int) -> bytes:
+        handle = _IpcHandle()
+        self._check("cuIpcGetMemHandle", ctypes.byref(handle), ctypes.c_uint64(pointer))
+        return bytes(handle)
+
+    def open(self, handle: bytes) -> int:
+        pointer = ctypes.c_uint64()
+        self._check(
+            "cuIpcOpenMemHandle_v2",
+            ctypes.byref(pointer),
+            _IpcHandle.from_buffer_copy(handle),
+            ctypes.c_uint(IPC_LAZY_ENABLE_PEER_ACCESS),
+        )
+        return pointer.value

@@ -1,0 +1,273 @@
+"""Timing of one process: randomised ABBA pairs of reference and candidate, attested by the judge's own clock."""
+
+import math
+import secrets
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.core.model import Sample, Status, Timing
+from kbench.core.rightness import attest
+from kbench.core.stats import timing_flags
+from kbench.isolation.candidate import RefusalError, Reply
+from kbench.isolation.reference import Expected
+from kbench.isolation.trial import Trial, secret_seed
+from kbench.measure.device import DeviceMonitor
+from kbench.measure.timing import FLUSH_SKIP_FACTOR, Timer
+
+SETTLE_PAIRS = 4
+SETTLE_LIMIT_S = 3.0
+SETTLED_WITHIN = 0.01
+BATCH_BELOW_NS = 20_000
+BATCH_TARGET_NS = 200_000
+ATTEST_COUNTS = (1, 2, 4, 8, 16)
+ATTEST_ROUNDS = 3
+ATTEST_ATTEMPTS = 6
+ALONE_CALLS = 5
+INTERFERENCE = 0.03
+REPEAT_SHARE = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pacing:
+    """How long to time: pairs per process, and whether the process is the last that may be disturbed."""
+
+    pairs: int
+    process: int
+    mode: str
+
+
+class Pairing:
+    """Times one bound trial; every timed call has fresh inputs and its outputs are checked."""
+
+    def __init__(
+        self, trial: Trial, timer: Timer, monitor: DeviceMonitor, pacing: Pacing, l2_bytes: int | None
+    ):
+        self._trial = trial
+        self._timer = timer
+        self._monitor = monitor
+        self._pacing = pacing
+        self._flush = pacing.mode == "cold" and l2_bytes is not None
+        self._l2 = "warm" if not self._flush else "flushed"
+        if self._flush and l2_bytes is not None and trial.arena.slot_bytes > FLUSH_SKIP_FACTOR * l2_bytes:
+            self._flush, self._l2 = False, "skipped"
+        if timer.name == "host":
+            self._l2 = "none"
+        self._samples: list[Sample] = []
+        self._batch = 1
+        self._flags: set[str] = set()
+
+    def run(self, on_pair: Callable[[int], None]) -> Timing:
+        """Settle, time the pairs, attest, kill the worker on a last call and verify what it left."""
+        alone_before = self._alone()
+        self._settle()
+        block, target = 0, self._pacing.pairs
+        limit = math.ceil(target * (1 + REPEAT_SHARE))
+        while self._clean_pairs() < target and block < limit:
+            order = (("reference", "candidate"), ("candidate", "reference"))
+            first = secrets.randbelow(2)
+            for arms in (order[first], order[1 - first]):
+                self._pair(block, arms)
+            block += 2
+            on_pair(block)
+        if self._clean_pairs() < target:
+            self._flags.add("unstable")
+        attested, attestation = self._attest()
+        self._kill_verify()
+        self._check_interference(alone_before, self._alone())
+        return Timing(
+            samples=tuple(self._samples),
+            timer=self._timer.name,
+            l2=self._l2,
+            attested_ns=attested,
+            attestation=attestation,
+            event_overhead_ns=self._timer.overhead_ns(),
+            flags=tuple(sorted({*self._flags, *timing_flags(self._samples)})),
+        )
+
+    def _clean_pairs(self) -> int:
+        return sum(not s.marked for s in self._samples if s.arm == "candidate")
+
+    def _settle(self) -> None:
+        """Alternate both arms until neither moves any more; choose the batch size from what they take."""
+        times: dict[str, list[int]] = {"reference": [], "candidate": []}
+        deadline = time.monotonic() + SETTLE_LIMIT_S
+        while True:
+            for _ in range(SETTLE_PAIRS):
+                reply, reference_ns, _ = self._timed_pair(("reference", "candidate"))
+                times["reference"].append(reference_ns)
+                times["candidate"].append(reply.event_ns)
+            self._trial.candidate.set_reference_time(statistics.median(times["reference"]) / 1e9)
+            if all(settled(values) for values in times.values()):
+                break
+            if time.monotonic() > deadline:
+                self._flags.add("not_settled")
+                break
+        fastest = min(statistics.median(values[-SETTLE_PAIRS:]) for values in times.values())
+        if self._timer.name != "host" and fastest < BATCH_BELOW_NS:
+            self._batch = min(len(self._trial.arena.slots), max(1, round(BATCH_TARGET_NS / max(1, fastest))))
+            self._flags.add("resolution_limited")
+
+    def _pair(self, block: int, arms: tuple[str, str]) -> None:
+        reading = self._monitor.read()
+        reply, reference_ns, reference_submit_ns = self._timed_pair(arms)
+        after = self._monitor.read()
+        marked = self._monitor.disturbed(reading, after)
+        for arm in arms:
+            mine = arm == "candidate"
+            self._samples.append(
+                Sample(
+                    process=self._pacing.process,
+                    block=block // 2,
+                    sequence=len(self._samples),
+                    arm=arm,
+                    t_event_ns=reply.event_ns if mine else reference_ns,
+                    t_host_submit_ns=reply.submit_ns if mine else reference_submit_ns,
+                    t_wall_ns=reply.wall_ns if mine else reference_ns,
+                    calls=self._batch,
+                    sm_clock_mhz=after.sm_clock_mhz,
+                    power_mw=after.power_mw,
+                    temperature_c=after.temperature_c,
+                    throttle_reasons=after.throttle_reasons,
+                    marked=marked,
+                )
+            )
+
+    def _timed_pair(self, arms: tuple[str, str]) -> tuple[Reply, int, int]:
+        """Time both arms on the same fresh inputs, in the given order; expected values always come first."""
+        reference = self._trial.reference
+        arguments = [reference.arguments(secret_seed()) for _ in range(self._batch)]
+        if arms[0] == "reference":
+            expected, event_ns, submit_ns = self._time_reference(arguments)
+        else:
+            expected = [reference.expect(a) for a in arguments]
+        slots = self._slots()
+        reply = self._trial.call(expected, flush=self._flush, slots=slots)
+        for slot, wanted in zip(slots, expected, strict=True):
+            self._trial.judge_values(slot, wanted)
+        if arms[0] == "candidate":
+            del expected[:]
+            _, event_ns, submit_ns = self._time_reference(arguments)
+        return reply, event_ns, submit_ns
+
+    def _time_reference(self, arguments: list[list[Any]]) -> tuple[list[Expected], int, int]:
+        """Time the reference here, with the worker's tree stopped."""
+        from kbench.isolation.wire import flatten
+
+        reference = self._trial.reference
+        with self._trial.candidate.stopped():
+            measured = self._timer.measure(
+                lambda n: reference.call(arguments[n]), range(len(arguments)), flush=self._flush
+            )
+        expected = [
+            Expected(arguments=a, leaves=flatten(output))
+            for a, output in zip(arguments, measured.outputs, strict=True)
+        ]
+        return expected, measured.t_event_ns, measured.t_submit_ns
+
+    def _slots(self) -> list[int]:
+        count = len(self._trial.arena.slots)
+        start = secrets.randbelow(count)
+        return [(start + n) % count for n in range(self._batch)]
+
+    def _alone(self) -> float:
+        """Return the reference's median time with the worker stopped or gone, nothing alternating with it."""
+        arguments = self._trial.reference.arguments(secret_seed())
+        times = []
+        for _ in range(ALONE_CALLS):
+            measured = self._timer.measure(
+                lambda _: self._trial.reference.call(arguments), [0], flush=self._flush
+            )
+            times.append(measured.t_event_ns)
+            del measured
+        return statistics.median(times)
+
+    def _check_interference(self, before: float, after: float) -> None:
+        paired = statistics.median(s.t_event_ns for s in self._samples if s.arm == "reference")
+        if (
+            self._batch == 1
+            and self._timer.name != "host"
+            and paired > (1 + INTERFERENCE) * max(before, after)
+        ):
+            self._flags.add("interference")
+
+    def _attest(self) -> tuple[float | None, str]:
+        """Bound the time per call by the slope of the judge's wall time over K back-to-back calls."""
+        claim = statistics.median(s.t_event_ns for s in self._samples if s.arm == "candidate")
+        submit = statistics.median(s.t_host_submit_ns for s in self._samples if s.arm == "candidate")
+        count = len(self._trial.arena.slots)
+        counts = [k for k in ATTEST_COUNTS if k <= count]
+        shortest = dict.fromkeys(counts if len(counts) > 1 else [0, 1], math.inf)
+        copy_ns = self._copy_ns()
+        for _ in range(ATTEST_ATTEMPTS):
+            slope = self._slope(shortest) - copy_ns
+            verdict = attest(claim, slope, submit)
+            if verdict != "failed":
+                return slope, verdict
+        raise RefusalError(
+            Status.TIMING_UNATTESTED,
+            f"the solution claims {claim / 1e3:.1f} us a call; the judge's clock says {slope / 1e3:.1f} us",
+            self._trial.candidate.log,
+        )
+
+    def _slope(self, shortest: dict[int, float]) -> float:
+        """Return the least-squares slope, in ns per call, of the shortest wall time seen so far for each K.
+
+        Disturbances only lengthen a wall time, so more rounds bring the shortest ones nearer to the truth.
+        """
+        for _ in range(ATTEST_ROUNDS):
+            for k in sorted(shortest, key=lambda _: secrets.randbelow(1 << 30)):
+                shortest[k] = min(shortest[k], self._wall(k))
+        mean_k = statistics.mean(shortest)
+        mean_t = statistics.mean(shortest.values())
+        covariance = sum((k - mean_k) * (t - mean_t) for k, t in shortest.items())
+        return covariance / sum((k - mean_k) ** 2 for k in shortest)
+
+    def _wall(self, calls: int) -> int:
+        """Return the judge's wall time of `calls` back-to-back calls, each on fresh inputs, all outputs checked."""
+        reference = self._trial.reference
+        expected = [reference.expect(reference.arguments(secret_seed())) for _ in range(calls)]
+        slots = list(range(calls))
+        reply = self._trial.call(expected, flush=False, poison=False, slots=slots)
+        for slot, wanted in zip(slots, expected, strict=True):
+            self._trial.judge_values(slot, wanted)
+        return reply.wall_ns
+
+    def _copy_ns(self) -> float:
+        """Return what copying one result takes on this device: part of every wall time, but not of the call."""
+        outputs = self._trial.arena.outputs(0)
+        sources = [o.clone() for o in outputs]
+        times = []
+        for _ in range(ALONE_CALLS):
+            self._synchronise()
+            started = time.perf_counter_ns()
+            for target, source in zip(outputs, sources, strict=True):
+                target.copy_(source)
+            self._synchronise()
+            times.append(time.perf_counter_ns() - started)
+        return min(times)
+
+    def _synchronise(self) -> None:
+        if self._timer.name != "host":
+            import torch
+
+            torch.cuda.synchronize()
+
+    def _kill_verify(self) -> None:
+        """After a last call that looks like any other, kill the worker, then verify what nobody can write any more."""
+        reference = self._trial.reference
+        expected = reference.expect(reference.arguments(secret_seed()))
+        slot = self._trial.arena.random_slot()
+        self._trial.call([expected], flush=self._flush, slots=[slot], kill=True)
+        self._trial.judge_values(slot, expected)
+
+
+def settled(values: list[int]) -> bool:
+    """Say whether the last few times have the same median as the few before them."""
+    if len(values) < 2 * SETTLE_PAIRS:
+        return False
+    last = statistics.median(values[-SETTLE_PAIRS:])
+    before = statistics.median(values[-2 * SETTLE_PAIRS : -SETTLE_PAIRS])
+    return abs(last - before) <= SETTLED_WITHIN * before + 500

@@ -1,0 +1,255 @@
+"""The process boundary: start a child, talk to it under a deadline, learn how it died, kill all of it."""
+
+import collections
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from kbench.core.model import Status
+from kbench.isolation import sandbox
+from kbench.isolation.wire import Channel, DeadlineError, Message, PeerGoneError, WireError, field
+
+LOG_TAIL_BYTES = 64 << 10
+WATCHDOG_INTERVAL_S = 0.1
+DEATH_GRACE_S = 5.0
+SHOWN_LOG_LINES = 40
+
+ILLEGAL_ACCESS = re.compile(
+    r"illegal memory access|misaligned address|illegal address|invalid address space", re.I
+)
+OUT_OF_MEMORY = re.compile(
+    r"out of memory|OutOfMemoryError|MemoryError|can't allocate memory|bad_alloc", re.I
+)
+LAUNCH_FAILED = re.compile(
+    r"CUDA error|CUDA driver error|cudaError|unspecified launch failure|invalid configuration", re.I
+)
+
+
+class ChildError(Exception):
+    """A child that gave no usable answer, as a status with a reason and the tail of what it printed."""
+
+    def __init__(self, status: Status, reason: str, log: str = ""):
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.log = log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How to start a child: the module to run, its environment and folder, and how far to lock it in."""
+
+    module: str
+    environment: Mapping[str, str]
+    folder: Path
+    rung: sandbox.Rung
+    memory_limit_bytes: int | None = None
+
+
+class Child:
+    """A child process with a private channel. Its stdout and stderr are drained into a bounded log."""
+
+    def __init__(self, launch: Launch):
+        ours, theirs = socket.socketpair()
+        python = [sys.executable, "-m", launch.module, str(theirs.fileno())]
+        self._process = subprocess.Popen(
+            sandbox.command(launch.rung, python),
+            env=dict(launch.environment),
+            cwd=launch.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
+        theirs.close()
+        self.channel = Channel(ours)
+        self._sequence = 0
+        self._killed_because: tuple[Status, str] | None = None
+        self._log = _Log()
+        assert self._process.stdout is not None, "stdout is a pipe"
+        self._drain = threading.Thread(target=self._log.drain, args=(self._process.stdout,), daemon=True)
+        self._drain.start()
+        if launch.memory_limit_bytes is not None:
+            threading.Thread(
+                target=self._watch_memory, args=(launch.memory_limit_bytes,), daemon=True
+            ).start()
+
+    @property
+    def pid(self) -> int:
+        """The pid of the child, or of the wrapper that leads its namespaces."""
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """The tail of what the child printed."""
+        return self._log.text()
+
+    def request(
+        self,
+        message: Message,
+        *,
+        timeout_s: float,
+        fds: Sequence[int] = (),
+        extend: Callable[[Message], float | None] | None = None,
+    ) -> Message:
+        """Send a request and return its answer: the message that carries the same number.
+
+        A message with a `progress` key instead is handed to `extend`, which may return a new time limit from now on.
+        An answer with an `error` key is raised as ChildError, as are death, silence and nonsense.
+        """
+        self._sequence += 1
+        deadline = time.monotonic() + timeout_s
+        try:
+            self.channel.send({**message, "n": self._sequence}, fds)
+            while True:
+                answer = self.channel.receive(max(0.0, deadline - time.monotonic()))
+                if "progress" in answer and extend is not None:
+                    longer = extend(answer)
+                    deadline = deadline if longer is None else time.monotonic() + longer
+                    continue
+                if field(answer, "n", int) != self._sequence:
+                    raise WireError("an answer to a request that was not made")
+                break
+        except WireError as error:
+            raise ChildError(
+                Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log
+            ) from error
+        except DeadlineError as error:
+            raise ChildError(Status.CALL_TIMEOUT, f"no answer within {timeout_s:.0f} s", self.log) from error
+        except PeerGoneError as error:
+            raise self.death() from error
+        if "error" in answer:
+            raise reported(answer, self.log)
+        return answer
+
+    def death(self) -> ChildError:
+        """Explain the end of a child that closed its channel."""
+        try:
+            code = self._process.wait(DEATH_GRACE_S)
+        except subprocess.TimeoutExpired:
+            return ChildError(Status.PROTOCOL_ERROR, "the process closed its channel and went on", self.log)
+        self._drain.join(1.0)
+        if self._killed_because is not None:
+            status, reason = self._killed_because
+            return ChildError(status, reason, self.log)
+        status, reason = explain_exit(code, self.log)
+        return ChildError(status, reason, self.log)
+
+    def kill(self) -> None:
+        """Kill the child and everything that it ever started; return when nothing of it is left."""
+        sandbox.kill_tree(self.pid)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(DEATH_GRACE_S)
+        self._drain.join(1.0)
+        self.channel.close()
+
+    @contextlib.contextmanager
+    def stopped(self) -> Any:
+        """Keep the whole tree stopped (SIGSTOP) for the length of a `with` block."""
+        sandbox.stop_tree(self.pid)
+        try:
+            yield
+        finally:
+            sandbox.continue_tree(self.pid)
+
+    def _watch_memory(self, limit_bytes: int) -> None:
+        while self._process.poll() is None:
+            if sandbox.tree_rss_bytes(self.pid) > limit_bytes:
+                self._killed_because = (
+                    Status.OUT_OF_MEMORY,
+                    f"the process used more than {limit_bytes / 2**30:.1f} GiB of host memory and was killed",
+                )
+                sandbox.kill_tree(self.pid)
+                return
+            time.sleep(WATCHDOG_INTERVAL_S)
+
+
+class _Log:
+    """The last LOG_TAIL_BYTES of a stream, however much comes."""
+
+    def __init__(self) -> None:
+        self._chunks: collections.deque[bytes] = collections.deque()
+        self._size = 0
+        self._dropped = 0
+        self._lock = threading.Lock()
+
+    def drain(self, stream: IO[bytes]) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while chunk := os.read(stream.fileno(), 1 << 16):
+                with self._lock:
+                    self._chunks.append(chunk)
+                    self._size += len(chunk)
+                    while self._size - len(self._chunks[0]) >= LOG_TAIL_BYTES:
+                        dropped = len(self._chunks.popleft())
+                        self._size -= dropped
+                        self._dropped += dropped
+
+    def text(self) -> str:
+        with self._lock:
+            data, dropped = b"".join(self._chunks)[-LOG_TAIL_BYTES:], self._dropped
+        text = data.decode(errors="replace")
+        lines = [line for line in text.splitlines() if line.strip()]
+        head = [f"[{dropped} bytes before this]"] if dropped else []
+        return "\n".join([*head, *lines[-SHOWN_LOG_LINES:]])
+
+
+def explain_exit(code: int, log: str) -> tuple[Status, str]:
+    """Map an exit code and the log's tail to a status. Codes above 128 are a shell's way to tell a signal."""
+    number = -code if code < 0 else code - 128 if code > 128 else 0
+    if number:
+        try:
+            name = signal.Signals(number).name
+        except ValueError:
+            name = f"signal {number}"
+        if number == signal.SIGKILL:
+            return (
+                Status.CRASHED,
+                "the process was killed (SIGKILL), perhaps by the system for lack of memory",
+            )
+        if OUT_OF_MEMORY.search(log):
+            return Status.OUT_OF_MEMORY, f"the process died of {name} after it ran out of memory"
+        if ILLEGAL_ACCESS.search(log):
+            return (
+                Status.ILLEGAL_ACCESS,
+                f"the process died of {name} after an illegal memory access on the device",
+            )
+        return Status.CRASHED, f"the process died of {name}"
+    return Status.EXITED, f"the process exited with code {code} before it answered"
+
+
+def reported(answer: Message, log: str) -> ChildError:
+    """Turn a failure that a child reported itself into a ChildError; what it says can only count against it."""
+    error = answer["error"]
+    stage = str(error.get("stage", "")) if isinstance(error, dict) else ""
+    kind = str(error.get("type", "")) if isinstance(error, dict) else ""
+    message = str(error.get("message", "")) if isinstance(error, dict) else str(error)
+    trace = str(error.get("traceback", "")) if isinstance(error, dict) else ""
+    status = classify(stage, kind, message)
+    reason = f"{kind}: {message}".strip(": ").splitlines()
+    text = "\n".join(part for part in (log, trace[-LOG_TAIL_BYTES:]) if part)
+    return ChildError(status, reason[0][:500] if reason else "no reason given", text)
+
+
+def classify(stage: str, kind: str, message: str) -> Status:
+    """Say which status an exception of a candidate deserves, by the stage it came from and what it says."""
+    if OUT_OF_MEMORY.search(f"{kind} {message}"):
+        return Status.OUT_OF_MEMORY
+    if ILLEGAL_ACCESS.search(message):
+        return Status.ILLEGAL_ACCESS
+    if stage == "build":
+        return Status.BUILD_FAILED
+    if LAUNCH_FAILED.search(f"{kind} {message}"):
+        return Status.LAUNCH_FAILED
+    by_stage = {"import": Status.IMPORT_FAILED, "init": Status.INIT_FAILED, "output": Status.WRONG_STRUCTURE}
+    return by_stage.get(stage, Status.RAISED)

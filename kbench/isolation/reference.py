@@ -1,0 +1,165 @@
+"""The judge's side of a problem: the reference model, its inputs, its outputs, and the fp64 oracle."""
+
+import copy
+import random
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kbench.core.model import Cost
+from kbench.isolation.wire import flatten
+from kbench.measure import check
+from kbench.plugins import problem as problems
+
+ORACLE_ELEMENTS = 1 << 26
+"""Inputs and outputs beyond this many elements get an fp64 oracle on sampled batch entries only."""
+ORACLE_SAMPLES = 3
+FACTOR = 4.0
+FACTOR_PRODUCTS = 16.0
+"""Allowed multiple of the reference's own error: plain, and where sums of products (matmul, convolution) occur."""
+
+Transform = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What the reference returned for one set of arguments."""
+
+    arguments: list[Any]
+    """The judge's private copy, that no worker has ever seen."""
+    leaves: list[tuple[str, Any]]
+
+    @property
+    def tensors(self) -> list[Any]:
+        """The tensor leaves, in order."""
+        import torch
+
+        return [leaf for _, leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+
+
+class Reference:
+    """One case of a problem: model, inputs and outputs on the device."""
+
+    def __init__(self, path: Path, overrides: Mapping[str, Any], device: str, *, allow_tf32: bool):
+        problems.pin_precision(allow_tf32)
+        self.device = device
+        self.overrides = dict(overrides)
+        self.problem = problems.load(path, overrides, device)
+        self.init_seed = secrets.randbits(31)
+        self.model = self.problem.model(self.init_seed)
+        self.eval_mode = False
+        self._settle_randomness()
+        self._double: Any = None
+        self.cost, self.factor = self._measure_cost()
+
+    def arguments(self, seed: int, transform: Transform | None = None) -> list[Any]:
+        """Make the arguments of `forward`; `transform` is applied to each floating-point tensor."""
+        import torch
+
+        random.seed(seed)
+        made = self.problem.inputs(seed)
+        if transform is None:
+            return made
+        return [transform(a) if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in made]
+
+    def call(self, arguments: Sequence[Any]) -> Any:
+        """Run the reference."""
+        import torch
+
+        with torch.no_grad():
+            return self.model(*arguments)
+
+    def expect(self, arguments: list[Any]) -> Expected:
+        """Run the reference on private arguments and keep what it returned."""
+        return Expected(arguments=arguments, leaves=flatten(self.call(arguments)))
+
+    def state(self) -> list[tuple[str, Any]]:
+        """Return parameters, then buffers, with their names."""
+        return [*self.model.named_parameters(), *self.model.named_buffers()]
+
+    def randomise(self, seed: int) -> None:
+        """Give all parameters new values; a caller pushes them to the workers."""
+        problems.randomise(self.model, seed)
+        self._double = None
+
+    def oracle(self, expected: Expected) -> list[tuple[list[Any], Any]] | None:
+        """Return (index, fp64 outputs) for the whole batch (index empty) or for sampled entries of it.
+
+        None where the problem has no meaning in fp64, or is large and its batch entries depend on each other.
+        """
+        elements = sum(t.numel() for t in expected.tensors) + sum(
+            a.numel() for a in expected.arguments if hasattr(a, "numel")
+        )
+        if elements <= ORACLE_ELEMENTS:
+            outputs = self._run_double(expected.arguments)
+            return None if outputs is None else [([], outputs)]
+        batch = self._batch_size(expected)
+        if batch is None:
+            return None
+        sampled = []
+        for index in random.Random(secrets.randbits(31)).sample(range(batch), min(ORACLE_SAMPLES, batch)):
+            part = self._entry(expected.arguments, index)
+            alone = [t for _, t in flatten(self.call(part)) if hasattr(t, "shape")]
+            for mine, whole in zip(alone, expected.tensors, strict=True):
+                if check.compare(mine, whole[index : index + 1], check.tolerance_for(mine.dtype)).ratio > 1:
+                    return None
+            outputs = self._run_double(part)
+            if outputs is None:
+                return None
+            sampled.append(([index], outputs))
+        return sampled
+
+    def _run_double(self, arguments: Sequence[Any]) -> list[Any] | None:
+        import torch
+
+        def widen(value: Any) -> Any:
+            return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+        try:
+            if self._double is None:
+                self._double = copy.deepcopy(self.model).double()
+            with torch.no_grad():
+                outputs = flatten(self._double(*[widen(a) for a in arguments]))
+        except (RuntimeError, TypeError, ValueError, NotImplementedError):
+            return None
+        return [leaf for _, leaf in outputs if isinstance(leaf, torch.Tensor)]
+
+    def _batch_size(self, expected: Expected) -> int | None:
+        """Return the common first dimension of all tensors in and out, or None."""
+        import torch
+
+        tensors = [a for a in expected.arguments if isinstance(a, torch.Tensor)] + expected.tensors
+        sizes = {t.shape[0] if t.dim() else 0 for t in tensors}
+        return sizes.pop() if len(sizes) == 1 and 0 not in sizes else None
+
+    @staticmethod
+    def _entry(arguments: Sequence[Any], index: int) -> list[Any]:
+        return [a[index : index + 1].clone() if hasattr(a, "shape") else a for a in arguments]
+
+    def _settle_randomness(self) -> None:
+        """Switch to eval mode where the reference is random under training mode (dropout)."""
+        import torch
+
+        if not getattr(self.model, "training", False):
+            return
+        random_kinds = (torch.nn.modules.dropout._DropoutNd, torch.nn.RReLU)  # noqa: SLF001 - the base class
+        if any(isinstance(module, random_kinds) for module in self.model.modules()):
+            self.model.eval()
+            self.eval_mode = True
+
+    def _measure_cost(self) -> tuple[Cost, float]:
+        """Count compulsory bytes and FLOPs of one call; a file's own `cost()` takes precedence."""
+        from torch.utils.flop_counter import FlopCounterMode
+
+        arguments = self.arguments(secrets.randbits(31))
+        with FlopCounterMode(display=False) as counter:
+            expected = self.expect(arguments)
+        tensors = [a for a in arguments if hasattr(a, "element_size")] + expected.tensors
+        tensors += [tensor for _, tensor in self.state()]
+        traffic = sum(t.numel() * t.element_size() for t in tensors)
+        flops = counter.get_total_flops()
+        own = getattr(self.problem.module, "cost", None)
+        cost = Cost(dram_bytes=traffic, flops=flops) if own is None else Cost(**own())
+        return cost, FACTOR_PRODUCTS if flops else FACTOR

@@ -1,0 +1,198 @@
+"""What crosses a process boundary: JSON lines on a private socket, numbered, bounded, every field validated.
+
+Nothing that arrives is unpickled or evaluated. Values (arguments of constructors and of `forward`, outputs) travel as
+*trees*: JSON with tagged leaves, where a tensor is only a number into a list that the receiver already holds.
+"""
+
+import json
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+VERSION = 1
+MAX_LINE_BYTES = 4 << 20
+"""A longer line is refused: the biggest honest message is a traceback or a list of parameters."""
+MAX_FDS = 64
+
+Message = dict[str, Any]
+T = TypeVar("T")
+
+
+class WireError(Exception):
+    """The peer said something that is not a valid message."""
+
+
+class PeerGoneError(Exception):
+    """The peer closed its end: it died, exited or was killed."""
+
+
+class DeadlineError(Exception):
+    """No answer within the time limit."""
+
+
+class Channel:
+    """One end of a stream socket that carries JSON lines, with file descriptors beside them if need be."""
+
+    def __init__(self, sock: socket.socket):
+        self._socket = sock
+        self._buffer = bytearray()
+        self._scanned = 0
+
+    def fileno(self) -> int:
+        """Return the descriptor, for `select`."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Close this end; the peer sees the end of the stream."""
+        self._socket.close()
+
+    def send(self, message: Message, fds: Sequence[int] = ()) -> None:
+        """Send one message; `fds` arrive as duplicates at the peer. Raises PeerGoneError."""
+        data = json.dumps(message, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        try:
+            self._socket.settimeout(None)
+            if fds:
+                sent = socket.send_fds(self._socket, [data], list(fds))
+                data = data[sent:]
+            self._socket.sendall(data)
+        except (BrokenPipeError, ConnectionResetError, OSError) as error:
+            raise PeerGoneError(str(error)) from error
+
+    def receive(self, timeout_s: float | None = None) -> Message:
+        """Return the next message; descriptors that come with it are refused by the kernel (no room for them).
+
+        Raises WireError, PeerGoneError or DeadlineError.
+        """
+        return self._receive(timeout_s, fds=None)
+
+    def receive_with_fds(self, timeout_s: float | None = None) -> tuple[Message, list[int]]:
+        """Return the next message and the descriptors that came with it. Only a worker calls this."""
+        fds: list[int] = []
+        return self._receive(timeout_s, fds=fds), fds
+
+    def _receive(self, timeout_s: float | None, fds: list[int] | None) -> Message:
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            end = self._buffer.find(b"\n", self._scanned)
+            if end >= 0:
+                line = bytes(self._buffer[:end])
+                del self._buffer[: end + 1]
+                self._scanned = 0
+                return parse(line)
+            self._scanned = len(self._buffer)
+            if self._scanned > MAX_LINE_BYTES:
+                raise WireError(f"a message longer than {MAX_LINE_BYTES} bytes")
+            self._read_some(deadline, fds)
+
+    def _read_some(self, deadline: float | None, fds: list[int] | None) -> None:
+        remaining = None if deadline is None else deadline - time.monotonic()
+        if remaining is not None and remaining <= 0:
+            raise DeadlineError
+        self._socket.settimeout(remaining)
+        try:
+            if fds is None:
+                chunk = self._socket.recv(1 << 16)
+            else:
+                chunk, received, _, _ = socket.recv_fds(self._socket, 1 << 16, MAX_FDS)
+                fds.extend(received)
+        except TimeoutError as error:
+            raise DeadlineError from error
+        except (ConnectionResetError, OSError) as error:
+            raise PeerGoneError(str(error)) from error
+        if not chunk:
+            raise PeerGoneError
+        self._buffer += chunk
+
+
+def parse(line: bytes) -> Message:
+    """Parse one line. Raises WireError unless it is a JSON object."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise WireError("a line that is not JSON") from error
+    if not isinstance(message, dict):
+        raise WireError("a line that is not a JSON object")
+    return message
+
+
+def field(message: Message, name: str, kind: type[T], minimum: float | None = None) -> T:
+    """Return `message[name]` if it is exactly of `kind` (a bool is no int). Raises WireError."""
+    value = message.get(name)
+    if type(value) is not kind:
+        raise WireError(f"field `{name}` is not {kind.__name__}")
+    if minimum is not None and value < minimum:
+        raise WireError(f"field `{name}` is below {minimum}")
+    return value
+
+
+def int_list(message: Message, name: str, length: int | None = None, minimum: int | None = None) -> list[int]:
+    """Return a list of ints, of the given length if any. Raises WireError."""
+    values = field(message, name, list)
+    if length is not None and len(values) != length:
+        raise WireError(f"field `{name}` has {len(values)} entries, not {length}")
+    if any(type(value) is not int or (minimum is not None and value < minimum) for value in values):
+        raise WireError(f"field `{name}` holds something other than ints")
+    return values
+
+
+def encode_tree(value: Any, tensor: Callable[[Any], int | None]) -> Any:
+    """Encode a value; `tensor(x)` gives the number of a tensor leaf, or None where x is no tensor.
+
+    Raises TypeError for a leaf that has no place in JSON: such an argument cannot reach a sandboxed process.
+    """
+    number = tensor(value)
+    if number is not None:
+        return {"t": number}
+    if value is None or isinstance(value, bool | str):
+        return {"v": value}
+    if isinstance(value, int):
+        return {"i": str(int(value))}
+    if isinstance(value, float):
+        return {"f": float(value).hex()}
+    if isinstance(value, dict):
+        return {"d": [[encode_tree(k, tensor), encode_tree(v, tensor)] for k, v in value.items()]}
+    if isinstance(value, tuple):
+        return {"u": [encode_tree(item, tensor) for item in value]}
+    if isinstance(value, list):
+        return {"l": [encode_tree(item, tensor) for item in value]}
+    if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
+        return {"torch": str(value).removeprefix("torch.")}
+    raise TypeError(f"a value of type {type(value).__name__} cannot be passed to a solution")
+
+
+def decode_tree(tree: Any, tensors: Sequence[Any], torch_module: Any = None) -> Any:
+    """Undo `encode_tree`, taking tensor leaves from `tensors`. Raises WireError."""
+    if not isinstance(tree, dict) or len(tree) != 1:
+        raise WireError("not a value tree")
+    ((tag, content),) = tree.items()
+    match tag:
+        case "t":
+            return tensors[content]
+        case "v":
+            return content
+        case "i":
+            return int(content)
+        case "f":
+            return float.fromhex(content)
+        case "d":
+            return {
+                decode_tree(k, tensors, torch_module): decode_tree(v, tensors, torch_module)
+                for k, v in content
+            }
+        case "u":
+            return tuple(decode_tree(item, tensors, torch_module) for item in content)
+        case "l":
+            return [decode_tree(item, tensors, torch_module) for item in content]
+        case "torch":
+            return getattr(torch_module, content)
+    raise WireError(f"unknown tag {tag!r} in a value tree")
+
+
+def flatten(value: Any, path: str = "output") -> list[tuple[str, Any]]:
+    """Return the leaves of a result with their paths; None counts as a leaf."""
+    if isinstance(value, dict):
+        return [leaf for key, item in value.items() for leaf in flatten(item, f"{path}[{key!r}]")]
+    if isinstance(value, tuple | list):
+        return [leaf for number, item in enumerate(value) for leaf in flatten(item, f"{path}[{number}]")]
+    return [(path, value)]

@@ -1,0 +1,369 @@
+"""The worker child: the only process that imports a solution. It holds no seed, no expected value and no verdict.
+
+It serves requests from its channel one after the other (see `Worker`). Whatever the solution raises is reported;
+whatever else it does (exit, crash, hang, forge) the judge finds out by itself.
+"""
+
+import importlib.util
+import os
+import socket
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kbench.isolation import sandbox
+from kbench.isolation.extensions import BuildError, record_builds, require_builds
+from kbench.isolation.memory import Block, TensorSpec
+from kbench.isolation.wire import Channel, Message, PeerGoneError, decode_tree, flatten
+from kbench.measure.timing import Timer, tensor_leaves, timer_for
+
+BUILTIN_MODES = {"eager": None, "compile": "default", "compile-max-autotune": "max-autotune-no-cudagraphs"}
+
+
+class StageError(Exception):
+    """An exception of the solution, with the stage in which it was raised."""
+
+    def __init__(self, stage: str):
+        super().__init__(stage)
+        self.stage = stage
+
+
+class Worker:
+    """State of the child between requests: the module, the model, the mapped memory."""
+
+    def __init__(self, channel: Channel):
+        self._channel = channel
+        self._device = "cpu"
+        self._module: ModuleType | None = None
+        self._model: Any = None
+        self._state: list[tuple[str, Any]] = []
+        self._blocks: list[Block] = []
+        self._inputs: list[list[Any]] = []
+        self._outputs: list[list[Any]] = []
+        self._weights: list[Any] = []
+        self._timer: Timer | None = None
+        self._solution: Message = {}
+
+    def serve(self) -> None:
+        """Answer requests until the judge hangs up."""
+        while True:
+            try:
+                message, fds = self._channel.receive_with_fds()
+            except PeerGoneError:
+                return
+            answer: Message
+            try:
+                answer = getattr(self, f"do_{message['op']}")(message, fds) or {}
+            except Exception as error:  # noqa: BLE001 - a child main: what a solution raises is an answer
+                answer = {"error": describe(error)}
+            self._channel.send({"n": message["n"], **answer})
+
+    def do_setup(self, message: Message, _fds: list[int]) -> Message:
+        """Lock this process in, then import torch and open the device, before any solution is known."""
+        restrict(message)
+        import torch
+
+        self._device = message["device"]
+        torch.set_num_threads(message["threads"])
+        if self._device == "cuda":
+            torch.zeros(1, device="cuda")
+        self._timer = timer_for(self._device, message["mode"])
+        return {"pid": os.getpid()}
+
+    def do_load(self, message: Message, fds: list[int]) -> Message:
+        """Import the solution (once) and construct its model; answer with its parameters and buffers."""
+        import torch
+
+        require_builds()
+        blocks = attach(message["blocks"], fds)
+        tensors = [blocks[b].view(TensorSpec.from_json(spec)).clone() for b, spec in message["tensors"]]
+        arguments = decode_tree(message["arguments"], tensors, torch)
+        keywords = decode_tree(message["keywords"], tensors, torch)
+        self._construct(message, arguments, keywords, seed=message["seed"])
+        return {"state": [[name, str(t.dtype), list(t.shape)] for name, t in self._state]}
+
+    def do_build(self, message: Message, _fds: list[int]) -> None:
+        """Import the solution and construct its model once, compiling what they ask for."""
+        from kbench.plugins.problem import load
+
+        record_builds(lambda: self._channel.send({"progress": "compiling", "n": message["n"]}))
+        self._solution = message
+        problem = load(Path(message["problem"]), message["overrides"], self._device)
+        self._construct(message, *problem.init_inputs(), seed=0)
+
+    def do_rehearse(self, message: Message, _fds: list[int]) -> None:
+        """Call the model once on the problem's own inputs, so that just-in-time compilers do their work now."""
+        import torch
+
+        from kbench.plugins.problem import load
+
+        problem = load(Path(message["problem"]), message["overrides"], self._device)
+        self._construct({**self._solution, **message}, *problem.init_inputs(), seed=0)
+        with torch.no_grad(), Stage("forward"):
+            self._model(*problem.inputs(seed=0))
+        if self._device == "cuda":
+            torch.cuda.synchronize()
+
+    def _construct(self, message: Message, arguments: list[Any], keywords: Message, *, seed: int) -> None:
+        import torch
+
+        from kbench.plugins.problem import pin_precision
+
+        pin_precision(message["allow_tf32"])
+        if "torch._dynamo" in sys.modules:
+            # What was compiled for another case would make this one's graph dynamic, and slower.
+            torch._dynamo.reset()  # noqa: SLF001 - the documented way to forget
+        constructor = self._constructor(message)
+        with Stage("init"):
+            torch.manual_seed(seed)
+            with torch.device(self._device):
+                model = constructor(*arguments, **keywords)
+            self._model = model.to(self._device) if isinstance(model, torch.nn.Module) else model
+            self._model = builtin(message["builtin"], self._model)
+            if not callable(self._model):
+                raise TypeError("ModelNew is not callable")
+        self._state = state_of(self._model)
+
+    def _constructor(self, message: Message) -> Any:
+        from kbench.plugins.problem import load
+
+        if message["builtin"]:
+            return load(Path(message["problem"]), message["overrides"], self._device).module.Model
+        path = Path(message["path"])
+        with Stage("import"):
+            if self._module is None:
+                self._module = import_solution(path)
+            if not hasattr(self._module, "ModelNew"):
+                raise AttributeError(f"{path.name} defines no `ModelNew`")
+        return self._module.ModelNew
+
+    def do_bind(self, message: Message, fds: list[int]) -> None:
+        """Map the judge's memory: input and output slots, and the parameters' values."""
+        import torch
+
+        self._inputs, self._outputs, self._weights = [], [], []
+        self._blocks = attach(message["blocks"], fds)
+        self._timer = timer_for(self._device, message["mode"])
+
+        def tensor(place: list[Any]) -> Any:
+            block, spec = place
+            return self._blocks[block].view(TensorSpec.from_json(spec))
+
+        for slot in message["slots"]:
+            leaves = [tensor(place) for place in slot["inputs"]]
+            self._inputs.append(decode_tree(slot["arguments"], leaves, torch))
+            self._outputs.append([tensor(place) for place in slot["outputs"]])
+        self._weights = [tensor(place) for place in message["weights"]]
+
+    def do_weights(self, message: Message, _fds: list[int]) -> None:
+        """Copy the judge's parameter values into the model, in place; `order` names the target of each."""
+        import torch
+
+        by_name = dict(self._state)
+        with torch.no_grad():
+            for name, value in zip(message["names"], self._weights, strict=True):
+                by_name[name].copy_(value)
+
+    def do_read_weights(self, message: Message, _fds: list[int]) -> None:
+        """Copy the model's parameters back, so that the judge can see whether a call changed them."""
+        import torch
+
+        by_name = dict(self._state)
+        with torch.no_grad():
+            for name, value in zip(message["names"], self._weights, strict=True):
+                value.copy_(by_name[name])
+
+    def do_call(self, message: Message, _fds: list[int]) -> Message:
+        """Call the model on the given slots and copy the results into the judge's buffers, untimed.
+
+        On a GPU the calls of one request run back to back. On a CPU each result is copied and freed before the next
+        call, since memory that is new to the process costs more there than the calls do.
+        """
+        import torch
+
+        assert self._timer is not None, "set up before called"
+        slots: list[int] = message["slots"]
+        rounds = [slots] if self._device == "cuda" else [[slot] for slot in slots]
+        described, event_ns, submit_ns = [], 0, 0
+        with torch.no_grad():
+            for together in rounds:
+                if message["poison"]:
+                    self._poison_pool(together)
+                with Stage("forward"):
+                    measured = self._timer.measure(self._forward, together, flush=message["flush"])
+                for slot, output in zip(together, measured.outputs, strict=True):
+                    with Stage("output"):
+                        described.append(self._deliver(output, self._outputs[slot], self._inputs[slot]))
+                del measured.outputs[:]
+                output = None
+                event_ns += measured.t_event_ns
+                submit_ns += measured.t_submit_ns
+            if self._device == "cuda":
+                torch.cuda.synchronize()
+        count = max(1, len(rounds))
+        return {"event_ns": event_ns // count, "submit_ns": submit_ns // count, "outputs": described}
+
+    def _forward(self, slot: int) -> Any:
+        return self._model(*self._inputs[slot])
+
+    def _poison_pool(self, slots: list[int]) -> None:
+        """Fill free memory of the outputs' sizes with NaN, so that unwritten elements cannot look right."""
+        import torch
+
+        held = [
+            torch.empty_strided(o.shape, o.stride(), dtype=o.dtype, device=o.device)
+            for slot in slots
+            for o in self._outputs[slot]
+        ]
+        for tensor in held:
+            if tensor.is_floating_point():
+                tensor.fill_(float("nan"))
+
+    def _deliver(self, output: Any, targets: list[Any], arguments: list[Any]) -> list[list[Any]]:
+        """Describe the tensors of one result and copy those that fit; the judge compares the description."""
+        import torch
+
+        leaves = flatten(output)
+        inputs = {leaf.untyped_storage().data_ptr() for leaf in tensor_leaves(arguments)}
+        described = []
+        for number, (path, leaf) in enumerate(leaves):
+            if not isinstance(leaf, torch.Tensor):
+                described.append([path, type(leaf).__name__, repr(leaf)[:100], [], "", False])
+                continue
+            exact = type(leaf) in {torch.Tensor, torch.nn.Parameter}
+            aliased = leaf.numel() > 0 and exact and leaf.untyped_storage().data_ptr() in inputs
+            device = leaf.device.type
+            kind = "tensor" if exact else f"{type(leaf).__module__}.{type(leaf).__qualname__}"
+            described.append([path, kind, str(leaf.dtype), list(leaf.shape), device, aliased])
+            if number < len(targets) and exact and fits(leaf, targets[number]):
+                targets[number].copy_(leaf)
+        return described
+
+    def do_backward(self, message: Message, _fds: list[int]) -> Message:
+        """Run forward and backward; copy gradients of the inputs and parameters into the output slot's buffers."""
+        import torch
+
+        slot = message["slot"]
+        arguments = [
+            a.detach().clone().requires_grad_()
+            if isinstance(a, torch.Tensor) and a.is_floating_point()
+            else a
+            for a in self._inputs[slot]
+        ]
+        parameters = dict(self._state)
+        wanted = [a for a in arguments if isinstance(a, torch.Tensor) and a.requires_grad]
+        wanted += [parameters[name] for name in message["names"]]
+        for parameter in wanted:
+            parameter.grad = None
+        with torch.enable_grad(), Stage("forward"):
+            outputs = [
+                t
+                for _, t in flatten(self._model(*arguments))
+                if isinstance(t, torch.Tensor) and t.requires_grad
+            ]
+            seeds = self._outputs[slot][: len(outputs)]
+            torch.autograd.backward(outputs, [seed.clone() for seed in seeds])
+        given = []
+        for leaf, target in zip(wanted, self._outputs[slot][message["first_gradient"] :], strict=True):
+            given.append(leaf.grad is not None and tuple(leaf.grad.shape) == tuple(target.shape))
+            if given[-1]:
+                target.copy_(leaf.grad)
+            leaf.grad = None
+        if self._device == "cuda":
+            torch.cuda.synchronize()
+        return {"given": given}
+
+
+class Stage:
+    """Marks which stage an exception comes from; exceptions of builds keep their own mark."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, _trace: Any) -> None:
+        if isinstance(error, Exception) and not isinstance(error, StageError):
+            raise StageError(self._name) from error
+
+
+def describe(error: BaseException) -> Message:
+    """Describe an exception for the judge."""
+    stage = ""
+    if isinstance(error, StageError) and error.__cause__ is not None:
+        stage, error = error.stage, error.__cause__
+    if isinstance(error, BuildError) or "Error building extension" in str(error) or "CUDA_HOME" in str(error):
+        stage = "build"
+    trace = "".join(traceback.format_exception(error, limit=-12, chain=False))
+    return {
+        "stage": stage,
+        "type": type(error).__name__,
+        "message": str(error)[:20_000],
+        "traceback": trace[-20_000:],
+    }
+
+
+def restrict(message: Message) -> None:
+    """Apply the sandbox of the given rung to this process."""
+    sandbox.restrict_self(
+        sandbox.Rung(message["rung"]),
+        writable=[Path(path) for path in message["writable"]],
+        allow_exec=message["allow_exec"],
+    )
+
+
+def attach(descriptors: list[Message], fds: list[int]) -> list[Block]:
+    """Map the blocks of a message; the file descriptors came in the order of the memfd blocks."""
+    remaining = iter(fds)
+    return [Block.attach(d, next(remaining) if d["kind"] == "memfd" else None) for d in descriptors]
+
+
+def import_solution(path: Path) -> ModuleType:
+    """Import a solution file under its own name, with its folder importable, as `python file.py` would."""
+    name = f"kbench_solution_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None, "a .py path always has a loader"
+    assert spec.loader is not None, "as above"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent))
+    spec.loader.exec_module(module)
+    return module
+
+
+def builtin(name: str, model: Any) -> Any:
+    """Wrap the reference's own model for a built-in solution; other models come back as they are."""
+    mode = BUILTIN_MODES.get(name)
+    if mode is None:
+        return model
+    import torch
+
+    return torch.compile(model, mode=mode)
+
+
+def state_of(model: Any) -> list[tuple[str, Any]]:
+    """Return a model's parameters and buffers with their names; a compiled model answers for its original."""
+    inner = getattr(model, "_orig_mod", model)
+    if not hasattr(inner, "named_parameters"):
+        return []
+    return [*inner.named_parameters(), *inner.named_buffers()]
+
+
+def fits(leaf: Any, target: Any) -> bool:
+    """Say whether a result can be copied as it is, without a cast or a broadcast."""
+    return (
+        leaf.dtype == target.dtype and leaf.shape == target.shape and leaf.device.type == target.device.type
+    )
+
+
+def main() -> None:
+    """Serve on the socket whose descriptor is the first argument."""
+    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
+    Worker(channel).serve()
+
+
+if __name__ == "__main__":
+    main()

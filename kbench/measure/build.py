@@ -1,0 +1,192 @@
+"""The build cache: which files a solution is made of, the key that covers them, and the folder that holds the result.
+
+An entry is a folder with everything that compilers left behind (extensions, Triton and Inductor caches). A builder fills
+a staging folder, which is renamed into place; workers get private copies, so nothing they write outlives them.
+"""
+
+import ast
+import functools
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+FORMAT = 1
+"""Version of the cache's layout; part of every key."""
+SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp", ".py")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]', re.M)
+JUST_IN_TIME = re.compile(
+    r"\btriton\b|\btorch\.compile\b|\bcompile_kernel\b|\bnvrtc\b|\btilelang\b|\bcutlass\b|\bnumba\b"
+)
+INCLUDE_FOLDERS = ("", "include")
+PACKAGE = Path(__file__).resolve().parent.parent
+ENVIRONMENT_FOLDERS = {
+    "TORCH_EXTENSIONS_DIR": "extensions",
+    "TRITON_CACHE_DIR": "triton",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "CUDA_CACHE_PATH": "cuda",
+}
+"""Where compilers are told to keep what they make, relative to an entry."""
+
+
+def dependencies(path: Path) -> tuple[Path, ...]:
+    """Return a source and every local file that it reads to be built, found without running it.
+
+    Python files: the modules they import from beside them or from `kbench.kernels`, and the source files that their
+    string literals name. C++ and CUDA files and strings: what they include. Sorted, absolute.
+    """
+    found: set[Path] = set()
+    queue = [path.resolve()]
+    while queue:
+        current = queue.pop()
+        if current in found or not current.is_file():
+            continue
+        found.add(current)
+        text = current.read_text(errors="replace")
+        queue += _python_references(current, text) if current.suffix == ".py" else []
+        queue += _included(current, text)
+    return tuple(sorted(found))
+
+
+def _python_references(path: Path, text: str) -> list[Path]:
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return []
+    found: list[Path] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [_module(path, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.append(_module(path, node.module))
+            found += [_module(path, f"{node.module}.{alias.name}") for alias in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if node.value.endswith(SOURCE_SUFFIXES) and "\n" not in node.value:
+                found += [folder / node.value for folder in (path.parent, PACKAGE / "kernels")]
+    return [candidate.resolve() for candidate in found if candidate.is_file()]
+
+
+def _module(path: Path, name: str) -> Path:
+    if name.startswith("kbench."):
+        return (PACKAGE / Path(*name.split(".")[1:])).with_suffix(".py")
+    return (path.parent / Path(*name.split("."))).with_suffix(".py")
+
+
+def _included(path: Path, text: str) -> list[Path]:
+    folders = [path.parent / folder for folder in INCLUDE_FOLDERS] + [PACKAGE / "kernels" / "include"]
+    found = (folder / name for name in INCLUDE.findall(text) for folder in folders)
+    return [candidate.resolve() for candidate in found if candidate.is_file()]
+
+
+def source_sha256(path: Path, builtin: str | None = None) -> str:
+    """Return one hash over a solution's file and all that it is built from; moves of the whole tree keep it."""
+    digest = hashlib.sha256((builtin or "").encode())
+    for file in dependencies(path):
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def is_just_in_time(path: Path, builtin: str | None) -> bool:
+    """Say whether a solution compiles during its calls, and so needs a rehearsal and its own compiler."""
+    if builtin is not None:
+        return builtin != "eager"
+    return any(JUST_IN_TIME.search(file.read_text(errors="replace")) for file in dependencies(path))
+
+
+@functools.cache
+def toolchain() -> str:
+    """Return the versions of everything that compiles: Python, torch, nvcc, the host compiler and the processor."""
+    lines = [sys.version, importlib.metadata.version("torch"), _processor()]
+    for command in (["nvcc", "--version"], [os.environ.get("CXX", "c++"), "--version"]):
+        lines.append(_output(command))
+    return "\n".join(lines)
+
+
+def _output(command: Sequence[str]) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return "absent"
+
+
+def _processor() -> str:
+    """Return the processor's instruction sets: `-march=native` makes the artefact depend on them."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    return "\n".join(
+        sorted({line for line in text.splitlines() if line.startswith(("flags", "Features", "model name"))})
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheEntry:
+    """One solution, as built by one toolchain for one device."""
+
+    folder: Path
+
+    @property
+    def is_built(self) -> bool:
+        """Whether the build finished at some time."""
+        return (self.folder / "built.json").exists()
+
+    def rehearsed(self) -> set[str]:
+        """Return the keys of the rehearsals that this entry has seen."""
+        try:
+            return set(json.loads((self.folder / "built.json").read_text())["rehearsed"])
+        except (OSError, ValueError, KeyError):
+            return set()
+
+    def stage(self) -> Path:
+        """Return a new staging folder beside the entry, holding a copy of what the entry has."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{self.folder.name[:12]}-", dir=self.folder.parent))
+        if self.folder.exists():
+            shutil.copytree(self.folder, staging, dirs_exist_ok=True, symlinks=True)
+        return staging
+
+    def publish(self, staging: Path, rehearsed: Iterable[str]) -> None:
+        """Rename a filled staging folder into place; of two builders that race, the last one stays."""
+        (staging / "built.json").write_text(json.dumps({"rehearsed": sorted(rehearsed)}))
+        if self.folder.exists():
+            doomed = Path(tempfile.mkdtemp(prefix=".old-", dir=self.folder.parent))
+            self.folder.rename(doomed / "entry")
+            shutil.rmtree(doomed, ignore_errors=True)
+        staging.rename(self.folder)
+
+    def copy_to(self, folder: Path) -> None:
+        """Give a worker its private copy."""
+        if self.folder.exists():
+            shutil.copytree(self.folder, folder, dirs_exist_ok=True, symlinks=True)
+
+
+def entry_for(path: Path, builtin: str | None, device_key: str, cache: Path) -> CacheEntry:
+    """Return the cache entry of a solution on a device (`cpu`, or a GPU's model and capability)."""
+    parts = (str(FORMAT), source_sha256(path, builtin), device_key, toolchain())
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return CacheEntry(folder=cache / "builds" / key[:40])
+
+
+def compiler_environment(folder: Path) -> dict[str, str]:
+    """Return the variables that keep compilers inside `folder`."""
+    return {name: str(folder / place) for name, place in ENVIRONMENT_FOLDERS.items()}
+
+
+def first_error(log: str) -> str | None:
+    """Return the first compiler or linker error of a build log, on one line."""
+    for line in log.splitlines():
+        if re.search(
+            r"(\berror\b\s*:|: error |\berror C\d+|undefined reference|fatal error|nvcc fatal)", line
+        ):
+            return line.strip()[:400]
+    return None

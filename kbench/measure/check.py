@@ -1,0 +1,265 @@
+"""Candidate tensors against reference and oracle tensors, in chunks, with no full-size temporary.
+
+Both rules of the verification: *contract*, |c - r| <= atol + rtol |r| against the reference r, and *oracle*,
+|c - o| against the fp64 reference o in units of atol' + rtol |o| with atol' = atol min(1, rms(o)).
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.core.model import Mismatch
+
+CHUNK_ELEMENTS = 1 << 24
+CPU_CHUNK_ELEMENTS = 1 << 19
+"""A chunk and its temporaries then stay in the processor's cache."""
+POISON = 0x7FC0DEAD
+"""Bits of the quiet NaN that output buffers are filled with before every call (repeated per 4 bytes)."""
+SHOWN_MISMATCHES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """How near two values must be: |c - r| <= atol + rtol |r|; `exact` compares bits instead."""
+
+    rtol: float
+    atol: float
+    exact: bool = False
+
+
+TOLERANCES = {
+    "float64": Tolerance(rtol=1e-10, atol=1e-10),
+    "float32": Tolerance(rtol=1e-5, atol=1e-5),
+    "float16": Tolerance(rtol=1e-3, atol=1e-5),
+    "bfloat16": Tolerance(rtol=8e-3, atol=1e-5),
+    "complex64": Tolerance(rtol=1e-5, atol=1e-5),
+    "complex128": Tolerance(rtol=1e-10, atol=1e-10),
+}
+"""By dtype name; every other dtype (integers, bool, fp8) is compared exactly."""
+EXACT = Tolerance(rtol=0, atol=0, exact=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """How one output differs from what was expected; ratios are in units of the tolerance."""
+
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    ratio: float = 0.0
+    elements: int = 0
+    wrong: int = 0
+    poisoned: int = 0
+    mismatches: tuple[Mismatch, ...] = ()
+
+
+def tolerance_for(dtype: Any, override: float | None = None) -> Tolerance:
+    """Return the tolerance of a torch dtype; a problem's own `TOLERANCE` replaces fp32's rtol and atol."""
+    table = TOLERANCES.get(str(dtype).removeprefix("torch."), EXACT)
+    if override is None or table.exact:
+        return table
+    return Tolerance(rtol=override, atol=override)
+
+
+def compare(got: Any, want: Any, tolerance: Tolerance, name: str = "output") -> Difference:
+    """Compare two tensors of one shape and dtype element by element.
+
+    NaN equals NaN, infinities equal those of the same sign; any other non-finite value is infinitely wrong.
+    """
+    import torch
+
+    totals = _Totals()
+    for start, c, r in _chunks(got, want):
+        if c.dtype == torch.float32 and not tolerance.exact and totals.add_clean(c, r, tolerance):
+            continue
+        if tolerance.exact:
+            bad = c.view(torch.uint8) != r.view(torch.uint8) if c.dtype.itemsize == 1 else c != r
+            error = bad.double()
+            ratio = torch.where(bad, torch.inf, 0.0)
+            relative = error
+        else:
+            a, b = _working(c), _working(r)
+            error = (a - b).abs()
+            same = (a == b) | (a.isnan() & b.isnan())
+            error = torch.where(same, 0.0, error)
+            scale = b.abs()
+            ratio = error / (tolerance.atol + tolerance.rtol * scale)
+            ratio = torch.where(same, 0.0, torch.where(ratio.isfinite(), ratio, torch.inf))
+            relative = torch.where(same, 0.0, error / scale.clamp_min(tolerance.atol))
+            bad = ratio > 1
+        totals.add(start, c, r, bad, error, relative, ratio)
+    return totals.result(tuple(want.shape), name)
+
+
+def oracle_ratio(got: Any, oracle: Any, tolerance: Tolerance) -> float:
+    """Return the largest |c - o| in units of atol min(1, rms(o)) + rtol |o|; infinite where finiteness differs."""
+    import torch
+
+    atol = tolerance.atol * min(1.0, _rms(oracle))
+    worst = 0.0
+    for _, c, o in _chunks(got, oracle):
+        a, b = c.to(o.dtype), o
+        same = (a == b) | (a.isnan() & b.isnan())
+        ratio = (a - b).abs() / (atol + tolerance.rtol * b.abs()).clamp_min(torch.finfo(torch.float64).tiny)
+        ratio = torch.where(same, 0.0, torch.where(ratio.isfinite(), ratio, torch.inf))
+        worst = max(worst, ratio.max().item() if ratio.numel() else 0.0)
+    return worst
+
+
+def is_vacuous(want: Any, trivial: list[Any], tolerance: Tolerance) -> bool:
+    """Say whether zeros, the output's own mean or any of `trivial` would pass the contract."""
+    import torch
+
+    if tolerance.exact or want.numel() < 2:
+        return False
+    mean = want.double().mean() if not want.is_complex() else want.mean()
+    candidates = [torch.zeros((), dtype=want.dtype, device=want.device), mean.to(want.dtype)]
+    candidates = [candidate.expand(want.shape) for candidate in candidates]
+    candidates += [t for t in trivial if t.shape == want.shape and t.dtype == want.dtype]
+    return any(compare(candidate, want, tolerance).ratio <= 1 for candidate in candidates)
+
+
+def fingerprint(tensor: Any) -> int:
+    """Return a position-weighted 64-bit sum of a dense tensor's raw bits; unequal sums mean unequal bits."""
+    import torch
+
+    raw = torch.as_strided(tensor, (_storage_elements(tensor),), (1,), tensor.storage_offset()).view(
+        torch.uint8
+    )
+    # A misaligned tensor (a deliberate test input) is read in the widest words that its address admits.
+    aligned = raw.storage_offset() % 8 == 0
+    word = torch.int64 if aligned else torch.int32 if raw.storage_offset() % 4 == 0 else torch.uint8
+    total, words = 0, raw.numel() // word.itemsize * word.itemsize
+    for index, chunk in enumerate(raw[:words].view(word).split(CHUNK_ELEMENTS // 2)):
+        values = chunk.to(torch.int64)
+        weights = torch.arange(1, 2 * values.numel(), 2, device=values.device, dtype=torch.int64)
+        mixed = (values ^ (values >> 29)) * weights
+        total = (total * 1_000_003 + mixed.sum().item()) & 0xFFFF_FFFF_FFFF_FFFF ^ index
+    tail = bytes(raw[words:].tolist())
+    return (total * 1_000_003 + int.from_bytes(tail, "little")) & 0xFFFF_FFFF_FFFF_FFFF
+
+
+def _storage_elements(tensor: Any) -> int:
+    if tensor.numel() == 0:
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def poison(block: Any) -> None:
+    """Fill a uint8 tensor with the poison pattern."""
+    import torch
+
+    words = block.numel() // 4 * 4
+    block[:words].view(torch.int32).fill_(POISON)
+    block[words:].fill_(0xFF)
+
+
+def _working(tensor: Any) -> Any:
+    import torch
+
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def _chunks(got: Any, want: Any) -> Iterator[tuple[int, Any, Any]]:
+    """Yield (first flat index, chunk of got, chunk of want); tensors are cut along their first dimension."""
+    if want.numel() == 0:
+        return
+    limit = CHUNK_ELEMENTS if want.is_cuda else CPU_CHUNK_ELEMENTS
+    if want.dim() == 0 or want.numel() <= limit:
+        yield 0, got, want
+        return
+    row = want.numel() // want.shape[0]
+    if row > limit and want.dim() > 1:
+        for i in range(want.shape[0]):
+            for start, c, r in _chunks(got[i], want[i]):
+                yield i * row + start, c, r
+        return
+    rows = max(1, limit // row)
+    for start in range(0, want.shape[0], rows):
+        yield start * row, got[start : start + rows], want[start : start + rows]
+
+
+def _rms(tensor: Any) -> float:
+    total, count = 0.0, 0
+    for _, chunk, _ in _chunks(tensor, tensor):
+        finite = chunk[chunk.isfinite()]
+        total += (finite.abs().double() ** 2).sum().item()
+        count += finite.numel()
+    return math.sqrt(total / count) if count else 1.0
+
+
+class _Totals:
+    def __init__(self) -> None:
+        self.max_abs = self.max_rel = self.ratio = 0.0
+        self.elements = self.wrong = self.poisoned = 0
+        self.places: list[tuple[int, float, float]] = []
+
+    def add_clean(self, c: Any, r: Any, tolerance: Tolerance) -> bool:
+        """Account for a chunk that holds in plain fp32 arithmetic; False if it needs the careful path."""
+        import torch
+
+        error = (c - r).abs_()
+        bound = r.abs()
+        max_rel = (error / bound.clamp_min(tolerance.atol)).max()
+        ratio = (error / bound.mul_(tolerance.rtol).add_(tolerance.atol)).max()
+        top, max_abs, max_rel_value = torch.stack([ratio, error.max(), max_rel]).tolist()
+        if not top <= 1:
+            return False
+        self.max_abs, self.max_rel = max(self.max_abs, max_abs), max(self.max_rel, max_rel_value)
+        self.ratio = max(self.ratio, top)
+        self.elements += r.numel()
+        return True
+
+    def add(self, start: int, c: Any, r: Any, bad: Any, error: Any, relative: Any, ratio: Any) -> None:
+        import torch
+
+        # One transfer per chunk: the four numbers that every chunk contributes.
+        worst = torch.stack(
+            [_finite_max(error), _finite_max(relative), ratio.max().double(), bad.sum().double()]
+        )
+        max_abs, max_rel, top, wrong = worst.tolist()
+        self.max_abs, self.max_rel = max(self.max_abs, max_abs), max(self.max_rel, max_rel)
+        self.ratio = max(self.ratio, top)
+        self.elements += r.numel()
+        self.wrong += int(wrong)
+        if wrong:
+            if c.element_size() == 4 and c.is_contiguous():
+                self.poisoned += int((c.view(torch.int32) == POISON).sum().item())
+            if len(self.places) < SHOWN_MISMATCHES:
+                self._remember(start, c, r, bad)
+
+    def _remember(self, start: int, c: Any, r: Any, bad: Any) -> None:
+        for flat in bad.flatten().nonzero().flatten()[: SHOWN_MISMATCHES - len(self.places)].tolist():
+            got, want = c.flatten()[flat], r.flatten()[flat]
+            if got.is_complex():
+                got, want = got.abs(), want.abs()
+            self.places.append((start + flat, float(got.item()), float(want.item())))
+
+    def result(self, shape: tuple[int, ...], name: str) -> Difference:
+        mismatches = tuple(
+            Mismatch(output=name, index=_unravel(flat, shape), got=got, want=want)
+            for flat, got, want in self.places
+        )
+        return Difference(
+            max_abs=self.max_abs,
+            max_rel=self.max_rel,
+            ratio=self.ratio,
+            elements=self.elements,
+            wrong=self.wrong,
+            poisoned=self.poisoned,
+            mismatches=mismatches,
+        )
+
+
+def _finite_max(values: Any) -> Any:
+    import torch
+
+    return torch.where(values.isfinite(), values, 0.0).max().double()
+
+
+def _unravel(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    index = []
+    for size in reversed(shape):
+        index.append(flat % size)
+        flat //= size
+    return tuple(reversed(index))

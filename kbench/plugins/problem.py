@@ -1,0 +1,182 @@
+"""The problem format: load a KernelBench file, override its constants, make inputs, randomise parameters.
+
+Only trusted processes (the judge) and the build's rehearsal import problems. torch is imported inside functions, so that
+the command line can import this module for free.
+"""
+
+import hashlib
+import importlib.util
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kbench.core.errors import PluginError, UsageError
+from kbench.plugins.source import did_you_mean
+
+DEFAULT_TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedProblem:
+    """A problem module with its constants overridden; `device` is where inputs and models are made."""
+
+    module: ModuleType
+    device: str
+
+    def init_inputs(self) -> tuple[list[Any], dict[str, Any]]:
+        """Return the constructor's positional and keyword arguments."""
+        function = getattr(self.module, "get_init_inputs", None)
+        arguments = [] if function is None else function()
+        if isinstance(arguments, dict):
+            return [], arguments
+        if len(arguments) == 2 and isinstance(arguments[0], list) and isinstance(arguments[1], dict):
+            return list(arguments[0]), arguments[1]
+        return list(arguments), {}
+
+    def inputs(self, seed: int) -> list[Any]:
+        """Make the arguments of `forward` on the device; equal seeds give equal inputs."""
+        import torch
+
+        torch.manual_seed(seed)
+        with torch.device(self.device):
+            made = self.module.get_inputs()
+        return [_to_device(value, self.device) for value in made]
+
+    def model(self, seed: int) -> Any:
+        """Construct `Model` on the device, as `get_init_inputs` says."""
+        import torch
+
+        arguments, keywords = self.init_inputs()
+        torch.manual_seed(seed)
+        with torch.device(self.device):
+            model = self.module.Model(*arguments, **keywords)
+        return model.to(self.device)
+
+    @property
+    def tolerance(self) -> float | None:
+        """The file's `TOLERANCE`, or None: the dtype's default."""
+        value = getattr(self.module, "TOLERANCE", None)
+        return None if value is None else float(value)
+
+
+def load(path: Path, overrides: Mapping[str, Any], device: str) -> LoadedProblem:
+    """Import a problem file with module constants replaced.
+
+    The constants are replaced *while* the module runs, so that what is computed from them at import follows.
+
+    Raises:
+        PluginError: the file raises when imported, or lacks `Model` or `get_inputs`.
+        UsageError: an override names no constant of the module.
+    """
+    module = _execute(path, overrides)
+    for name in ("Model", "get_inputs"):
+        if not hasattr(module, name):
+            raise PluginError(
+                f"{path} defines no `{name}`",
+                "a problem is a file with `Model`, `get_inputs` and `get_init_inputs`",
+            )
+    return LoadedProblem(module=module, device=device)
+
+
+def _execute(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
+    digest = hashlib.sha256(f"{path}{sorted(overrides.items())}".encode()).hexdigest()[:12]
+    name = f"kbench_problem_{path.stem}_{digest}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None, "a .py path always has a loader"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        code = compile(_override(path.read_text(), str(path), overrides), str(path), "exec")
+        exec(code, module.__dict__)  # noqa: S102 - importing a module is executing it; the problem is trusted
+    except SyntaxError as error:
+        raise PluginError(f"{path}:{error.lineno}: {error.msg}") from error
+    except Exception as error:  # noqa: BLE001 - whatever a plugin raises is the plugin's fault
+        raise PluginError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _override(source: str, path: str, overrides: Mapping[str, Any]) -> Any:
+    """Return the module's syntax tree with every top-level assignment of an overridden name replaced."""
+    import ast
+
+    tree = ast.parse(source, path)
+    missing = set(overrides)
+    body: list[ast.stmt] = []
+    for statement in tree.body:
+        body.append(statement)
+        for name in sorted(_assigned(statement) & set(overrides)):
+            missing.discard(name)
+            value = ast.parse(f"{name} = {overrides[name]!r}").body[0]
+            body.append(ast.copy_location(value, statement))
+    if missing:
+        known = sorted({name for statement in tree.body for name in _assigned(statement)})
+        name = min(missing)
+        raise UsageError(f"{path} has no constant `{name}`", did_you_mean(name, known))
+    tree.body = body
+    return ast.fix_missing_locations(tree)
+
+
+def _assigned(statement: Any) -> set[str]:
+    import ast
+
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        targets = [statement.target]
+    else:
+        return set()
+    return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+
+
+def _to_device(value: Any, device: str) -> Any:
+    import torch
+
+    return value.to(device) if isinstance(value, torch.Tensor) else value
+
+
+def randomise(model: Any, seed: int) -> None:
+    """Give every floating-point parameter, and the statistics of batch norms, new random values in place.
+
+    A parameter that varies keeps its mean and standard deviation (uniform, so bounded); a constant one gets a random
+    sign and magnitude around its constant, since defaults such as gamma = 1 and beta = 0 hide bugs.
+    Other buffers (masks, tables) are left alone: they may carry meaning.
+    """
+    import torch
+
+    generator = torch.Generator(device="cpu").manual_seed(seed)
+
+    def uniform(like: Any) -> Any:
+        return 2 * torch.rand(like.shape, generator=generator).to(like.device, like.dtype) - 1
+
+    with torch.no_grad():
+        for _, parameter in sorted(model.named_parameters()):
+            if not parameter.is_floating_point() or parameter.numel() == 0:
+                continue
+            values = parameter.double()
+            mean, std = values.mean().item(), values.std(correction=0).item()
+            noise = uniform(parameter)
+            if std > 1e-6 * max(1.0, abs(mean)):
+                parameter.copy_(mean + math.sqrt(3) * std * noise)
+            elif mean == 0:
+                parameter.copy_(noise)
+            else:
+                parameter.copy_(mean * torch.sign(noise) * (1 + 0.5 * uniform(parameter)))
+        for name, buffer in model.named_buffers():
+            if name.endswith("running_var"):
+                buffer.copy_(1 + 0.5 * uniform(buffer))
+            elif name.endswith("running_mean"):
+                buffer.copy_(0.5 * uniform(buffer))
+
+
+def pin_precision(allow_tf32: bool) -> None:
+    """Set torch's precision switches for this process: TF32 as asked, reduced-precision reductions off."""
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = allow_tf32
+    torch.backends.cudnn.allow_tf32 = allow_tf32
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False

@@ -1,0 +1,207 @@
+"""Turn an outcome into the row of a results file."""
+
+import functools
+import json
+import math
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kbench import __version__
+from kbench.core import roofline
+from kbench.core.model import (
+    SCHEMA_VERSION,
+    Case,
+    Cost,
+    Environment,
+    Failed,
+    Finding,
+    Outcome,
+    Passed,
+    Peaks,
+    ResultRow,
+    Sample,
+    Timing,
+)
+from kbench.core.stats import ArmSummary, Interval, summarise_arm, timings_interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where a run's rows come from."""
+
+    run_id: str
+    started_utc: str
+    git_commit: str
+    git_dirty: bool
+    problem: str
+    problem_sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """One (solution, case, process): what was judged, how, and what came out."""
+
+    solution: str
+    source_sha256: str
+    case: Case
+    process: int
+    outcome: Outcome
+    device: str
+    mode: str
+    isolation: str
+    weights: str
+    tf32: bool
+    environment: Environment | None = None
+    cost: Cost | None = None
+    peaks: Peaks | None = None
+
+
+def collect(problem: str, sha256: str, run_id: str) -> Provenance:
+    """Collect what all rows of a run share; the git commit is that of the working folder, if it is a repository."""
+    commit, dirty = git_state(Path.cwd())
+    return Provenance(
+        run_id=run_id,
+        started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        git_commit=commit,
+        git_dirty=dirty,
+        problem=problem,
+        problem_sha256=sha256,
+    )
+
+
+@functools.cache
+def git_state(folder: Path) -> tuple[str, bool]:
+    """Return (commit, whether anything is uncommitted), or ("", False) outside a repository."""
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    commit = git("rev-parse", "HEAD")
+    return (commit, bool(git("status", "--porcelain", "--untracked-files=no"))) if commit else ("", False)
+
+
+def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
+    """Make the row of one process. A failure has no time and no speed-up."""
+    outcome, environment = judged.outcome, judged.environment
+    timing = outcome.timings[-1] if isinstance(outcome, Passed) and outcome.timings else None
+    correctness = outcome.correctness
+    candidate = None if timing is None else summarise_arm(timing.samples)
+    reference = None if timing is None else summarise_arm(timing.samples, "reference")
+    interval = None if timing is None else timings_interval([timing])
+    bound = None
+    if judged.cost is not None and judged.peaks is not None:
+        bound = roofline.limit(judged.cost, judged.peaks, tf32=judged.tf32)
+    return ResultRow(
+        schema_version=SCHEMA_VERSION,
+        run_id=provenance.run_id,
+        started_utc=provenance.started_utc,
+        git_commit=provenance.git_commit,
+        git_dirty=provenance.git_dirty,
+        source_sha256=judged.source_sha256,
+        problem=provenance.problem,
+        problem_sha256=provenance.problem_sha256,
+        solution=judged.solution,
+        case=judged.case.name,
+        overrides=json.dumps(judged.case.overrides, sort_keys=True, default=str),
+        process=judged.process,
+        status=(outcome.status if isinstance(outcome, Failed) else "passed"),
+        reason=outcome.reason if isinstance(outcome, Failed) else "",
+        findings=finding_codes(outcome.findings),
+        device=judged.device,
+        timer=timing.timer if timing else "",
+        l2=timing.l2 if timing else "",
+        mode=judged.mode,
+        samples=len(timing.samples) if timing else 0,
+        time_ns_median=_ns(candidate, "median_ns"),
+        time_ns_q1=_ns(candidate, "q1_ns"),
+        time_ns_q3=_ns(candidate, "q3_ns"),
+        time_ns_min=_ns(candidate, "min_ns"),
+        ref_time_ns_median=_ns(reference, "median_ns"),
+        **_speedup(interval),
+        attested_ns=None if timing is None or timing.attested_ns is None else round(timing.attested_ns),
+        attestation=timing.attestation if timing else "none",
+        max_abs_err=correctness.max_abs_err if correctness else None,
+        max_rel_err=correctness.max_rel_err if correctness else None,
+        tolerance_ratio=correctness.tolerance_ratio if correctness else None,
+        oracle_ratio=correctness.oracle_ratio if correctness else None,
+        oracle_factor=correctness.oracle_factor if correctness else None,
+        contract=correctness.contract if correctness else "",
+        isolation=judged.isolation,
+        weights=judged.weights,
+        tf32=judged.tf32,
+        dram_bytes=judged.cost.dram_bytes if judged.cost else None,
+        flops=judged.cost.flops if judged.cost else None,
+        limit_ns=round(bound.limit_ns) if bound else None,
+        percent_of_limit=100 * bound.limit_ns / candidate.median_ns if bound and candidate else None,
+        gpu_name=environment.gpu_name if environment else "",
+        gpu_uuid=environment.gpu_uuid if environment else "",
+        driver=environment.driver if environment else "",
+        cuda=environment.cuda if environment else "",
+        torch=environment.torch if environment else "",
+        sm_clock_mhz=median_clock(timing.samples) if timing else None,
+        throttled=any(sample.marked for sample in timing.samples) if timing else False,
+        flags=" ".join(_flags(timing, bound, candidate)),
+        samples_sha256="",
+        kbench_version=__version__,
+    )
+
+
+def with_interval(
+    rows: Sequence[ResultRow], timings: Sequence[Timing], precision: float
+) -> tuple[ResultRow, ...]:
+    """Give every row of a case the interval over all its processes, flagged where it stayed wider than asked."""
+    interval = timings_interval(timings)
+    if interval is None or len(rows) < 2:
+        return tuple(rows)
+    bounds = _speedup(interval)
+    wide = interval.half_width > math.log1p(precision)
+    return tuple(
+        replace(
+            row,
+            speedup_low=bounds["speedup_low"],
+            speedup_high=bounds["speedup_high"],
+            flags=" ".join([*row.flags.split(), *(["imprecise"] if wide else [])]),
+        )
+        for row in rows
+    )
+
+
+def finding_codes(findings: Sequence[Finding]) -> str:
+    """Return the codes of findings, separated by spaces."""
+    return " ".join(dict.fromkeys(finding.code for finding in findings))
+
+
+def median_clock(samples: Sequence[Sample]) -> int | None:
+    """Return the median SM clock of the samples that have one."""
+    clocks = sorted(s.sm_clock_mhz for s in samples if s.sm_clock_mhz is not None)
+    return clocks[len(clocks) // 2] if clocks else None
+
+
+def _speedup(interval: Interval | None) -> dict[str, float | None]:
+    if interval is None:
+        return {"speedup": None, "speedup_low": None, "speedup_high": None}
+    return {
+        "speedup": math.exp(-interval.centre),
+        "speedup_low": math.exp(-interval.high),
+        "speedup_high": math.exp(-interval.low),
+    }
+
+
+def _ns(summary: ArmSummary | None, name: str) -> int | None:
+    return None if summary is None else round(getattr(summary, name))
+
+
+def _flags(timing: Timing | None, bound: roofline.Limit | None, candidate: ArmSummary | None) -> list[str]:
+    flags = list(timing.flags) if timing else []
+    if bound is not None and candidate is not None and candidate.median_ns < bound.limit_ns:
+        flags.append("beats_limit")
+    return flags
