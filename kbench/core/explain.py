@@ -102,7 +102,7 @@ _STATUSES: dict[Status, tuple[str, str]] = {
         "A kernel read or wrote memory that is not its own.",
         "Find the index with `--sanitize`.",
     ),
-    Status.CRASHED: ("The worker process died by a signal.", "The signal and the log's tail are shown."),
+    Status.CRASHED: ("The worker process died by a signal.", "Look at the log's tail; `--sanitize` finds wild accesses."),
     Status.EXITED: (
         "The solution ended the worker process by itself.",
         "Remove calls of `exit`, `_exit` and the like.",

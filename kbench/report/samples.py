@@ -61,7 +61,9 @@ def _process(title: str, timing: Timing) -> str:
         lines += _arm(arm, [sample for sample in ordered if sample.arm == arm])
     clocks = [sample.sm_clock_mhz for sample in ordered if sample.sm_clock_mhz is not None]
     if clocks:
-        lines.append(f"  SM clock   {sequence(clocks)}  {min(clocks)} … {max(clocks)} MHz")
+        steady = min(clocks) == max(clocks)
+        shown = f"{clocks[0]} MHz" if steady else f"{sequence(clocks)}  {min(clocks)} … {max(clocks)} MHz"
+        lines.append(f"  SM clock   {shown}")
     named = dict.fromkeys((*timing.flags, *stats.timing_flags(ordered)))
     lines.append("  named: " + (", ".join(named) or "nothing unusual"))
     return "\n".join(lines)

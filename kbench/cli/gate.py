@@ -1,0 +1,163 @@
+"""`kbench gate`: fail a CI job on a regression, and only on a regression."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kbench import calibrate, confirm
+from kbench import gate as verb
+from kbench.cli import completion
+from kbench.cli.options import OutputFlags, command, parse_share
+from kbench.cli.output import Format, Output
+from kbench.core.errors import ExitCode
+from kbench.gate import GateReport, Policy
+from kbench.report import csvout, gated, github, junit
+from kbench.report.document import plain, render_document
+from kbench.storage import baselines, csvfile, results
+from kbench.storage.settings import GateSettings
+
+
+class Unclear(StrEnum):
+    """What an unclear case does to the exit code."""
+
+    PASS = "pass"  # noqa: S105  # no password
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class Missing(StrEnum):
+    """What a case of the baseline that was not measured does to the exit code."""
+
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateFlags(OutputFlags):
+    """What `kbench gate` can be told."""
+
+    run: Annotated[
+        str, typer.Argument(metavar="RUN", help="Name, path or @latest", autocompletion=completion.runs)
+    ] = results.LATEST
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", metavar="NAME", help="Name, or path of a CSV (main)")
+    ] = None
+    slower: Annotated[
+        float | None,
+        typer.Option(
+            "--slower", metavar="SHARE", parser=parse_share, help="Margin (0.5%, 2% between devices)"
+        ),
+    ] = None
+    unclear: Annotated[Unclear | None, typer.Option("--unclear", help="What an unclear case does")] = None
+    missing: Annotated[Missing | None, typer.Option("--missing", help="What a missing case does")] = None
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Measure flagged cases afresh before they fail")
+    ] = False
+    github: Annotated[bool, typer.Option("--github", help="Print annotations, write the step summary")] = (
+        False
+    )
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML")] = None
+    summary: Annotated[
+        Path | None, typer.Option("--summary", metavar="FILE", help="Append Markdown to a file")
+    ] = None
+    strict: Annotated[bool, typer.Option("--strict", help="Same as --unclear fail")] = False
+    results: Annotated[
+        Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")
+    ] = None
+
+
+@command(GateFlags)
+def main(flags: GateFlags) -> int:
+    """Fail when a run regresses against its baseline."""
+    output, settings = flags.output(), flags.settings()
+    folder = flags.results or settings.results
+    run = results.find_run(flags.run, folder)
+    root = folder / "baselines"
+    first = run.rows[0]
+    name = flags.baseline or settings.gate.baseline
+    report = verb.gate(
+        run,
+        baselines.load_baseline(run, name, root),
+        make_policy(settings.gate, flags),
+        confirm=confirm.by_running(run, settings) if flags.confirm else None,
+        pinned=baselines.load_pinned(run, root),
+        accepted=baselines.load_acceptances(first.gpu_name, root),
+        calibration=calibrate.load(first.gpu_uuid),
+    )
+    report = replace(report, baseline=name)  # its file is named after the problem
+    _write_files(report, flags)
+    _print(output, report, flags)
+    return report.exit_code
+
+
+def make_policy(given: GateSettings, flags: GateFlags) -> Policy:
+    """Let a flag win over the settings."""
+    unclear = flags.unclear.value if flags.unclear else given.unclear
+    return Policy(
+        slower=given.slower if flags.slower is None else flags.slower,
+        overrides={glob: override.slower for glob, override in given.override.items()},
+        unclear="fail" if flags.strict else unclear,
+        missing=flags.missing.value if flags.missing else given.missing,
+    )
+
+
+def _write_files(report: GateReport, flags: GateFlags) -> None:
+    if flags.junit is not None:
+        _write(flags.junit, lambda path: csvfile.replace_file(path, junit.render_junit(report) + "\n"))
+    step_summary = os.environ.get("GITHUB_STEP_SUMMARY") if flags.github else None
+    for target in (flags.summary, Path(step_summary) if step_summary else None):
+        if target is not None:
+            _write(target, lambda path: _append(path, github.render_summary(report)))
+
+
+def _write(path: Path, write: Callable[[Path], None]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path)
+    except OSError as error:
+        raise csvfile.write_failed(path, error) from error
+
+
+def _append(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text + "\n")
+
+
+def _print(output: Output, report: GateReport, flags: GateFlags) -> None:
+    match output.format:
+        case Format.JSON:
+            output.data(_document(report))
+        case Format.CSV:
+            lines = [gated.cells(case) for case in report.cases]
+            output.data(
+                csvout.render_cells(list(lines[0]) if lines else [], [list(line.values()) for line in lines])
+            )
+        case Format.MD:
+            output.data(gated.render_markdown(report))
+        case Format.TEXT:
+            output.data(gated.render_text(report, verbosity=output.verbosity))
+    if flags.github:
+        # GitHub reads commands from either stream; stdout stays one document in every format.
+        output.note(github.render_annotations(report))
+
+
+def _document(report: GateReport) -> str:
+    status = {ExitCode.OK: "passed", ExitCode.NEGATIVE: "failed"}.get(report.exit_code, "no_verdict")
+    return render_document(
+        "gate",
+        status="inconclusive" if report.exit_code is ExitCode.INCONCLUSIVE else status,
+        reason=gated.headline(report),
+        exit_code=int(report.exit_code),
+        findings=gated.warnings(report),
+        speedup=None,
+        run=report.run,
+        baseline=report.baseline,
+        confirmed=report.confirmed,
+        counts={answer.value: count for answer, count in report.counts.items()},
+        results=[{**gated.cells(case), "looks": plain(case.looks)} for case in report.cases],
+    )

@@ -1,0 +1,77 @@
+"""A second look at flagged cases: the same solutions, measured afresh under the conditions of a saved run."""
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench import run as verb
+from kbench.compare import CaseKey, measurements
+from kbench.core.errors import MachineError
+from kbench.core.events import RunOptions, TimeLimits
+from kbench.core.model import ResultRow
+from kbench.core.verdict import Measurement
+from kbench.gate import Confirm
+from kbench.plugins import registry
+from kbench.storage.results import Run, read_run
+from kbench.storage.settings import Settings
+
+
+def by_running(run: Run, settings: Settings) -> Confirm:
+    """Make a `confirm` that measures cases of `run` again, here and now, from the solutions as they are now.
+
+    It raises MachineError where this machine has another device than the run was measured on: a second look
+    through other glasses would confirm nothing.
+    """
+    rows = {(row.problem, row.solution, row.case): row for row in run.rows}
+
+    def confirm(keys: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Measurement]:
+        found: dict[CaseKey, Measurement] = {}
+        for problem, case in dict.fromkeys((key[0], key[2]) for key in keys):
+            chosen = [rows[key] for key in keys if (key[0], key[2]) == (problem, case)]
+            found |= _measure(chosen, processes, settings)
+        return found
+
+    return confirm
+
+
+def _measure(rows: Sequence[ResultRow], processes: int, settings: Settings) -> dict[CaseKey, Measurement]:
+    """Measure the solutions of one problem and case."""
+    first = rows[0]
+    problem = registry.find_problem(first.problem, settings)
+    solutions = [registry.find_solution(problem, row.solution, settings) for row in rows]
+    case = registry.case_table(problem).get(first.case, {})
+    with tempfile.TemporaryDirectory(prefix="kbench-confirm-") as folder:
+        options = RunOptions(
+            device=first.device,
+            cases=(first.case,),
+            overrides=_changed(json.loads(first.overrides), case),
+            processes=processes,
+            max_processes=processes,
+            pairs=settings.run.pairs,
+            mode=first.mode,
+            limits=TimeLimits(import_s=settings.run.import_timeout_s, build_s=settings.run.build_timeout_s),
+            trusted=first.isolation == "none",
+            allow_tf32=first.tf32,
+            results_dir=Path(folder),
+            name="confirm",
+        )
+        for _ in verb.run(problem, solutions, options):
+            pass
+        fresh = read_run(Path(folder) / "confirm.csv")
+    if fresh.rows[0].gpu_name != first.gpu_name:
+        raise MachineError(
+            f"the run was measured on {first.gpu_name}, this machine has {fresh.rows[0].gpu_name}",
+            "confirm where the run was measured, or gate without `--confirm`",
+        )
+    return measurements(fresh)
+
+
+def _changed(overrides: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep the constants that came from `--set`; JSON has made lists of tuples."""
+    return {name: value for name, value in overrides.items() if _as_json(case.get(name)) != value}
+
+
+def _as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=str))

@@ -1,0 +1,213 @@
+"""`kbench gate` and `kbench baseline`: exit codes, reports, and the files that CI reads."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+import pytest
+from records import make_run
+
+from kbench import confirm
+from kbench.compare import measurements
+
+RESULTS = Path("results")
+STEADY = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
+
+
+def times(factor: float) -> list[float]:
+    return [ratio * factor for ratio in STEADY]
+
+
+def baseline(kbench, solutions: dict) -> None:
+    make_run(RESULTS, "main", solutions, git_commit="a1b2c3d")
+    assert kbench("baseline", "set", "main").code == 0
+
+
+@pytest.fixture
+def regressed(kbench):
+    """Five cases: one slower, one newly failing, one fixed, one faster, one the same."""
+    baseline(kbench, {"quick": STEADY, "broken": STEADY, "fixed": [], "fast": STEADY, "steady": STEADY})
+    make_run(
+        RESULTS,
+        "pr-42",
+        {
+            "quick": times(1.078),
+            "broken": [],
+            "fixed": STEADY,
+            "fast": times(0.9),
+            "steady": times(1.0001),
+        },
+    )
+
+
+def test_the_same_run_passes(kbench):
+    baseline(kbench, {"fast": STEADY})
+    done = kbench("gate", "main")
+    assert done.code == 0
+    assert done.out.startswith("GATE PASSED  1 of 1 cases judged, main against main")
+
+
+def test_a_regression_fails_and_says_what_to_type(kbench, regressed, golden):
+    done = kbench("gate", "pr-42")
+    assert done.code == 1
+    golden("gate_failed.txt", done.out.rstrip("\n"))
+
+
+def test_verbose_shows_every_case_and_quiet_the_headline(kbench, regressed):
+    assert len(kbench("gate", "pr-42", "-q").out.splitlines()) == 1
+    assert "group_norm/steady/small" in kbench("gate", "pr-42", "-v").out
+
+
+def test_machine_formats(kbench, regressed, golden):
+    document = json.loads(kbench("gate", "pr-42", "--json").out)
+    assert (document["status"], document["exit_code"]) == ("failed", 1)
+    assert {line["solution"]: line["verdict"] for line in document["results"]} == {
+        "quick": "slower",
+        "broken": "new_fail",
+        "fixed": "newly_fixed",
+        "fast": "faster",
+        "steady": "same",
+    }
+    rows = list(csv.DictReader(io.StringIO(kbench("gate", "pr-42", "--format", "csv").out)))
+    assert [row["outcome"] for row in rows].count("failed") == 2
+    golden("gate.md", kbench("gate", "pr-42", "--format", "md").out.rstrip("\n"))
+
+
+def test_junit_annotations_and_summary(kbench, regressed, golden, monkeypatch, tmp_path):
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "step.md"))
+    done = kbench("gate", "pr-42", "--github", "--junit", "out/gate.xml", "--summary", "summary.md")
+    assert done.code == 1
+    golden("gate_annotations.txt", done.err.rstrip("\n"))
+    golden("gate_junit.xml", Path("out/gate.xml").read_text().rstrip("\n"))
+    suite = Xml.parse("out/gate.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("5", "2")
+    assert Path("summary.md").read_text() == Path("step.md").read_text()
+    assert "GATE FAILED" in Path("step.md").read_text()
+
+
+def test_a_summary_is_appended_not_replaced(kbench, regressed):
+    Path("summary.md").write_text("before\n")
+    kbench("gate", "pr-42", "--summary", "summary.md")
+    assert Path("summary.md").read_text().startswith("before\n### GATE FAILED")
+
+
+def test_a_margin_forgives_and_an_override_forgives_one_case(kbench, regressed, tmp_path):
+    wide = json.loads(kbench("gate", "pr-42", "--slower", "20%", "--json").out)
+    assert [line["solution"] for line in wide["results"] if line["outcome"] == "failed"] == ["broken"]
+    (tmp_path / "pyproject.toml").write_text('[tool.kbench.gate.override."*/quick/*"]\nslower = 0.2\n')
+    one = json.loads(kbench("gate", "pr-42", "--json").out)
+    assert [line["solution"] for line in one["results"] if line["outcome"] == "failed"] == ["broken"]
+
+
+def test_an_accepted_slow_down_passes_and_is_said(kbench):
+    baseline(kbench, {"quick": STEADY})
+    make_run(RESULTS, "pr", {"quick": times(1.05)})
+    assert kbench("gate", "pr").code == 1
+    accepted = kbench(
+        "baseline",
+        "accept",
+        "quick/small",
+        "--run",
+        "pr",
+        "--up-to",
+        "8%",
+        "--until",
+        "2999-01-01",
+        "--reason",
+        "ok",
+    )
+    assert accepted.code == 0
+    done = kbench("gate", "pr")
+    assert done.code == 0
+    assert "warning: group_norm/quick/small is accepted until 2999-01-01: ok" in done.out
+    assert (
+        "accepted on nvidia-h200: group_norm/quick/small, 8 % slower until 2999-01-01: ok"
+        in kbench("baseline", "show").out
+    )
+
+
+def test_confirm_measures_flagged_cases_again(kbench, monkeypatch, tmp_path):
+    baseline(kbench, {"quick": STEADY, "slow": STEADY})
+    make_run(RESULTS, "pr", {"quick": times(1.05), "slow": times(1.05)})
+    fresh = make_run(tmp_path / "fresh", "again", {"quick": times(1.0), "slow": times(1.05)})
+    asked = []
+
+    def by_running(run, settings):
+        def look(keys, processes):
+            asked.append((keys, processes))
+            return {key: found for key, found in measurements(fresh).items() if key in keys}
+
+        return look
+
+    monkeypatch.setattr(confirm, "by_running", by_running)
+    document = json.loads(kbench("gate", "pr", "--confirm", "--json").out)
+    assert {line["solution"]: line["verdict"] for line in document["results"]} == {
+        "quick": "unclear",
+        "slow": "slower",
+    }
+    assert document["confirmed"]
+    assert asked[0][1] >= 5
+
+
+@pytest.mark.parametrize(
+    ("run", "arguments", "code", "message"),
+    [
+        ({"other": STEADY}, (), 3, "in the baseline, but not in the run"),
+        ({"other": STEADY}, ("--missing", "warn"), 5, "new: the baseline does not have it"),
+        ({"fast": STEADY}, ("--baseline", "mian"), 3, "did you mean `main`?"),
+        ({"fast": STEADY}, ("--unclear", "perhaps"), 2, "Invalid value for '--unclear'"),
+    ],
+)
+def test_what_cannot_be_judged_is_not_green(kbench, run, arguments, code, message):
+    baseline(kbench, {"fast": STEADY})
+    make_run(RESULTS, "pr", run)
+    done = kbench("gate", "pr", *arguments)
+    assert done.code == code
+    assert message in done.out + done.err
+
+
+def test_without_any_baseline_the_environment_is_to_blame(kbench):
+    make_run(RESULTS, "pr", {"fast": STEADY})
+    done = kbench("gate", "pr")
+    assert done.code == 3
+    assert "hint: kbench baseline set pr" in done.err or "`kbench baseline set pr`" in done.err
+
+
+def test_one_process_is_unclear_and_strict_makes_it_4(kbench):
+    baseline(kbench, {"fast": STEADY})
+    make_run(RESULTS, "pr", {"fast": STEADY[:1]})
+    assert kbench("gate", "pr").code == 0
+    assert kbench("gate", "pr", "--strict").code == 4
+
+
+def test_an_edited_baseline_is_refused(kbench):
+    baseline(kbench, {"fast": STEADY})
+    samples = next((RESULTS / "baselines").rglob("*.samples.csv"))
+    samples.write_text(samples.read_text().replace("150000000", "150000001", 1))
+    done = kbench("gate", "main")
+    assert done.code == 2
+    assert "does not hold the samples" in done.err
+
+
+def test_baseline_show_lists_what_set_made(kbench):
+    assert "no baseline yet" in kbench("baseline", "show").err
+    baseline(kbench, {"fast": STEADY})
+    line = kbench("baseline", "show").out.splitlines()[1]
+    assert line.split() == ["main", "nvidia-h200", "group_norm", "a1b2c3d", "fast", "small"]
+    assert json.loads(kbench("baseline", "show", "--json").out)["results"][0]["name"] == "main"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("quik/small", "--until", "2999-01-01"), "did you mean `group_norm/quick/small`?"),
+        (("quick/small", "--until", "soon"), "'soon' is not a date"),
+    ],
+)
+def test_accept_names_a_case_of_the_run(kbench, arguments, message):
+    make_run(RESULTS, "pr", {"quick": STEADY})
+    done = kbench("baseline", "accept", *arguments, "--up-to", "5%", "--reason", "x", "--run", "pr")
+    assert done.code == 2
+    assert message in done.err

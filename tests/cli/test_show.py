@@ -1,0 +1,75 @@
+"""`kbench show` and `kbench export`: a saved run says what the run itself said."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from records import make_run
+
+RESULTS = Path("results")
+RATIOS = [0.5, 0.5002, 0.4999]
+
+
+@pytest.fixture(autouse=True)
+def run():
+    return make_run(RESULTS, "saved", {"fast": RATIOS, "broken": []}, wobble=0.001, findings="mean_offset_30")
+
+
+def test_the_latest_run_is_shown_by_default(kbench, golden):
+    done = kbench("show")
+    assert done.code == 0
+    golden("show.txt", done.out.rstrip("\n"))
+
+
+def test_samples_are_drawn(kbench, golden):
+    golden("show_samples.txt", kbench("show", "saved", "--samples").out.rstrip("\n"))
+
+
+def test_every_format_keeps_every_row(kbench):
+    document = json.loads(kbench("show", "saved", "--json").out)
+    assert [(case["solution"], case["status"]) for case in document["results"]] == [
+        ("fast", "passed"),
+        ("broken", "crashed"),
+    ]
+    rows = list(csv.DictReader(io.StringIO(kbench("show", "saved", "--format", "csv").out)))
+    assert rows == list(csv.DictReader((RESULTS / "saved.csv").open()))
+    assert "| broken | small | CRASHED |" in kbench("show", "saved", "--format", "md").out
+
+
+@pytest.mark.parametrize("target", ["json", "md", "csv"])
+def test_export_writes_what_show_prints(kbench, target):
+    done = kbench("export", "saved", "--to", target, "-o", f"out.{target}")
+    assert (done.code, done.out, done.err) == (0, "", f"wrote out.{target}\n")
+    assert Path(f"out.{target}").read_text() == kbench("show", "saved", "--format", target).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("show", "svaed"), 2, "hint: did you mean `saved`?"),
+        (("show", "saved", "--case", "none"), 5, "has no such case"),
+        (("export", "saved", "--to", "xml"), 2, "Invalid value for '--to'"),
+        (("export", "saved", "-o", "absent/out.json"), 3, "hint: write elsewhere with `-o`"),
+    ],
+)
+def test_errors(kbench, arguments, code, message):
+    done = kbench(*arguments)
+    assert done.code == code
+    assert message in done.err
+
+
+def test_broken_files_are_refused_with_their_reason(kbench):
+    path = RESULTS / "saved.csv"
+    whole = path.read_text()
+    path.write_text(whole[:-10])
+    assert "is truncated" in kbench("show", "saved").err
+    path.write_text(whole.replace("\n1,", "\n7,"))
+    assert "schema 7" in kbench("show", "saved").err
+    path.write_text(whole)
+    samples = RESULTS / "saved.samples.csv"
+    samples.write_text(samples.read_text().replace("candidate", "reference", 1))
+    done = kbench("show", "saved")
+    assert done.code == 2
+    assert "does not hold the samples" in done.err
