@@ -1,0 +1,57 @@
+"""False alarms and power of the gate under typical noise; `tests/simulation.py` is the long version."""
+
+import numpy as np
+import pytest
+from simulation import (
+    CASES_PER_SUITE,
+    QUIET,
+    TYPICAL,
+    Design,
+    clock,
+    gate_suite,
+    gate_three_arms,
+    tally,
+    time_process,
+)
+
+from kbench.core.stats import process_estimate
+
+
+@pytest.mark.slow
+def test_no_false_alarm_in_suites_of_fifty() -> None:
+    rng = np.random.default_rng(11)
+    found = tally([gate_suite(rng, TYPICAL, Design(), [0.0] * CASES_PER_SUITE) for _ in range(30)])
+    assert (found.cases, found.red_suites) == (1500, 0)
+
+
+@pytest.mark.slow
+def test_two_percent_slower_is_found() -> None:
+    rng = np.random.default_rng(12)
+    found = tally([gate_suite(rng, TYPICAL, Design(), [0.02] * CASES_PER_SUITE) for _ in range(6)])
+    assert found.failed >= 0.99 * found.cases
+
+
+@pytest.mark.slow
+def test_three_arms_find_it_too_and_raise_no_alarm() -> None:
+    rng = np.random.default_rng(13)
+    design = Design(processes=5)
+    null = tally([gate_three_arms(rng, TYPICAL, design, [0.0] * CASES_PER_SUITE) for _ in range(4)])
+    found = tally([gate_three_arms(rng, TYPICAL, design, [0.02] * CASES_PER_SUITE) for _ in range(4)])
+    assert null.red_suites == 0
+    assert found.failed >= 0.99 * found.cases
+
+
+def test_one_slow_case_is_the_one_that_is_named() -> None:
+    changes = [0.0, 0.0, 0.03, 0.0]
+    cases = gate_suite(np.random.default_rng(14), TYPICAL, Design(), changes)
+    assert [case.outcome for case in cases] == ["ok", "ok", "failed", "ok"]
+
+
+def test_the_simulated_noise_is_as_large_as_it_says() -> None:
+    rng = np.random.default_rng(15)
+    drift = np.concatenate([clock(rng, QUIET, 400) for _ in range(200)])
+    assert drift.std() == pytest.approx(QUIET.drift, rel=0.1)
+    arms = {"reference": 0.0, "candidate": 0.05}
+    estimates = [process_estimate(time_process(rng, TYPICAL, 0.01, 0, 30, arms)) for _ in range(300)]
+    assert np.mean(estimates) == pytest.approx(0.05, abs=5e-4)
+    assert 0.0015 < np.std(estimates) < 0.0028
