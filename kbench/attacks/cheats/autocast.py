@@ -1,0 +1,20 @@
+"""Runs under autocast."""
+
+import torch
+from torch import nn
+
+PROBLEM = "linear"
+CLASS = "numerics"
+EXPECT = ("wrong_value",)
+DEVICES = ("cuda",)
+CATALOGUE = "harness 18; rigor 18"
+
+
+class ModelNew(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.fc = nn.Linear(inputs, outputs)
+
+    def forward(self, x):
+        with torch.autocast("cuda", dtype=torch.float16):
+            return self.fc(x).float()

@@ -1,0 +1,25 @@
+"""Computes on a stream of its own and does not wait for it."""
+
+import torch
+from torch import nn
+
+PROBLEM = "sine_chain"
+CLASS = "streams"
+EXPECT = ("timing_unattested", "wrong_value", "unwritten_output", "nondeterministic")
+DEVICES = ("cuda",)
+CATALOGUE = "harness 1; rigor 7"
+SPEED = "fast"
+
+
+class ModelNew(nn.Module):
+    def __init__(self, rounds):
+        super().__init__()
+        self.rounds = rounds
+        self.side = torch.cuda.Stream()
+
+    def forward(self, x):
+        with torch.cuda.stream(self.side):
+            y = x
+            for _ in range(self.rounds):
+                y = torch.sin(y + x)
+        return y
