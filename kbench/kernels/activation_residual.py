@@ -1,0 +1,43 @@
+"""x + hardswish(tanh(group_norm(x))): a statistics kernel, then one kernel for all the rest."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from math import prod
+
+from torch import Tensor
+
+from kbench.kernels import composed, native
+from kbench.kernels.conv_shape import channel_vector
+from kbench.kernels.group_statistics import group_statistics
+from kbench.kernels.launch import launch
+from kbench.kernels.recompute import differentiable
+
+FUNCTION = "kbench_activation_residual"
+
+
+@cache
+def library() -> native.NativeLibrary:
+    """Build and open the native library."""
+    signature = [native.POINTER] * 5 + [native.INT64] * 4 + [native.POINTER]
+    return native.load_cuda("activation_residual.cu", {FUNCTION: signature})
+
+
+def activation_residual(x: Tensor, gamma: Tensor, beta: Tensor, *, groups: int, eps: float) -> Tensor:
+    """Normalise, activate and add: (N, C, *) fp32 on a CUDA device -> the same shape.
+
+    Gradients through torch. TypeError or ValueError for tensors of other types or shapes.
+    """
+    options = {"groups": groups, "eps": eps}
+    reference = partial(composed.activation_residual, **options)
+    return differentiable(partial(_forward, **options), reference, x, gamma, beta)
+
+
+def _forward(x: Tensor, gamma: Tensor, beta: Tensor, *, groups: int, eps: float) -> Tensor:
+    x = x.contiguous()
+    batch, channels = x.shape[:2]
+    vectors = channel_vector("gamma", gamma, channels), channel_vector("beta", beta, channels)
+    y = x.new_empty(x.shape)
+    statistics = group_statistics(x, groups, eps)
+    launch(library(), FUNCTION, x, statistics, *vectors, y, batch, channels, groups, prod(x.shape[2:]))
+    return y
