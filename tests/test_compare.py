@@ -49,7 +49,9 @@ def test_one_failing_process_fails_the_case(tmp_path: Path) -> None:
     with RunWriter(tmp_path, "flaky") as writer:
         for process in range(2):
             writer.append([make_row(process=process)], make_samples(process=process))
-        writer.append([make_row(process=2, status="crashed", timed=False)])
+        writer.append(
+            [make_row(process=2, status="crashed", timed=False, timer="", l2="", oracle_factor=None)]
+        )
     found = measured(read_run(writer.csv_path))[("group_norm", "fast", "small")]
     assert (found.measurement.status, found.time_ns) == ("crashed", None)
 

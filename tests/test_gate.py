@@ -127,7 +127,7 @@ def replace_status(run: Run, *solutions: str) -> Run:
         ({"tf32": True}, "other_tf32"),
         ({"overrides": '{"dim1": 37}'}, "other_case"),
         ({"oracle_factor": 16.0}, "other_tolerance"),
-        ({"isolation": "trusted"}, "other_isolation"),
+        ({"isolation": "none"}, "other_isolation"),
         ({"flags": "unstable"}, "unstable"),
         ({"status": "harness_error"}, "not_evaluated"),
     ],

@@ -219,6 +219,17 @@ def test_rows_of_two_cases_in_one_append(tmp_path: Path) -> None:
             writer.append([make_row(process=0)], make_samples(process=1))
 
 
+def test_rows_are_amended_in_place(tmp_path: Path) -> None:
+    with RunWriter(tmp_path, "amended") as writer:
+        first = writer.append([make_row(process=0)], make_samples(process=0))
+        second = writer.append([make_row(process=1)], make_samples(process=1))
+        writer.amend([replace(row, speedup_low=1.4) for row in (*second, *first)])
+        with pytest.raises(ValueError, match="no row of fast, case small, process 2"):
+            writer.amend([make_row(process=2)])
+    rows = read_run(writer.csv_path).rows
+    assert [(row.process, row.speedup_low) for row in rows] == [(0, 1.4), (1, 1.4)]
+
+
 # --- what must be refused ------------------------------------------------------
 
 

@@ -145,15 +145,20 @@ class RunWriter:
         for row in rows:
             index = written.get((row.problem, row.solution, row.case, row.process))
             if index is None:
-                raise ValueError(f"no row of {row.solution}, case {row.case}, process {row.process} was written")
+                raise ValueError(
+                    f"no row of {row.solution}, case {row.case}, process {row.process} was written"
+                )
             self._rows[index] = _row_line(row)
-        self._write()
+        self._write_rows()
 
     def _write(self) -> None:
         # Samples first: a reader between the two sees samples without a row, never a row without samples.
         csvfile.replace_file(
             self.samples_path, csvfile.line((*KEY_COLUMNS, *SAMPLE_COLUMNS)) + "".join(self._samples)
         )
+        self._write_rows()
+
+    def _write_rows(self) -> None:
         csvfile.replace_file(self.csv_path, csvfile.line(ROW_COLUMNS) + "".join(self._rows))
 
 
