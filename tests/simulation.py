@@ -3,8 +3,8 @@
 Times are drawn; everything after that is what runs in production: samples become pairs, pairs process
 estimates, a run stops by its fixed-width rule, and `gate.decide` judges, looks again and concludes.
 
-    python tests/simulation.py            the table of docs/statistics.md (about 20 minutes on one core)
-    python tests/simulation.py --suites 50
+    python tests/simulation.py               the tables of docs/statistics.md (about 20 minutes on one core)
+    python tests/simulation.py --suites 50   the same, rougher
 """
 
 import argparse
@@ -18,12 +18,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
+from scipy.stats import beta, mannwhitneyu, ttest_ind
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from kbench.compare import CaseKey, arm_differences
 from kbench.core.model import Sample, Status, Timing
-from kbench.core.stats import needs_more_processes, process_estimate
+from kbench.core.stats import needs_more_processes, process_estimate, ratio_interval
 from kbench.core.verdict import Conditions, Measurement
 from kbench.gate import Contest, GatedCase, Outcome, Policy, decide
 
@@ -178,9 +179,7 @@ def time_process(
     return Timing(samples=tuple(samples), timer="events", l2="flushed")
 
 
-def run_case(
-    rng: np.random.Generator, noise: Noise, design: Design, change: float, session: float
-) -> Measurement:
+def run_case(rng: np.random.Generator, noise: Noise, design: Design, change: float, session: float) -> Measurement:
     """Measure one case as a run does, with fresh processes until the interval is narrow enough."""
     estimates: list[float] = []
     while needs_more_processes(estimates, design.precision, design.processes, design.max_processes):
@@ -214,18 +213,13 @@ def gate_suite(
     before, now = rng.normal(0, noise.session, 2)
     keys: dict[CaseKey, float] = {("p", "s", str(n)): np.log1p(change) for n, change in enumerate(changes)}
     contests = {
-        key: Contest(
-            old=run_case(rng, noise, design, 0.0, before), new=run_case(rng, noise, design, change, now)
-        )
+        key: Contest(old=run_case(rng, noise, design, 0.0, before), new=run_case(rng, noise, design, change, now))
         for key, change in keys.items()
     }
 
     def remeasure(flagged: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Contest]:
         again = replace(design, processes=processes, max_processes=processes)
-        return {
-            key: Contest(old=contests[key].old, new=run_case(rng, noise, again, keys[key], now))
-            for key in flagged
-        }
+        return {key: Contest(old=contests[key].old, new=run_case(rng, noise, again, keys[key], now)) for key in flagged}
 
     return list(decide(contests, policy, remeasure=remeasure if confirm else None).values())
 
@@ -267,16 +261,66 @@ def tally(suites: list[list[GatedCase]]) -> Tally:
 
 def upper_bound(hits: int, trials: int) -> float:
     """One-sided exact 95 % upper bound of a rate."""
-    from scipy.stats import beta
-
     return 1.0 if hits == trials else float(beta.ppf(0.95, hits + 1, trials - hits))
 
 
+def coverage(rng: np.random.Generator, spread: float, design: Design, runs: int) -> tuple[float, float]:
+    """Share of runs whose 95 % interval holds the truth, and how many processes they took."""
+    hits, processes = 0, 0
+    for _ in range(runs):
+        estimates: list[float] = []
+        while needs_more_processes(estimates, design.precision, design.processes, design.max_processes):
+            estimates.append(rng.normal(0, spread))
+        interval = ratio_interval(estimates)
+        hits += interval.low <= 0 <= interval.high
+        processes += len(estimates)
+    return hits / runs, processes / runs
+
+
+def print_coverage(seed: int) -> None:
+    """Print how honest the interval of a run is that stops by its width."""
+    sys.stdout.write("\n| sd between processes | from | until ± | coverage | processes |\n|---|---|---|---|---|\n")
+    rng = np.random.default_rng([seed, 99])
+    for spread in (0.0006, 0.002, 0.003, 0.005):
+        for design in (Design(), Design(precision=0.003), Design(processes=5, precision=0.003)):
+            share, processes = coverage(rng, spread, design, 4000)
+            sys.stdout.write(
+                f"| {100 * spread:.2f} % | {design.processes} | {100 * design.precision:.1f} % | "
+                f"{100 * share:.1f} % | {processes:.1f} |\n"
+            )
+
+
+def print_naive(seed: int, trials: int = 1000) -> None:
+    """Print how often rules in common use call a build slower, from 150 samples of one process each."""
+    rules = {
+        "mean over +2 %": lambda a, b: b.mean() > 1.02 * a.mean(),
+        "minimum over +2 %": lambda a, b: b.min() > 1.02 * a.min(),
+        "Welch, p < 0.05": lambda a, b: b.mean() > a.mean() and ttest_ind(a, b, equal_var=False).pvalue < 0.05,
+        "Mann-Whitney, p < 0.002": lambda a, b: np.median(b) > np.median(a) and mannwhitneyu(a, b).pvalue < 0.002,
+    }
+    sys.stdout.write("\n| one process after the other | quiet | typical | noisy |\n|---|---|---|---|\n")
+    cells: dict[str, list[str]] = {name: [] for name in rules}
+    for noise in (QUIET, TYPICAL, NOISY):
+        rng = np.random.default_rng([seed, 98])
+        called = {(name, change): 0 for name in rules for change in (0.0, 0.02)}
+        for change in (0.0, 0.02):
+            for _ in range(trials):
+                slow = clock(rng, noise, 300)
+                jitter = rng.normal(0, noise.within, 300)
+                jitter += (rng.random(300) < noise.spike_share) * rng.exponential(noise.spike_size, 300)
+                times = np.exp(slow + jitter)
+                times[150:] *= (1 + change) * np.exp(rng.normal(0, noise.process))
+                for name, rule in rules.items():
+                    called[name, change] += bool(rule(times[:150], times[150:]))
+        for name in rules:
+            cells[name].append(" / ".join(f"{100 * called[name, c] / trials:.1f} %" for c in (0.0, 0.02)))
+    for name, found in cells.items():
+        sys.stdout.write(f"| {name} | {' | '.join(found)} |\n")
+
+
 def main() -> None:
-    """Print the table of docs/statistics.md."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    """Print the tables of docs/statistics.md."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suites", type=int, default=400, help=f"of {CASES_PER_SUITE} cases each")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -318,6 +362,8 @@ def main() -> None:
         say(f"| {' | '.join(cells)} |\n")
         sys.stdout.flush()
         sys.stderr.write(f"{name}: {time.monotonic() - began:.0f} s\n")
+    print_coverage(options.seed)
+    print_naive(options.seed)
 
 
 if __name__ == "__main__":

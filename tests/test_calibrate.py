@@ -39,9 +39,7 @@ def noisy(process: int, between: float, within: float, time_ns: float = 1e8, pai
     samples = [
         replace(
             sample,
-            t_event_ns=round(
-                time_ns * math.exp((shift + rng.normal(0, within)) * (sample.arm == "candidate"))
-            ),
+            t_event_ns=round(time_ns * math.exp((shift + rng.normal(0, within)) * (sample.arm == "candidate"))),
         )
         for sample in make_samples(process=process, pairs=pairs, wobble=0)
     ]
@@ -71,16 +69,12 @@ def test_known_noise_is_found_again() -> None:
 
 
 def test_too_few_usable_processes() -> None:
-    marked = Timing(
-        samples=tuple(make_samples(process=1, marked=tuple(range(10)))), timer="events", l2="warm"
-    )
+    marked = Timing(samples=tuple(make_samples(process=1, marked=tuple(range(10)))), timer="events", l2="warm")
     with pytest.raises(MachineError, match="only 1 of 2 processes"):
         analyse(NORM, [noisy(0, 0.001, 0.001), marked])
 
 
-@pytest.mark.parametrize(
-    ("time_ns", "name"), [(4.5e3, "tiny"), (20e3, "short"), (1e6, "medium"), (9e6, "long")]
-)
+@pytest.mark.parametrize(("time_ns", "name"), [(4.5e3, "tiny"), (20e3, "short"), (1e6, "medium"), (9e6, "long")])
 def test_size_classes(time_ns: float, name: str) -> None:
     assert size_class(time_ns) == name
 
@@ -100,8 +94,8 @@ def test_detectable_shrinks_with_processes_and_grows_with_the_margin() -> None:
     effects = [found.detectable(9e6, processes) or 0 for processes in (3, 5, 10, 20)]
     assert effects == sorted(effects, reverse=True)
     assert (found.detectable(9e6, 5, margin=0.005) or 0) > effects[1]
-    # Two runs of five processes with sd 0.2 %: 2.40 sds of one process, from the noncentral t with 8 degrees.
-    assert effects[1] == pytest.approx(0.0076, abs=0.0006)
+    # Two runs of five processes: 3.61 sds of one process, from the noncentral t with 8 degrees of freedom.
+    assert effects[1] == pytest.approx(math.expm1(3.61 * 0.002), abs=1e-5)
 
 
 def test_null_verdicts_of_quiet_processes_raise_no_alarm() -> None:
