@@ -159,7 +159,7 @@ def test_disk_full_keeps_what_was_written(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr(csvfile.os, "fsync", no_room)
         with pytest.raises(MachineError, match="no room left") as caught:
             writer.append([make_row(process=1)], make_samples(process=1))
-        assert "--results-dir" in (caught.value.hint or "")
+        assert "--results DIR" in (caught.value.hint or "")
         assert caught.value.exit_code == 3
     assert len(read_run(tmp_path / "full.csv").rows) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full.csv", "full.samples.csv"]
@@ -180,7 +180,7 @@ def test_read_only_folder_is_known_before_measuring(tmp_path: Path) -> None:
     parent.write_text("in the way")
     with pytest.raises(MachineError, match="cannot be written") as caught, RunWriter(parent / "results", "x"):
         pass
-    assert "--results-dir" in (caught.value.hint or "")
+    assert "--results DIR" in (caught.value.hint or "")
 
 
 def test_read_only_message() -> None:

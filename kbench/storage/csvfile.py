@@ -144,11 +144,11 @@ def write_failed(path: Path, error: OSError) -> MachineError:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return MachineError(
             f"no room left on the disk for {path}",
-            hint=f"free some, or write elsewhere with `--results-dir DIR`; finished rows are in {path}",
+            hint=f"free some, or write elsewhere with `--results DIR`; finished rows are in {path}",
         )
     if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
         return MachineError(
             f"{path} cannot be written: {os.strerror(error.errno)}",
-            hint="write elsewhere with `--results-dir DIR`",
+            hint="write elsewhere with `--results DIR`",
         )
-    return MachineError(f"{path} cannot be written: {error}", hint="write elsewhere with `--results-dir DIR`")
+    return MachineError(f"{path} cannot be written: {error}", hint="write elsewhere with `--results DIR`")
