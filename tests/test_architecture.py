@@ -1,0 +1,123 @@
+"""The house rules that no reader should have to check: who imports whom, sizes, and who may catch everything."""
+
+import ast
+import contextlib
+import io
+import tomllib
+from pathlib import Path
+
+from importlinter.cli import lint_imports
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "kbench"
+MOST_LINES = 400
+MOST_FUNCTION_LINES = 70
+NO_NAMES = {"utils", "util", "helpers", "common", "misc", "eval"}
+MAY_CATCH_EVERYTHING = {
+    "kbench/isolation/judge.py": "child main",
+    "kbench/isolation/worker.py": "child main",
+    "kbench/cli/app.py": "the last line of the command line",
+    "kbench/plugins/problem.py": "runs a problem's own code, which may raise anything",
+    "kbench/selftest.py": "carries what a thread raised to the one that asked",
+}
+MAY_PRINT = {
+    "kbench/cli/output.py": "the streams of a command",
+    "kbench/cli/app.py": "the last line of the command line",
+    "kbench/measure/peaks.py": "child main",
+}
+CHILDREN = ("kbench/isolation/", "kbench/cli/")
+LIGHT = tuple(f"kbench/{ring}/" for ring in ("cli", "report", "core", "storage", "plugins"))
+EXITS = {"print", "exit", "quit", "sys.exit", "os._exit", "sys.stdout.write", "sys.stderr.write"}
+
+
+def modules() -> dict[str, ast.Module]:
+    """Every module but those of the corpus of cheats, which is a museum of bad manners."""
+    found = [path.relative_to(ROOT) for path in sorted(PACKAGE.rglob("*.py")) if "attacks" not in path.parts]
+    return {str(path): ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in found}
+
+
+MODULES = modules()
+
+
+def test_imports_point_down(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(ROOT)
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        code = lint_imports(config_filename=str(ROOT / "pyproject.toml"), cache_dir=None)
+    assert code == 0, said.getvalue()
+
+
+def test_every_verb_and_ring_is_in_the_contract():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    named = {name.strip().removeprefix("kbench.") for layer in layers for name in layer.split(":")}
+    content = {"attacks", "kernels", "problems", "solutions"}
+    there = {p.stem for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    assert there - {"__init__", "__main__"} - content == named
+
+
+def test_a_module_is_one_noun():
+    assert [module for module in MODULES if Path(module).stem in NO_NAMES] == []
+    lengths = {module: len((ROOT / module).read_text(encoding="utf-8").splitlines()) for module in MODULES}
+    assert {module: lines for module, lines in lengths.items() if lines > MOST_LINES} == {}
+
+
+def test_a_function_fits_a_screen():
+    long = {
+        f"{module}:{node.name}": lines
+        for module, tree in MODULES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (lines := (node.end_lineno or 0) - node.lineno + 1) > MOST_FUNCTION_LINES
+    }
+    assert long == {}
+
+
+def catches_everything(node: ast.AST) -> bool:
+    """Whether a handler catches Exception or more; one that raises again what it caught does not count."""
+    if not isinstance(node, ast.ExceptHandler):
+        return False
+    caught = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
+    reraises = any(isinstance(inner, ast.Raise) and inner.exc is None for inner in ast.walk(node))
+    names = {getattr(kind, "id", "Exception" if kind is None else "") for kind in caught}
+    return bool({"Exception", "BaseException"} & names) and not reraises
+
+
+def test_only_the_last_lines_catch_everything():
+    found = {m for m, tree in MODULES.items() if any(catches_everything(node) for node in ast.walk(tree))}
+    assert found <= set(MAY_CATCH_EVERYTHING)
+
+
+def test_nothing_below_the_command_line_prints_or_exits():
+    found = {
+        module
+        for module, tree in MODULES.items()
+        if not module.startswith(CHILDREN)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in EXITS
+    }
+    assert found <= set(MAY_PRINT)
+
+
+def test_heavy_imports_are_not_at_the_top_of_light_modules():
+    heavy = []
+    for module, tree in MODULES.items():
+        for node in tree.body if module.startswith(LIGHT) else []:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            heavy += [(module, n) for n in names if n.partition(".")[0] in {"torch", "pandas", "click"}]
+    assert heavy == []
+
+
+def test_records_are_frozen_keyword_only_and_slotted():
+    loose = [
+        f"{module}:{node.lineno}"
+        for module, tree in MODULES.items()
+        if module.startswith(LIGHT)
+        for node in ast.walk(tree)
+        for decorator in getattr(node, "decorator_list", [])
+        if (text := ast.unparse(decorator)).startswith("dataclass")
+        and not all(f"{word}=True" in text for word in ("frozen", "kw_only", "slots"))
+    ]
+    assert loose == []
