@@ -19,7 +19,6 @@ from kbench.core.events import (
     Saved,
     StageFinished,
     StageStarted,
-    TimeLimits,
     Waiting,
 )
 from kbench.core.model import (
@@ -38,9 +37,8 @@ from kbench.isolation import sandbox
 from kbench.isolation.builder import Builder
 from kbench.isolation.client import JudgeProcess, Opened
 from kbench.isolation.process import ChildError
-from kbench.measure import build
+from kbench.measure import build, peaks, selection
 from kbench.measure import device as devices
-from kbench.measure import selection
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
@@ -147,8 +145,9 @@ class Session:
         self._entries: dict[str, build.CacheEntry] = {}
         self._failed: dict[str, Failed] = {}
         self._stage_s: dict[str, float] = {}
-        self._peaks = devices.load_peaks(device, cache_dir())
+        self._peaks = peaks.load_peaks(device, cache_dir())
         self._deadlines: dict[str, float] = {}
+        self._remarks: tuple[Finding, ...] = ()
         self._provenance = rowmaker.collect(
             problem.name,
             build.source_sha256(problem.path),
@@ -194,6 +193,15 @@ class Session:
         except devices.DeviceBusyError as busy:
             yield Waiting(device=self._device.name, holder=busy.holder)
             held.enter_context(devices.lease(self._device, timeout_s=None))
+        if self._peaks is None and self._device.kind == "cuda" and not self._options.verify_only:
+            try:
+                self._peaks = peaks.refresh_peaks(self._device, cache_dir())
+            except MachineError as error:
+                self._remarks += (Finding(code="no_peaks", kind=FindingKind.NOTE, message=error.message),)
+        strangers = devices.foreign_processes(self._device)
+        if strangers:
+            message = f"other processes computed on the device when the run began: {', '.join(strangers)}"
+            self._remarks += (Finding(code="foreign_processes", kind=FindingKind.TIMING, message=message),)
 
     def judge(self, case: Case, solutions: Sequence[Entry]) -> Iterator[Event]:
         """Judge every solution on one case: replicate after replicate, each with a fresh judge and fresh workers."""
@@ -253,8 +261,9 @@ class Session:
                 detail="",
             )
         outcome = judge.outcome
-        if isinstance(outcome, Passed) and opened.eval_mode:
-            outcome = replace(outcome, findings=(*outcome.findings, EVAL_MODE))
+        if isinstance(outcome, Passed):
+            remarks = (*self._remarks, *([EVAL_MODE] if opened.eval_mode else []))
+            outcome = replace(outcome, findings=(*outcome.findings, *remarks))
         book.add(outcome)
         row = self._row(book, process, opened, judge.weights)
         samples = outcome.timings[0].samples if isinstance(outcome, Passed) and outcome.timings else ()
@@ -309,8 +318,7 @@ class Session:
         chosen = {case.name for case in cases}
         names = [n for n in table if n not in chosen and (n == "small" or n.startswith("ragged"))]
         names.sort(key=lambda name: name != "small")
-        fixed = {k: v for k, v in self._options.overrides.items()}
-        return {name: {**fixed, **table[name]} for name in names}
+        return {name: {**self._options.overrides, **table[name]} for name in names}
 
     def _deadline(self, name: str) -> float | None:
         total = self._options.limits.total_s
@@ -326,13 +334,16 @@ EVAL_MODE = Finding(
 )
 
 
+UNTOUCHED = Failed(status=Status.NOT_VERIFIED, reason="not run")
+
+
 @dataclass(slots=True)
 class Book:
     """What is known so far of one (solution, case)."""
 
     entry: Entry
     case: Case
-    outcome: Outcome = Failed(status=Status.NOT_VERIFIED, reason="not run")
+    outcome: Outcome = UNTOUCHED
     rows: tuple[ResultRow, ...] = ()
     stage_s: dict[str, float] = field(default_factory=dict)
     started: bool = False
@@ -351,7 +362,7 @@ class Book:
     def wants_more(self, options: RunOptions) -> bool:
         """Say whether another process is due: for verification once, for timing until the interval is narrow."""
         if not self.started:
-            return isinstance(self.outcome, Failed) and self.outcome.status is Status.NOT_VERIFIED
+            return self.outcome is UNTOUCHED
         if isinstance(self.outcome, Failed) or options.verify_only:
             return False
         usable = [t for t in self.outcome.timings if pair_log_ratios(t.samples)]

@@ -2,93 +2,73 @@
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from kbench.isolation.memory import Block, lay_out
+from kbench.isolation.memory import Block, TensorSpec, lay_out
 from kbench.isolation.reference import Expected
-from kbench.isolation.wire import Message, encode_tree
+from kbench.isolation.wire import Message, encode_tree, flatten
 from kbench.measure import check
 
 SLOT_BUDGET_BYTES = 1 << 30
 MAX_SLOTS = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
-    """One set of inputs and outputs: two blocks, and where the tensors lie in them."""
-
-    inputs: Block
-    outputs: Block
-
-
 class Arena:
-    """The judge's end of the memory that it shares with one worker.
+    """The judge's end of the memory that it shares with one worker: one block, cut into slots and weights.
 
-    `expected` gives shapes, dtypes and strides; `misalign` shifts every input by so many bytes.
+    `expected` gives shapes, dtypes and strides; `misalign` shifts every slot's first input by so many bytes.
     """
 
     def __init__(
-        self,
-        expected: Expected,
-        weights: Sequence[Any],
-        device: str,
-        *,
-        slots: int | None = None,
-        misalign: int = 0,
+        self, expected: Expected, weights: Sequence[Any], device: str, *, slots: int | None = None, misalign: int = 0
     ):
-        self._device = device
-        self._leaves: list[Any] = []
-        self._arguments = encode_tree(expected.arguments, self._number)
-        self.input_specs, input_bytes = lay_out(self._leaves, offset=misalign)
-        self.output_specs, output_bytes = lay_out(expected.tensors)
-        self.weight_specs, weight_bytes = lay_out(weights)
-        self.slot_bytes = input_bytes + output_bytes
-        count = (
-            max(1, min(MAX_SLOTS, SLOT_BUDGET_BYTES // max(1, self.slot_bytes))) if slots is None else slots
-        )
-        self.slots = [
-            Slot(inputs=Block.allocate(input_bytes, device), outputs=Block.allocate(output_bytes, device))
-            for _ in range(count)
-        ]
-        self.weights = Block.allocate(weight_bytes, device)
+        leaves: list[Any] = []
 
-    def _number(self, value: Any) -> int | None:
-        import torch
+        def number(value: Any) -> int | None:
+            if not hasattr(value, "untyped_storage"):
+                return None
+            leaves.append(value)
+            return len(leaves) - 1
 
-        if not isinstance(value, torch.Tensor):
-            return None
-        self._leaves.append(value)
-        return len(self._leaves) - 1
+        self._arguments = encode_tree(expected.arguments, number)
+        _, self.slot_bytes = lay_out([*leaves, *expected.tensors])
+        affordable = SLOT_BUDGET_BYTES // max(1, self.slot_bytes)
+        self.count = max(1, min(MAX_SLOTS, affordable)) if slots is None else slots
+        self._inputs: list[list[TensorSpec]] = []
+        self._outputs: list[list[TensorSpec]] = []
+        self._output_span: list[tuple[int, int]] = []
+        end = 0
+        for _ in range(self.count):
+            specs, begin = lay_out(leaves, offset=end + misalign)
+            self._inputs.append(specs)
+            specs, end = lay_out(expected.tensors, offset=begin)
+            self._outputs.append(specs)
+            self._output_span.append((begin, end))
+        self._weights, end = lay_out(weights, offset=end)
+        self._block = Block.allocate(end, device)
 
     def describe(self, mode: str) -> tuple[Message, list[int]]:
         """Return the `bind` request for a worker, and the descriptors that travel with it."""
-        blocks = [block for slot in self.slots for block in (slot.inputs, slot.outputs)] + [self.weights]
         message = {
             "op": "bind",
             "mode": mode,
-            "blocks": [block.descriptor for block in blocks],
+            "blocks": [self._block.descriptor],
+            "arguments": self._arguments,
             "slots": [
-                {
-                    "arguments": self._arguments,
-                    "inputs": [[2 * n, spec.to_json()] for spec in self.input_specs],
-                    "outputs": [[2 * n + 1, spec.to_json()] for spec in self.output_specs],
-                }
-                for n in range(len(self.slots))
+                {"inputs": [spec.to_json() for spec in inputs], "outputs": [spec.to_json() for spec in outputs]}
+                for inputs, outputs in zip(self._inputs, self._outputs, strict=True)
             ],
-            "weights": [[len(blocks) - 1, spec.to_json()] for spec in self.weight_specs],
+            "weights": [spec.to_json() for spec in self._weights],
         }
-        return message, [block.fd for block in blocks if block.fd is not None]
+        return message, [] if self._block.fd is None else [self._block.fd]
 
     def fill(self, slot: int, expected: Expected) -> int:
         """Copy fresh arguments into a slot, poison its outputs, and return the fingerprint of its inputs."""
-        leaves: list[Any] = []
-        encode_tree(
-            expected.arguments, lambda v: leaves.append(v) or 0 if hasattr(v, "untyped_storage") else None
-        )
+        leaves = [leaf for _, leaf in flatten(expected.arguments) if hasattr(leaf, "untyped_storage")]
         for leaf, view in zip(leaves, self.inputs(slot), strict=True):
             view.copy_(leaf)
-        check.poison(self.slots[slot].outputs.bytes)
+        begin, end = self._output_span[slot]
+        check.poison(self._block.bytes[begin:end])
         return self.fingerprint(slot)
 
     def fingerprint(self, slot: int) -> int:
@@ -100,23 +80,20 @@ class Arena:
 
     def inputs(self, slot: int) -> list[Any]:
         """Return the judge's views of a slot's inputs: what the worker may have written to."""
-        return [self.slots[slot].inputs.view(spec) for spec in self.input_specs]
+        return [self._block.view(spec) for spec in self._inputs[slot]]
 
     def outputs(self, slot: int) -> list[Any]:
         """Return the judge's views of a slot's outputs."""
-        return [self.slots[slot].outputs.view(spec) for spec in self.output_specs]
+        return [self._block.view(spec) for spec in self._outputs[slot]]
 
     def weight_views(self) -> list[Any]:
         """Return the judge's views of the shared parameter values."""
-        return [self.weights.view(spec) for spec in self.weight_specs]
+        return [self._block.view(spec) for spec in self._weights]
 
     def random_slot(self) -> int:
         """Return a random slot: results must not depend on where the inputs lie."""
-        return secrets.randbelow(len(self.slots))
+        return secrets.randbelow(self.count)
 
     def close(self) -> None:
         """Free all of it."""
-        for slot in self.slots:
-            slot.inputs.close()
-            slot.outputs.close()
-        self.weights.close()
+        self._block.close()

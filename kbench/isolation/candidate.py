@@ -171,7 +171,7 @@ class Candidate:
                 request,
                 self._config.import_timeout_s,
                 Status.IMPORT_TIMEOUT,
-                [block.fd] if block.fd is not None else [],
+                [block.fd] if request["blocks"] and block.fd is not None else [],
             )
         finally:
             block.close()
@@ -325,8 +325,8 @@ def load_request(
         "overrides": reference.overrides,
         "allow_tf32": config.allow_tf32,
         "seed": reference.init_seed,
-        "blocks": [block.descriptor],
-        "tensors": [[0, place.to_json()] for place in specs],
+        "blocks": [block.descriptor] if leaves else [],
+        "tensors": [place.to_json() for place in specs],
         "arguments": trees[0],
         "keywords": trees[1],
     }

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
@@ -49,7 +49,7 @@ class JudgeProcess:
             )
         )
 
-    def __enter__(self) -> "JudgeProcess":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -161,5 +161,5 @@ def decode(answer: Message, log: str) -> tuple[Outcome, str]:
         trace = "\n".join(part for part in (log, error["traceback"]) if part)
         return Failed(status=status, reason=f"{error['type']}: {error['message']}"[:500], log=trace), ""
     outcome = dict(answer["outcome"])
-    kind: type[Passed] | type[Failed] = {"Passed": Passed, "Failed": Failed}[outcome.pop("kind")]
+    kind: type[Passed | Failed] = {"Passed": Passed, "Failed": Failed}[outcome.pop("kind")]
     return TypeAdapter(kind).validate_python(outcome), answer["weights"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.core.errors import KbenchError
-from kbench.core.model import Failed, Finding, Outcome, Passed, Status, Timing
+from kbench.core.model import Failed, Finding, Outcome, Passed, Timing
 from kbench.isolation import sandbox
 from kbench.isolation.arena import Arena
 from kbench.isolation.battery import Battery

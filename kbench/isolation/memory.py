@@ -16,6 +16,8 @@ from typing import Any
 
 ALIGNMENT = 256
 """Bytes; every tensor starts on such a boundary, as in torch's own allocator."""
+IPC_GRANULE = 2 << 20
+"""Bytes; the driver packs smaller allocations together, and a handle names the whole pack."""
 IPC_LAZY_ENABLE_PEER_ACCESS = 1
 
 
@@ -97,6 +99,7 @@ class Block:
     @classmethod
     def _allocate_cuda(cls, nbytes: int) -> "Block":
         driver = _Driver()
+        nbytes = -(-nbytes // IPC_GRANULE) * IPC_GRANULE
         pointer = driver.allocate(nbytes)
         handle = base64.b64encode(driver.export(pointer)).decode()
         descriptor = {"kind": "cuda", "nbytes": nbytes, "handle": handle}
@@ -123,15 +126,16 @@ class Block:
         return span.as_strided(spec.shape, spec.stride, span.storage_offset())
 
     def close(self) -> None:
-        """Free the memory; views of it must not be used afterwards."""
+        """Free the memory, or end the mapping of a judge's; views of it must not be used afterwards."""
         if self.fd is not None:
             os.close(self.fd)
             self.fd = None
-        if self._pointer is not None and self._owned:
+        if self._pointer is not None:
             import torch
 
             torch.cuda.synchronize()
-            _Driver().free(self._pointer)
+            driver = _Driver()
+            (driver.free if self._owned else driver.unmap)(self._pointer)
         self._pointer = None
 
 
@@ -189,6 +193,9 @@ class _Driver:
 
     def free(self, pointer: int) -> None:
         self._check("cuMemFree_v2", ctypes.c_uint64(pointer))
+
+    def unmap(self, pointer: int) -> None:
+        self._check("cuIpcCloseMemHandle", ctypes.c_uint64(pointer))
 
     def export(self, pointer: int) -> bytes:
         handle = _IpcHandle()

@@ -107,7 +107,7 @@ class Pairing:
                 break
         fastest = min(statistics.median(values[-SETTLE_PAIRS:]) for values in times.values())
         if self._timer.name != "host" and fastest < BATCH_BELOW_NS:
-            self._batch = min(len(self._trial.arena.slots), max(1, round(BATCH_TARGET_NS / max(1, fastest))))
+            self._batch = min(self._trial.arena.count, max(1, round(BATCH_TARGET_NS / max(1, fastest))))
             self._flags.add("resolution_limited")
 
     def _pair(self, block: int, arms: tuple[str, str]) -> None:
@@ -168,7 +168,7 @@ class Pairing:
         return expected, measured.t_event_ns, measured.t_submit_ns
 
     def _slots(self) -> list[int]:
-        count = len(self._trial.arena.slots)
+        count = self._trial.arena.count
         start = secrets.randbelow(count)
         return [(start + n) % count for n in range(self._batch)]
 
@@ -197,7 +197,7 @@ class Pairing:
         """Bound the time per call by the slope of the judge's wall time over K back-to-back calls."""
         claim = statistics.median(s.t_event_ns for s in self._samples if s.arm == "candidate")
         submit = statistics.median(s.t_host_submit_ns for s in self._samples if s.arm == "candidate")
-        count = len(self._trial.arena.slots)
+        count = self._trial.arena.count
         counts = [k for k in ATTEST_COUNTS if k <= count]
         shortest = dict.fromkeys(counts if len(counts) > 1 else [0, 1], math.inf)
         copy_ns = self._copy_ns()

@@ -121,7 +121,7 @@ def field(message: Message, name: str, kind: type[T], minimum: float | None = No
     value = message.get(name)
     if type(value) is not kind:
         raise WireError(f"field `{name}` is not {kind.__name__}")
-    if minimum is not None and value < minimum:
+    if minimum is not None and isinstance(value, int | float) and value < minimum:
         raise WireError(f"field `{name}` is below {minimum}")
     return value
 

@@ -39,7 +39,7 @@ class Worker:
         self._module: ModuleType | None = None
         self._model: Any = None
         self._state: list[tuple[str, Any]] = []
-        self._blocks: list[Block] = []
+        self._block: Block | None = None
         self._inputs: list[list[Any]] = []
         self._outputs: list[list[Any]] = []
         self._weights: list[Any] = []
@@ -78,7 +78,9 @@ class Worker:
 
         require_builds()
         blocks = attach(message["blocks"], fds)
-        tensors = [blocks[b].view(TensorSpec.from_json(spec)).clone() for b, spec in message["tensors"]]
+        tensors = [blocks[0].view(TensorSpec.from_json(spec)).clone() for spec in message["tensors"]]
+        for block in blocks:
+            block.close()
         arguments = decode_tree(message["arguments"], tensors, torch)
         keywords = decode_tree(message["keywords"], tensors, torch)
         self._construct(message, arguments, keywords, seed=message["seed"])
@@ -144,18 +146,18 @@ class Worker:
         import torch
 
         self._inputs, self._outputs, self._weights = [], [], []
-        self._blocks = attach(message["blocks"], fds)
         self._timer = timer_for(self._device, message["mode"])
+        if self._block is not None:
+            self._block.close()
+        self._block = block = attach(message["blocks"], fds)[0]
 
-        def tensor(place: list[Any]) -> Any:
-            block, spec = place
-            return self._blocks[block].view(TensorSpec.from_json(spec))
+        def tensors(specs: list[Any]) -> list[Any]:
+            return [block.view(TensorSpec.from_json(spec)) for spec in specs]
 
         for slot in message["slots"]:
-            leaves = [tensor(place) for place in slot["inputs"]]
-            self._inputs.append(decode_tree(slot["arguments"], leaves, torch))
-            self._outputs.append([tensor(place) for place in slot["outputs"]])
-        self._weights = [tensor(place) for place in message["weights"]]
+            self._inputs.append(decode_tree(message["arguments"], tensors(slot["inputs"]), torch))
+            self._outputs.append(tensors(slot["outputs"]))
+        self._weights = tensors(message["weights"])
 
     def do_weights(self, message: Message, _fds: list[int]) -> None:
         """Copy the judge's parameter values into the model, in place; `order` names the target of each."""
@@ -285,7 +287,7 @@ class Stage:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: Any, error: BaseException | None, _trace: Any) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, StageError):
             raise StageError(self._name) from error
 
@@ -354,7 +356,7 @@ def state_of(model: Any) -> list[tuple[str, Any]]:
 
 def fits(leaf: Any, target: Any) -> bool:
     """Say whether a result can be copied as it is, without a cast or a broadcast."""
-    return (
+    return bool(
         leaf.dtype == target.dtype and leaf.shape == target.shape and leaf.device.type == target.device.type
     )
 

@@ -142,7 +142,7 @@ def fingerprint(tensor: Any) -> int:
 def _storage_elements(tensor: Any) -> int:
     if tensor.numel() == 0:
         return 0
-    return 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+    return 1 + int(sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)))
 
 
 def poison(block: Any) -> None:

@@ -200,11 +200,11 @@ def _launcher(ptx: bytes, name: bytes, blocks: int, pointer: int) -> Callable[[]
     module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
     _check(library.cuModuleLoadData(ctypes.byref(module), ctypes.c_char_p(ptx)))
     _check(library.cuModuleGetFunction(ctypes.byref(kernel), module, name))
-    argument = ctypes.c_uint64(pointer)
-    arguments = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.byref(argument), ctypes.c_void_p))
     stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
 
     def launch() -> None:
+        argument = ctypes.c_uint64(pointer)
+        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(argument))
         _check(library.cuLaunchKernel(kernel, blocks, 1, 1, THREADS, 1, 1, 0, stream, arguments, None))
 
     return launch

@@ -137,7 +137,7 @@ class CudaTimer:
             readings.append((start, end))
         torch.cuda.synchronize()
         times = sorted(start.elapsed_time(end) for start, end in readings)
-        return times[len(times) // 2] * 1e6
+        return float(times[len(times) // 2] * 1e6)
 
     def _replayed(self, call: Call, slots: Sequence[int]) -> Call:
         """Return a call that replays a graph per slot, its outputs poisoned before every measurement."""

@@ -94,7 +94,7 @@ def _execute(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
         exec(code, module.__dict__)  # noqa: S102 - importing a module is executing it; the problem is trusted
     except SyntaxError as error:
         raise PluginError(f"{path}:{error.lineno}: {error.msg}") from error
-    except Exception as error:  # noqa: BLE001 - whatever a plugin raises is the plugin's fault
+    except Exception as error:
         raise PluginError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     return module
 
