@@ -40,7 +40,7 @@ def test_a_busy_device_reads_as_busy():
             monitor.read()
         per_reading_s = (time.perf_counter() - started) / 20
     assert busy.power_mw > idle.power_mw
-    assert busy.sm_clock_mhz >= idle.sm_clock_mhz > 0
+    assert min(busy.sm_clock_mhz, idle.sm_clock_mhz) > 100
     assert 0 < busy.temperature_c < 110
     assert isinstance(busy.throttle_reasons, int)
     assert per_reading_s < 0.01

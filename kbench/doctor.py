@@ -1,0 +1,384 @@
+"""`doctor`: is this machine fit to build, judge and time kernels, and if not, what to do about it.
+
+Gathers facts (NVML, version files, `--version` outputs, real attempts) and holds each against what kbench needs.
+Changes no setting. Imports no torch: its version and CUDA are read from its files, its peaks measured by a child.
+"""
+
+import ast
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from kbench.core.errors import MachineError
+from kbench.core.model import Peaks
+from kbench.isolation import probing, sandbox
+from kbench.isolation.sandbox import Rung
+from kbench.measure import device as devices
+from kbench.measure import peaks, selection
+from kbench.measure.selection import DeviceChoice
+
+NEEDED_DISK_BYTES = 256 << 20
+WANTED_DISK_BYTES = 4 << 30
+OLDEST_HOST_COMPILER = (9, 0)
+TORCH_INDEX = "https://download.pytorch.org/whl/cu{major}{minor}"
+
+Version = tuple[int, int]
+
+
+class Health(StrEnum):
+    """What a check found: fit, fit with a reservation, not fit."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One finding about the machine; `fix` says what to do unless it is `ok`."""
+
+    code: str
+    """Stable, for `kbench explain` and for scripts: `D01`..."""
+    name: str
+    status: Health
+    detail: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Torch:
+    """The installed torch, by its files."""
+
+    version: str
+    cuda: Version | None
+    """None: a build without CUDA."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """What NVML says about a GPU; None where it does not say."""
+
+    name: str
+    memory_bytes: int | None
+    driver: str
+    driver_cuda: Version | None
+    """The newest CUDA version that the driver runs."""
+    sm_clock_mhz: int | None
+    max_sm_clock_mhz: int | None
+    throttle_reasons: int | None
+    power_limit_mw: int | None
+    default_power_limit_mw: int | None
+
+
+def diagnose(device: str, cache_dir: Path, *, remeasure: bool = False) -> list[Check]:
+    """Examine the machine for one device (`auto`, `cpu`, `cuda`, `cuda:1`); see `examine`."""
+    return list(examine(device, cache_dir, remeasure=remeasure))
+
+
+def examine(device: str, cache_dir: Path, *, remeasure: bool = False) -> Iterator[Check]:
+    """Yield the checks as they are made: seconds, and some ten more where the device's peaks must be measured.
+
+    Peaks are measured where they are unknown, or with `remeasure`. Raises UsageError for a device that cannot be.
+    """
+    try:
+        choice = selection.choose(device)
+    except MachineError as error:
+        yield Check(code="D01", name="gpu", status=Health.FAIL, detail=error.message, fix=GPU_FIX)
+        choice = selection.cpu()
+    on_gpu = choice.kind == "cuda"
+    torch = find_torch()
+    gpu = read_gpu(choice) if on_gpu else None
+    if gpu is not None:
+        yield check_gpu(gpu, devices.foreign_processes(choice))
+        yield check_driver(gpu, torch)
+    elif device == "auto":
+        detail = f"none found; problems run on the processor ({choice.name})"
+        yield Check(code="D01", name="gpu", status=Health.WARN, detail=detail, fix=GPU_FIX)
+    yield check_torch(torch, on_gpu=on_gpu)
+    if on_gpu:
+        yield check_nvcc(find_nvcc(), torch)
+    yield check_host_compiler(*find_host_compiler())
+    yield check_ninja(shutil.which("ninja"))
+    if gpu is not None:
+        yield check_clocks(gpu)
+    yield check_sandbox(choice.kind, cache_dir)
+    cache = check_cache(cache_dir)
+    yield cache
+    yield check_disk(cache_dir)
+    if cache.status != Health.FAIL and torch is not None:
+        yield check_peaks(choice, cache_dir, remeasure=remeasure)
+
+
+GPU_FIX = "install the NVIDIA driver, or pass the GPU into this container; `nvidia-smi` must list it"
+
+
+def check_gpu(gpu: Gpu, foreign: tuple[str, ...] | None) -> Check:
+    """Name the GPU, and who else computes on it."""
+    memory = f", {gpu.memory_bytes / 2**30:.0f} GiB" if gpu.memory_bytes else ""
+    if foreign is None:
+        company = "cannot tell whether something else runs on it"
+    elif foreign:
+        company = f"{len(foreign)} other process{'es' if len(foreign) > 1 else ''}: {', '.join(foreign[:4])}"
+    else:
+        company = "nothing else running"
+    fix = "wait for them, or end them: they share the GPU's time and memory" if foreign else ""
+    status = Health.WARN if foreign else Health.OK
+    return Check(code="D01", name="gpu", status=status, detail=f"{gpu.name}{memory}, {company}", fix=fix)
+
+
+def check_driver(gpu: Gpu, torch: Torch | None) -> Check:
+    """Hold the driver against the CUDA version that torch was built for."""
+    wanted = torch.cuda if torch is not None else None
+    able = gpu.driver_cuda
+    detail = f"{gpu.driver}" + (f", runs CUDA up to {_dotted(able)}" if able else "")
+    if wanted is None or able is None or able >= wanted:
+        return Check(code="D02", name="driver", status=Health.OK, detail=detail)
+    detail += f"; torch was built for CUDA {_dotted(wanted)}"
+    if able[0] == wanted[0]:
+        fix = "update the driver if kernels fail to load (minor versions are compatible, new PTX is not)"
+        return Check(code="D02", name="driver", status=Health.WARN, detail=detail, fix=fix)
+    fix = f"update the driver, or install a torch that was built for CUDA {able[0]}.x"
+    return Check(code="D02", name="driver", status=Health.FAIL, detail=detail, fix=fix)
+
+
+def check_torch(torch: Torch | None, *, on_gpu: bool) -> Check:
+    """Hold torch's build against the device."""
+    if torch is None:
+        return Check(code="D03", name="torch", status=Health.FAIL, detail="not installed", fix="pip install torch")
+    built = f"built for CUDA {_dotted(torch.cuda)}" if torch.cuda else "built without CUDA"
+    detail = f"{torch.version}, {built}"
+    if on_gpu and torch.cuda is None:
+        fix = "install a CUDA build of torch: https://pytorch.org/get-started/locally"
+        return Check(code="D03", name="torch", status=Health.FAIL, detail=detail, fix=fix)
+    return Check(code="D03", name="torch", status=Health.OK, detail=detail)
+
+
+def check_nvcc(nvcc: tuple[Path, Version | None] | None, torch: Torch | None) -> Check:
+    """Hold the CUDA compiler against torch: extensions need the same major version."""
+    wanted = torch.cuda if torch is not None else None
+    if nvcc is None:
+        which = _dotted(wanted) if wanted else "of your torch's version"
+        fix = f"install the CUDA toolkit {which} and put its bin folder on PATH, or set CUDA_HOME"
+        detail = "not found: CUDA C++ solutions cannot be built"
+        return Check(code="D04", name="nvcc", status=Health.WARN, detail=detail, fix=fix)
+    path, version = nvcc
+    if version is None:
+        fix = f"run `{path} --version`"
+        return Check(code="D04", name="nvcc", status=Health.FAIL, detail=f"{path} does not run", fix=fix)
+    detail = f"{_dotted(version)} ({path})"
+    if wanted is None or version == wanted:
+        return Check(code="D04", name="nvcc", status=Health.OK, detail=detail)
+    detail += f" but torch was built for CUDA {_dotted(wanted)}"
+    index = TORCH_INDEX.format(major=version[0], minor=version[1])
+    fix = f"set CUDA_HOME to a {_dotted(wanted)} toolkit, or: pip install torch --index-url {index}"
+    status = Health.WARN if version[0] == wanted[0] else Health.FAIL
+    return Check(code="D04", name="nvcc", status=status, detail=detail, fix=fix)
+
+
+def check_host_compiler(name: str, version: Version | None) -> Check:
+    """Look for the C++ compiler that extensions are built with."""
+    if version is None:
+        fix = "apt install g++, or set CXX"
+        detail = f"{name} not found: no C++ or CUDA solution can be built"
+        return Check(code="D05", name="c++", status=Health.FAIL, detail=detail, fix=fix)
+    if "clang" not in name and version < OLDEST_HOST_COMPILER:
+        fix = f"install g++ {_dotted(OLDEST_HOST_COMPILER)} or newer: torch needs C++17 in full"
+        return Check(code="D05", name="c++", status=Health.FAIL, detail=f"{name} {_dotted(version)}", fix=fix)
+    return Check(code="D05", name="c++", status=Health.OK, detail=f"{name} {_dotted(version)}")
+
+
+def check_ninja(path: str | None) -> Check:
+    """Look for ninja on PATH, where torch's extension builder looks."""
+    if path is not None:
+        return Check(code="D06", name="ninja", status=Health.OK, detail=path)
+    beside = Path(sys.executable).with_name("ninja")
+    fix = f"add {beside.parent} to PATH (activate the environment)" if beside.exists() else "pip install ninja"
+    return Check(code="D06", name="ninja", status=Health.FAIL, detail="not on PATH", fix=fix)
+
+
+def check_clocks(gpu: Gpu) -> Check:
+    """Say whether something holds the clocks down right now."""
+    now = f"{gpu.sm_clock_mhz:,} MHz now" if gpu.sm_clock_mhz is not None else "clock unknown"
+    detail = now + (f", up to {gpu.max_sm_clock_mhz:,} MHz" if gpu.max_sm_clock_mhz else "")
+    reasons = [text for bit, text in SLOWED_BY.items() if (gpu.throttle_reasons or 0) & bit]
+    if reasons:
+        fix = "let the GPU cool down and its neighbours finish; `nvidia-smi -q -d PERFORMANCE` tells more"
+        detail += f", held down by {', '.join(reasons)}"
+        return Check(code="D07", name="clocks", status=Health.WARN, detail=detail, fix=fix)
+    limit, default = gpu.power_limit_mw, gpu.default_power_limit_mw
+    if limit is not None and default is not None and limit < default:
+        detail += f", power limited to {limit / 1000:.0f} of {default / 1000:.0f} W"
+        fix = "times hold for this limit only; an administrator sets it with `nvidia-smi -pl`"
+        return Check(code="D07", name="clocks", status=Health.WARN, detail=detail, fix=fix)
+    return Check(code="D07", name="clocks", status=Health.OK, detail=detail)
+
+
+SLOWED_BY = {
+    0x4: "the power cap",
+    0x8: "a hardware slowdown",
+    0x20: "heat (software)",
+    0x40: "heat (hardware)",
+    0x80: "the power brake",
+}
+
+
+def check_sandbox(kind: str, cache_dir: Path) -> Check:
+    """Name the rung of isolation that this machine reaches, and what the next one lacks."""
+    reached = sandbox.probe(kind, cache_dir)
+    detail = f"rung {reached.value} ({reached.name.lower()}): {reached.description}"
+    if reached == Rung.FULL:
+        return Check(code="D08", name="sandbox", status=Health.OK, detail=detail)
+    missing = probing.works(Rung.FULL, kind)
+    if reached == Rung.LANDLOCK:
+        return Check(code="D08", name="sandbox", status=Health.OK, detail=f"{detail}; no namespaces: {missing}")
+    fix = "judge strangers' code on Linux 6.12 or newer with Landlock (`landlock` in /sys/kernel/security/lsm)"
+    return Check(code="D08", name="sandbox", status=Health.WARN, detail=f"{detail}; {missing}", fix=fix)
+
+
+def check_cache(cache_dir: Path) -> Check:
+    """Write into the folder of builds and peaks."""
+    try:
+        cache_dir.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=cache_dir, prefix="doctor-") as file:
+            file.write(b"x")
+    except OSError as error:
+        fix = "set KBENCH_CACHE to a folder that can be written"
+        detail = f"{cache_dir}: {error.strerror}"
+        return Check(code="D09", name="cache", status=Health.FAIL, detail=detail, fix=fix)
+    return Check(code="D09", name="cache", status=Health.OK, detail=str(cache_dir))
+
+
+def check_disk(cache_dir: Path) -> Check:
+    """Look for room where builds and scratch folders go."""
+    places = {cache_dir, Path(tempfile.gettempdir())}
+    free = {place: _free_bytes(place) for place in places}
+    tightest = min(free, key=lambda place: free[place])
+    detail = f"{free[tightest] / 2**30:.1f} GiB free for {tightest}"
+    if free[tightest] >= WANTED_DISK_BYTES:
+        return Check(code="D10", name="disk", status=Health.OK, detail=detail)
+    fix = "make room, or point KBENCH_CACHE and TMPDIR elsewhere"
+    status = Health.WARN if free[tightest] >= NEEDED_DISK_BYTES else Health.FAIL
+    return Check(code="D10", name="disk", status=status, detail=detail, fix=fix)
+
+
+def _free_bytes(place: Path) -> int:
+    while not place.exists():
+        place = place.parent
+    return shutil.disk_usage(place).free
+
+
+def check_peaks(device: DeviceChoice, cache_dir: Path, *, remeasure: bool) -> Check:
+    """Recall the device's measured peaks, or measure them now, holding its lease."""
+    known = None if remeasure else peaks.load_peaks(device, cache_dir)
+    try:
+        if known is None:
+            with devices.lease(device, timeout_s=0.0):
+                known = peaks.refresh_peaks(device, cache_dir)
+    except devices.DeviceBusyError as busy:
+        detail = f"not measured: the device is held by {busy.holder}"
+        return Check(code="D11", name="peaks", status=Health.WARN, detail=detail, fix="try again when it is free")
+    except MachineError as error:
+        fix = error.hint or "run `python -m kbench.measure.peaks cuda` to see why"
+        return Check(code="D11", name="peaks", status=Health.FAIL, detail=error.message, fix=fix)
+    return Check(code="D11", name="peaks", status=Health.OK, detail=describe_peaks(known))
+
+
+def describe_peaks(known: Peaks) -> str:
+    """Put peaks into a line: bandwidth in GB/s, arithmetic in TFLOP/s."""
+    rates = [("fp32", known.fp32_flops_per_s), ("tf32", known.tf32_flops_per_s), ("bf16", known.bf16_flops_per_s)]
+    words = [f"copy {known.copy_bytes_per_s / 1e9:,.0f} GB/s"]
+    words += [f"{name} {rate / 1e12:.3g} TFLOP/s" for name, rate in rates if rate is not None]
+    return ", ".join(words) + (f" (measured {known.measured_utc[:10]})" if known.measured_utc else "")
+
+
+def find_torch() -> Torch | None:
+    """Read the version of the installed torch from its files."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return None
+    try:
+        tree = ast.parse(Path(spec.origin).with_name("version.py").read_text())
+    except (OSError, SyntaxError):
+        return None
+    values: dict[str, Any] = {}
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        value = getattr(node, "value", None)
+        if isinstance(targets[0], ast.Name) and isinstance(value, ast.Constant):
+            values[targets[0].id] = value.value
+    cuda = values.get("cuda")
+    return Torch(version=str(values.get("__version__", "?")), cuda=_version(cuda) if cuda else None)
+
+
+def find_nvcc() -> tuple[Path, Version | None] | None:
+    """Find the nvcc that torch would use: of CUDA_HOME, of PATH, of the usual folder."""
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    on_path = shutil.which("nvcc")
+    places = [Path(home, "bin", "nvcc")] if home else []
+    places += [Path(on_path)] if on_path else []
+    places.append(Path("/usr/local/cuda/bin/nvcc"))
+    found = next((place for place in places if place.exists()), None)
+    return (found, _version(_output([str(found), "--version"]), after="release ")) if found else None
+
+
+def find_host_compiler() -> tuple[str, Version | None]:
+    """Return the name and version of the C++ compiler that torch would use."""
+    name = os.environ.get("CXX", "c++")
+    return name, _version(_output([*name.split(), "-dumpfullversion", "-dumpversion"]))
+
+
+def read_gpu(choice: DeviceChoice) -> Gpu | None:
+    """Ask NVML about a GPU; None where it does not answer at all."""
+    import pynvml as nvml
+
+    try:
+        nvml.nvmlInit()
+        handle = nvml.nvmlDeviceGetHandleByUUID(choice.uuid)
+    except nvml.NVMLError:
+        return None
+
+    def ask(name: str, *arguments: Any) -> Any:
+        try:
+            return getattr(nvml, name)(*arguments)
+        except nvml.NVMLError:
+            return None
+
+    cuda = ask("nvmlSystemGetCudaDriverVersion")
+    memory = ask("nvmlDeviceGetMemoryInfo", handle)
+    return Gpu(
+        name=choice.name,
+        memory_bytes=memory.total if memory else None,
+        driver=str(ask("nvmlSystemGetDriverVersion") or "unknown"),
+        driver_cuda=(cuda // 1000, cuda % 1000 // 10) if cuda else None,
+        sm_clock_mhz=ask("nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_SM),
+        max_sm_clock_mhz=ask("nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_SM),
+        throttle_reasons=ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle),
+        power_limit_mw=ask("nvmlDeviceGetEnforcedPowerLimit", handle),
+        default_power_limit_mw=ask("nvmlDeviceGetPowerManagementDefaultLimit", handle),
+    )
+
+
+def _output(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout
+
+
+def _version(text: str, after: str = "") -> Version | None:
+    match = re.search(re.escape(after) + r"(\d+)(?:\.(\d+))?", text)
+    return (int(match[1]), int(match[2] or 0)) if match else None
+
+
+def _dotted(version: Version) -> str:
+    return f"{version[0]}.{version[1]}"
