@@ -1,0 +1,195 @@
+// convolution 3x3 (up to 8 -> up to 64 channels) -> GroupNorm -> tanh -> hardswish -> + convolution -> logsumexp over
+// channels, fp32 in and out, on Hopper's tensor cores at fp32 accuracy.
+//
+// One persistent block per multiprocessor goes over its rows of the batch twice: the convolution for its statistics; then,
+// when all blocks are there, the same convolution again with the whole epilogue in registers. Samples that fp16 pairs cannot
+// hold, normally none, are recomputed in plain fp32 at the end. Convolving twice costs less than half of what writing and
+// reading the convolution's 520 MB would. See conv_norm_logsumexp_wgmma.md.
+#include <algorithm>
+
+#include <cooperative_groups.h>
+
+#include "conv_logsumexp/epilogue.cuh"
+#include "conv_logsumexp/exact.cuh"
+#include "conv_logsumexp/statistics.cuh"
+
+namespace kbench::conv_logsumexp {
+
+constexpr int CONSUMERS = 3;
+constexpr int BATCH = 16;
+constexpr int LATE_STEPS = 2;
+constexpr int POLYNOMIALS = 0;
+constexpr int FIRST_ROWS = 2 + 2 * CONSUMERS;  // input rows of two turns
+constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP_THREADS;
+constexpr int PRODUCER_REGISTERS = CONSUMERS == 3 ? 80 : 72;
+constexpr int CONSUMER_REGISTERS = CONSUMERS == 3 ? 144 : 216;
+static_assert((PRODUCER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS) * WARPGROUP_THREADS <= 65536, "register file");
+static_assert(sizeof(Shared<CONSUMERS>) + 128 <= 227 * 1024, "shared memory of a block");
+
+/// Shared memory of the row kernels, aligned for the tensor cores' descriptors.
+__device__ __forceinline__ Shared<CONSUMERS>& shared_of_block() {
+  extern __shared__ unsigned char raw[];
+  const uint32_t address = shared_address(raw);
+  return *reinterpret_cast<Shared<CONSUMERS>*>(raw + ((128 - address % 128) % 128));
+}
+
+/// Every thread of the grid, between the passes: all partial moments are written.
+__device__ __forceinline__ void wait_for_all_blocks() { cooperative_groups::this_grid().sync(); }
+
+__device__ void produce(const Problem& problem, Shared<CONSUMERS>& shared) {
+  Feeder<CONSUMERS> feeder(problem, shared);
+  Run run;
+  Walk first_pass(problem);
+  for (int sample = -1; first_pass.next(problem, run);) {
+    if (run.sample != sample) {
+      sample = run.sample;
+      measure_frame(problem, shared, sample);
+      feeder.use_frame();
+    }
+    feeder.feed(run, 0, run.rows + 2);
+  }
+  Walk second_pass(problem);
+  int samples = 0;
+  for (int sample = -1; second_pass.next(problem, run);) {
+    int ahead = 0;
+    if (run.sample != sample) {
+      sample = run.sample;
+      named_barrier(PRODUCER_BARRIER);
+      if (threadIdx.x % WARPGROUP_THREADS == 0) shared.frame = problem.frames[sample];
+      named_barrier(PRODUCER_BARRIER);
+      feeder.use_frame();
+      ahead = min(FIRST_ROWS, run.rows + 2);
+      feeder.feed(run, 0, ahead);  // the tensor cores have work while the constants are made
+      if (samples == 0) wait_for_all_blocks();
+      const int buffer = samples & 1;
+      barrier_wait(&shared.constants_empty[buffer], (samples >> 1 & 1) ^ 1);
+      compute_constants(problem, shared, sample, buffer);
+      if (threadIdx.x % WARPGROUP_THREADS == 0) barrier_arrive(&shared.constants_full[buffer]);
+      ++samples;
+    }
+    feeder.feed(run, ahead, run.rows + 2);
+  }
+}
+
+__device__ void compute(const Problem& problem, Shared<CONSUMERS>& shared, int group) {
+  Consumer<CONSUMERS, LATE_STEPS> consumer(problem, shared, group);
+  MomentsOfRows moments(problem, group, CONSUMERS);
+  consumer.pass(moments);
+  wait_for_all_blocks();
+  Epilogue<CONSUMERS, POLYNOMIALS, BATCH> epilogue(problem, shared, group);
+  consumer.pass(epilogue);
+  using Exact = ExactShared<CONSUMERS * WARPGROUP_THREADS>;
+  static_assert(sizeof(Exact) <= RING_BYTES, "the exact path works in the ring's memory");
+  recompute_exact_samples(problem, *reinterpret_cast<Exact*>(shared.ring));
+}
+
+__global__ void __launch_bounds__(THREADS, 1) conv_logsumexp_kernel(const __grid_constant__ Problem problem) {
+  Shared<CONSUMERS>& shared = shared_of_block();
+  if (threadIdx.x == 0) init_barriers(shared);
+  __syncthreads();
+  const int group = threadIdx.x / WARPGROUP_THREADS;
+  if (group == CONSUMERS) {
+    give_registers<PRODUCER_REGISTERS>();
+    produce(problem, shared);
+  } else {
+    take_registers<CONSUMER_REGISTERS>();
+    compute(problem, shared, group);
+  }
+}
+
+/// Fills in the work split and cuts the workspace up; bytes needed are returned, `workspace` may be null for that.
+int64_t plan(Problem& problem, int multiprocessors, void* workspace) {
+  problem.blocks = int(std::min<int64_t>(multiprocessors, problem.total_rows()));
+  // A sample's rows touch at most two blocks more than their share fills.
+  problem.slots = int(int64_t(problem.rows_per_sample()) * problem.blocks / problem.total_rows() + 2) * CONSUMERS;
+  unsigned char* base = static_cast<unsigned char*>(workspace);
+  problem.partials = reinterpret_cast<Partial*>(base);
+  int64_t bytes = int64_t(problem.batch) * problem.slots * MAX_CHANNELS * int64_t(sizeof(Partial));
+  problem.frames = reinterpret_cast<Frame*>(base + bytes);
+  bytes += int64_t(problem.batch) * int64_t(sizeof(Frame));
+  problem.tiers = reinterpret_cast<int*>(base + bytes);
+  return bytes + int64_t(problem.batch) * int64_t(sizeof(int));
+}
+
+bool supported(const Problem& p, int64_t kernel_size, int64_t groups) {
+  return p.batch >= 1 && p.in_channels >= 1 && p.in_channels <= MAX_INPUT_CHANNELS && p.channels >= 1 &&
+         p.channels <= MAX_CHANNELS && kernel_size == 3 && p.height >= 3 && p.width >= 3 && groups >= 1 &&
+         p.channels % groups == 0 && int64_t(p.in_channels) * p.height * p.width < (int64_t(1) << 31) &&
+         p.total_rows() < (int64_t(1) << 31);
+}
+
+}  // namespace kbench::conv_logsumexp
+
+using namespace kbench::conv_logsumexp;
+
+namespace {
+
+/// Sizes that fit, or cudaErrorInvalidValue.
+cudaError_t describe(Problem& problem, int64_t batch, int64_t in_channels, int64_t height, int64_t width, int64_t channels,
+                     int64_t kernel_size, int64_t groups) {
+  const int64_t sizes[] = {batch, in_channels, height, width, channels};
+  for (const int64_t size : sizes) {
+    if (size < 1 || size >= (int64_t(1) << 31)) return cudaErrorInvalidValue;
+  }
+  problem.batch = int(batch);
+  problem.in_channels = int(in_channels);
+  problem.height = int(height);
+  problem.width = int(width);
+  problem.channels = int(channels);
+  problem.out_height = int(height) - 2;
+  problem.out_width = int(width) - 2;
+  problem.strips = strips_of(problem.out_width);
+  if (!supported(problem, kernel_size, groups)) return cudaErrorInvalidValue;
+  problem.channels_per_group = int(channels / groups);
+  return cudaSuccess;
+}
+
+}  // namespace
+
+/// Bytes of workspace that kbench_conv_norm_logsumexp needs, to *bytes; cudaErrorInvalidValue for unsupported sizes.
+extern "C" int kbench_conv_norm_logsumexp_workspace(int64_t batch, int64_t in_channels, int64_t height, int64_t width,
+                                                    int64_t channels, int64_t kernel_size, int64_t groups,
+                                                    int64_t* bytes) {
+  Problem problem = {};
+  KBENCH_RETURN_IF_ERROR(describe(problem, batch, in_channels, height, width, channels, kernel_size, groups));
+  int multiprocessors = 0;
+  KBENCH_RETURN_IF_ERROR(kbench::device_attribute(&multiprocessors, cudaDevAttrMultiProcessorCount));
+  *bytes = plan(problem, multiprocessors, nullptr);
+  return 0;
+}
+
+/// x (batch, in_channels, height, width) -> out (batch, 1, height - 2, width - 2), all contiguous; `workspace` is 16-byte
+/// aligned, its content irrelevant. Returns cudaErrorInvalidValue for unsupported sizes.
+extern "C" int kbench_conv_norm_logsumexp(const float* x, const float* weight, const float* bias, const float* gamma,
+                                          const float* beta, float* out, void* workspace, int64_t batch,
+                                          int64_t in_channels, int64_t height, int64_t width, int64_t channels,
+                                          int64_t kernel_size, int64_t groups, double eps, void* stream) {
+  Problem problem = {};
+  problem.x = x;
+  problem.weight = weight;
+  problem.bias = bias;
+  problem.gamma = gamma;
+  problem.beta = beta;
+  problem.out = out;
+  problem.eps = eps;
+  KBENCH_RETURN_IF_ERROR(describe(problem, batch, in_channels, height, width, channels, kernel_size, groups));
+  int multiprocessors = 0;
+  KBENCH_RETURN_IF_ERROR(kbench::device_attribute(&multiprocessors, cudaDevAttrMultiProcessorCount));
+  plan(problem, multiprocessors, workspace);
+  problem.bulk = width % 4 == 0 && kbench::is_aligned(x, kbench::BULK_COPY_ALIGNMENT_BYTES);
+  constexpr int SHARED_BYTES = int(sizeof(Shared<CONSUMERS>)) + 128;
+  KBENCH_RETURN_IF_ERROR(
+      cudaFuncSetAttribute(conv_logsumexp_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
+  cudaLaunchAttribute cooperative = {};  // all blocks at once on the device, or none: they wait for each other
+  cooperative.id = cudaLaunchAttributeCooperative;
+  cooperative.val.cooperative = 1;
+  cudaLaunchConfig_t launch = {};
+  launch.gridDim = dim3(problem.blocks);
+  launch.blockDim = dim3(THREADS);
+  launch.dynamicSmemBytes = SHARED_BYTES;
+  launch.stream = static_cast<cudaStream_t>(stream);
+  launch.attrs = &cooperative;
+  launch.numAttrs = 1;
+  KBENCH_RETURN_IF_ERROR(cudaLaunchKernelEx(&launch, conv_logsumexp_kernel, problem));
+  return kbench::launch_status();
+}

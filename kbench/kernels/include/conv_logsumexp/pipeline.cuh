@@ -1,0 +1,322 @@
+// One producer warpgroup turns fp32 input rows into a ring of fp16 pairs; consumer warpgroups take the output rows in turn.
+//
+// Both passes over the input (statistics, then epilogue) run on it. Input rows have sequence numbers within the block: a run
+// of r output rows takes r + 2 of them. `full[row]` says that an input row and all before it are there; `empty[row]` that
+// the output row starting there, and so every earlier reader of that slot, is done (the two halo rows go with the last row).
+#pragma once
+
+#include "../bulk_copy.cuh"
+#include "convolution.cuh"
+
+namespace kbench::conv_logsumexp {
+
+constexpr int WEIGHT_PITCH = MAX_INPUT_CHANNELS * TAPS + 1;  // odd: one row per lane without bank conflicts
+constexpr int BATCH_ROWS = 4;                                // converted together: independent work for each thread
+constexpr int RAW_ROWS = 2 * BATCH_ROWS;                     // fp32 rows on their way or being converted
+constexpr int PRODUCER_BARRIER = 1;
+constexpr int FIRST_CONSUMER_BARRIER = 2;  // one per consumer warpgroup
+constexpr int FIRST_TURN_BARRIER = 6;      // likewise
+constexpr int CONSUMERS_BARRIER = 10;      // all of them
+// Pitch of the transposition buffer: rows 8 banks apart, so that 16 lanes' 8-byte stores hit 32 banks.
+constexpr int TRANSPOSE_PITCH = TILE_PIXELS + 8;
+
+/// What the epilogue needs of a channel: exponents of both activations' arguments, as multiples of the accumulator.
+struct ChannelConstants {
+  float gate_slope, gate_offset;    // 2 log2(e) * normalised value
+  float value_slope, value_offset;  // log2(e) * convolution
+};
+
+struct SampleConstants {
+  float offset;  // to add to the logarithm, base 2
+  int tier;
+};
+
+template <int CONSUMERS>
+struct alignas(128) Shared {
+  alignas(128) unsigned char ring[RING_BYTES];
+  alignas(16) FragmentColumns fragments;
+  alignas(16) float raw[RAW_ROWS][MAX_INPUT_CHANNELS][TILE_PIXELS];
+  alignas(16) float transpose[CONSUMERS][4][8][TRANSPOSE_PITCH];
+  alignas(16) float warp_sums[CONSUMERS][2][4][TILE_PIXELS];
+  alignas(16) float warp_maxima[CONSUMERS][2][4][TILE_PIXELS];
+  alignas(16) ChannelConstants channels[2][MAX_CHANNELS];
+  double weight_sum[MAX_CHANNELS][MAX_INPUT_CHANNELS + 1];
+  double channel_mean[MAX_CHANNELS];
+  double channel_squares[MAX_CHANNELS];
+  uint64_t full[RING_ROWS], empty[RING_ROWS], raw_full[RAW_ROWS], constants_full[2], constants_empty[2];
+  float weight_scale[MAX_CHANNELS], weight_l1[MAX_CHANNELS];
+  float warp_scratch[4][4];
+  Frame frame;
+  SampleConstants samples[2];
+};
+
+/// Waits for `THREADS` threads, this one included, at the hardware barrier `id`.
+template <int THREADS = WARPGROUP_THREADS>
+__device__ __forceinline__ void named_barrier(int id) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
+}
+
+/// Counts this thread at the barrier without waiting.
+template <int THREADS>
+__device__ __forceinline__ void named_barrier_arrive(int id) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
+}
+
+template <int CONSUMERS>
+__device__ void init_barriers(Shared<CONSUMERS>& shared) {
+  for (int row = 0; row < RING_ROWS; ++row) {
+    barrier_init(&shared.full[row], 4);
+    barrier_init(&shared.empty[row], 4);
+  }
+  for (int row = 0; row < RAW_ROWS; ++row) barrier_init(&shared.raw_full[row], 1);
+  for (int buffer = 0; buffer < 2; ++buffer) {
+    barrier_init(&shared.constants_full[buffer], 1);
+    barrier_init(&shared.constants_empty[buffer], 4 * CONSUMERS);
+  }
+  fence_barrier_init();
+}
+
+/// Brings the weights into shared memory, with each channel's scale, absolute sum and sums per input channel, and from there
+/// as fragments. All consumers call it; the transposition buffer is not in use yet.
+template <int CONSUMERS>
+__device__ void load_weights(const Problem& problem, Shared<CONSUMERS>& shared) {
+  constexpr int THREADS = CONSUMERS * WARPGROUP_THREADS;
+  float* staged = &shared.transpose[0][0][0][0];
+  static_assert(MAX_CHANNELS * WEIGHT_PITCH * sizeof(float) <= sizeof(Shared<CONSUMERS>::transpose), "staging area");
+  const int own = problem.in_channels * TAPS;
+  for (int i = threadIdx.x; i < MAX_CHANNELS * MAX_INPUT_CHANNELS * TAPS; i += THREADS) {
+    const int channel = i / (MAX_INPUT_CHANNELS * TAPS), k = i % (MAX_INPUT_CHANNELS * TAPS);
+    const bool real = channel < problem.channels && k < own;
+    staged[channel * WEIGHT_PITCH + k] = real ? __ldg(problem.weight + channel * own + k) : 0.f;
+  }
+  named_barrier<THREADS>(CONSUMERS_BARRIER);
+  for (int i = threadIdx.x; i < MAX_CHANNELS * MAX_INPUT_CHANNELS; i += THREADS) {
+    const int channel = i / MAX_INPUT_CHANNELS, input = i % MAX_INPUT_CHANNELS;
+    float largest = 0.f, l1 = 0.f;
+    double sum = 0;
+#pragma unroll
+    for (int tap = 0; tap < TAPS; ++tap) {
+      const float w = staged[channel * WEIGHT_PITCH + input * TAPS + tap];
+      largest = fmaxf(largest, fabsf(w));
+      l1 += fabsf(w);
+      sum += double(w);
+    }
+    shared.weight_sum[channel][input] = sum;
+#pragma unroll
+    for (int step = 1; step < MAX_INPUT_CHANNELS; step *= 2) {
+      largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, step));
+      l1 += __shfl_xor_sync(~0u, l1, step);
+    }
+    if (input == 0) {
+      shared.weight_scale[channel] = power_of_two_scale(largest, WEIGHT_EXPONENT);
+      shared.weight_l1[channel] = l1;
+    }
+  }
+  named_barrier<THREADS>(CONSUMERS_BARRIER);
+  if (threadIdx.x < WARPGROUP_THREADS) {
+    WeightFragments fragments;
+    fragments.split(staged, WEIGHT_PITCH, shared.weight_scale, threadIdx.x / 32, threadIdx.x % 32);
+    store_fragments(shared.fragments, threadIdx.x, fragments);
+  }
+  named_barrier<THREADS>(CONSUMERS_BARRIER);
+}
+
+/// The producer's side: each of 128 threads owns a pixel column. The copy engine brings rows to shared memory where they are
+/// aligned to 16 bytes; otherwise the threads load them.
+template <int CONSUMERS>
+class Feeder {
+ public:
+  __device__ Feeder(const Problem& problem, Shared<CONSUMERS>& shared)
+      : problem_(problem), shared_(shared), thread_(threadIdx.x % WARPGROUP_THREADS), warp_(thread_ / 32), lane_(thread_ % 32) {
+    for (int row = 0; row < RAW_ROWS; ++row) {  // absent channels and pixels stay zero
+#pragma unroll
+      for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) shared.raw[row][c][thread_] = 0.f;
+    }
+    fence_shared_to_async();
+    named_barrier(PRODUCER_BARRIER);
+  }
+
+  /// Takes over shared.frame; all of the warpgroup, after a barrier.
+  __device__ void use_frame() {
+#pragma unroll
+    for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) origin_[c] = shared_.frame.origin[c] * shared_.frame.scale;
+    scale_ = shared_.frame.scale;
+  }
+
+  /// Feeds input rows [begin, end) of a run's rows + 2.
+  __device__ void feed(const Run& run, int begin, int end) {
+    const int64_t plane = int64_t(problem_.height) * problem_.width;
+    const float* source = problem_.x + int64_t(run.sample) * problem_.in_channels * plane +
+                          int64_t(run.y) * problem_.width + run.left();
+    const uint32_t pixels = min(TILE_PIXELS, problem_.width - run.left());
+    if (problem_.bulk) {
+      copy(source, plane, pixels, begin + warp_, end);
+      copy(source, plane, pixels, begin + BATCH_ROWS + warp_, end);
+    }
+    for (int first = begin; first < end; first += BATCH_ROWS) {
+      const int rows = min(BATCH_ROWS, end - first);
+      float values[BATCH_ROWS][MAX_INPUT_CHANNELS];
+      if (problem_.bulk) {
+        read_raw(values, rows);
+        named_barrier(PRODUCER_BARRIER);  // everybody has read what is overwritten now
+        copy(source, plane, pixels, first + RAW_ROWS + warp_, end);
+      } else {
+        const float* pixel = source + min(uint32_t(thread_), pixels - 1);
+#pragma unroll
+        for (int i = 0; i < BATCH_ROWS; ++i) {
+#pragma unroll
+          for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
+            const bool real = i < rows && c < problem_.in_channels;
+            values[i][c] = real ? __ldg(pixel + int64_t(first + i) * problem_.width + c * plane) : 0.f;
+          }
+        }
+      }
+      store(values, rows);
+    }
+  }
+
+ private:
+  static_assert(BATCH_ROWS == WARPGROUP_THREADS / 32, "each producer warp issues one row's copies");
+
+  /// One warp starts one row's copies, a channel per lane.
+  __device__ void copy(const float* source, int64_t plane, uint32_t pixels, int row, int end) {
+    if (row < end) {
+      // The row's place among all copied ones, from where this batch stands.
+      const int slot = (raw_sequence_issue_ + warp_) % RAW_ROWS;
+      if (lane_ == 0) barrier_arrive_expect(&shared_.raw_full[slot], problem_.in_channels * pixels * uint32_t(sizeof(float)));
+      __syncwarp();
+      if (lane_ < problem_.in_channels) {
+        bulk_load(&shared_.raw[slot][lane_][0], source + int64_t(row) * problem_.width + lane_ * plane,
+                  pixels * uint32_t(sizeof(float)), &shared_.raw_full[slot]);
+      }
+    }
+    raw_sequence_issue_ += max(0, min(BATCH_ROWS, end - (row - warp_)));
+  }
+
+  __device__ void read_raw(float (&values)[BATCH_ROWS][MAX_INPUT_CHANNELS], int rows) {
+#pragma unroll
+    for (int i = 0; i < BATCH_ROWS; ++i) {
+      if (i >= rows) break;
+      const int slot = (raw_sequence_ + i) % RAW_ROWS;
+      barrier_wait(&shared_.raw_full[slot], (raw_sequence_ + i) / RAW_ROWS & 1);
+#pragma unroll
+      for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) values[i][c] = shared_.raw[slot][c][thread_];
+    }
+    raw_sequence_ += rows;
+  }
+
+  /// Converts a batch into the next slots, once they are free.
+  __device__ void store(const float (&values)[BATCH_ROWS][MAX_INPUT_CHANNELS], int rows) {
+#pragma unroll
+    for (int i = 0; i < BATCH_ROWS; ++i) {
+      if (i >= rows) break;
+      const int sequence = sequence_ + i, slot = sequence & (RING_ROWS - 1);
+      SplitPair pairs[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) pairs[j] = split_fp16(scaled(values[i], 2 * j), scaled(values[i], 2 * j + 1));
+      barrier_wait(&shared_.empty[slot], (sequence / RING_ROWS & 1) ^ 1);
+      unsigned char* pixel = shared_.ring + slot * ROW_BYTES + thread_ * PIXEL_BYTES;
+      write(pixel, pairs);
+      if (slot < 2) write(pixel + RING_ROWS * ROW_BYTES, pairs);
+    }
+    fence_shared_to_async();
+    __syncwarp();
+    if (lane_ < rows) barrier_arrive(&shared_.full[(sequence_ + lane_) & (RING_ROWS - 1)]);
+    sequence_ += rows;
+  }
+
+  /// (value - origin) * scale, rounded once: the scale is a power of two.
+  __device__ float scaled(const float (&values)[MAX_INPUT_CHANNELS], int c) const {
+    return fmaf(values[c], scale_, -origin_[c]);
+  }
+
+  static __device__ void write(unsigned char* pixel, const SplitPair (&pairs)[4]) {
+    *reinterpret_cast<uint4*>(pixel) = make_uint4(pairs[0].high, pairs[1].high, pairs[2].high, pairs[3].high);
+    *reinterpret_cast<uint4*>(pixel + RING_PLANE_BYTES) = make_uint4(pairs[0].low, pairs[1].low, pairs[2].low, pairs[3].low);
+  }
+
+  const Problem& problem_;
+  Shared<CONSUMERS>& shared_;
+  int thread_, warp_, lane_;
+  int sequence_ = 0;            // of the next ring row
+  int raw_sequence_ = 0;        // of the next raw row to convert
+  int raw_sequence_issue_ = 0;  // of the next raw row to copy
+  float origin_[MAX_INPUT_CHANNELS];
+  float scale_ = 1.f;
+};
+
+/// The consumers' side: warpgroup `group` computes every CONSUMERS-th output row of the block.
+///
+/// The tensor cores share their time fairly among warpgroups that all have products waiting, which would bring all of them
+/// to their epilogues together and leave the tensor cores idle then. So the products run in turns: the next warpgroup
+/// issues its own when only the last LATE steps of this one's are left.
+template <int CONSUMERS, int LATE>
+class Consumer {
+ public:
+  __device__ Consumer(const Problem& problem, Shared<CONSUMERS>& shared, int group)
+      : problem_(problem), shared_(shared), group_(group), turn_(group), lane_(threadIdx.x % 32) {
+    load_weights(problem, shared);
+    if (group == CONSUMERS - 1) pass_turn();  // the first turn is nobody's to give
+  }
+
+  /// One pass over the block's rows: work.begin(sample), work.row(run, y, accumulators), work.end(sample).
+  template <typename Work>
+  __device__ void pass(Work& work) {
+    float accumulators[WGMMA_SUMS];
+    Walk walk(problem_);
+    Run run;
+    for (int sample = -1; walk.next(problem_, run);) {
+      if (run.sample != sample) {
+        if (sample >= 0) work.end(sample);
+        sample = run.sample;
+        work.begin(sample);
+      }
+      for (; turn_ < run.rows; turn_ += CONSUMERS) {
+        multiply(accumulators, turn_ == run.rows - 1);
+        work.row(run, run.y + turn_, accumulators);
+      }
+      turn_ -= run.rows;
+      sequence_ += run.rows + 2;
+    }
+    work.end((problem_.first_row(blockIdx.x + 1) - 1) / problem_.rows_per_sample());
+  }
+
+ private:
+  __device__ void pass_turn() {
+    named_barrier_arrive<2 * WARPGROUP_THREADS>(FIRST_TURN_BARRIER + (group_ + 1) % CONSUMERS);
+  }
+
+  /// Row `turn_` of the current run; the last row of a run also frees the two input rows below it.
+  __device__ __forceinline__ void multiply(float (&accumulators)[WGMMA_SUMS], bool last_of_run) {
+    constexpr int MASK = RING_ROWS - 1;
+    const int first = sequence_ + turn_, last = first + 2;
+    WeightFragments weights;
+    load_fragments(shared_.fragments, threadIdx.x % WARPGROUP_THREADS, weights);
+    barrier_wait(&shared_.full[last & MASK], last / RING_ROWS & 1);
+    named_barrier<2 * WARPGROUP_THREADS>(FIRST_TURN_BARRIER + group_);
+    // The shuffle tells the compiler that the address is the warp's: descriptors then stay in uniform registers.
+    const uint32_t address = shared_address(shared_.ring) + (first & MASK) * ROW_BYTES;
+    start_row<LATE>(accumulators, weights, __shfl_sync(~0u, address, 0));
+    wgmma_wait<1>();
+    pass_turn();
+    wgmma_wait<0>();
+    wgmma_pin(accumulators);
+    if (lane_ == 0) {
+      barrier_arrive(&shared_.empty[first & MASK]);
+      if (last_of_run) {
+        barrier_arrive(&shared_.empty[(first + 1) & MASK]);
+        barrier_arrive(&shared_.empty[last & MASK]);
+      }
+    }
+    __syncwarp();
+  }
+
+  const Problem& problem_;
+  Shared<CONSUMERS>& shared_;
+  int group_;
+  int turn_;          // rows of the current run until this warpgroup's next one
+  int sequence_ = 0;  // of the current run's first input row
+  int lane_;
+};
+
+}  // namespace kbench::conv_logsumexp

@@ -1,0 +1,114 @@
+// convolution 3x3 -> GroupNorm -> tanh -> hardswish -> + convolution -> logsumexp: sizes, work split, workspace.
+#pragma once
+
+#include <cstdint>
+
+#include "../launch.cuh"
+#include "../split_fp16.cuh"
+
+namespace kbench::conv_logsumexp {
+
+constexpr int MAX_INPUT_CHANNELS = 8;    // one k8 slice of a tensor-core step holds the input channels of one tap
+constexpr int MAX_CHANNELS = 64;         // rows of one warpgroup's tile
+constexpr int TAPS = 9;
+constexpr int TILE_PIXELS = 128;         // columns of one tile, and input pixels of one ring row
+constexpr int STRIP_PIXELS = TILE_PIXELS - 2;  // outputs of a tile: the last two columns lack their right-hand taps
+constexpr int STRIP_STEP = 124;  // between tiles of a wider row: a multiple of 4 keeps their inputs aligned to 16 bytes
+constexpr float LOG2_E = 1.4426950408889634f;
+constexpr float LN_2 = 0.6931471805599453f;
+
+/// How a sample's fp32 values become scaled fp16 pairs: (x - origin[c]) * scale.
+struct Frame {
+  float origin[MAX_INPUT_CHANNELS];
+  float scale;
+};
+
+/// Moments of one channel over some of a sample's pixels, in units of the scaled accumulator, bias left out.
+struct alignas(16) Partial {
+  double mean;
+  double squares;  // sum of squared deviations from the mean
+  float low;       // no value is below
+  float high;      // no value is above
+  float count;
+};
+
+/// Which epilogue a sample gets.
+enum Tier : int {
+  TIER_BOUNDED = 0,  // no clamp, and one maximum for the whole sample
+  TIER_GENERAL = 1,  // clamped exponents, a maximum per pixel
+  TIER_EXACT = 2,    // out of range for fp16 pairs: recomputed in fp32 by exact.cuh
+};
+
+struct Problem {
+  const float* x;
+  const float* weight;
+  const float* bias;
+  const float* gamma;
+  const float* beta;
+  float* out;
+  double eps;
+  int batch, in_channels, height, width;
+  int channels, channels_per_group;
+  int out_height, out_width;
+  bool bulk;             // rows are aligned to 16 bytes
+  int strips;            // column strips, STRIP_STEP apart
+  int blocks;            // of the two row kernels
+  int slots;             // partials per sample and channel
+  Frame* frames;         // [batch]
+  Partial* partials;     // [batch][slots][MAX_CHANNELS]
+  int* tiers;            // [batch]
+
+  __host__ __device__ int rows_per_sample() const { return strips * out_height; }
+  __host__ __device__ int64_t total_rows() const { return int64_t(batch) * rows_per_sample(); }
+  /// Blocks take equal contiguous runs of all the batch's rows, of which there are less than 2^31.
+  __host__ __device__ int first_row(int block) const { return int(total_rows() * block / blocks); }
+  __host__ __device__ int block_of_row(int row) const {
+    return int(((int64_t(row) + 1) * blocks - 1) / total_rows());
+  }
+  __host__ __device__ int first_block(int sample) const { return block_of_row(sample * rows_per_sample()); }
+  __host__ __device__ int last_block(int sample) const { return block_of_row((sample + 1) * rows_per_sample() - 1); }
+};
+
+inline int strips_of(int out_width) { return out_width <= STRIP_PIXELS ? 1 : 1 + ceil_div(out_width - STRIP_PIXELS, STRIP_STEP); }
+
+/// Consecutive output rows of one strip of one sample.
+struct Run {
+  int sample, strip, y, rows;
+
+  __device__ int left() const { return strip * STRIP_STEP; }
+  /// Outputs of this strip: the last one is wider than a step where that saves another strip.
+  __device__ int valid(const Problem& problem) const {
+    return strip == problem.strips - 1 ? problem.out_width - left() : STRIP_STEP;
+  }
+};
+
+/// A block's rows as runs, in order.
+class Walk {
+ public:
+  __device__ explicit Walk(const Problem& problem)
+      : row_(problem.first_row(blockIdx.x)), end_(problem.first_row(blockIdx.x + 1)) {}
+
+  __device__ bool next(const Problem& problem, Run& run) {
+    if (row_ >= end_) return false;
+    const int per_sample = problem.rows_per_sample();
+    const int within = row_ % per_sample;
+    run.sample = row_ / per_sample;
+    run.strip = within / problem.out_height;
+    run.y = within % problem.out_height;
+    run.rows = min(problem.out_height - run.y, end_ - row_);
+    row_ += run.rows;
+    return true;
+  }
+
+ private:
+  int row_, end_;
+};
+
+/// The power of two that brings `magnitude` into [2^exponent, 2^(exponent + 1)); 1 for zero, inf and NaN.
+__device__ __forceinline__ float power_of_two_scale(float magnitude, int exponent) {
+  if (!(magnitude > 0.f) || !(magnitude < INFINITY)) return 1.f;
+  // Subnormals count as 2^-127; the clamp keeps the scale and its inverse normal.
+  return power_of_two(max(-100, min(100, exponent - binary_exponent(magnitude))));
+}
+
+}  // namespace kbench::conv_logsumexp
