@@ -17,9 +17,7 @@ from torch.autograd.function import once_differentiable
 ForwardKernel = Callable[[Tensor, Tensor, Tensor, int, float], tuple[Tensor, Tensor, Tensor]]
 
 
-def group_norm(
-    x: Tensor, groups: int, gamma: Tensor, beta: Tensor, eps: float, kernel: ForwardKernel
-) -> Tensor:
+def group_norm(x: Tensor, groups: int, gamma: Tensor, beta: Tensor, eps: float, kernel: ForwardKernel) -> Tensor:
     """Normalise every (sample, group) of `x` to mean 0 and variance 1, then scale and shift every channel.
 
     x: (batch, channels, *) float32 of any strides; gamma, beta: (channels,) float32; the result is contiguous

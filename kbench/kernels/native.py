@@ -1,8 +1,8 @@
 """Native libraries: build a `.cu` or `.cpp` source and call its C functions with checked errors.
 
 Sources live beside this file, include only the headers in `include/`, and export plain C functions that
-return 0 or an error code. `torch.utils.cpp_extension` drives ninja (one build folder per library, rebuilt when
-a source, header or flag changes); no torch header is compiled, so a build takes seconds.
+return 0 or an error code. `torch.utils.cpp_extension` drives ninja (one build folder per library, rebuilt
+when a source, header or flag changes); no torch header is compiled, so a build takes seconds.
 """
 
 import ctypes
