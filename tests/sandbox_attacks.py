@@ -40,9 +40,7 @@ def attempts(outside: Path, scratch: Path, judge: int, tcp: int, udp: int) -> di
         "udp": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", udp)),
         "netlink": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW),
         "unix_service": lambda: socket.socket(socket.AF_UNIX).connect(str(outside / "service")),
-        "unix_datagram": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(
-            b"x", str(outside / "log")
-        ),
+        "unix_datagram": lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"x", str(outside / "log")),
         "judge_memory": lambda: open_memory(judge),
         "judge_environment": lambda: Path(f"/proc/{judge}/environ").read_bytes()[0],
         "judge_trace": lambda: call("ptrace", PTRACE_SEIZE, judge, 0, 0),
@@ -190,9 +188,7 @@ def drive(rung: str, folder: str, allow_exec: str) -> None:
     report = json.loads(attacker.stdout)
     report["channel"] = ours.recv(64).decode() if select.select([ours], [], [], 5)[0] else ""
     report["end_of_channel"] = ours.recv(1) == b""
-    report["arrived"] = [
-        name for name, end in (("tcp", tcp), ("udp", udp)) if select.select([end], [], [], 0)[0]
-    ]
+    report["arrived"] = [name for name, end in (("tcp", tcp), ("udp", udp)) if select.select([end], [], [], 0)[0]]
     report["judge_alive"] = trusted.poll() is None
     trusted.communicate("\n")
     report["files"] = sorted(p.name for p in (base / "outside").iterdir())

@@ -401,9 +401,7 @@ def test_the_filter_answers_as_its_rules_say(machine):
 
 def evaluate(program, number, arch, arguments):
     """Run a classic BPF program over one call."""
-    memory = {0: number, 4: arch} | {
-        16 + 8 * i: a & 0xFFFFFFFF for i, a in enumerate((*arguments, *[0] * 6)[:6])
-    }
+    memory = {0: number, 4: arch} | {16 + 8 * i: a & 0xFFFFFFFF for i, a in enumerate((*arguments, *[0] * 6)[:6])}
     accumulator, position = 0, 0
     while True:
         operation, if_true, if_false, constant = program[position]

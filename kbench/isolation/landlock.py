@@ -30,6 +30,8 @@ ABI_TRUNCATE = 3
 ABI_TCP = 4
 ABI_SCOPES = 6
 
+OWN_THREADS = Path("/proc/self/task")
+"""CUDA names its threads through these files; where it cannot, it refuses to start (error 304)."""
 OPEN_DEVICES = ("null", "zero", "full", "random", "urandom")
 GPU_DEVICES = "nvidia*"
 
@@ -80,14 +82,14 @@ def restrict(*, writable: Sequence[Path], hidden: Sequence[Path], allow_exec: bo
     try:
         for path, rights in _rules(writable, hidden, allow_exec=allow_exec):
             _allow(ruleset, path, rights & handled)
+        # Kept open for good: a rule on /proc holds only as long as the kernel keeps this very directory in mind.
+        os.open(OWN_THREADS, os.O_PATH | os.O_CLOEXEC)
         _call(RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     finally:
         os.close(ruleset)
 
 
-def _rules(
-    writable: Sequence[Path], hidden: Sequence[Path], *, allow_exec: bool
-) -> Iterator[tuple[Path, int]]:
+def _rules(writable: Sequence[Path], hidden: Sequence[Path], *, allow_exec: bool) -> Iterator[tuple[Path, int]]:
     """Yield what to allow. A rule holds for all below its path: a hidden path is one that no rule covers."""
     execute = EXECUTE if allow_exec else 0
     yield Path("/"), READ_DIR
@@ -95,6 +97,7 @@ def _rules(
         yield path, READ_FILE | READ_DIR | execute
     for path in writable:
         yield path, ALL_RIGHTS_BY_ABI[5] & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV | EXECUTE) | execute
+    yield OWN_THREADS, READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE
     for device in [*(Path("/dev") / name for name in OPEN_DEVICES), *Path("/dev").glob(GPU_DEVICES)]:
         yield device, READ_FILE | WRITE_FILE | IOCTL_DEV
 

@@ -154,7 +154,8 @@ def _trial(rung: Rung, arguments: list[str], scratch: Path, outside: Path) -> st
         child.wait()
     if child.returncode == 0 and output.strip() == "works":
         return None
-    return f"rung {rung.value}: {output.strip()[-500:] or f'exit code {child.returncode}'}"
+    words = output.strip().splitlines() or [f"exit code {child.returncode}"]
+    return f"rung {rung.value}: {words[-1][-300:]}"
 
 
 def _environment() -> dict[str, str]:

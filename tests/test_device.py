@@ -1,0 +1,229 @@
+"""Lease, monitor, identity and peaks without a GPU: real locks between real processes, a fake NVML."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from kbench.core.errors import MachineError
+from kbench.core.model import Peaks
+from kbench.measure import device, peaks, selection
+from kbench.measure.device import DeviceMonitor, Reading
+
+ROOT = Path(__file__).parents[1]
+GPU = selection.DeviceChoice(kind="cuda", name="NVIDIA Test", uuid="GPU-1", key="NVIDIA Test sm_90")
+PEAKS = Peaks(copy_bytes_per_s=1e12, fp32_flops_per_s=5e13, measured_utc="2026-01-01T00:00:00+00:00")
+
+
+@pytest.fixture
+def leases(tmp_path, monkeypatch):
+    monkeypatch.setattr(device, "LEASES", tmp_path / "leases")
+    return tmp_path / "leases"
+
+
+def test_a_lease_keeps_a_second_process_out_and_says_who_holds_it(leases):
+    choice = selection.cpu()
+    with device.lease(choice, timeout_s=0.0):
+        with pytest.raises(device.DeviceBusyError) as caught, device.lease(choice, timeout_s=0.0):
+            pytest.fail("both hold it")
+        assert f"pid {os.getpid()}" in caught.value.holder
+    with device.lease(choice, timeout_s=0.0):
+        pass
+    assert not list(leases.glob("*.holder"))
+
+
+def test_two_devices_have_two_leases(leases):
+    with device.lease(GPU, timeout_s=0.0), device.lease(selection.cpu(), timeout_s=0.0):
+        assert len(list(leases.glob("*.lock"))) == 2
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from kbench.measure import device, selection
+device.LEASES = Path(sys.argv[1])
+with device.lease(selection.cpu(), timeout_s=0.0):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_killed_holder_holds_no_longer(leases):
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(leases)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "held\n"
+    try:
+        with pytest.raises(device.DeviceBusyError, match=f"pid {holder.pid}"), device.lease(selection.cpu(), 0.0):
+            pytest.fail("both hold it")
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    with device.lease(selection.cpu(), timeout_s=5.0):
+        pass
+
+
+def test_a_lease_is_waited_for(leases):
+    code = HOLD.replace("time.sleep(600)", "time.sleep(1.0)")
+    holder = subprocess.Popen([sys.executable, "-c", code, str(leases)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout.readline() == "held\n"
+    started = time.monotonic()
+    with device.lease(selection.cpu(), timeout_s=None):
+        assert time.monotonic() - started > 0.5
+    holder.wait()
+
+
+def test_leases_are_open_to_every_user(leases):
+    before = os.umask(0o077)
+    try:
+        with device.lease(selection.cpu(), timeout_s=0.0):
+            lock = next(leases.glob("*.lock"))
+            assert leases.stat().st_mode & 0o777 == 0o777
+            assert lock.stat().st_mode & 0o666 == 0o666
+    finally:
+        os.umask(before)
+
+
+def test_the_processor_is_identified():
+    environment = device.identify("cpu")
+    assert environment.device == "cpu"
+    assert environment.gpu_uuid == selection.cpu().uuid == device.identify("cpu").gpu_uuid
+    assert environment.gpu_name
+    assert environment.memory_bytes > 1 << 28
+    assert environment.l2_bytes is None
+
+
+def test_a_processor_has_nothing_to_read():
+    with DeviceMonitor("cpu") as monitor:
+        assert monitor.read() == Reading()
+        assert not monitor.disturbed(monitor.read(), monitor.read())
+    assert device.foreign_processes(selection.cpu()) == ()
+
+
+class FakeNvml:
+    """NVML of one GPU; `None` stands for a question that the device refuses."""
+
+    NVMLError = type("NVMLError", (Exception,), {})
+    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
+
+    def __init__(self, **answers):
+        self.answers = {"sm_mhz": 1980, "power_mw": 300_000, "reasons": 0, "processes": []} | answers
+
+    def _answer(self, name):
+        if self.answers[name] is None:
+            raise self.NVMLError
+        return self.answers[name]
+
+    def nvmlInit(self): ...
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        assert uuid == "GPU-1"
+        return "handle"
+
+    def nvmlDeviceGetClockInfo(self, handle, clock):
+        return self._answer("sm_mhz") if clock == self.NVML_CLOCK_SM else 3201
+
+    def nvmlDeviceGetPowerUsage(self, handle):
+        return self._answer("power_mw")
+
+    def nvmlDeviceGetTemperature(self, handle, sensor):
+        return 40
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):
+        return self._answer("reasons")
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle):
+        return self._answer("processes")
+
+    def nvmlSystemGetProcessName(self, pid):
+        return b"/usr/bin/python3"
+
+    def nvmlSystemGetDriverVersion(self):
+        return "580.1"
+
+
+@pytest.fixture
+def nvml(monkeypatch):
+    fake = FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    return fake
+
+
+def test_a_reading_holds_what_the_device_tells(nvml):
+    with DeviceMonitor("cuda", "GPU-1") as monitor:
+        nvml.answers["power_mw"] = None
+        assert monitor.read() == Reading(
+            sm_clock_mhz=1980, memory_clock_mhz=3201, power_mw=None, temperature_c=40, throttle_reasons=0
+        )
+
+
+@pytest.mark.parametrize(("reasons", "disturbed"), [(0, False), (0x1, False), (0x2, False), (0x4, True), (0x41, True)])
+def test_a_slowdown_that_the_device_names_disturbs(nvml, reasons, disturbed):
+    with DeviceMonitor("cuda", "GPU-1") as monitor:
+        before = monitor.read()
+        nvml.answers["reasons"] = reasons
+        assert monitor.disturbed(before, monitor.read()) is disturbed
+
+
+@pytest.mark.parametrize(("clock", "disturbed"), [(1980, False), (1965, False), (1900, True), (2050, False)])
+def test_a_clock_below_the_usual_one_disturbs(nvml, clock, disturbed):
+    with DeviceMonitor("cuda", "GPU-1") as monitor:
+        for _ in range(20):
+            before = monitor.read()
+        nvml.answers["sm_mhz"] = clock
+        assert monitor.disturbed(before, monitor.read()) is disturbed
+
+
+def test_the_first_readings_judge_nothing(nvml):
+    with DeviceMonitor("cuda", "GPU-1") as monitor:
+        before = monitor.read()
+        nvml.answers["sm_mhz"] = 345
+        assert not monitor.disturbed(before, monitor.read())
+
+
+def test_foreign_processes_are_named(nvml):
+    assert device.foreign_processes(GPU) == ()
+    nvml.answers["processes"] = [SimpleNamespace(pid=7)]
+    assert device.foreign_processes(GPU) == ("7 python3",)
+    nvml.answers["processes"] = None
+    assert device.foreign_processes(GPU) is None
+
+
+def test_peaks_are_remembered_by_device_and_driver(nvml, tmp_path, monkeypatch):
+    done = SimpleNamespace(stdout="a library's greeting\n" + json.dumps(dataclasses.asdict(PEAKS)) + "\n")
+    monkeypatch.setattr(peaks.subprocess, "run", lambda *_, **__: done)
+    assert peaks.load_peaks(GPU, tmp_path) is None
+    assert peaks.refresh_peaks(GPU, tmp_path) == PEAKS
+    assert peaks.load_peaks(GPU, tmp_path) == PEAKS
+    assert peaks.load_peaks(dataclasses.replace(GPU, uuid="GPU-2"), tmp_path) is None
+    assert peaks.load_peaks(selection.cpu(), tmp_path) is None
+    nvml.nvmlSystemGetDriverVersion = lambda: "590.1"
+    assert peaks.load_peaks(GPU, tmp_path) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"GPU-1 580.1": {"unknown": 1}}', '{"GPU-1 580.1": null}'])
+def test_a_broken_cache_is_no_peaks(nvml, tmp_path, text):
+    (tmp_path / peaks.CACHE_NAME).write_text(text)
+    assert peaks.load_peaks(GPU, tmp_path) is None
+
+
+def test_a_measurement_that_fails_says_why(tmp_path):
+    """A real child: there is no device of this kind."""
+    choice = dataclasses.replace(selection.cpu(), kind="cuda", environment={"CUDA_VISIBLE_DEVICES": ""})
+    with pytest.raises(MachineError, match="could not be measured"):
+        peaks.refresh_peaks(choice, tmp_path)
+    assert not (tmp_path / peaks.CACHE_NAME).exists()
+
+
+@pytest.mark.slow
+def test_the_peaks_of_this_processor_are_measured(tmp_path):
+    measured = peaks.refresh_peaks(selection.cpu(), tmp_path)
+    assert 1e8 < measured.copy_bytes_per_s < 1e13
+    assert 1e8 < measured.fp32_flops_per_s < 1e14
+    assert measured.tf32_flops_per_s is None
+    assert peaks.load_peaks(selection.cpu(), tmp_path) == measured
