@@ -197,6 +197,20 @@ def test_misfits_are_refused_with_the_reason():
         pooled_size(3, 3, (4, 1))
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_single_value_is_no_group(batch):
+    """As torch: one value in all cannot be normalised, one value per sample can."""
+    tensors = arguments(batch=batch, in_channels=1, channels=3, size=(1, 1), kernel=(1, 1))
+    if batch == 1:
+        with pytest.raises(ValueError, match="more than 1 value"):
+            composed.conv_norm_logsumexp(*tensors, **NORM)
+        with pytest.raises(ValueError, match="more than one value"):
+            conv_norm_logsumexp_cpu(*tensors, **NORM)
+    else:
+        oracle = composed.conv_norm_logsumexp(*doubled(tensors), **NORM)
+        assert oracle_error(conv_norm_logsumexp_cpu(*tensors, **NORM), oracle) <= 1.0
+
+
 def test_tf32_is_off_inside_and_as_before_outside():
     convolution = torch.backends.cudnn.conv
     before = convolution.fp32_precision

@@ -83,6 +83,12 @@ def pooled_size(height: int, width: int, pool: Pair) -> Pair:
     return height // pool[0], width // pool[1]
 
 
+def check_group_size(batch: int, values: int) -> None:
+    """Refuse what torch's group normalisation refuses: ValueError where there is one value per group in all."""
+    if batch * values == 1:
+        raise ValueError("group normalisation needs more than one value per group")
+
+
 def channel_vector(name: str, values: Tensor, channels: int) -> Tensor:
     """Make `values` a contiguous fp32 (channels,) tensor; TypeError or ValueError if it cannot be one."""
     if values.dtype != torch.float32:
@@ -102,7 +108,5 @@ def channel_scale(scale: Tensor, channels: int) -> Tensor:
     if scale.numel() == 1:
         return scale.reshape(1).expand(channels).contiguous()
     if tuple(scale.shape[-3:]) != (channels, 1, 1) or scale.numel() != channels:
-        raise ValueError(
-            f"scale must hold one value or have shape ({channels}, 1, 1), got {tuple(scale.shape)}"
-        )
+        raise ValueError(f"scale must hold one value or have shape ({channels}, 1, 1), got {tuple(scale.shape)}")
     return scale.reshape(channels).contiguous()

@@ -95,7 +95,8 @@ extern "C" int kbench_cpu_conv_norm_logsumexp(const float* x, const float* weigh
                                               int64_t out_channels, int64_t kernel_height, int64_t kernel_width,
                                               int64_t groups, double eps, int64_t threads) {
   const kbench::Convolution conv{in_channels, height, width, kernel_height, kernel_width, out_channels, groups};
-  if (conv.out_height() < 1 || conv.out_width() < 1 || groups < 1 || out_channels % groups != 0 || threads < 1) return 1;
+  if (conv.out_height() < 1 || conv.out_width() < 1 || threads < 1) return 1;
+  if (groups < 1 || out_channels % groups != 0) return 1;
   const int64_t pixels = conv.out_pixels(), channels = conv.group_channels();
   const float* images_end = x + batch * conv.image_size();
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kbench.kernels import composed, native
-from kbench.kernels.conv_shape import ConvShape, channel_vector
+from kbench.kernels.conv_shape import ConvShape, channel_vector, check_group_size
 from kbench.kernels.recompute import differentiable
 
 FUNCTION = "kbench_cpu_conv_norm_logsumexp"
@@ -39,6 +39,7 @@ def _forward(
 ) -> Tensor:
     shape = ConvShape.of(x, weight, groups)
     channels = shape.out_channels
+    check_group_size(shape.batch, channels // groups * shape.out_pixels)
     vectors = [
         channel_vector("bias", bias, channels),
         channel_vector("gamma", gamma, channels),

@@ -48,7 +48,8 @@ extern "C" int kbench_cpu_conv_norm_pool(const float* x, const float* weight, co
                                          int64_t groups, double eps, int64_t pool_height, int64_t pool_width,
                                          float clamp_min, float clamp_max, int64_t threads) {
   const kbench::Convolution conv{in_channels, height, width, kernel_height, kernel_width, out_channels, groups};
-  if (conv.out_height() < 1 || conv.out_width() < 1 || groups < 1 || out_channels % groups != 0 || threads < 1) return 1;
+  if (conv.out_height() < 1 || conv.out_width() < 1 || threads < 1) return 1;
+  if (groups < 1 || out_channels % groups != 0) return 1;
   const Pooling pool{pool_height, pool_width, clamp_min, clamp_max};
   const int64_t pixels = conv.out_pixels(), channels = conv.group_channels();
   const int64_t pooled_height = conv.out_height() / pool_height, pooled_width = conv.out_width() / pool_width;

@@ -8,7 +8,14 @@ import torch
 from torch import Tensor
 
 from kbench.kernels import composed, native
-from kbench.kernels.conv_shape import ConvShape, Pair, channel_scale, channel_vector, pooled_size
+from kbench.kernels.conv_shape import (
+    ConvShape,
+    Pair,
+    channel_scale,
+    channel_vector,
+    check_group_size,
+    pooled_size,
+)
 from kbench.kernels.recompute import differentiable
 
 FUNCTION = "kbench_cpu_conv_norm_pool"
@@ -63,6 +70,7 @@ def _forward(
     shape = ConvShape.of(x, weight, groups)
     pooled = pooled_size(shape.out_height, shape.out_width, pool)
     channels = shape.out_channels
+    check_group_size(shape.batch, channels // groups * shape.out_pixels)
     vectors = [
         channel_vector("bias", bias, channels),
         channel_vector("gamma", gamma, channels),

@@ -1,7 +1,7 @@
 // Mean and 1/sqrt(variance + eps) of every (sample, group): one block each, one read of the data.
 //
-// A thread takes 32 values at a time into registers, two passes over them there, and merges the moments in fp64: no sum of
-// squares of raw values exists, so any offset of the data is harmless.
+// A thread takes 32 values at a time into registers, two passes over them there, and merges the moments in fp64: no sum
+// of squares of raw values exists, so any offset of the data is harmless.
 #include "group_affine.cuh"
 #include "launch.cuh"
 #include "vector.cuh"
@@ -71,7 +71,8 @@ __device__ __forceinline__ Moments chunk_moments(const Chunk& chunk) {
 // Two blocks per SM: 32 values a thread are then 128 KB in flight, what HBM's latency asks for.
 template <typename Access>
 __global__ void __launch_bounds__(THREADS, sizeof(Access) == sizeof(float4) ? 2 : 1)
-    statistics_kernel(const float* __restrict__ x, GroupStatistics* __restrict__ statistics, int64_t length, double eps) {
+    statistics_kernel(const float* __restrict__ x, GroupStatistics* __restrict__ statistics, int64_t length,
+                      double eps) {
   __shared__ Moments scratch[THREADS / kbench::WARP_THREADS];
   const Access* group = reinterpret_cast<const Access*>(x + int64_t(blockIdx.x) * length);
   Moments moments = Moments::none();

@@ -1,8 +1,8 @@
-// Convolution (stride 1, no padding) as two kernels: im2col writes every output pixel's window as a column, then a tiled
-// fp32 matrix product of the weights with the columns adds the bias on its way out.
+// Convolution (stride 1, no padding) as two kernels: im2col writes every output pixel's window as a column, then a
+// tiled fp32 matrix product of the weights with the columns adds the bias on its way out.
 //
-// The columns are kernel_height * kernel_width times the input: they are made for as many samples at a time as the caller gives
-// room for.
+// The columns are kernel_height * kernel_width times the input: they are made for as many samples at a time as the
+// caller gives room for.
 #include "launch.cuh"
 #include "vector.cuh"
 
@@ -21,34 +21,38 @@ struct Convolution {
 
 constexpr int IM2COL_THREADS = 256;
 
-// Grid: (stretches of a row) x taps x samples. A thread writes four neighbouring pixels; past the last one, zeros.
+// Grid: (stretches of a row) x input channels x samples. A thread writes the same four neighbouring pixels for every
+// tap of its channel, whose input it finds in L1 after the first; past the last pixel, zeros.
 __global__ void __launch_bounds__(IM2COL_THREADS)
     im2col_kernel(const float* __restrict__ x, float4* __restrict__ columns, Convolution conv) {
   const int pixel = (blockIdx.x * IM2COL_THREADS + threadIdx.x) * 4;
   if (pixel >= conv.pitch()) return;
-  const int window = conv.kernel_height * conv.kernel_width;
-  for (int tap = blockIdx.y; tap < conv.taps(); tap += gridDim.y) {
-    const int channel = tap / window, offset = tap - channel * window;
-    const int kernel_row = offset / conv.kernel_width, kernel_column = offset - kernel_row * conv.kernel_width;
-    const float* plane = x + (int64_t(blockIdx.z) * conv.in_channels + channel) * conv.height * conv.width +
-                         int64_t(kernel_row) * conv.width + kernel_column;
-    int row = pixel / conv.out_width(), column = pixel - row * conv.out_width();
-    float values[4];
+  int offsets[4];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      values[i] = pixel + i < conv.pixels() ? __ldg(plane + int64_t(row) * conv.width + column) : 0.0f;
-      if (++column == conv.out_width()) {
-        column = 0;
-        ++row;
+  for (int i = 0; i < 4; ++i) {
+    const int row = (pixel + i) / conv.out_width();
+    offsets[i] = pixel + i < conv.pixels() ? pixel + i + row * (conv.kernel_width - 1) : -1;
+  }
+  const int window = conv.kernel_height * conv.kernel_width;
+  for (int channel = blockIdx.y; channel < conv.in_channels; channel += gridDim.y) {
+    const float* plane = x + (int64_t(blockIdx.z) * conv.in_channels + channel) * conv.height * conv.width;
+    const int64_t first_tap = int64_t(blockIdx.z) * conv.taps() + int64_t(channel) * window;
+    float4* target = columns + (first_tap * conv.pitch() + pixel) / 4;
+    for (int row = 0; row < conv.kernel_height; ++row) {
+      for (int column = 0; column < conv.kernel_width; ++column) {
+        const float* tap = plane + row * conv.width + column;
+        float values[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) values[i] = offsets[i] >= 0 ? __ldg(tap + offsets[i]) : 0.0f;
+        *target = make_float4(values[0], values[1], values[2], values[3]);
+        target += conv.pitch() / 4;
       }
     }
-    columns[((int64_t(blockIdx.z) * conv.taps() + tap) * conv.pitch() + pixel) / 4] =
-        make_float4(values[0], values[1], values[2], values[3]);
   }
 }
 
-// Tile of the product: 64 output channels x 128 pixels by 128 threads, each 8 x 8 in registers (64 FMAs for 4 16-byte reads of
-// shared memory); the reduction in steps of 8 taps, the next step's operands on their way while one is computed.
+// Tile of the product: 64 output channels x 128 pixels by 128 threads, each 8 x 8 in registers (64 FMAs for 4 16-byte
+// reads of shared memory); the reduction in steps of 8 taps, the next step's operands on their way meanwhile.
 constexpr int TILE_CHANNELS = 64;
 constexpr int TILE_PIXELS = 128;
 constexpr int TILE_TAPS = 8;
@@ -97,7 +101,7 @@ struct Step {
   }
 };
 
-// A thread's 8 channels are two runs of 4, and so are its 8 pixels: neighbouring threads then read neighbouring vectors.
+// A thread's 8 channels are two runs of 4, and so are its 8 pixels: neighbouring threads read neighbouring vectors.
 struct Sums {
   float values[8][8] = {};
 
@@ -173,8 +177,8 @@ __global__ void __launch_bounds__(THREADS)
 
 int run_samples(const float* x, const float* weight, const float* bias, float* columns, float* out,
                 const Convolution& conv, unsigned samples, cudaStream_t stream) {
-  const int64_t rows = conv.taps() < kbench::MAX_GRID_YZ ? conv.taps() : kbench::MAX_GRID_YZ;
-  const dim3 column_blocks(unsigned(kbench::ceil_div(conv.pitch(), IM2COL_THREADS * 4)), unsigned(rows), samples);
+  const int64_t channels = conv.in_channels < kbench::MAX_GRID_YZ ? conv.in_channels : kbench::MAX_GRID_YZ;
+  const dim3 column_blocks(unsigned(kbench::ceil_div(conv.pitch(), IM2COL_THREADS * 4)), unsigned(channels), samples);
   im2col_kernel<<<column_blocks, IM2COL_THREADS, 0, stream>>>(x, reinterpret_cast<float4*>(columns), conv);
   KBENCH_RETURN_IF_ERROR(cudaGetLastError());
   const dim3 tiles(unsigned(kbench::ceil_div(conv.pixels(), TILE_PIXELS)),
@@ -185,8 +189,8 @@ int run_samples(const float* x, const float* weight, const float* bias, float* c
 
 }  // namespace
 
-// columns: room for samples_at_a_time x taps x pitch floats (pitch: output pixels rounded up to a multiple of 4), aligned to 16
-// bytes, as must be `out`.
+// columns: room for samples_at_a_time x taps x pitch floats (pitch: output pixels rounded up to a multiple of 4),
+// aligned to 16 bytes, as must be `out`.
 extern "C" int kbench_im2col_matmul(const float* x, const float* weight, const float* bias, float* columns, float* out,
                                     int64_t batch, int64_t in_channels, int64_t height, int64_t width,
                                     int64_t out_channels, int64_t kernel_height, int64_t kernel_width,
@@ -195,7 +199,8 @@ extern "C" int kbench_im2col_matmul(const float* x, const float* weight, const f
   const bool fits = kernel_height >= 1 && kernel_width >= 1 && kernel_height <= height && kernel_width <= width;
   const bool small = height * width < LIMIT && in_channels * kernel_height * kernel_width < LIMIT &&
                      out_channels <= TILE_CHANNELS * kbench::MAX_GRID_YZ;
-  const bool aligned = kbench::is_aligned(columns, kbench::VECTOR_BYTES) && kbench::is_aligned(out, kbench::VECTOR_BYTES);
+  const bool aligned =
+      kbench::is_aligned(columns, kbench::VECTOR_BYTES) && kbench::is_aligned(out, kbench::VECTOR_BYTES);
   if (!fits || !small || !aligned || samples_at_a_time < 1) return int(cudaErrorInvalidValue);
   const Convolution conv{int(in_channels),  int(height),        int(width),
                          int(out_channels), int(kernel_height), int(kernel_width)};

@@ -15,8 +15,8 @@ from kbench.kernels.recompute import differentiable
 FUNCTION = "kbench_im2col_matmul"
 
 # Room for the columns: samples go through in as few rounds as fit. On an H200, convolving 128 x 8 x 128 x 128
-# to 64 channels took 1.05 ms in rounds of 36 MB, which stay in L2, 0.91 ms at 146 MB and 0.87 ms at once
-# (600 MB): what a round's tail leaves idle costs more than HBM does.
+# to 64 channels took 0.86 ms in rounds of 73 MB, 0.79 ms at 256 MB and 0.76 ms at once (600 MB): what a round's
+# tail leaves idle costs more than a trip to HBM.
 COLUMN_BYTES = 256 << 20
 
 

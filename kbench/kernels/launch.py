@@ -18,9 +18,7 @@ def launch(library: native.NativeLibrary, function: str, *arguments: Tensor | fl
     for argument in arguments:
         if isinstance(argument, Tensor):
             if argument.device != device or device.type != "cuda":
-                raise ValueError(
-                    f"{function} needs all tensors on one CUDA device, got {device}, {argument.device}"
-                )
+                raise ValueError(f"{function} needs all tensors on one CUDA device, got {device}, {argument.device}")
             if not argument.is_contiguous():
                 raise ValueError(f"{function} needs contiguous tensors, got strides {argument.stride()}")
     values = [argument.data_ptr() if isinstance(argument, Tensor) else argument for argument in arguments]

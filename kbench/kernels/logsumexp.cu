@@ -1,7 +1,7 @@
 // log(sum(exp(x))) over the channels of (batch, channels, pixels), one thread per pixel, one read of x.
 //
-// Channels come in runs of eight, whose loads are all in flight at once. The running maximum is taken off before e^x; when a
-// run raises it, the sum so far is scaled down: one extra exponential per run instead of a second read of memory.
+// Channels come in runs of eight, whose loads are all in flight at once. The running maximum is taken off before e^x;
+// when a run raises it, the sum so far is scaled down: one extra exponential per run instead of a second read.
 #include "launch.cuh"
 #include "vector.cuh"
 

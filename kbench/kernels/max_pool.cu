@@ -1,7 +1,7 @@
 // Max-pool with stride = kernel and no padding, over planes; a NaN in a window makes its result NaN, as torch has it.
 //
-// Neighbouring threads take neighbouring windows: a warp's strided reads of one row share the same sectors in L1, so that
-// global memory is read once.
+// Neighbouring threads take neighbouring windows: a warp's strided reads of one row share the same sectors in L1, so
+// that global memory is read once.
 #include "launch.cuh"
 
 #include <cmath>

@@ -44,7 +44,5 @@ def _forward(x: Tensor, gamma: Tensor, beta: Tensor, scale: Tensor, *, groups: i
     factors = channel_scale(scale, channels)
     y = x.new_empty(x.shape)
     statistics = group_statistics(x, groups, eps)
-    launch(
-        library(), FUNCTION, x, statistics, *vectors, factors, y, batch, channels, groups, prod(x.shape[2:])
-    )
+    launch(library(), FUNCTION, x, statistics, *vectors, factors, y, batch, channels, groups, prod(x.shape[2:]))
     return y

@@ -13,8 +13,9 @@ from kbench.kernels.conv_shape import channel_vector
 from kbench.kernels.recompute import differentiable
 from kbench.kernels.triton_statistics import channel_constants, group_statistics
 
-CHANNEL_BLOCK = 32
-PIXEL_BLOCK = 128
+# Of 8 to 64 channels x 64 to 256 pixels, the fastest on an H200.
+CHANNEL_BLOCK = 8
+PIXEL_BLOCK = 256
 
 
 @triton.jit

@@ -12,7 +12,7 @@ from kbench.kernels.conv_shape import Pair, channel_scale, channel_vector, poole
 from kbench.kernels.recompute import differentiable
 from kbench.kernels.triton_statistics import channel_constants, group_statistics
 
-BLOCK = 512
+BLOCK = 256  # of 128 to 1024, the fastest on an H200
 
 
 @triton.jit
@@ -51,9 +51,7 @@ def _norm_pool_kernel(  # noqa: PLR0917 - kernels take their arguments by positi
     best = tl.full((BLOCK,), float("-inf"), tl.float32)
     for row in range(pool_height):
         for column in range(pool_width):
-            values = tl.load(
-                x + plane * height * width + corner + row * width + column, mask=present, other=0.0
-            )
+            values = tl.load(x + plane * height * width + corner + row * width + column, mask=present, other=0.0)
             values = (((values - mean_high) - mean_low) * factor + shift) * extra
             # As torch's max-pool: a NaN, once seen, stays.
             best = tl.where((values > best) | (values != values), values, best)  # noqa: PLR0124

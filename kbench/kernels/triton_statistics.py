@@ -7,7 +7,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK = 8192
+from kbench.kernels.conv_shape import check_group_size
+
+BLOCK = 16384  # of 2048 to 16384, the fastest on an H200
 
 
 @triton.jit
@@ -42,14 +44,15 @@ def _statistics_kernel(x, statistics, length, eps, BLOCK: tl.constexpr):
 def group_statistics(x: Tensor, groups: int, eps: float) -> Tensor:
     """(N, C, *) contiguous fp32 -> (N, groups, 2) fp64: mean, then 1 / sqrt(biased variance + eps).
 
-    ValueError where `groups` does not divide C.
+    ValueError where `groups` does not divide C or there is but one value.
     """
     batch, channels = x.shape[:2]
     if groups < 1 or channels % groups:
         raise ValueError(f"{channels} channels cannot be split into {groups} groups")
+    length = channels // groups * prod(x.shape[2:])
+    check_group_size(batch, length)
     statistics = x.new_empty((batch, groups, 2), dtype=torch.float64)
     if batch:
-        length = channels // groups * prod(x.shape[2:])
         _statistics_kernel[(batch * groups,)](x, statistics, length, eps, BLOCK=BLOCK, num_warps=8)
     return statistics
 

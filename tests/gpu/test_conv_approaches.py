@@ -158,9 +158,7 @@ def test_gradients_match_double_precision(problem, name, monkeypatch):
     pairs = [(mine, theirs)]
     pairs += [(dict(candidate.named_parameters())[key], value) for key, value in model.named_parameters()]
     for ours, true in pairs:
-        torch.testing.assert_close(
-            ours.grad.double(), true.grad, rtol=1e-4, atol=3e-5 * true.grad.abs().max().item()
-        )
+        torch.testing.assert_close(ours.grad.double(), true.grad, rtol=1e-4, atol=3e-5 * true.grad.abs().max().item())
 
 
 class _Recorder(TorchDispatchMode):
@@ -203,8 +201,8 @@ def test_tf32_of_the_caller_does_not_reach_the_convolution():
     tensors = (x, weight, torch.randn(64, device="cuda"))
     exact = functional.conv2d(*(tensor.double() for tensor in tensors)).float()
     torch.backends.cudnn.conv.fp32_precision = "tf32"
-    assert (functional.conv2d(*tensors) - exact).abs().max() > 1e-3
-    assert (torch_convolution(*tensors) - exact).abs().max() < 1e-4
+    assert (functional.conv2d(*tensors) - exact).abs().max() > 5e-3
+    assert (torch_convolution(*tensors) - exact).abs().max() < 5e-4
 
 
 @pytest.mark.parametrize("offset", [30.0, 100.0, 1e4])
@@ -216,9 +214,7 @@ def test_statistics_survive_an_offset(offset):
         exact = x.double().view(3, 2, -1)
         mean, inverse_std = group_statistics(x, 2, 1e-5).unbind(-1)
         torch.testing.assert_close(mean, exact.mean(-1), rtol=1e-9, atol=1e-7)
-        torch.testing.assert_close(
-            inverse_std, (exact.var(-1, correction=0) + 1e-5).rsqrt(), rtol=3e-7, atol=0
-        )
+        torch.testing.assert_close(inverse_std, (exact.var(-1, correction=0) + 1e-5).rsqrt(), rtol=3e-7, atol=0)
 
 
 def test_logsumexp_at_the_ends_of_the_range():
@@ -254,6 +250,4 @@ def test_max_pool_and_clamp_are_exact(pool):
     pooled = functional.max_pool2d(x, pool)
     torch.testing.assert_close(max_pool(x, pool), pooled, rtol=0, atol=0, equal_nan=True)
     for low, high in ((-0.5, 0.5), (0.5, -0.5), (-float("inf"), 1.0)):
-        torch.testing.assert_close(
-            clamp(pooled, low, high), pooled.clamp(low, high), rtol=0, atol=0, equal_nan=True
-        )
+        torch.testing.assert_close(clamp(pooled, low, high), pooled.clamp(low, high), rtol=0, atol=0, equal_nan=True)

@@ -10,8 +10,8 @@ struct GroupStatistics {
   double mean, inverse_std;
 };
 
-/// (value - mean) * inverse_std * gamma + beta. The mean comes off in two parts: a single float would shift every result
-/// by up to half its own spacing, which shows once the mean is dozens of standard deviations.
+/// (value - mean) * inverse_std * gamma + beta. The mean comes off in two parts: a single float would shift every
+/// result by up to half its own spacing, which shows once the mean is dozens of standard deviations.
 struct ChannelAffine {
   float mean_high, mean_low, factor, beta;
 
