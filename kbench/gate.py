@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from typing import Literal
 
 from kbench.calibrate import Calibration
 from kbench.compare import CaseKey, Measured, measured
@@ -39,10 +40,9 @@ class Policy:
     """Margin as a share; None: 0.5 % on the same device, 2 % on the same model, wider where noise demands."""
     overrides: Mapping[str, float] = field(default_factory=dict)
     """Globs over `problem/solution/case`, each with a margin of its own; the first that fits counts."""
-    unclear: str = "warn"
-    """`pass`, `warn` or `fail`."""
-    missing: str = "fail"
-    """`warn` or `fail`, for a case of the baseline that the run did not measure."""
+    unclear: Literal["pass", "warn", "fail"] = "warn"
+    missing: Literal["warn", "fail"] = "fail"
+    """For a case of the baseline that the run did not measure."""
     creep: float = 0.02
     """How much slower than the pinned release baseline a case may become in many small steps."""
     equivalence: float = 0.02
