@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import make_samples
 
@@ -14,6 +14,8 @@ from kbench.core import stats, student
 from kbench.core.model import Timing
 
 logs = st.floats(-1, 1)
+unhurried = settings(deadline=None)
+"""Quantiles take milliseconds, and a test machine may be busy."""
 
 
 def timing(**options) -> Timing:
@@ -65,9 +67,7 @@ def test_a_linear_drift_cancels() -> None:
 
 def test_marked_pairs_are_counted_and_left_out() -> None:
     samples = make_samples(pairs=20, ratio=1.0, wobble=0, marked=(0, 3))
-    slow = [
-        replace(s, t_event_ns=2 * s.t_event_ns) if s.marked and s.arm == "candidate" else s for s in samples
-    ]
+    slow = [replace(s, t_event_ns=2 * s.t_event_ns) if s.marked and s.arm == "candidate" else s for s in samples]
     assert len(stats.pair_log_ratios(slow)) == 16
     assert stats.marked_share(slow) == 0.2
     assert stats.pair_log_ratios(slow) == [0.0] * 16
@@ -102,8 +102,7 @@ def test_arm_summary() -> None:
     samples = make_samples(pairs=2, wobble=0)
     times = iter([10, 20, 30, 40])
     ladder = [
-        replace(s, t_event_ns=next(times)) if s.arm == "candidate" else s
-        for s in samples + make_samples(pairs=2)
+        replace(s, t_event_ns=next(times)) if s.arm == "candidate" else s for s in samples + make_samples(pairs=2)
     ]
     summary = stats.summarise_arm(ladder)
     assert (summary.samples, summary.median_ns, summary.q1_ns, summary.q3_ns, summary.min_ns) == (
@@ -120,6 +119,7 @@ def test_arm_summary() -> None:
 # --- intervals -----------------------------------------------------------------
 
 
+@unhurried
 @given(st.lists(logs, min_size=2, max_size=12), st.sampled_from([0.9, 0.95, 0.98]))
 def test_ratio_interval_is_scipys(estimates: list[float], confidence: float) -> None:
     interval = stats.ratio_interval(estimates, confidence)
@@ -132,6 +132,7 @@ def test_ratio_interval_is_scipys(estimates: list[float], confidence: float) -> 
     assert interval.processes == len(estimates)
 
 
+@unhurried
 @given(st.lists(logs, min_size=2, max_size=8), st.lists(logs, min_size=2, max_size=8))
 def test_difference_interval_is_welchs_and_never_narrower(old: list[float], new: list[float]) -> None:
     interval = stats.difference_interval(old, new)
@@ -192,6 +193,7 @@ def test_median_interval_covers_as_often_as_it_says() -> None:
     assert 940 <= hits <= 985  # exact coverage of ranks 8 and 18 of 25: 95.7 %
 
 
+@unhurried
 @given(st.lists(logs, min_size=1, max_size=20))
 def test_hodges_lehmann_by_its_definition(values: list[float]) -> None:
     walsh = [(a + b) / 2 for i, a in enumerate(values) for b in values[i:]]
@@ -202,6 +204,7 @@ def test_hodges_lehmann_shrugs_off_an_outlier() -> None:
     assert abs(stats.hodges_lehmann([0.01, 0.02, 0.0, 0.01, 5.0]) - 0.01) < 0.01
 
 
+@unhurried
 @given(st.lists(logs, min_size=1, max_size=8), st.lists(logs, min_size=1, max_size=8))
 def test_hodges_lehmann_shift_by_its_definition(old: list[float], new: list[float]) -> None:
     differences = [n - o for n in new for o in old]
@@ -221,14 +224,13 @@ def test_fixed_width_stop() -> None:
     assert not stats.needs_more_processes([0.1], 0.005, 1, 1)
 
 
+@unhurried
 @given(st.lists(logs, min_size=2, max_size=9), st.floats(-5, 5))
 def test_stopping_never_looks_at_the_size_of_the_effect(estimates: list[float], shift: float) -> None:
     half = stats.ratio_interval(estimates).half_width
     if abs(half - math.log1p(0.05)) > 1e-9:
         moved = [value + shift for value in estimates]
-        assert stats.needs_more_processes(moved, 0.05, 3, 10) == stats.needs_more_processes(
-            estimates, 0.05, 3, 10
-        )
+        assert stats.needs_more_processes(moved, 0.05, 3, 10) == stats.needs_more_processes(estimates, 0.05, 3, 10)
 
 
 # --- what can be detected ------------------------------------------------------
@@ -240,9 +242,7 @@ def test_detection_factor_against_scipy(processes: int, arms: int) -> None:
     factor = stats.detection_factor(processes, arms=arms)
     freedom = arms * (processes - 1)
     critical = scipy.stats.t.ppf(0.99, freedom)
-    assert scipy.stats.nct.sf(critical, freedom, factor * math.sqrt(processes / arms)) == pytest.approx(
-        0.99, abs=1e-6
-    )
+    assert scipy.stats.nct.sf(critical, freedom, factor * math.sqrt(processes / arms)) == pytest.approx(0.99, abs=1e-6)
 
 
 def test_detection_factor_falls_with_processes() -> None:
@@ -259,9 +259,7 @@ def test_detectable_effect_is_detected_that_often() -> None:
     spread, margin, processes = 0.002, 0.005, 5
     effect = math.log1p(stats.detectable_effect(spread, processes, margin, arms=1))
     draws = rng.normal(effect, spread, (4000, processes))
-    bounds = draws.mean(1) - student.t_quantile(0.99, processes - 1) * draws.std(1, ddof=1) / math.sqrt(
-        processes
-    )
+    bounds = draws.mean(1) - student.t_quantile(0.99, processes - 1) * draws.std(1, ddof=1) / math.sqrt(processes)
     assert (bounds > math.log1p(margin)).mean() == pytest.approx(0.99, abs=0.006)
 
 
@@ -301,9 +299,7 @@ def test_flags_name_what_is_there() -> None:
     spiked = make_samples(pairs=30)
     spiked[7] = replace(spiked[7], t_event_ns=10 * spiked[7].t_event_ns)
     assert stats.timing_flags(spiked) == ("outliers",)
-    rising = [
-        replace(s, t_event_ns=round(s.t_event_ns * (1 + s.sequence / 1000))) for s in make_samples(pairs=30)
-    ]
+    rising = [replace(s, t_event_ns=round(s.t_event_ns * (1 + s.sequence / 1000))) for s in make_samples(pairs=30)]
     assert "drift" in stats.timing_flags(rising)
     split = [replace(s, t_event_ns=s.t_event_ns * (2 if s.block % 3 else 1)) for s in make_samples(pairs=30)]
     assert "bimodal" in stats.timing_flags(split)

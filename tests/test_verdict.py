@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kbench.core.errors import UsageError
@@ -44,9 +44,7 @@ LOOSE = (-0.02, -0.01, 0.0, 0.01, 0.02)
 def timed(*log_ratios: float, **changes) -> Measurement:
     conditions = replace(HERE, **changes)
     processes = tuple(range(len(log_ratios)))
-    return Measurement(
-        status=Status.PASSED, conditions=conditions, processes=processes, log_ratios=log_ratios
-    )
+    return Measurement(status=Status.PASSED, conditions=conditions, processes=processes, log_ratios=log_ratios)
 
 
 def around(change: float, wobble=TIGHT, **changes) -> Measurement:
@@ -190,6 +188,9 @@ def test_senseless_thresholds(options: dict[str, float]) -> None:
 
 # --- properties ----------------------------------------------------------------
 
+unhurried = settings(deadline=None)
+"""Quantiles take milliseconds, and a test machine may be busy."""
+
 sides = st.lists(st.floats(-0.05, 0.05), min_size=2, max_size=8)
 SWAPPED = {Answer.SLOWER: Answer.FASTER, Answer.FASTER: Answer.SLOWER}
 
@@ -205,6 +206,7 @@ def assume_clear_of_edges(verdict: Verdict) -> None:
     assume(all(abs(bound - edge) > 1e-9 for bound in bounds for edge in edges))
 
 
+@unhurried
 @given(sides, sides)
 def test_swap_symmetry(old: list[float], new: list[float]) -> None:
     forth, back = judged(old, new), judged(new, old)
@@ -216,6 +218,7 @@ def test_swap_symmetry(old: list[float], new: list[float]) -> None:
     assert back.ratio * forth.ratio == pytest.approx(1)
 
 
+@unhurried
 @given(sides, sides, st.floats(-3, 3))
 def test_scale_invariance(old: list[float], new: list[float], shift: float) -> None:
     """A reference twice as fast on both sides changes nothing."""
@@ -224,10 +227,9 @@ def test_scale_invariance(old: list[float], new: list[float], shift: float) -> N
     assert judged([x + shift for x in old], [x + shift for x in new]).status == verdict.status
 
 
+@unhurried
 @given(sides, sides, st.floats(0, 0.05), st.floats(0, 0.05))
-def test_a_wider_margin_never_accuses_more(
-    old: list[float], new: list[float], one: float, other: float
-) -> None:
+def test_a_wider_margin_never_accuses_more(old: list[float], new: list[float], one: float, other: float) -> None:
     narrow, wide = sorted((one, other))
     strict = judged(old, new, Thresholds(same_device=narrow)).status
     lax = judged(old, new, Thresholds(same_device=wide)).status
@@ -236,15 +238,15 @@ def test_a_wider_margin_never_accuses_more(
     assert not (strict == Answer.SAME and lax != Answer.SAME)
 
 
+@unhurried
 @given(sides, sides, st.floats(0.6, 0.999), st.floats(0.6, 0.999))
-def test_more_confidence_never_claims_more(
-    old: list[float], new: list[float], one: float, other: float
-) -> None:
+def test_more_confidence_never_claims_more(old: list[float], new: list[float], one: float, other: float) -> None:
     sure, surer = sorted((one, other))
     if judged(old, new, Thresholds(confidence=sure)).status == Answer.UNCLEAR:
         assert judged(old, new, Thresholds(confidence=surer)).status == Answer.UNCLEAR
 
 
+@unhurried
 @given(sides, sides, st.floats(0, 0.05))
 def test_slowing_the_new_side_never_helps_it(old: list[float], new: list[float], slower: float) -> None:
     order = [Answer.FASTER, Answer.SAME, Answer.UNCLEAR, Answer.SLOWER]
@@ -254,6 +256,7 @@ def test_slowing_the_new_side_never_helps_it(old: list[float], new: list[float],
     assert not (after == Answer.FASTER and order.index(before) > 0)
 
 
+@unhurried
 @given(sides, sides)
 def test_every_draw_has_one_answer_with_its_bounds(old: list[float], new: list[float]) -> None:
     verdict = judged(old, new)

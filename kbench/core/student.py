@@ -17,7 +17,7 @@ def t_cdf(value: float, freedom: float, noncentrality: float = 0.0) -> float:
     """
     root = math.sqrt(freedom)
     lower, upper = -(36.0 / freedom + 9.0 / root), math.log1p(12.0 / root)
-    grid = np.linspace(lower, upper, 2001)
+    grid = np.linspace(lower, upper, 801)
     scale = np.exp(grid)
     log_density = freedom * (grid - scale**2 / 2)
     log_constant = math.log(2) + freedom / 2 * math.log(freedom / 2) - math.lgamma(freedom / 2)
