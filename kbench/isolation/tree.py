@@ -69,10 +69,17 @@ def processes() -> dict[int, Process]:
 
 
 def _read_process(pid: int) -> Process | None:
+    # Read without pathlib and io: a worker is stopped around every timed call of the reference.
     try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:
         return None
+    try:
+        text = os.read(descriptor, 4096)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
     # The command's name may itself hold spaces and brackets: the fields begin after the last bracket.
     state, parent, _group, session = text[text.rindex(b")") + 2 :].split(maxsplit=4)[:4]
     return Process(pid=pid, parent=int(parent), session=int(session), dead=state in (b"Z", b"X"))
