@@ -73,9 +73,7 @@ ROW = ResultRow(
     kbench_version="0.1.0",
 )
 
-CORRECT = Correctness(
-    max_abs_err=3.1e-7, max_rel_err=2e-6, contract_ratio=0.03, elements=4096, calls=12, seeds=3
-)
+CORRECT = Correctness(max_abs_err=3.1e-7, max_rel_err=2e-6, contract_ratio=0.03, elements=4096, calls=12, seeds=3)
 
 ENVIRONMENT = Environment(
     device="cuda",
@@ -122,9 +120,9 @@ def timing(process: int = 0) -> Timing:
     return Timing(samples=samples, timer="events", l2="flushed", attested_ns=530_000.0, attestation="held")
 
 
-def passed(solution: str = "online", case: str = "default", *, findings=(), **changes: object) -> Judged:
+def passed(solution: str = "online", case: str = "default", *, findings=(), timings=None, **changes: object) -> Judged:
     """A pass with three processes."""
-    outcome: Outcome = Passed(correctness=CORRECT, timings=(timing(0),), findings=tuple(findings))
+    outcome: Outcome = Passed(correctness=CORRECT, timings=timings or (timing(0),), findings=tuple(findings))
     return Judged(
         solution=solution,
         case=case,
@@ -134,9 +132,7 @@ def passed(solution: str = "online", case: str = "default", *, findings=(), **ch
     )
 
 
-def failed(
-    status: Status, reason: str, *, solution: str = "online", case: str = "default", log: str = ""
-) -> Judged:
+def failed(status: Status, reason: str, *, solution: str = "online", case: str = "default", log: str = "") -> Judged:
     """A failure: one row, no time."""
     row = replace(
         ROW,
@@ -180,9 +176,7 @@ def events(*judged: Judged, csv_path: str | None = "results/2026-11-20T123100-so
     for one in judged:
         for stage, elapsed_s in one.stage_s.items():
             ok = stage != "verify" or isinstance(one.outcome, Passed)
-            stream.append(
-                StageStarted(stage=stage, solution=one.solution, case=one.case, expected_s=elapsed_s)
-            )
+            stream.append(StageStarted(stage=stage, solution=one.solution, case=one.case, expected_s=elapsed_s))
             stream.append(
                 StageFinished(
                     stage=stage,

@@ -25,7 +25,7 @@ def run(*command: object, cwd: Path, **environment: str) -> subprocess.Completed
         text=True,
         cwd=cwd,
         env={**inherited, **environment},
-        timeout=300,
+        timeout=900,  # devices are leased: another kbench on this machine may have to finish first
     )
 
 

@@ -84,9 +84,7 @@ def test_a_missing_file_is_an_error_only_when_asked_for(tmp_path):
 
 
 def test_every_value_knows_its_origin(tmp_path, monkeypatch):
-    path = pyproject(
-        tmp_path, '[tool.kbench.gate]\nslower = 0.03\n[tool.kbench.gate.override."a/*"]\nslower = 0.1\n'
-    )
+    path = pyproject(tmp_path, '[tool.kbench.gate]\nslower = 0.03\n[tool.kbench.gate.override."a/*"]\nslower = 0.1\n')
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
     origins = {item.key: (item.value, item.origin) for item in settings.effective(settings.load(path))}
     assert origins["gate.slower"] == (0.03, str(path))

@@ -12,6 +12,7 @@ import typer
 
 from kbench import __version__
 from kbench.cli.output import Output
+from kbench.cli.words import completing
 from kbench.core.errors import ExitCode, KbenchError, UsageError
 
 HELP = "Is a GPU kernel right, how fast is it, and how far is it from the hardware's limit?"
@@ -30,6 +31,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("listing.main", "List problems, solutions, cases and runs"),
     "show": ("show.show", "Show a saved run in full"),
     "export": ("show.export", "Convert a run to json, markdown, csv or html"),
+    "doctor": ("doctor.main", "Check GPU, compilers, sandbox and peaks; print fixes"),
+    "calibrate": ("calibrate.main", "Measure how noisy this device is"),
     "selftest": ("selftest.main", "Prove that attacks are caught and honest solutions pass"),
     "explain": ("explain.main", "Explain a status, finding, flag or verdict"),
     "config": ("config.main", "Print effective settings and where each came from"),
@@ -45,7 +48,6 @@ def build_app(command: str | None) -> typer.Typer:
         name="kbench",
         help=HELP,
         epilog=EXIT_CODES,
-        no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -84,7 +86,7 @@ def _root(
 
 def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with one of the documented codes."""
-    arguments = sys.argv[1:] if argv is None else argv
+    arguments = (sys.argv[1:] if argv is None else argv) or ["--help"]
     signal.signal(signal.SIGTERM, _as_interrupt)
     code = _guarded(arguments)
     try:
@@ -162,7 +164,7 @@ def wants_json(arguments: list[str]) -> bool:
 
 def command_name(arguments: list[str]) -> str | None:
     """Find the sub-command: the first argument that is no flag, or what a shell wants completed."""
-    words = os.environ["COMP_WORDS"].split()[1:] if "COMP_WORDS" in os.environ else arguments
+    words = completing() or arguments
     return next((word for word in words if not word.startswith("-")), None)
 
 

@@ -41,12 +41,10 @@ class ShowFlags(OutputFlags):
 class SetFlags(SettingsFlags):
     """What `kbench baseline set` can be told."""
 
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="Name, path or @latest", autocompletion=completion.runs)
-    ] = results.LATEST
-    name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Name of the baseline (main)")
-    ] = None
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Name, path or @latest", autocompletion=completion.runs)] = (
+        results.LATEST
+    )
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the baseline (main)")] = None
     results: ResultsFlag = None
 
 
@@ -57,9 +55,7 @@ class AcceptFlags(SettingsFlags):
     case: Annotated[str, typer.Argument(metavar="CASE", help="PROBLEM/SOLUTION/CASE, or its unique end")]
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why it is meant to be slower")]
     until: Annotated[date, typer.Option("--until", metavar="DATE", parser=parse_date, help="Last day")]
-    up_to: Annotated[
-        float, typer.Option("--up-to", metavar="SHARE", parser=parse_share, help="Largest slow-down")
-    ]
+    up_to: Annotated[float, typer.Option("--up-to", metavar="SHARE", parser=parse_share, help="Largest slow-down")]
     run: Annotated[
         str, typer.Option("--run", metavar="RUN", help="Run that shows it", autocompletion=completion.runs)
     ] = results.LATEST
@@ -74,12 +70,8 @@ def show(flags: ShowFlags) -> int:
     found = baselines.list_baselines(root)
     gpus = dict.fromkeys(summary.gpu for summary in found)
     accepted = [(gpu, one) for gpu in gpus for one in baselines.load_acceptances(gpu, root)]
-    columns = [
-        Column(title=title) for title in ("baseline", "device", "problem", "commit", "solutions", "cases")
-    ]
-    cells = [
-        [s.name, s.gpu, s.problem, s.git_commit[:10], " ".join(s.solutions), " ".join(s.cases)] for s in found
-    ]
+    columns = [Column(title=title) for title in ("baseline", "device", "problem", "commit", "solutions", "cases")]
+    cells = [[s.name, s.gpu, s.problem, s.git_commit[:10], " ".join(s.solutions), " ".join(s.cases)] for s in found]
     match output.format:
         case Format.JSON:
             pairs = [{"device": gpu, "acceptance": one} for gpu, one in accepted]
@@ -131,9 +123,7 @@ def accept(flags: AcceptFlags) -> int:
 
 
 def _find_case(text: str, run: Run) -> tuple[str, str, str]:
-    known = {
-        f"{row.problem}/{row.solution}/{row.case}": (row.problem, row.solution, row.case) for row in run.rows
-    }
+    known = {f"{row.problem}/{row.solution}/{row.case}": (row.problem, row.solution, row.case) for row in run.rows}
     matches = [name for name in known if name == text or name.endswith(f"/{text}")]
     if len(matches) > 1:
         raise UsageError(f"`{text}` is the end of {' and '.join(matches)}", "write the whole of one of them")
@@ -147,7 +137,7 @@ def _acceptance_line(gpu: str, one: Acceptance) -> str:
     return f"accepted on {gpu}: {one.problem}/{one.solution}/{one.case}, {bound}: {one_line(one.reason)}"
 
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None)
 app.command("show")(show)
 app.command("set")(set_)
 app.command("accept")(accept)

@@ -51,13 +51,9 @@ class CompareFlags(OutputFlags):
 
     runs: Annotated[
         list[str],
-        typer.Argument(
-            metavar="RUN", help="Names, paths or @latest; first the base", autocompletion=completion.runs
-        ),
+        typer.Argument(metavar="RUN", help="Names, paths or @latest; first the base", autocompletion=completion.runs),
     ]
-    by: Annotated[
-        By | None, typer.Option("--by", help="What to compare (solutions of one run, else runs)")
-    ] = None
+    by: Annotated[By | None, typer.Option("--by", help="What to compare (solutions of one run, else runs)")] = None
     base: Annotated[
         str | None,
         typer.Option("--base", metavar="SOLUTION", help="Solution that the others are held against"),
@@ -67,18 +63,14 @@ class CompareFlags(OutputFlags):
     sort: Annotated[Sort, typer.Option("--sort", help="Order of the lines")] = Sort.VERDICT
     slower: Annotated[
         float | None,
-        typer.Option(
-            "--slower", metavar="SHARE", parser=parse_share, help="Margin (0.5%, 2% between devices)"
-        ),
+        typer.Option("--slower", metavar="SHARE", parser=parse_share, help="Margin (0.5%, 2% between devices)"),
     ] = None
     confidence: Annotated[
         float | None,
         typer.Option("--confidence", metavar="SHARE", parser=parse_share, help="Of each bound (99%)"),
     ] = None
     any_gpu: Annotated[bool, typer.Option("--any-gpu", help="Show ratios between different GPUs")] = False
-    results: Annotated[
-        Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")
-    ] = None
+    results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
 
 
 @command(CompareFlags)
@@ -138,9 +130,7 @@ def _print(output: Output, found: Comparison) -> None:
             )
         case Format.CSV:
             lines = [_cells(case) for case in found.cases]
-            output.data(
-                csvout.render_cells(list(lines[0]) if lines else [], [list(line.values()) for line in lines])
-            )
+            output.data(csvout.render_cells(list(lines[0]) if lines else [], [list(line.values()) for line in lines]))
         case Format.MD:
             output.data(report.render_markdown(found))
         case Format.TEXT:

@@ -1,9 +1,8 @@
 """Names for the shell's completion, from file names alone: no torch, nothing parsed, no error shown."""
 
-from typing import Any
-
 import typer
 
+from kbench.cli.words import completing
 from kbench.core.errors import KbenchError
 from kbench.plugins import registry
 from kbench.storage import settings
@@ -17,13 +16,13 @@ def problems(incomplete: str) -> list[str]:
 
 def solutions(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the name of a solution of the problem that stands before it."""
-    problem: Any = ctx.params.get("problem")
+    problem = _problem(ctx)
     return _matching(registry.solution_names(problem, _settings()), incomplete) if problem else []
 
 
 def cases(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the name of a case of the problem that stands before it."""
-    problem: Any = ctx.params.get("problem")
+    problem = _problem(ctx)
     try:
         table = registry.case_table(registry.find_problem(problem, _settings())) if problem else {}
     except KbenchError:
@@ -36,6 +35,13 @@ def runs(incomplete: str) -> list[str]:
     folder = _settings().results
     found = sorted(path.stem for path in folder.glob("*.csv") if not path.name.endswith(SAMPLES_SUFFIX))
     return _matching(("@latest", *found), incomplete)
+
+
+def _problem(ctx: typer.Context) -> str | None:
+    """Find the problem as it was parsed, or, behind a flag that waits for its value, as it was typed."""
+    parsed: str | None = ctx.params.get("problem")
+    typed = [word for word in (completing() or [])[1:] if not word.startswith("-")]
+    return parsed or next(iter(typed), None)
 
 
 def _settings() -> settings.Settings:

@@ -41,34 +41,24 @@ class Missing(StrEnum):
 class GateFlags(OutputFlags):
     """What `kbench gate` can be told."""
 
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="Name, path or @latest", autocompletion=completion.runs)
-    ] = results.LATEST
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Name, path or @latest", autocompletion=completion.runs)] = (
+        results.LATEST
+    )
     baseline: Annotated[
         str | None, typer.Option("--baseline", metavar="NAME", help="Name, or path of a CSV (main)")
     ] = None
     slower: Annotated[
         float | None,
-        typer.Option(
-            "--slower", metavar="SHARE", parser=parse_share, help="Margin (0.5%, 2% between devices)"
-        ),
+        typer.Option("--slower", metavar="SHARE", parser=parse_share, help="Margin (0.5%, 2% between devices)"),
     ] = None
     unclear: Annotated[Unclear | None, typer.Option("--unclear", help="What an unclear case does")] = None
     missing: Annotated[Missing | None, typer.Option("--missing", help="What a missing case does")] = None
-    confirm: Annotated[
-        bool, typer.Option("--confirm", help="Measure flagged cases afresh before they fail")
-    ] = False
-    github: Annotated[bool, typer.Option("--github", help="Print annotations, write the step summary")] = (
-        False
-    )
+    confirm: Annotated[bool, typer.Option("--confirm", help="Measure flagged cases afresh before they fail")] = False
+    github: Annotated[bool, typer.Option("--github", help="Print annotations, write the step summary")] = False
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML")] = None
-    summary: Annotated[
-        Path | None, typer.Option("--summary", metavar="FILE", help="Append Markdown to a file")
-    ] = None
+    summary: Annotated[Path | None, typer.Option("--summary", metavar="FILE", help="Append Markdown to a file")] = None
     strict: Annotated[bool, typer.Option("--strict", help="Same as --unclear fail")] = False
-    results: Annotated[
-        Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")
-    ] = None
+    results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
 
 
 @command(GateFlags)
@@ -134,9 +124,7 @@ def _print(output: Output, report: GateReport, flags: GateFlags) -> None:
             output.data(_document(report))
         case Format.CSV:
             lines = [gated.cells(case) for case in report.cases]
-            output.data(
-                csvout.render_cells(list(lines[0]) if lines else [], [list(line.values()) for line in lines])
-            )
+            output.data(csvout.render_cells(list(lines[0]) if lines else [], [list(line.values()) for line in lines]))
         case Format.MD:
             output.data(gated.render_markdown(report))
         case Format.TEXT:

@@ -30,9 +30,7 @@ class ListFlags(OutputFlags):
     ] = None
     cases: Annotated[bool, typer.Option("--cases", help="List the problem's cases instead")] = False
     runs: Annotated[bool, typer.Option("--runs", help="List saved runs instead")] = False
-    results: Annotated[
-        Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")
-    ] = None
+    results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +74,7 @@ def _case_names(problem: Entry) -> tuple[str, ...]:
 
 def _solutions(problem: Entry, settings: Settings) -> Listing:
     rows = tuple(
-        (entry.name, entry.devices, entry.origin, entry.summary)
-        for entry in registry.solutions(problem, settings)
+        (entry.name, entry.devices, entry.origin, entry.summary) for entry in registry.solutions(problem, settings)
     )
     return Listing(names=("solution", "devices", "from", "summary"), rows=rows)
 
@@ -103,9 +100,7 @@ def _runs(folder: Path) -> Listing:
         )
         for run in results.list_runs(folder)
     )
-    return Listing(
-        names=("run", "started", "problems", "solutions", "rows passed", "device", "unreadable"), rows=rows
-    )
+    return Listing(names=("run", "started", "problems", "solutions", "rows passed", "device", "unreadable"), rows=rows)
 
 
 def _print(output: Output, listing: Listing) -> None:

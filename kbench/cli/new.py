@@ -36,9 +36,7 @@ class ProblemFlags(SettingsFlags):
 class SolutionFlags(SettingsFlags):
     """What `kbench new solution` can be told."""
 
-    problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help="Name or path", autocompletion=completion.problems)
-    ]
+    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="Name or path", autocompletion=completion.problems)]
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the solution")]
     language: Annotated[Language, typer.Option("--language", help="What to write it in")] = Language.CUDA
     folder: Annotated[
@@ -86,11 +84,9 @@ def _write(path: Path, text: str) -> None:
     except FileExistsError:
         raise UsageError(f"{path} exists already", "choose another name, or `--in` another folder") from None
     except OSError as error:
-        raise MachineError(
-            f"{path} cannot be written: {error.strerror}", "choose a folder with `--in`"
-        ) from error
+        raise MachineError(f"{path} cannot be written: {error.strerror}", "choose a folder with `--in`") from error
 
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(rich_markup_mode=None)
 app.command("problem")(problem)
 app.command("solution")(solution)

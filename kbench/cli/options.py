@@ -117,9 +117,7 @@ def command(kind: type[Flags]) -> Callable[[Callable[[Flags], int]], Callable[..
     """
     hints = get_type_hints(kind, include_extras=True)
     owner = {
-        name: place
-        for place, cls in reversed(list(enumerate(kind.__mro__)))
-        for name in inspect.get_annotations(cls)
+        name: place for place, cls in reversed(list(enumerate(kind.__mro__))) for name in inspect.get_annotations(cls)
     }
     parameters = [
         inspect.Parameter(

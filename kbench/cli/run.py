@@ -31,9 +31,7 @@ INCONCLUSIVE_FLAGS = frozenset({"unstable", "imprecise", "resolution_limited", "
 class VerifyFlags(OutputFlags):
     """What `kbench verify` can be told."""
 
-    problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help="Name or path", autocompletion=completion.problems)
-    ]
+    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="Name or path", autocompletion=completion.problems)]
     solutions: Annotated[
         list[str] | None,
         typer.Argument(
@@ -52,20 +50,16 @@ class VerifyFlags(OutputFlags):
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Override a constant of the problem; repeatable"),
     ] = None
-    device: Annotated[
-        str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX")
-    ] = None
+    device: Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX")] = (
+        None
+    )
     import_timeout: Annotated[
         float | None,
-        typer.Option(
-            "--import-timeout", metavar="SECONDS", parser=parse_duration, help="Time to import (60s)"
-        ),
+        typer.Option("--import-timeout", metavar="SECONDS", parser=parse_duration, help="Time to import (60s)"),
     ] = None
     build_timeout: Annotated[
         float | None,
-        typer.Option(
-            "--build-timeout", metavar="SECONDS", parser=parse_duration, help="Time to build (300s)"
-        ),
+        typer.Option("--build-timeout", metavar="SECONDS", parser=parse_duration, help="Time to build (300s)"),
     ] = None
     call_timeout: Annotated[
         float | None,
@@ -78,9 +72,7 @@ class VerifyFlags(OutputFlags):
     ] = None
     timeout: Annotated[
         float | None,
-        typer.Option(
-            "--timeout", metavar="SECONDS", parser=parse_duration, help="Time for everything (unlimited)"
-        ),
+        typer.Option("--timeout", metavar="SECONDS", parser=parse_duration, help="Time for everything (unlimited)"),
     ] = None
     isolation: Annotated[
         int | None,
@@ -96,9 +88,7 @@ class VerifyFlags(OutputFlags):
     allow_tf32: Annotated[bool, typer.Option("--allow-tf32", help="Let both sides use TF32")] = False
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the saved run")] = None
     no_save: Annotated[bool, typer.Option("--no-save", help="Write no files")] = False
-    results: Annotated[
-        Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")
-    ] = None
+    results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
     strict: Annotated[bool, typer.Option("--strict", help="Exit 4 when a result is inconclusive")] = False
 
 

@@ -41,9 +41,7 @@ class SelftestFlags(OutputFlags):
         Path | None,
         typer.Option("--corpus", metavar="DIR", help="Another corpus: cheats, honest, problems"),
     ] = None
-    save: Annotated[
-        Path | None, typer.Option("--save", metavar="DIR", help="Also write CSV and JSON there")
-    ] = None
+    save: Annotated[Path | None, typer.Option("--save", metavar="DIR", help="Also write CSV and JSON there")] = None
 
 
 @command(SelftestFlags)

@@ -39,9 +39,7 @@ class ShowFlags(OutputFlags):
     run: RunArgument = results.LATEST
     case: Annotated[list[str] | None, typer.Option("--case", metavar="GLOB", help="Cases to show")] = None
     samples: Annotated[bool, typer.Option("--samples", help="Draw the raw samples")] = False
-    results: Annotated[
-        Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")
-    ] = None
+    results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +48,8 @@ class ExportFlags(SettingsFlags):
 
     run: RunArgument = results.LATEST
     to: Annotated[Target, typer.Option("--to", help="Format to write")] = Target.JSON
-    file: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write (stdout)")
-    ] = None
-    results: Annotated[
-        Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")
-    ] = None
+    file: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write (stdout)")] = None
+    results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
 
 
 @command(ShowFlags)
@@ -85,9 +79,7 @@ def export(flags: ExportFlags) -> int:
     try:
         flags.file.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-        raise MachineError(
-            f"{flags.file} cannot be written: {error.strerror}", "write elsewhere with `-o`"
-        ) from error
+        raise MachineError(f"{flags.file} cannot be written: {error.strerror}", "write elsewhere with `-o`") from error
     Output().note(f"wrote {flags.file}")
     return ExitCode.OK
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 from kbench.core.model import Status
 
-Kind = Literal["status", "finding", "flag", "verdict"]
+Kind = Literal["status", "finding", "flag", "verdict", "check"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,10 @@ _STATUSES: dict[Status, tuple[str, str]] = {
         "A kernel read or wrote memory that is not its own.",
         "Find the index with `--sanitize`.",
     ),
-    Status.CRASHED: ("The worker process died by a signal.", "Look at the log's tail; `--sanitize` finds wild accesses."),
+    Status.CRASHED: (
+        "The worker process died by a signal.",
+        "Look at the log's tail; `--sanitize` finds wild accesses.",
+    ),
     Status.EXITED: (
         "The solution ended the worker process by itself.",
         "Remove calls of `exit`, `_exit` and the like.",
@@ -195,6 +198,14 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "Equal inputs gave outputs that differ in their last bits, within the tolerance.",
         "Nothing; atomics in another order do this.",
     ),
+    "no_peaks": (
+        "This device's peaks were never measured, so no limit can be told.",
+        "Measure them once: `kbench doctor`.",
+    ),
+    "foreign_processes": (
+        "Other processes used the device, and may have disturbed the times.",
+        "End them, or choose another device with `--device cuda:1`.",
+    ),
     "no_oracle": (
         "No fp64 reference could be computed at this size, so the contract alone decided.",
         "Verify a smaller case too: `--case small`.",
@@ -272,11 +283,30 @@ _VERDICTS: dict[str, tuple[str, str]] = {
     ),
 }
 
+_CHECKS: dict[str, tuple[str, str]] = {
+    "d01": ("Which GPU is there, and who else computes on it.", "Install the driver, or end the others."),
+    "d02": ("Whether the driver runs the CUDA version that torch was built for.", "Update the driver."),
+    "d03": ("Whether torch is there, and built for this device.", "Install the build for your CUDA version."),
+    "d04": ("Whether nvcc is there, of the version that torch was built for.", "Set CUDA_HOME to that toolkit."),
+    "d05": ("Whether there is a C++ compiler that torch's extensions build with.", "Install g++ 9 or newer."),
+    "d06": ("Whether ninja is on PATH, where torch looks for it.", "Run `pip install ninja`."),
+    "d07": ("Whether something holds the clocks down now.", "Let the GPU cool down and its neighbours finish."),
+    "d08": (
+        "Which rung of isolation is reached: limits, Landlock, system-call filter, namespaces.",
+        "Use a newer kernel with Landlock to judge strangers' code.",
+    ),
+    "d09": ("Whether the folder of builds and peaks can be written.", "Point KBENCH_CACHE elsewhere."),
+    "d10": ("Whether there is room for builds and scratch files.", "Make room, or set KBENCH_CACHE and TMPDIR."),
+    "d11": (
+        "The measured peaks of this device, which limits are computed from.",
+        "Run `kbench doctor --remeasure` while the device is free.",
+    ),
+}
+
 
 def _table(kind: Kind, entries: dict[str, tuple[str, str]]) -> dict[str, Explanation]:
     return {
-        code: Explanation(code=code, kind=kind, meaning=meaning, fix=fix)
-        for code, (meaning, fix) in entries.items()
+        code: Explanation(code=code, kind=kind, meaning=meaning, fix=fix) for code, (meaning, fix) in entries.items()
     }
 
 
@@ -285,6 +315,7 @@ EXPLANATIONS: dict[str, Explanation] = {
     **_table("finding", _FINDINGS),
     **_table("flag", _FLAGS),
     **_table("verdict", _VERDICTS),
+    **_table("check", _CHECKS),
 }
 """By code. Codes with a parameter, such as `mean_offset_30` and `skipped_negated`, have one entry for all."""
 

@@ -130,9 +130,7 @@ def solution_names(problem: str, settings: Settings) -> tuple[str, ...]:
         path = next((found for found, _ in _problem_files(settings) if found.stem == problem), None)
     if path is None:
         return tuple(BUILTINS)
-    entry = Entry(
-        name=path.stem, path=path, summary="", kind="problem", origin="path", devices=source.DEVICES
-    )
+    entry = Entry(name=path.stem, path=path, summary="", kind="problem", origin="path", devices=source.DEVICES)
     return (*(found.stem for found, _ in _unique(_solution_files(entry, settings))), *BUILTINS)
 
 
@@ -178,9 +176,7 @@ def _unique(found: Iterator[tuple[Path, Origin]]) -> list[tuple[Path, Origin]]:
 def _only(name: str, kind: Kind, matches: Sequence[tuple[Path, Origin]]) -> tuple[Path, Kind, Origin]:
     if len(matches) > 1:
         places = " and ".join(str(path) for path, _ in matches)
-        raise UsageError(
-            f"more than one {kind} is named `{name}`: {places}", "give the path of the one you mean"
-        )
+        raise UsageError(f"more than one {kind} is named `{name}`: {places}", "give the path of the one you mean")
     path, origin = matches[0]
     return path, kind, origin
 
@@ -222,9 +218,7 @@ def _listed(path: Path, kind: Kind, origin: Origin) -> Entry | None:
         return _entry(parsed, kind, origin) if _REQUIRED[kind] in parsed.names else None
     except PluginError as error:
         broken = f"unusable: {error.message.removeprefix(str(path)).lstrip(',: ')}"
-        return Entry(
-            name=path.stem, path=path, summary=broken, kind=kind, origin=origin, devices=source.DEVICES
-        )
+        return Entry(name=path.stem, path=path, summary=broken, kind=kind, origin=origin, devices=source.DEVICES)
 
 
 def _entry(parsed: Source, kind: Kind, origin: Origin) -> Entry:

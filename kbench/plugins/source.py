@@ -46,9 +46,7 @@ class Source:
         """First line of the module's docstring, else of the class `Model` or `ModelNew`, else empty."""
         documented: list[ast.Module | ast.ClassDef] = [self.tree]
         documented += [
-            node
-            for node in self.tree.body
-            if isinstance(node, ast.ClassDef) and node.name in {"Model", "ModelNew"}
+            node for node in self.tree.body if isinstance(node, ast.ClassDef) and node.name in {"Model", "ModelNew"}
         ]
         for node in documented:
             text = ast.get_docstring(node)
@@ -114,9 +112,7 @@ def parse(path: Path) -> Source:
     """
     try:
         if path.stat().st_size > MAX_SOURCE_BYTES:
-            raise PluginError(
-                f"{path} is larger than {MAX_SOURCE_BYTES >> 20} MiB, too large for a source file"
-            )
+            raise PluginError(f"{path} is larger than {MAX_SOURCE_BYTES >> 20} MiB, too large for a source file")
         with tokenize.open(path) as file:
             text = file.read()
         with warnings.catch_warnings():
@@ -126,9 +122,7 @@ def parse(path: Path) -> Source:
         raise PluginError(f"{path} cannot be read: {error.strerror}") from error
     except SyntaxError as error:
         line = f", line {error.lineno}" if error.lineno else ""
-        raise PluginError(
-            f"{path}{line}: {error.msg}", "Python cannot parse this file; correct it first"
-        ) from error
+        raise PluginError(f"{path}{line}: {error.msg}", "Python cannot parse this file; correct it first") from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise PluginError(f"{path} is not Python source: {error or type(error).__name__}") from error
     return Source(path=path, tree=tree)
@@ -175,9 +169,7 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
 
 
 def _assignment(body: Sequence[ast.stmt], name: str) -> ast.stmt | None:
-    return next(
-        (s for s in _top_level(body) if isinstance(s, ast.Assign | ast.AnnAssign) and name in _bound(s)), None
-    )
+    return next((s for s in _top_level(body) if isinstance(s, ast.Assign | ast.AnnAssign) and name in _bound(s)), None)
 
 
 def _fold(body: Sequence[ast.stmt]) -> dict[str, tuple[Any, int]]:

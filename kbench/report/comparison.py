@@ -112,9 +112,7 @@ def _heading(comparison: Comparison) -> str:
     stack = [here.gpu_name]
     stack += [] if here.device == "cpu" else [f"driver {here.driver}", f"CUDA {here.cuda}"]
     stack += [f"torch {here.torch}", here.mode, *(["CPU timing"] if here.device == "cpu" else [])]
-    return f"{comparison.base} → {', '.join(_others(comparison))}\n" + " · ".join(
-        part for part in stack if part
-    )
+    return f"{comparison.base} → {', '.join(_others(comparison))}\n" + " · ".join(part for part in stack if part)
 
 
 def _others(comparison: Comparison) -> list[str]:
@@ -175,9 +173,7 @@ def _time(side: Measured | None, unit: units.Unit) -> str:
 
 def _bars(cases: Sequence[ComparedCase]) -> str:
     """Draw every interval on one scale, `|` being no change."""
-    known = [
-        (case, case.verdict) for case in cases if case.verdict and case.verdict.low and case.verdict.high
-    ]
+    known = [(case, case.verdict) for case in cases if case.verdict and case.verdict.low and case.verdict.high]
     if not known:
         return ""
     reach = max(abs(end - 1) for _, verdict in known for end in (verdict.low or 1, verdict.high or 1)) or 1e-6

@@ -18,9 +18,7 @@ SCHEMA = 1
 def render_document(command: str, *, status: str, reason: str = "", **data: Any) -> str:
     """Write one document; values that JSON lacks (NaN, infinities) become their names as text."""
     head = {"schema": SCHEMA, "command": command, "kbench_version": __version__, "status": status}
-    return json.dumps(
-        plain({**head, "reason": reason, **data}), indent=2, allow_nan=False, ensure_ascii=False
-    )
+    return json.dumps(plain({**head, "reason": reason, **data}), indent=2, allow_nan=False, ensure_ascii=False)
 
 
 def render_error(command: str, error: KbenchError) -> str:

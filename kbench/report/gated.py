@@ -24,9 +24,7 @@ def render_text(report: GateReport, *, verbosity: int = 0) -> str:
     """Write the report as text; verbosity -1 keeps the first line, 0 what is not green, 1 every case."""
     if verbosity < 0:
         return headline(report)
-    shown = (
-        report.cases if verbosity > 0 else [case for case in report.cases if case.outcome is not Outcome.OK]
-    )
+    shown = report.cases if verbosity > 0 else [case for case in report.cases if case.outcome is not Outcome.OK]
     blocks = [headline(report)]
     if shown:
         blocks.append(render_table(*_table(worst_first(shown))))

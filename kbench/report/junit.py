@@ -47,6 +47,4 @@ def _case(case: GatedCase) -> Xml.Element:
 
 def _clean(text: str) -> str:
     """Drop what XML 1.0 cannot hold; messages come from candidates."""
-    return "".join(
-        c for c in text if c in "\t\n" or (c >= " " and not "\ud800" <= c <= "\udfff" and c < "\ufffe")
-    )
+    return "".join(c for c in text if c in "\t\n" or (c >= " " and not "\ud800" <= c <= "\udfff" and c < "\ufffe"))

@@ -47,9 +47,7 @@ def histogram(values: Sequence[float], width: int = WIDTH // 2) -> str:
     for value in values:
         counts[min(int((value - low) / span * width), width - 1) if span else 0] += 1
     top = max(counts)
-    return "".join(
-        LEVELS[max(round(count / top * (len(LEVELS) - 1)), 0)] if count else " " for count in counts
-    )
+    return "".join(LEVELS[max(round(count / top * (len(LEVELS) - 1)), 0)] if count else " " for count in counts)
 
 
 def _process(title: str, timing: Timing) -> str:

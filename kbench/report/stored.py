@@ -60,9 +60,7 @@ def _judged(run: Run, rows: Sequence[ResultRow]) -> Judged:
     findings = tuple(_finding(code) for code in row.findings.split())
     outcome: Outcome
     if failing:
-        outcome = Failed(
-            status=Status(row.status), reason=row.reason, correctness=_correctness(row), findings=findings
-        )
+        outcome = Failed(status=Status(row.status), reason=row.reason, correctness=_correctness(row), findings=findings)
     else:
         timings = tuple(timing for one in rows if (timing := _timing(run, one)) is not None)
         correctness = _correctness(row)

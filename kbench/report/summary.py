@@ -106,9 +106,7 @@ class RunSummary:
 
     def speedup_of(self, solution: str) -> float | None:
         """Geometric mean of a solution's speed-ups; None if it failed any case: that is no speed-up."""
-        cases = [
-            case for case in self.cases if case.solution == solution and case.status is not Status.SKIPPED
-        ]
+        cases = [case for case in self.cases if case.solution == solution and case.status is not Status.SKIPPED]
         values = [case.speedup for case in cases if case.passed and case.speedup is not None]
         return geometric_mean(values) if values and len(values) == len(cases) else None
 

@@ -20,9 +20,7 @@ def render_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], inden
     used = [i for i, _ in enumerate(columns) if any(row[i] not in {"", ABSENT} for row in rows)]
     heads = [columns[i] for i in used]
     body = [[row[i] for i in used] for row in rows]
-    widths = [
-        max(_width(cell) for cell in (head.title, *(row[i] for row in body))) for i, head in enumerate(heads)
-    ]
+    widths = [max(_width(cell) for cell in (head.title, *(row[i] for row in body))) for i, head in enumerate(heads)]
     lines = []
     for cells in ([head.title for head in heads], *body):
         padded = [
@@ -56,6 +54,4 @@ def one_line(text: str) -> str:
 
 def _width(text: str) -> int:
     """Columns that the text takes on a terminal: wide characters take two, combining ones none."""
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
-    )
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)

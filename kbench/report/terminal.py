@@ -164,10 +164,7 @@ def _processes(run: RunSummary) -> str:
             row.solution,
             row.case,
             str(row.process),
-            *(
-                _precise(time, unit)
-                for time in (row.time_ns_median, row.time_ns_q1, row.time_ns_q3, row.time_ns_min)
-            ),
+            *(_precise(time, unit) for time in (row.time_ns_median, row.time_ns_q1, row.time_ns_q3, row.time_ns_min)),
             units.ABSENT if row.speedup is None else f"{row.speedup:.4f}×",
             _precise(row.attested_ns, unit),
             units.ABSENT if row.sm_clock_mhz is None else str(row.sm_clock_mhz),
@@ -194,9 +191,7 @@ def _where_time_went(run: RunSummary) -> str:
         for stage, elapsed_s in case.stage_s.items()
     ]
     total_s = sum(elapsed_s for case in run.cases for elapsed_s in case.stage_s.values())
-    return "where the time went\n" + render_table(
-        columns, [*cells, ["", "", "total", units.seconds(total_s)]]
-    )
+    return "where the time went\n" + render_table(columns, [*cells, ["", "", "total", units.seconds(total_s)]])
 
 
 def _closing(run: RunSummary) -> list[str]:

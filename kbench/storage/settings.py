@@ -167,9 +167,7 @@ def _explain(problem: Any, path: Path) -> SettingsError:
     keys = [str(part) for part in problem["loc"]]
     dotted = ".".join(keys)
     if problem["type"] == "unexpected_keyword_argument":
-        return SettingsError(
-            f"{path}: unknown setting `{dotted}`", _known_keys(".".join(keys[:-1]), keys[-1])
-        )
+        return SettingsError(f"{path}: unknown setting `{dotted}`", _known_keys(".".join(keys[:-1]), keys[-1]))
     return SettingsError(f"{path}: `{dotted}` is {problem['input']!r}: {problem['msg'].lower()}")
 
 

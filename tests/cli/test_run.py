@@ -47,9 +47,7 @@ def test_verbose_adds_processes_and_where_the_time_went(kbench, fake_run, golden
 
 
 def test_quiet_keeps_the_verdicts(kbench, fake_run):
-    fake_run(
-        *fakes.events(fakes.passed(), fakes.failed(Status.CRASHED, "SIGSEGV", solution="b"), csv_path=None)
-    )
+    fake_run(*fakes.events(fakes.passed(), fakes.failed(Status.CRASHED, "SIGSEGV", solution="b"), csv_path=None))
     done = kbench("run", "group_norm", "eager", "-q")
     assert done.err == ""
     assert done.out.splitlines() == [

@@ -1,0 +1,64 @@
+"""`kbench doctor`: is this machine fit for the job, and what to type if not."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from kbench import doctor as verb
+from kbench.cli.options import OutputFlags, command
+from kbench.cli.output import Format, Output
+from kbench.core.errors import ExitCode
+from kbench.doctor import Check, Health
+from kbench.report import csvout
+from kbench.report.document import render_document
+from kbench.report.table import Column, one_line, render_markdown_table
+from kbench.storage.settings import cache_dir
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorFlags(OutputFlags):
+    """What `kbench doctor` can be told."""
+
+    device: Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX")] = (
+        None
+    )
+    remeasure: Annotated[bool, typer.Option("--remeasure", help="Measure known peaks again")] = False
+
+
+@command(DoctorFlags)
+def main(flags: DoctorFlags) -> int:
+    """Check GPU, compilers, sandbox and peaks; print fixes."""
+    output = flags.output()
+    device = flags.device or flags.settings().run.device
+    checks: list[Check] = []
+    for check in verb.examine(device, cache_dir(), remeasure=flags.remeasure):
+        checks.append(check)
+        if output.format is Format.TEXT and (output.verbosity >= 0 or check.status is not Health.OK):
+            output.data(line(check))
+    code = ExitCode.ENVIRONMENT if any(c.status is Health.FAIL for c in checks) else ExitCode.OK
+    _print(output, checks, code)
+    return code
+
+
+def line(check: Check) -> str:
+    """Write a check in one line: status, code, name, detail and, where it helps, the fix."""
+    fix = f"   fix: {check.fix}" if check.fix else ""
+    return f"{check.status.value:<4}  {check.code}  {check.name:<8}  {one_line(check.detail)}{fix}"
+
+
+def _print(output: Output, checks: list[Check], code: ExitCode) -> None:
+    failing = [check for check in checks if check.status is Health.FAIL]
+    reason = "; ".join(f"{check.name}: {check.detail}" for check in failing)
+    columns = [Column(title=title) for title in ("status", "code", "check", "detail", "fix")]
+    match output.format:
+        case Format.JSON:
+            status = "failed" if failing else "passed"
+            output.data(render_document("doctor", status=status, reason=reason, exit_code=int(code), results=checks))
+        case Format.CSV:
+            output.data(csvout.render_records(checks, Check))
+        case Format.MD:
+            cells = [[check.status.value, check.code, check.name, check.detail, check.fix] for check in checks]
+            output.data(render_markdown_table(columns, cells))
+        case Format.TEXT:
+            pass  # each check was printed when it was made

@@ -1,0 +1,141 @@
+"""The whole command line: help, exit codes, completion, start-up time, interrupts and pipes."""
+
+import importlib
+import inspect
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import kbench as package
+from kbench.cli.app import COMMANDS, EXIT_CODES
+from kbench.core.errors import ExitCode
+from kbench.core.explain import explain
+
+ROOT = Path(package.__file__).parent.parent
+PINNED = re.search(r"^typer==(.+)$", (ROOT / "constraints.txt").read_text(), re.M)
+
+
+def run(*arguments: str, **options):
+    command = [sys.executable, "-m", "kbench", *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT, **options)
+
+
+@pytest.mark.skipif(version("typer") != PINNED[1], reason="another typer lays help texts out otherwise")
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help(kbench, golden, command):
+    done = kbench(*([command] if command else []), "--help")
+    assert done.code == 0
+    golden(f"help{'_' if command else ''}{command}.txt", done.out.rstrip("\n"))
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in {"baseline", "new"}])
+def test_the_short_summary_is_the_commands_own(command):
+    place, summary = COMMANDS[command]
+    module, _, attribute = place.partition(".")
+    function = getattr(importlib.import_module(f"kbench.cli.{module}"), attribute)
+    assert inspect.getdoc(function).splitlines()[0] == summary + "."
+    assert len(summary) < 80
+
+
+def test_every_exit_code_is_in_the_help():
+    told = {int(number) for number in re.findall(r"\b(\d+) ", EXIT_CODES)}
+    assert told == {int(code) for code in ExitCode}
+
+
+def test_every_check_of_the_doctor_is_explained():
+    codes = set(re.findall(r'code="(D\d\d)"', (ROOT / "kbench" / "doctor.py").read_text()))
+    assert codes
+    assert {code for code in codes if explain(code) is None} == set()
+
+
+def test_no_arguments_show_help_and_misspelt_commands_the_nearest(kbench):
+    assert kbench().out.startswith("Usage: kbench [OPTIONS] COMMAND")
+    done = kbench("rnu")
+    assert done.code == 2
+    assert "Did you mean 'run'?" in done.err
+
+
+def test_version(kbench):
+    assert kbench("--version").out == f"kbench {package.__version__}\n"
+
+
+def test_module_and_script_are_one():
+    assert (
+        run("list", "-q").stdout
+        == subprocess.run(
+            [sys.executable, "-c", "from kbench.cli.app import main; main(['list', '-q'])"],
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+        ).stdout
+    )
+
+
+def best_of(count: int, *command: str) -> float:
+    times = []
+    for _ in range(count):
+        started = time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def test_help_starts_in_at_most_twice_the_time_of_its_libraries():
+    base = best_of(5, sys.executable, "-c", "import typer, rich")
+    assert best_of(5, sys.executable, "-m", "kbench", "--help") <= 2 * base
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("kbench ver", ["verify"]),
+        ("kbench run group_n", ["group_norm"]),
+        ("kbench verify group_norm ea", ["eager"]),
+        ("kbench run group_norm --case ra", ["ragged"]),
+        ("kbench compare @la", ["@latest"]),
+        ("kbench explain wrong_v", ["wrong_value"]),
+    ],
+)
+def test_completion(words, expected):
+    environment = {
+        **os.environ,
+        "_KBENCH_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    code = "import sys; sys.argv = ['kbench']; from kbench.cli.app import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=ROOT, env=environment
+    )
+    assert done.stdout.split() == expected, done.stderr
+
+
+def test_a_reader_that_has_had_enough_is_no_failure():
+    command = f"{sys.executable} -m kbench explain --json | head -c 10; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupts_end_with_130(tmp_path, number):
+    code = (
+        "import sys, time\nfrom kbench import run as verb\nfrom kbench.cli.app import main\n"
+        "def run(*_):\n    sys.stderr.write('ready\\n'); sys.stderr.flush(); time.sleep(30)\n    yield\n"
+        "verb.run = run\nmain(['run', 'group_norm', 'eager', '--device', 'cpu', '--json'])\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert child.stderr.readline() == "ready\n"
+    child.send_signal(number)
+    out, _ = child.communicate(timeout=20)
+    assert child.returncode == 130
+    assert '"status": "interrupted"' in out
