@@ -7,12 +7,15 @@ the outcome of each attack, `open` or how it was stopped, and what came of them 
 import ctypes
 import json
 import os
+import platform
 import resource
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +25,9 @@ from kbench.isolation import sandbox
 
 PTRACE_SEIZE = 0x4206
 IO_URING_SETUP = 425
+ON_X86 = platform.machine() == "x86_64"
+PERF_EVENT_OPEN, BPF, KEYCTL = (298, 321, 250) if ON_X86 else (241, 280, 219)
+MQ_OPEN, MQ_UNLINK = (240, 241) if ON_X86 else (180, 181)
 CLONE_NEWUSER = 0x10000000
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -50,16 +56,37 @@ def attempts(outside: Path, scratch: Path, judge: int, tcp: int, udp: int) -> di
         "judge_limits": lambda: resource.prlimit(judge, resource.RLIMIT_NOFILE, (64, 64)),
         "user_namespace": lambda: call("unshare", CLONE_NEWUSER),
         "io_uring": lambda: call("syscall", IO_URING_SETUP, 1, ctypes.create_string_buffer(120)),
+        "perf": lambda: call(
+            "syscall", PERF_EVENT_OPEN, ctypes.create_string_buffer(struct.pack("=IIQ", 1, 128, 1), 128), 0, -1, -1, 0
+        ),
+        "bpf": lambda: call("syscall", BPF, 0, ctypes.create_string_buffer(struct.pack("=IIII", 2, 4, 4, 1), 72), 72),
+        "key_ring": lambda: call("syscall", KEYCTL, 1, None),
+        "system_v_memory": system_v_memory,
+        "posix_queue": posix_queue,
+        "device": lambda: os.close(os.open("/dev/ptmx", os.O_RDWR)),
+        "shared_memory_folder": lambda: tempfile.TemporaryFile(dir="/dev/shm").close(),
+        "kernel_parameter": lambda: os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY)),
+        "see_judge": Path(f"/proc/{judge}/cmdline").read_bytes,
         "execute": lambda: subprocess.run(["/bin/true"], check=True),
         "execute_memory": execute_from_memory,
         "fork": fork,
     }
 
 
-def call(name: str, *arguments: object) -> None:
+def call(name: str, *arguments: object) -> int:
     converted = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
-    if getattr(LIBC, name)(*converted) < 0:
+    if (result := getattr(LIBC, name)(*converted)) < 0:
         raise OSError(ctypes.get_errno(), name)
+    return result
+
+
+def system_v_memory() -> None:
+    call("shmctl", call("shmget", 0x6B62, 4096, 0o1600), 0, None)
+
+
+def posix_queue() -> None:
+    call("syscall", MQ_OPEN, b"kbench-test", os.O_CREAT | os.O_RDWR, 0o600, None)
+    call("syscall", MQ_UNLINK, b"kbench-test")
 
 
 def changed_mode(path: Path) -> None:
