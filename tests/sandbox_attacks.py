@@ -5,6 +5,7 @@ the outcome of each attack, `open` or how it was stopped, and what came of them 
 """
 
 import ctypes
+import fcntl
 import json
 import os
 import platform
@@ -22,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kbench.isolation import sandbox
+from kbench.measure import device
 
 PTRACE_SEIZE = 0x4206
 IO_URING_SETUP = 425
@@ -63,6 +65,7 @@ def attempts(outside: Path, scratch: Path, judge: int, tcp: int, udp: int) -> di
         "key_ring": lambda: call("syscall", KEYCTL, 1, None),
         "system_v_memory": system_v_memory,
         "posix_queue": posix_queue,
+        "hold_lease": lambda: hold_lease(lease_of(scratch.parent)),
         "device": lambda: os.close(os.open("/dev/ptmx", os.O_RDWR)),
         "shared_memory_folder": lambda: tempfile.TemporaryFile(dir="/dev/shm").close(),
         "kernel_parameter": lambda: os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY)),
@@ -82,6 +85,16 @@ def call(name: str, *arguments: object) -> int:
 
 def system_v_memory() -> None:
     call("shmctl", call("shmget", 0x6B62, 4096, 0o1600), 0, None)
+
+
+def lease_of(folder: Path) -> Path:
+    """A lock where the device leases lie."""
+    return device.LEASES.parent / f"{folder.name}.lock"
+
+
+def hold_lease(path: Path) -> None:
+    with path.open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def posix_queue() -> None:
@@ -196,6 +209,8 @@ def drive(rung: str, folder: str, allow_exec: str) -> None:
     service.bind(str(base / "outside/service"))
     service.listen()
     log.bind(str(base / "outside/log"))
+    lock = lease_of(base)
+    lock.touch()
     ours, theirs = socket.socketpair()
     me = [sys.executable, str(Path(__file__))]
     trusted = subprocess.Popen([*me, "judge"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -218,6 +233,7 @@ def drive(rung: str, folder: str, allow_exec: str) -> None:
     report["arrived"] = [name for name, end in (("tcp", tcp), ("udp", udp)) if select.select([end], [], [], 0)[0]]
     report["judge_alive"] = trusted.poll() is None
     trusted.communicate("\n")
+    lock.unlink()
     report["files"] = sorted(p.name for p in (base / "outside").iterdir())
     report["results"] = (base / "outside" / "results.csv").read_text()
     say(json.dumps(report))

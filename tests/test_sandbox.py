@@ -22,7 +22,7 @@ ATTACKS = Path(__file__).with_name("sandbox_attacks.py")
 NOBODY = 65534
 
 FILES = {"write_file", "append_file", "truncate_file", "delete_file", "rename_into_scratch", "read_hidden", "device"}
-FILES |= {"shared_memory_folder"} if os.access("/dev/shm", os.W_OK) else set()
+FILES |= {"shared_memory_folder", "hold_lease"} if os.access("/dev/shm", os.W_OK) else set()
 PROGRAMS = {"execute", "execute_memory", "fork"}
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
