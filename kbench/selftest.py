@@ -24,7 +24,7 @@ from kbench.measure import selection
 from kbench.plugins import corpus, registry
 from kbench.plugins.corpus import Fixture
 from kbench.run import run
-from kbench.storage.settings import Settings
+from kbench.storage.settings import Settings, cache_dir
 
 PAIRS = 8
 """Timed pairs per fixture: every timed call is verified, and a false clock shows at once."""
@@ -224,6 +224,7 @@ def places(staged: Path) -> dict[str, str]:
         "home": str(Path.home()),
         "tmp": tempfile.gettempdir(),
         "cwd": str(Path.cwd()),
+        "cache": str(cache_dir()),
     }
 
 

@@ -5,7 +5,7 @@ from torch import nn
 
 PROBLEM = "relu"
 CLASS = "output type"
-EXPECT = ("wrong_type",)
+EXPECT = ("wrong_type", "wrong_structure")
 CATALOGUE = "rigor 9"
 
 
