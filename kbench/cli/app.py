@@ -1,6 +1,7 @@
 """The `kbench` command: its sub-commands, and the one place where an outcome becomes an exit status."""
 
 import importlib
+import io
 import os
 import signal
 import sys
@@ -88,6 +89,9 @@ def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with one of the documented codes."""
     arguments = (sys.argv[1:] if argv is None else argv) or ["--help"]
     signal.signal(signal.SIGTERM, _as_interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without `×` must not end a run
     code = _guarded(arguments)
     try:
         sys.stdout.flush()

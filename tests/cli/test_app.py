@@ -139,3 +139,9 @@ def test_interrupts_end_with_130(tmp_path, number):
     out, _ = child.communicate(timeout=20)
     assert child.returncode == 130
     assert '"status": "interrupted"' in out
+
+
+def test_a_terminal_without_our_letters_gets_them_escaped():
+    done = run("explain", "mean_offset", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert "E[x\\xb2]" in done.stdout

@@ -1,0 +1,84 @@
+"""Bad input that needs no child process to be found: each has its message and its exit code."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from kbench.measure import selection
+
+
+def rejected(kbench, *arguments):
+    """Run twice, for people and for programs, and return exit code and message."""
+    people, programs = kbench(*arguments), kbench(*arguments, "--json")
+    document = json.loads(programs.out)
+    assert people.code == programs.code == document["exit_code"]
+    assert people.out == ""
+    assert people.err.splitlines()[-1].startswith(("error: ", "hint: "))
+    assert document["reason"] in people.err
+    return people.code, people.err
+
+
+@pytest.mark.parametrize("command", ["run", "verify"])
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (("grup_norm",), "no problem named `grup_norm`", "did you mean `group_norm`?"),
+        (("group_norm", "egaer"), "has no solution named `egaer`", "did you mean `eager`?"),
+        (("group_norm", "eager", "--case", "smal"), "has no case `smal`", "did you mean `small`?"),
+        (("group_norm", "eager", "--set", "dim3=4"), "has no constant `dim3`", "did you mean `dim"),
+        (("group_norm", "eager", "--device", "tpu"), "`tpu` is no device", "cuda:INDEX"),
+    ],
+)
+def test_names(kbench, command, arguments, message, hint):
+    device = () if "--device" in arguments else ("--device", "cpu")
+    code, err = rejected(kbench, command, *arguments, *device)
+    assert code == 2
+    assert message in err
+    assert hint in err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1\n", "defines no class `Model`"),
+        ("class Model:\n", "line 1: expected an indented block"),
+        ("class ModelNew: pass\n", "it looks like a solution"),
+        (
+            "class Model: pass\nCASES = {'a': {'typo': 1}}\ndef get_inputs(): pass\ndef get_init_inputs(): pass\n",
+            "`typo`",
+        ),
+    ],
+)
+def test_problem_files(kbench, text, message):
+    Path("p.py").write_text(text)
+    code, err = rejected(kbench, "run", "./p.py", "eager", "--device", "cpu")
+    assert code == 2
+    assert message in err
+
+
+def test_no_gpu(kbench, monkeypatch):
+    monkeypatch.setattr(selection, "visible_gpus", list)
+    code, err = rejected(kbench, "run", "group_norm", "eager", "--device", "cuda")
+    assert code == 3
+    assert "no CUDA device found" in err
+
+
+def test_results_that_cannot_be_written(kbench):
+    Path("file").write_text("")
+    code, err = rejected(kbench, "run", "group_norm", "eager", "--device", "cpu", "--results", "file/below")
+    assert code == 3
+    assert "elsewhere with `--results DIR`" in err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_results_folder(kbench):
+    Path("locked").mkdir(mode=0o500)
+    assert rejected(kbench, "run", "group_norm", "eager", "--device", "cpu", "--results", "locked")[0] == 3
+
+
+def test_nothing_fits_the_isolation_that_was_asked_for(kbench):
+    code, err = rejected(kbench, "run", "group_norm", "eager", "--device", "cpu", "--isolation", "99")
+    assert code == 3
+    assert "isolation rung 99 was asked for" in err

@@ -1,0 +1,105 @@
+"""Numbers for readers: digits follow the interval, units follow the smallest value, absent stays absent."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbench.report import units
+
+TIMES = st.floats(min_value=1, max_value=1e12, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "half_width", "text"),
+    [
+        (1.166, 0.005, "1.166"),
+        (1.166, 0.05, "1.17"),
+        (1.972, 0.0015, "1.9720"),
+        (524.1, 3.2, "524"),
+        (524.1, 2.2, "524.1"),
+        (9241.3, 31, "9,241"),
+        (1.17, None, "1.17"),
+        (0, None, "0"),
+        (5.0, 0.0, "5.00"),
+        (math.inf, None, "inf"),
+        (1.0, math.nan, "1.00"),
+    ],
+)
+def test_digits_follow_the_half_width(value, half_width, text):
+    assert units.number(value, half_width) == text
+
+
+@given(TIMES, st.floats(min_value=1e-6, max_value=0.3))
+def test_rounding_adds_little_to_the_interval(value, share):
+    half = value * share
+    unit = units.unit_for([value])
+    shown = float(units.time_cell(value, unit, half).replace(",", "")) * unit.size_ns
+    four_decimals = 0.5e-4 * unit.size_ns
+    assert abs(shown - value) <= max(half / 6, four_decimals) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("times", "unit"),
+    [([9.2e6], "ms"), ([5800.0, 9.2e6], "µs"), ([None, 3e9], "s"), ([800.0], "ns"), ([], "ns"), ([None], "ns")],
+)
+def test_the_smallest_time_picks_the_unit(times, unit):
+    assert units.unit_for(times).name == unit
+
+
+@given(TIMES)
+def test_a_time_in_its_unit_is_below_ten_thousand_of_it(time):
+    unit = units.unit_for([time])
+    assert time / unit.size_ns >= 1
+    assert time / unit.size_ns < 1000 or unit.name == "s"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: units.duration(None),
+        lambda: units.speedup(None),
+        lambda: units.interval(None, 1.0),
+        lambda: units.percent(None),
+        lambda: units.change(None),
+        lambda: units.error_size(None),
+        lambda: units.byte_size(None),
+        lambda: units.rate(None, 5.0, "B"),
+        lambda: units.time_cell(None, units.unit_for([])),
+    ],
+)
+def test_absent_is_a_dash(write):
+    assert write() == units.ABSENT
+
+
+def test_texts():
+    assert units.duration(9.24e6) == "9.24 ms"
+    assert units.seconds(14.23) == "14.2 s"
+    assert units.seconds(185) == "3 min 05 s"
+    assert units.seconds(99.96) == "1 min 40 s"
+    assert units.change(0.078, 0.001) == "+7.80 %"
+    assert units.change(-0.066) == "−6.60 %"
+    assert units.change(0.0) == "±0 %"
+    assert units.percent(81.7) == "82 %"
+    assert units.percent(8.24) == "8.2 %"
+    assert units.error_size(3.14e-7) == "3.1e-07"
+    assert units.error_size(0.0) == "0"
+    assert units.error_size(math.nan) == "nan"
+    assert units.byte_size(7.516e9) == "7.52 GB"
+    assert units.rate(15_000_000_000, 4e6, "B") == "3.75 TB/s"
+    assert units.rate(15_000, 1e4, "FLOP") == "1.50 GFLOP/s"
+
+
+@given(st.floats(min_value=-1, max_value=3), st.integers(min_value=1, max_value=40))
+def test_a_bar_has_its_width_and_grows(share, width):
+    drawn = units.bar(share, width)
+    assert len(drawn) == width
+    assert drawn.count("█") <= units.bar(min(share + 0.2, 3.0), width).count("█")
+
+
+def test_the_ends_of_a_bar():
+    assert units.bar(0, 4) == "····"
+    assert units.bar(1, 4) == units.bar(7, 4) == "████"
+    assert units.bar(0.5, 4) == "██··"
+    assert units.bar(None) == ""
