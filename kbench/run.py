@@ -67,9 +67,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         processes=1 if options.verify_only else options.processes,
     )
     with contextlib.ExitStack() as stack:
-        scratch = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True))
-        )
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
         writer = None
         if options.save:
             names = [entry.name for entry in solutions]
@@ -77,6 +75,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
                 RunWriter(options.results_dir, options.name, problem=problem.name, solutions=names)
             )
         session = Session(problem, options, device, rung, scratch, writer)
+        stack.callback(session.close)
         for entry in solutions:
             yield from session.build(entry, cases)
         yield from session.lease(stack)
@@ -148,6 +147,7 @@ class Session:
         self._peaks = peaks.load_peaks(device, cache_dir())
         self._deadlines: dict[str, float] = {}
         self._remarks: tuple[Finding, ...] = ()
+        self._spare_judge: JudgeProcess | None = self._start_judge()
         self._provenance = rowmaker.collect(
             problem.name,
             build.source_sha256(problem.path),
@@ -163,7 +163,7 @@ class Session:
         wanted = rehearsals(self._problem, cases, self._other_cases(cases)) if just_in_time else {}
         missing = {key: overrides for key, overrides in wanted.items() if key not in cached.rehearsed()}
         name = cases[0].name
-        if entry.builtin == "eager" or (cached.is_built and not missing):
+        if not build.compiles(entry.path, entry.builtin) or (cached.is_built and not missing):
             self._stage_s[entry.name] = 0.0
             return
         yield StageStarted(stage="build", solution=entry.name, case=name)
@@ -205,33 +205,49 @@ class Session:
 
     def judge(self, case: Case, solutions: Sequence[Entry]) -> Iterator[Event]:
         """Judge every solution on one case: replicate after replicate, each with a fresh judge and fresh workers."""
-        books = {entry.name: Book(entry=entry, case=case) for entry in solutions}
-        for book in books.values():
+        books = [Book(entry=entry, case=case) for entry in solutions]
+        for book in books:
             book.stage_s["build"] = self._stage_s.get(book.entry.name, 0.0)
-            failure = self._failed.get(book.entry.name) or self._unsupported(book.entry)
-            if failure is not None:
-                book.outcome = failure
-                yield self._close(book)
+            book.outcome = self._unsupported(book.entry) or self._failed.get(book.entry.name) or UNTOUCHED
         process = 0
-        while waiting := [b for b in books.values() if b.wants_more(self._options)]:
-            yield from self._replicate(case, waiting, process)
+        while open_books := [book for book in books if not book.closed]:
+            yield from self._replicate(case, open_books, process)
             process += 1
-            for book in waiting:
+
+    def _replicate(self, case: Case, books: list["Book"], process: int) -> Iterator[Event]:
+        """Take every open book one process further, and close those that need no more."""
+        opened: Opened | None = None
+        with contextlib.ExitStack() as stack:
+            for number, book in enumerate(books):
+                if book.wants_more(self._options):
+                    if opened is None:
+                        judge = stack.enter_context(self._take_judge(process))
+                        try:
+                            opened = judge.open(self._problem, case)
+                        except ChildError as error:
+                            book.outcome = Failed(status=error.status, reason=error.reason, log=error.log)
+                            yield self._close(book)
+                            continue
+                        self.environment = opened.environment
+                    more = any(later.wants_more(self._options) for later in books[number + 1 :])
+                    yield from self._evaluate(judge, opened, book, process, more=more)
                 if not book.wants_more(self._options):
                     yield self._close(book)
 
-    def _replicate(self, case: Case, books: list["Book"], process: int) -> Iterator[Event]:
-        with JudgeProcess(self._options, self._device, self._rung, self._scratch) as judge:
-            try:
-                opened = judge.open(self._problem, case)
-            except ChildError as error:
-                failed = Failed(status=error.status, reason=error.reason, log=error.log)
-                for book in books:
-                    book.outcome = failed
-                return
-            self.environment = opened.environment
-            for number, book in enumerate(books):
-                yield from self._evaluate(judge, opened, book, process, more=number + 1 < len(books))
+    def _take_judge(self, process: int) -> JudgeProcess:
+        """Return a judge; where a GPU does the timing, the next one may start meanwhile on the idle processor."""
+        judge = self._spare_judge or self._start_judge()
+        again = process + 1 < self._options.processes and not self._options.verify_only
+        self._spare_judge = self._start_judge() if again and self._device.kind == "cuda" else None
+        return judge
+
+    def _start_judge(self) -> JudgeProcess:
+        return JudgeProcess(self._options, self._device, self._rung, self._scratch)
+
+    def close(self) -> None:
+        """End what was started ahead and not used."""
+        if self._spare_judge is not None:
+            self._spare_judge.close()
 
     def _evaluate(
         self, judge: JudgeProcess, opened: Opened, book: "Book", process: int, *, more: bool
@@ -291,6 +307,7 @@ class Session:
 
     def _close(self, book: "Book") -> Judged:
         """Finish one (solution, case): its rows get the interval over all processes."""
+        book.closed = True
         if not book.rows:
             row = self._row(book, 0, None)
             book.rows = self._writer.append([row]) if self._writer is not None else (row,)
@@ -347,6 +364,7 @@ class Book:
     rows: tuple[ResultRow, ...] = ()
     stage_s: dict[str, float] = field(default_factory=dict)
     started: bool = False
+    closed: bool = False
 
     def add(self, outcome: Outcome) -> None:
         """Take the outcome of one more process: a failure ends it, a pass adds its timing."""

@@ -34,7 +34,7 @@ class RunOptions:
     """Replicates to begin with; more are added until `precision` is met or `max_processes` reached."""
     max_processes: int = 10
     pairs: int = 30
-    """Timed (reference, candidate) pairs per process."""
+    """Timed (reference, candidate) pairs per process at most; fewer where they agree far better than needed."""
     precision: float = 0.005
     """Stop once the half-width of the 95 % interval of the speed-up is below this share."""
     mode: str = "cold"

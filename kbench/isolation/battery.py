@@ -91,21 +91,13 @@ VARIATIONS = (
     Variation(code="shifted", kind=FindingKind.SEMANTICS, transform=shifted),
     Variation(code="scaled_up", kind=FindingKind.SEMANTICS, transform=functools.partial(rescaled, 8.0)),
     Variation(code="scaled_down", kind=FindingKind.SEMANTICS, transform=functools.partial(rescaled, 0.01)),
-    Variation(
-        code="mean_offset_30", kind=FindingKind.CONDITIONING, transform=functools.partial(mean_offset, 30.0)
-    ),
-    Variation(
-        code="mean_offset_100", kind=FindingKind.CONDITIONING, transform=functools.partial(mean_offset, 100.0)
-    ),
+    Variation(code="mean_offset_30", kind=FindingKind.CONDITIONING, transform=functools.partial(mean_offset, 30.0)),
+    Variation(code="mean_offset_100", kind=FindingKind.CONDITIONING, transform=functools.partial(mean_offset, 100.0)),
     Variation(code="constant_rows", kind=FindingKind.CONDITIONING, transform=constant_rows),
     Variation(code="denormals", kind=FindingKind.CONDITIONING, transform=denormal),
     Variation(code="wide_range", kind=FindingKind.CONDITIONING, transform=wide_range),
-    Variation(
-        code="planted_nan", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("nan"))
-    ),
-    Variation(
-        code="planted_inf", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("inf"))
-    ),
+    Variation(code="planted_nan", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("nan"))),
+    Variation(code="planted_inf", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("inf"))),
 )
 
 
@@ -135,18 +127,14 @@ class Battery:
         self._repeatable(trial, first)
         changed = candidate.weights_changed(reference)
         if changed is not None:
-            raise RefusalError(
-                Status.PARAMETER_MUTATED, f"a call changed the parameter `{changed}`", candidate.log
-            )
+            raise RefusalError(Status.PARAMETER_MUTATED, f"a call changed the parameter `{changed}`", candidate.log)
         if candidate.weights == "seed":
             self._note(
                 "weights_by_seed",
                 "parameters match the reference's by seed only, so they were not randomised",
             )
         if trial.tally.oracle is None and any(t.is_floating_point() for t in trial.arena.outputs(0)):
-            self._note(
-                "no_oracle", "no fp64 reference could be computed at this size; the contract alone decided"
-            )
+            self._note("no_oracle", "no fp64 reference could be computed at this size; the contract alone decided")
 
     def _repeatable(self, trial: Trial, seed: int) -> None:
         """Call on equal inputs several times; results may differ by no more than rounding explains."""
@@ -213,10 +201,7 @@ class Battery:
             for want, truth in zip(expected.tensors, truths, strict=True):
                 part = want[index] if index else want
                 tolerance = check.tolerance_for(want.dtype, trial.reference.problem.tolerance)
-                if (
-                    truth.is_floating_point()
-                    and check.oracle_ratio(part, truth, tolerance) > UNATTAINABLE_ABOVE
-                ):
+                if truth.is_floating_point() and check.oracle_ratio(part, truth, tolerance) > UNATTAINABLE_ABOVE:
                     return False
         return True
 
@@ -229,9 +214,7 @@ class Battery:
         for code, change, misalign in layouts_of(tensors):
             changed = [change(a) if hasattr(a, "untyped_storage") else a for a in arguments]
             expected = reference.expect(changed)
-            arena = Arena(
-                expected, [t for _, t in reference.state()], reference.device, slots=1, misalign=misalign
-            )
+            arena = Arena(expected, [t for _, t in reference.state()], reference.device, slots=1, misalign=misalign)
             self._candidate.bind(reference, arena)
             try:
                 trial = Trial(reference, self._candidate, arena)

@@ -70,9 +70,7 @@ class Builder:
             child.kill()
             shutil.rmtree(staging, ignore_errors=True)
 
-    def _import(
-        self, child: Child, entry: Entry, overrides: Mapping[str, Any], staging: Path, home: Path
-    ) -> None:
+    def _import(self, child: Child, entry: Entry, overrides: Mapping[str, Any], staging: Path, home: Path) -> None:
         child.request(
             {
                 "op": "setup",

@@ -22,6 +22,8 @@ BIND_TIMEOUT_S = 60.0
 CALL_FLOOR_S = 10.0
 CALL_FACTOR = 50.0
 MEMORY_SHARE = 0.8
+MEMORY_FLOOR_BYTES = 6 << 30
+MEMORY_PER_CASE = 12
 KEPT_VARIABLES = (
     "PATH",
     "LD_LIBRARY_PATH",
@@ -32,7 +34,6 @@ KEPT_VARIABLES = (
     "LC_ALL",
     "CC",
     "CXX",
-    "PYTHONPATH",
 )
 
 
@@ -62,6 +63,8 @@ class WorkerConfig:
     threads: int = 1
     import_timeout_s: float = 60.0
     call_timeout_s: float | None = None
+    case_bytes: int = 0
+    """Inputs, outputs and parameters of one call."""
     deadline_s: float | None = None
     """Monotonic time at which everything about the present solution must be over."""
 
@@ -87,17 +90,26 @@ class RefusalError(Exception):
         self.finding = finding
 
 
+def python_path() -> str:
+    """Return the PYTHONPATH of children: they find kbench whether it is installed or run from a checkout."""
+    return os.pathsep.join(filter(None, [str(build.PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+
+
 def worker_environment(scratch: Path) -> dict[str, str]:
     """Return the whole environment of a worker: nothing of the caller's but what compilers and CUDA need."""
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     return {
         **kept,
+        "PYTHONPATH": python_path(),
         **build.compiler_environment(scratch / "cache"),
         "HOME": str(scratch),
         "TMPDIR": str(scratch),
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        # Whole cached graphs hold the absolute paths of the process that made them; kernels and choices do not.
+        "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
+        "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
         "USER": "kbench",
     }
 
@@ -112,18 +124,22 @@ def start_worker(config: WorkerConfig, number: int) -> tuple[Child, Path]:
             environment=worker_environment(scratch),
             folder=scratch,
             rung=sandbox.Rung(config.rung),
-            memory_limit_bytes=memory_limit_bytes(),
+            memory_limit_bytes=memory_limit_bytes(config.case_bytes),
         )
     )
     return child, scratch
 
 
-def memory_limit_bytes() -> int:
-    """Return what one worker may use of the host's memory: a share of what is available now."""
+def memory_limit_bytes(case_bytes: int = 0) -> int:
+    """Return what a worker may use of the host's memory: enough for any honest use, and a share of what there is.
+
+    On a CPU the inputs and outputs themselves (`case_bytes`) lie there, several times over.
+    """
+    generous = MEMORY_FLOOR_BYTES + MEMORY_PER_CASE * case_bytes
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
-            return int(int(line.split()[1]) * 1024 * MEMORY_SHARE)
-    return 8 << 30
+            return min(generous, int(int(line.split()[1]) * 1024 * MEMORY_SHARE))
+    return generous
 
 
 class Candidate:
@@ -176,14 +192,9 @@ class Candidate:
         finally:
             block.close()
         try:
-            theirs = [
-                (str(name), str(dtype), tuple(shape))
-                for name, dtype, shape in wire_field(answer, "state", list)
-            ]
+            theirs = [(str(name), str(dtype), tuple(shape)) for name, dtype, shape in wire_field(answer, "state", list)]
         except (TypeError, ValueError, WireError) as error:
-            raise RefusalError(
-                Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log
-            ) from error
+            raise RefusalError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log) from error
         self.weights, self._names = synchronise(reference.state(), theirs)
         self._theirs = dict(zip([name for name, _ in reference.state()], self._names, strict=False))
 
@@ -243,9 +254,7 @@ class Candidate:
                 if refusal is not None:
                     raise RefusalError(*refusal, self.log)
         except WireError as error:
-            raise RefusalError(
-                Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log
-            ) from error
+            raise RefusalError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log) from error
         return reply
 
     def backward(self, slot: int, names: list[str], first_gradient: int) -> list[bool]:
@@ -274,9 +283,7 @@ class Candidate:
         self._child.kill()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _ask(
-        self, message: dict[str, Any], timeout_s: float, on_timeout: Status, fds: list[int] | None = None
-    ) -> Any:
+    def _ask(self, message: dict[str, Any], timeout_s: float, on_timeout: Status, fds: list[int] | None = None) -> Any:
         timeout_s, limit = self._within_total(timeout_s)
         try:
             return self._child.request(message, timeout_s=timeout_s, fds=fds or [])
@@ -299,9 +306,7 @@ class Candidate:
             torch.cuda.synchronize()
 
 
-def load_request(
-    spec: SolutionSpec, reference: Reference, config: WorkerConfig
-) -> tuple[dict[str, Any], Block]:
+def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig) -> tuple[dict[str, Any], Block]:
     """Return the `load` request and the block that holds the constructor's tensor arguments."""
     arguments, keywords = reference.problem.init_inputs()
     leaves: list[Any] = []
@@ -333,9 +338,7 @@ def load_request(
     return request, block
 
 
-def synchronise(
-    ours: list[tuple[str, Any]], theirs: list[tuple[str, str, tuple[int, ...]]]
-) -> tuple[str, list[str]]:
+def synchronise(ours: list[tuple[str, Any]], theirs: list[tuple[str, str, tuple[int, ...]]]) -> tuple[str, list[str]]:
     """Match the reference's parameters and buffers with a solution's: by name, else by order and shape, else by seed.
 
     Returns the way (`name`, `order`, `seed`, `none`) and the solution's names in the reference's order.
@@ -346,8 +349,7 @@ def synchronise(
     if ours and all(shapes.get(name) == (str(t.dtype), tuple(t.shape)) for name, t in ours):
         return "name", [name for name, _ in ours]
     if len(ours) == len(theirs) and all(
-        (str(t.dtype), tuple(t.shape)) == (dtype, shape)
-        for (_, t), (_, dtype, shape) in zip(ours, theirs, strict=True)
+        (str(t.dtype), tuple(t.shape)) == (dtype, shape) for (_, t), (_, dtype, shape) in zip(ours, theirs, strict=True)
     ):
         return "order", [name for name, _, _ in theirs]
     return "seed", []
@@ -359,9 +361,7 @@ def check_description(described: Any, expected: Expected, device: str) -> tuple[
         raise WireError("a description of outputs has six fields per output")
     if len(described) != len(expected.leaves):
         return Status.WRONG_STRUCTURE, f"{len(described)} outputs, expected {len(expected.leaves)}"
-    for (path, kind, dtype, shape, where, aliased), (want_path, want) in zip(
-        described, expected.leaves, strict=True
-    ):
+    for (path, kind, dtype, shape, where, aliased), (want_path, want) in zip(described, expected.leaves, strict=True):
         if path != want_path:
             return Status.WRONG_STRUCTURE, f"an output at `{path}`, expected `{want_path}`"
         if not hasattr(want, "untyped_storage"):

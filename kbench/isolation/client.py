@@ -10,6 +10,7 @@ from typing import Any, Self
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
 from kbench.isolation import sandbox
+from kbench.isolation.candidate import python_path
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.wire import DeadlineError, Message, PeerGoneError, WireError
 from kbench.measure import build
@@ -43,7 +44,7 @@ class JudgeProcess:
         self._child = Child(
             Launch(
                 module="kbench.isolation.judge",
-                environment={**os.environ, **device.environment},
+                environment={**os.environ, **device.environment, "PYTHONPATH": python_path()},
                 folder=Path.cwd(),
                 rung=sandbox.Rung(0),
             )
@@ -53,6 +54,10 @@ class JudgeProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill the judge and everything below it."""
         self._child.kill()
 
     def open(self, problem: Entry, case: Case) -> Opened:
@@ -73,12 +78,8 @@ class JudgeProcess:
             answer = self._child.request(message, timeout_s=OPEN_TIMEOUT_S)
         except ChildError as error:
             if error.status is Status.OUT_OF_MEMORY:
-                raise ChildError(
-                    Status.NOT_VERIFIED, f"the case does not fit: {error.reason}", error.log
-                ) from error
-            raise ChildError(
-                Status.REFERENCE_FAILED, f"the problem fails: {error.reason}", error.log
-            ) from error
+                raise ChildError(Status.NOT_VERIFIED, f"the case does not fit: {error.reason}", error.log) from error
+            raise ChildError(Status.REFERENCE_FAILED, f"the problem fails: {error.reason}", error.log) from error
         return Opened(
             environment=Environment(**answer["environment"]),
             cost=Cost(**answer["cost"]),
@@ -114,6 +115,7 @@ class JudgeProcess:
                 "verify": process == 0,
                 "time": not options.verify_only,
                 "pairs": options.pairs,
+                "precision": options.precision,
                 "mode": options.mode,
                 "robust": options.robust,
                 "backward": options.backward,

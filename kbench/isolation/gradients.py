@@ -51,9 +51,7 @@ def judge_gradient(
 ) -> None:
     """Apply the rule to one gradient. Its tolerance is scaled to it: gradients of sums can be of any size."""
     if not delivered:
-        raise RefusalError(
-            Status.WRONG_GRADIENT, f"no gradient, or one of another shape, for {label}", candidate.log
-        )
+        raise RefusalError(Status.WRONG_GRADIENT, f"no gradient, or one of another shape, for {label}", candidate.log)
     got, want, exact = values
     scale = max(1.0, exact.abs().max().item()) if exact.numel() else 1.0
     tolerance = check.Tolerance(rtol=1e-5, atol=1e-5 * scale)
@@ -64,14 +62,10 @@ def judge_gradient(
     )
     ruling = rule(ratios, reference.factor)
     if not ruling.right:
-        raise RefusalError(
-            Status.WRONG_GRADIENT, f"the gradient of {label} is wrong: {ruling.reason}", candidate.log
-        )
+        raise RefusalError(Status.WRONG_GRADIENT, f"the gradient of {label} is wrong: {ruling.reason}", candidate.log)
 
 
-def gradients(
-    model: Any, arguments: list[Any], seeds: list[Any], names: list[str], *, double: bool
-) -> list[Any]:
+def gradients(model: Any, arguments: list[Any], seeds: list[Any], names: list[str], *, double: bool) -> list[Any]:
     """Return the gradients of the floating-point arguments, then of the named parameters, by torch's autograd."""
     import torch
 
@@ -86,9 +80,7 @@ def gradients(
 
     leaves = [leaf(a) for a in arguments]
     parameters = dict(model.named_parameters())
-    wanted = [a for a in leaves if isinstance(a, torch.Tensor) and a.requires_grad] + [
-        parameters[n] for n in names
-    ]
+    wanted = [a for a in leaves if isinstance(a, torch.Tensor) and a.requires_grad] + [parameters[n] for n in names]
     with torch.enable_grad():
         outputs = [t for _, t in flatten(model(*leaves)) if isinstance(t, torch.Tensor) and t.requires_grad]
         found = torch.autograd.grad(outputs, wanted, seeds[: len(outputs)], allow_unused=True)

@@ -40,6 +40,7 @@ class Assignment:
     verify: bool
     time: bool
     pairs: int
+    precision: float
     mode: str
     robust: bool
     backward: bool
@@ -91,6 +92,7 @@ class Judge:
             self._problem, message["overrides"], self._config.device, allow_tf32=self._config.allow_tf32
         )
         self._timer = timer_for(self._config.device)
+        self._config = dataclasses.replace(self._config, case_bytes=self._reference.cost.dram_bytes)
         return {
             "environment": dataclasses.asdict(devices.identify(self._config.device)),
             "cost": dataclasses.asdict(self._reference.cost),
@@ -138,9 +140,7 @@ class Judge:
         """Return the reference of another case of the problem, made once."""
         key = repr(sorted(overrides.items()))
         if key not in self._others:
-            self._others[key] = Reference(
-                self._problem, overrides, self.device, allow_tf32=self._ready.allow_tf32
-            )
+            self._others[key] = Reference(self._problem, overrides, self.device, allow_tf32=self._ready.allow_tf32)
         return self._others[key]
 
     def progress(self, **fields: Any) -> None:
@@ -215,7 +215,10 @@ class Evaluation:
     def _time(self, trial: Trial) -> Timing:
         self._judge.progress(stage="time")
         pacing = Pacing(
-            pairs=self._assignment.pairs, process=self._assignment.process, mode=self._assignment.mode
+            pairs=self._assignment.pairs,
+            process=self._assignment.process,
+            mode=self._assignment.mode,
+            precision=self._assignment.precision,
         )
         if not self._assignment.verify:
             trial.reference.randomise(secrets.randbits(62))

@@ -73,9 +73,7 @@ def _dense_stride(tensor: Any) -> tuple[int, ...]:
 class Block:
     """A block of memory; `bytes` is a uint8 tensor over it. Use `Block.allocate` or `Block.attach`."""
 
-    def __init__(
-        self, tensor: Any, descriptor: dict[str, Any], fd: int | None, pointer: int | None, owned: bool
-    ):
+    def __init__(self, tensor: Any, descriptor: dict[str, Any], fd: int | None, pointer: int | None, owned: bool):
         self.bytes = tensor
         self.descriptor = descriptor
         self.fd = fd

@@ -10,7 +10,7 @@ from typing import Any
 
 from kbench.core.model import Sample, Status, Timing
 from kbench.core.rightness import attest
-from kbench.core.stats import timing_flags
+from kbench.core.stats import median_interval, pair_log_ratios, timing_flags
 from kbench.isolation.candidate import RefusalError, Reply
 from kbench.isolation.reference import Expected
 from kbench.isolation.trial import Trial, secret_seed
@@ -28,6 +28,9 @@ ATTEST_ATTEMPTS = 6
 ALONE_CALLS = 5
 INTERFERENCE = 0.03
 REPEAT_SHARE = 0.2
+ENOUGH_PAIRS = 8
+NEGLIGIBLE = 10
+"""A spread within the process this many times below the precision asked for has no say in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,14 +40,13 @@ class Pacing:
     pairs: int
     process: int
     mode: str
+    precision: float
 
 
 class Pairing:
     """Times one bound trial; every timed call has fresh inputs and its outputs are checked."""
 
-    def __init__(
-        self, trial: Trial, timer: Timer, monitor: DeviceMonitor, pacing: Pacing, l2_bytes: int | None
-    ):
+    def __init__(self, trial: Trial, timer: Timer, monitor: DeviceMonitor, pacing: Pacing, l2_bytes: int | None):
         self._trial = trial
         self._timer = timer
         self._monitor = monitor
@@ -65,14 +67,14 @@ class Pairing:
         self._settle()
         block, target = 0, self._pacing.pairs
         limit = math.ceil(target * (1 + REPEAT_SHARE))
-        while self._clean_pairs() < target and block < limit:
+        while self._clean_pairs() < target and block < limit and not self._precise():
             order = (("reference", "candidate"), ("candidate", "reference"))
             first = secrets.randbelow(2)
             for arms in (order[first], order[1 - first]):
                 self._pair(block, arms)
             block += 2
             on_pair(block)
-        if self._clean_pairs() < target:
+        if self._clean_pairs() < min(target, ENOUGH_PAIRS):
             self._flags.add("unstable")
         attested, attestation = self._attest()
         self._kill_verify()
@@ -86,6 +88,13 @@ class Pairing:
             event_overhead_ns=self._timer.overhead_ns(),
             flags=tuple(sorted({*self._flags, *timing_flags(self._samples)})),
         )
+
+    def _precise(self) -> bool:
+        """Say whether the pairs so far agree so well that more of them cannot change the interval over processes."""
+        if self._clean_pairs() < ENOUGH_PAIRS:
+            return False
+        interval = median_interval(pair_log_ratios(self._samples))
+        return interval is not None and interval.half_width < self._pacing.precision / NEGLIGIBLE
 
     def _clean_pairs(self) -> int:
         return sum(not s.marked for s in self._samples if s.arm == "candidate")
@@ -162,8 +171,7 @@ class Pairing:
                 lambda n: reference.call(arguments[n]), range(len(arguments)), flush=self._flush
             )
         expected = [
-            Expected(arguments=a, leaves=flatten(output))
-            for a, output in zip(arguments, measured.outputs, strict=True)
+            Expected(arguments=a, leaves=flatten(output)) for a, output in zip(arguments, measured.outputs, strict=True)
         ]
         return expected, measured.t_event_ns, measured.t_submit_ns
 
@@ -177,20 +185,14 @@ class Pairing:
         arguments = self._trial.reference.arguments(secret_seed())
         times = []
         for _ in range(ALONE_CALLS):
-            measured = self._timer.measure(
-                lambda _: self._trial.reference.call(arguments), [0], flush=self._flush
-            )
+            measured = self._timer.measure(lambda _: self._trial.reference.call(arguments), [0], flush=self._flush)
             times.append(measured.t_event_ns)
             del measured
         return statistics.median(times)
 
     def _check_interference(self, before: float, after: float) -> None:
         paired = statistics.median(s.t_event_ns for s in self._samples if s.arm == "reference")
-        if (
-            self._batch == 1
-            and self._timer.name != "host"
-            and paired > (1 + INTERFERENCE) * max(before, after)
-        ):
+        if self._batch == 1 and self._timer.name != "host" and paired > (1 + INTERFERENCE) * max(before, after):
             self._flags.add("interference")
 
     def _attest(self) -> tuple[float | None, str]:

@@ -24,12 +24,8 @@ WATCHDOG_INTERVAL_S = 0.1
 DEATH_GRACE_S = 5.0
 SHOWN_LOG_LINES = 40
 
-ILLEGAL_ACCESS = re.compile(
-    r"illegal memory access|misaligned address|illegal address|invalid address space", re.I
-)
-OUT_OF_MEMORY = re.compile(
-    r"out of memory|OutOfMemoryError|MemoryError|can't allocate memory|bad_alloc", re.I
-)
+ILLEGAL_ACCESS = re.compile(r"illegal memory access|misaligned address|illegal address|invalid address space", re.I)
+OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemoryError|MemoryError|can't allocate memory|bad_alloc", re.I)
 LAUNCH_FAILED = re.compile(
     r"CUDA error|CUDA driver error|cudaError|unspecified launch failure|invalid configuration", re.I
 )
@@ -81,9 +77,7 @@ class Child:
         self._drain = threading.Thread(target=self._log.drain, args=(self._process.stdout,), daemon=True)
         self._drain.start()
         if launch.memory_limit_bytes is not None:
-            threading.Thread(
-                target=self._watch_memory, args=(launch.memory_limit_bytes,), daemon=True
-            ).start()
+            threading.Thread(target=self._watch_memory, args=(launch.memory_limit_bytes,), daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -122,9 +116,7 @@ class Child:
                     raise WireError("an answer to a request that was not made")
                 break
         except WireError as error:
-            raise ChildError(
-                Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log
-            ) from error
+            raise ChildError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log) from error
         except DeadlineError as error:
             raise ChildError(Status.CALL_TIMEOUT, f"no answer within {timeout_s:.0f} s", self.log) from error
         except PeerGoneError as error:

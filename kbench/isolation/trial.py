@@ -27,9 +27,7 @@ class Tally:
     calls: int = 0
     seeds: set[int] = field(default_factory=set)
 
-    def correctness(
-        self, factor: float, wrong: int = 0, mismatches: tuple[Mismatch, ...] = ()
-    ) -> Correctness:
+    def correctness(self, factor: float, wrong: int = 0, mismatches: tuple[Mismatch, ...] = ()) -> Correctness:
         """Freeze the tally."""
         return Correctness(
             max_abs_err=self.max_abs,
@@ -92,9 +90,7 @@ class Trial:
             self.candidate.kill()
         for slot, before, e in zip(chosen, prints, expected, strict=True):
             if self.arena.fingerprint(slot) != before and not self._reference_mutates(e):
-                raise RefusalError(
-                    Status.INPUT_MUTATED, "a call changed its input tensors", self.candidate.log
-                )
+                raise RefusalError(Status.INPUT_MUTATED, "a call changed its input tensors", self.candidate.log)
         return reply
 
     def judge_values(self, slot: int, expected: Expected, *, oracle: bool = False) -> Ruling:
@@ -117,14 +113,10 @@ class Trial:
             )
         return ruling
 
-    def compare(
-        self, outputs: list[Any], expected: Expected, *, oracle: bool
-    ) -> tuple[Ruling, list[check.Difference]]:
+    def compare(self, outputs: list[Any], expected: Expected, *, oracle: bool) -> tuple[Ruling, list[check.Difference]]:
         """Compare outputs with the reference's, and with the oracle's where asked or where the contract misses."""
         names = [path for path, leaf in expected.leaves if hasattr(leaf, "untyped_storage")]
-        tolerances = [
-            check.tolerance_for(t.dtype, self.reference.problem.tolerance) for t in expected.tensors
-        ]
+        tolerances = [check.tolerance_for(t.dtype, self.reference.problem.tolerance) for t in expected.tensors]
         differences = [
             check.compare(got, want, tolerance, name)
             for got, want, tolerance, name in zip(outputs, expected.tensors, tolerances, names, strict=True)
@@ -141,9 +133,7 @@ class Trial:
         self, contract: float, outputs: list[Any], expected: Expected, tolerances: list[check.Tolerance]
     ) -> Ratios:
         vacuous = any(
-            check.is_vacuous(
-                want, [a for a in expected.arguments if hasattr(a, "untyped_storage")], tolerance
-            )
+            check.is_vacuous(want, [a for a in expected.arguments if hasattr(a, "untyped_storage")], tolerance)
             for want, tolerance in zip(expected.tensors, tolerances, strict=True)
         )
         pieces = self.reference.oracle(expected)
@@ -151,9 +141,7 @@ class Trial:
             return Ratios(contract=contract, vacuous=vacuous)
         ours = theirs = 0.0
         for index, truths in pieces:
-            for got, want, truth, tolerance in zip(
-                outputs, expected.tensors, truths, tolerances, strict=True
-            ):
+            for got, want, truth, tolerance in zip(outputs, expected.tensors, truths, tolerances, strict=True):
                 if tolerance.exact or not truth.dtype.is_floating_point:
                     continue
                 c, r = (got[index], want[index]) if index else (got, want)

@@ -176,10 +176,7 @@ def decode_tree(tree: Any, tensors: Sequence[Any], torch_module: Any = None) -> 
         case "f":
             return float.fromhex(content)
         case "d":
-            return {
-                decode_tree(k, tensors, torch_module): decode_tree(v, tensors, torch_module)
-                for k, v in content
-            }
+            return {decode_tree(k, tensors, torch_module): decode_tree(v, tensors, torch_module) for k, v in content}
         case "u":
             return tuple(decode_tree(item, tensors, torch_module) for item in content)
         case "l":

@@ -249,9 +249,7 @@ class Worker:
 
         slot = message["slot"]
         arguments = [
-            a.detach().clone().requires_grad_()
-            if isinstance(a, torch.Tensor) and a.is_floating_point()
-            else a
+            a.detach().clone().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
             for a in self._inputs[slot]
         ]
         parameters = dict(self._state)
@@ -261,9 +259,7 @@ class Worker:
             parameter.grad = None
         with torch.enable_grad(), Stage("forward"):
             outputs = [
-                t
-                for _, t in flatten(self._model(*arguments))
-                if isinstance(t, torch.Tensor) and t.requires_grad
+                t for _, t in flatten(self._model(*arguments)) if isinstance(t, torch.Tensor) and t.requires_grad
             ]
             seeds = self._outputs[slot][: len(outputs)]
             torch.autograd.backward(outputs, [seed.clone() for seed in seeds])
@@ -356,9 +352,7 @@ def state_of(model: Any) -> list[tuple[str, Any]]:
 
 def fits(leaf: Any, target: Any) -> bool:
     """Say whether a result can be copied as it is, without a cast or a broadcast."""
-    return bool(
-        leaf.dtype == target.dtype and leaf.shape == target.shape and leaf.device.type == target.device.type
-    )
+    return bool(leaf.dtype == target.dtype and leaf.shape == target.shape and leaf.device.type == target.device.type)
 
 
 def main() -> None:

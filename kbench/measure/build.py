@@ -27,6 +27,8 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]', re.M)
 JUST_IN_TIME = re.compile(
     r"\btriton\b|\btorch\.compile\b|\bcompile_kernel\b|\bnvrtc\b|\btilelang\b|\bcutlass\b|\bnumba\b"
 )
+COMPILES = re.compile(r"cpp_extension|load_inline|\bninja\b|\bnvcc\b|\bcupy\b|\bjit\b|" + JUST_IN_TIME.pattern)
+"""Mentions that make a build step worth its process; a solution without any has nothing to compile."""
 INCLUDE_FOLDERS = ("", "include")
 PACKAGE = Path(__file__).resolve().parent.parent
 ENVIRONMENT_FOLDERS = {
@@ -100,6 +102,13 @@ def is_just_in_time(path: Path, builtin: str | None) -> bool:
     if builtin is not None:
         return builtin != "eager"
     return any(JUST_IN_TIME.search(file.read_text(errors="replace")) for file in dependencies(path))
+
+
+def compiles(path: Path, builtin: str | None) -> bool:
+    """Say whether a solution may have something to build at all."""
+    if builtin is not None:
+        return builtin != "eager"
+    return any(COMPILES.search(file.read_text(errors="replace")) for file in dependencies(path))
 
 
 @functools.cache
@@ -185,8 +194,6 @@ def compiler_environment(folder: Path) -> dict[str, str]:
 def first_error(log: str) -> str | None:
     """Return the first compiler or linker error of a build log, on one line."""
     for line in log.splitlines():
-        if re.search(
-            r"(\berror\b\s*:|: error |\berror C\d+|undefined reference|fatal error|nvcc fatal)", line
-        ):
+        if re.search(r"(\berror\b\s*:|: error |\berror C\d+|undefined reference|fatal error|nvcc fatal)", line):
             return line.strip()[:400]
     return None
