@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -9,17 +10,21 @@ from typing import Annotated
 
 import typer
 
-from kbench import calibrate, confirm
+from kbench import against, calibrate, confirm
 from kbench import gate as verb
 from kbench.cli import completion
 from kbench.cli.options import OutputFlags, command, parse_share
 from kbench.cli.output import Format, Output
-from kbench.core.errors import ExitCode
+from kbench.cli.progress import progress_for
+from kbench.cli.run import choose_solutions
+from kbench.core.errors import ExitCode, UsageError
+from kbench.core.events import RunOptions
 from kbench.gate import GateReport, Policy
+from kbench.plugins import registry
 from kbench.report import csvout, gated, github, junit
 from kbench.report.document import plain, render_document
 from kbench.storage import baselines, csvfile, results
-from kbench.storage.settings import GateSettings
+from kbench.storage.settings import GateSettings, Settings
 
 
 class Unclear(StrEnum):
@@ -41,9 +46,24 @@ class Missing(StrEnum):
 class GateFlags(OutputFlags):
     """What `kbench gate` can be told."""
 
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Name, path or @latest", autocompletion=completion.runs)] = (
-        results.LATEST
-    )
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="RUN",
+            help="Run (@latest); with --against: PROBLEM [SOLUTION]...",
+            autocompletion=completion.runs,
+        ),
+    ] = None
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="REV", help="Measure this checkout and another commit side by side"),
+    ] = None
+    case: Annotated[
+        list[str] | None, typer.Option("--case", metavar="GLOB", help="With --against: cases to measure")
+    ] = None
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="DEVICE", help="With --against: auto, cpu, cuda, cuda:INDEX")
+    ] = None
     baseline: Annotated[
         str | None, typer.Option("--baseline", metavar="NAME", help="Name, or path of a CSV (main)")
     ] = None
@@ -65,8 +85,21 @@ class GateFlags(OutputFlags):
 def main(flags: GateFlags) -> int:
     """Fail when a run regresses against its baseline."""
     output, settings = flags.output(), flags.settings()
+    if flags.against is None:
+        report = _against_baseline(flags, settings)
+    else:
+        report = _against_commit(flags.against, flags, settings, output)
+    _write_files(report, flags)
+    _print(output, report, flags)
+    return report.exit_code
+
+
+def _against_baseline(flags: GateFlags, settings: Settings) -> GateReport:
+    """Hold a saved run against a saved baseline."""
+    if flags.case or flags.device or len(flags.targets or ()) > 1:
+        raise UsageError("a saved run is gated as it is", "`--against REV` measures: PROBLEM [SOLUTION]... --case GLOB")
     folder = flags.results or settings.results
-    run = results.find_run(flags.run, folder)
+    run = results.find_run((flags.targets or [results.LATEST])[0], folder)
     root = folder / "baselines"
     first = run.rows[0]
     name = flags.baseline or settings.gate.baseline
@@ -79,10 +112,38 @@ def main(flags: GateFlags) -> int:
         accepted=baselines.load_acceptances(first.gpu_name, root),
         calibration=calibrate.load(first.gpu_uuid),
     )
-    report = replace(report, baseline=name)  # its file is named after the problem
-    _write_files(report, flags)
-    _print(output, report, flags)
-    return report.exit_code
+    return replace(report, baseline=name)  # its file is named after the problem
+
+
+def _against_commit(revision: str, flags: GateFlags, settings: Settings, output: Output) -> GateReport:
+    """Measure this checkout and another commit in one run."""
+    if not flags.targets:
+        raise UsageError(
+            "`--against` measures, and needs to know what", "kbench gate PROBLEM [SOLUTION]... --against REV"
+        )
+    if flags.baseline or flags.confirm:
+        raise UsageError("`--against` needs no baseline, and always confirms", "leave out `--baseline` and `--confirm`")
+    problem = registry.find_problem(flags.targets[0], settings)
+    policy = make_policy(settings.gate, flags)
+    options = RunOptions(
+        device=flags.device or settings.run.device,
+        cases=tuple(flags.case or ()),
+        processes=max(policy.processes, settings.run.processes),
+        max_processes=max(policy.processes, settings.run.max_processes),
+        pairs=settings.run.pairs,
+        mode=settings.run.mode,
+        precision=settings.run.precision,
+        isolation=settings.run.isolation,
+    )
+    solutions = choose_solutions(problem, flags.targets[1:], options.device, settings)
+    events = against.against(problem, solutions, revision, options, policy, settings)
+    with progress_for(output) as progress, closing(events):
+        while True:
+            try:
+                progress.show(next(events))
+            except StopIteration as done:
+                report: GateReport = done.value
+                return report
 
 
 def make_policy(given: GateSettings, flags: GateFlags) -> Policy:

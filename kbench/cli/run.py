@@ -135,7 +135,7 @@ def _execute(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
     output, settings = flags.output(), flags.settings()
     options = make_options(flags, timing, settings)
     problem = registry.find_problem(flags.problem, settings)
-    chosen = _solutions(problem, flags.solutions or [], options.device, settings)
+    chosen = choose_solutions(problem, flags.solutions or [], options.device, settings)
     judged, summary = _follow(problem, chosen, options, output)
     code = exit_code(summary, strict=flags.strict)
     _print(name, output, summary, judged, code)
@@ -182,7 +182,7 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
     )
 
 
-def _solutions(problem: Entry, names: Sequence[str], device: str, settings: Settings) -> tuple[Entry, ...]:
+def choose_solutions(problem: Entry, names: Sequence[str], device: str, settings: Settings) -> tuple[Entry, ...]:
     """Find the named solutions, or all files that run on the device; then `eager`, if there is no file."""
     if names:
         return tuple(registry.find_solution(problem, name, settings) for name in dict.fromkeys(names))

@@ -211,3 +211,19 @@ def test_accept_names_a_case_of_the_run(kbench, arguments, message):
     done = kbench("baseline", "accept", *arguments, "--up-to", "5%", "--reason", "x", "--run", "pr")
     assert done.code == 2
     assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--against", "HEAD"), "`--against` measures, and needs to know what"),
+        (("group_norm", "--against", "HEAD", "--baseline", "main"), "needs no baseline"),
+        (("run", "other"), "a saved run is gated as it is"),
+        (("--case", "small"), "a saved run is gated as it is"),
+        (("grup_norm", "--against", "HEAD"), "did you mean `group_norm`?"),
+    ],
+)
+def test_a_gate_measures_or_reads_not_both(kbench, arguments, message):
+    done = kbench("gate", *arguments)
+    assert done.code == 2
+    assert message in done.err
