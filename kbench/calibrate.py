@@ -85,9 +85,7 @@ class Calibration:
     @property
     def classes(self) -> tuple[ClassSpread, ...]:
         """The size classes that were measured."""
-        by_name = {
-            name: [s for s in self.subjects if size_class(s.time_ns) == name] for name, _ in SIZE_CLASSES
-        }
+        by_name = {name: [s for s in self.subjects if size_class(s.time_ns) == name] for name, _ in SIZE_CLASSES}
         return tuple(_pool(name, subjects) for name, subjects in by_name.items() if subjects)
 
     def spread(self, time_ns: float) -> ClassSpread | None:

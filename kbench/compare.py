@@ -172,9 +172,7 @@ def measurements(run: Run) -> dict[CaseKey, Measurement]:
 
 def arm_differences(timings: Iterable[Timing], old: str = "old", new: str = "candidate") -> tuple[float, ...]:
     """Log(t_new / t_old) of each process that timed two candidates beside the reference (three-arm runs)."""
-    return tuple(
-        process_estimate(timing, new, old) for timing in timings if pair_log_ratios(timing.samples, new, old)
-    )
+    return tuple(process_estimate(timing, new, old) for timing in timings if pair_log_ratios(timing.samples, new, old))
 
 
 # --- one measurement ---------------------------------------------------------------
@@ -186,9 +184,7 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> Measured:
     conditions = {_conditions(row) for row in rows if row.status == Status.PASSED} or {_conditions(first)}
     if len(conditions) > 1:
         what = f"{first.problem}/{first.solution}/{first.case}"
-        raise ResultsError(
-            f"{run.path} mixes rows of {what} that were measured differently", hint="measure again"
-        )
+        raise ResultsError(f"{run.path} mixes rows of {what} that were measured differently", hint="measure again")
     deciding = next((row for row in rows if row.status != Status.PASSED), first)
     timings = _timings(run, rows) if deciding.status == Status.PASSED else ()
     usable = [timing for timing in timings if pair_log_ratios(timing.samples)]
@@ -256,9 +252,7 @@ def _conditions(row: ResultRow) -> Conditions:
 # --- lines -------------------------------------------------------------------------
 
 
-def _compare_solutions(
-    run: Run, base: str | None, cases: Sequence[str], thresholds: Thresholds
-) -> Comparison:
+def _compare_solutions(run: Run, base: str | None, cases: Sequence[str], thresholds: Thresholds) -> Comparison:
     found = measured(run, cases)
     solutions = tuple(dict.fromkeys(row.solution for row in run.rows))
     base = base or solutions[0]
@@ -273,14 +267,10 @@ def _compare_solutions(
             problem=problem, solution=solution, case=case, old=old, new=new, verdict=None, label=solution
         )
         lines.append(line if solution == base else _judged(line, thresholds, paired=True))
-    return Comparison(
-        by="solution", base=base, labels=solutions, cases=tuple(lines), confidence=thresholds.confidence
-    )
+    return Comparison(by="solution", base=base, labels=solutions, cases=tuple(lines), confidence=thresholds.confidence)
 
 
-def _compare_runs(
-    runs: Sequence[Run], cases: Sequence[str], thresholds: Thresholds, *, any_gpu: bool
-) -> Comparison:
+def _compare_runs(runs: Sequence[Run], cases: Sequence[str], thresholds: Thresholds, *, any_gpu: bool) -> Comparison:
     names = tuple(dict.fromkeys(run.rows[0].gpu_name for run in runs))
     if len(names) > 1 and not any_gpu:
         raise UsageError(
@@ -304,17 +294,13 @@ def _compare_runs(
                 label=label,
             )
             lines.append(_judged(line, thresholds, paired=False))
-    return Comparison(
-        by="run", base=labels[0], labels=labels[1:], cases=tuple(lines), confidence=thresholds.confidence
-    )
+    return Comparison(by="run", base=labels[0], labels=labels[1:], cases=tuple(lines), confidence=thresholds.confidence)
 
 
 def _labels(runs: Sequence[Run]) -> tuple[str, ...]:
     """Names of the runs; those that share one get their place in the list."""
     names = [run.name for run in runs]
-    return tuple(
-        f"{name} ({place})" if names.count(name) > 1 else name for place, name in enumerate(names, start=1)
-    )
+    return tuple(f"{name} ({place})" if names.count(name) > 1 else name for place, name in enumerate(names, start=1))
 
 
 def _judged(line: ComparedCase, thresholds: Thresholds, *, paired: bool) -> ComparedCase:

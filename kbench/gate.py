@@ -216,9 +216,7 @@ def decide(
         wanted = [_processes([*looks[key], *creep.get(key, ())], contests[key], policy) for key in again]
         trial = remeasure(again, max(wanted))
     confirmed = remeasure is not None
-    return {
-        key: _settle(key, looks[key], creep.get(key, []), policy, confirmed=confirmed) for key in contests
-    }
+    return {key: _settle(key, looks[key], creep.get(key, []), policy, confirmed=confirmed) for key in contests}
 
 
 def report(
@@ -260,9 +258,7 @@ def _rule(
 ) -> Thresholds:
     """Choose the margin of a case, and hold it against what this device can resolve."""
     name = "/".join(key)
-    asked = next(
-        (slower for glob, slower in policy.overrides.items() if fnmatchcase(name, glob)), policy.slower
-    )
+    asked = next((slower for glob, slower in policy.overrides.items() if fnmatchcase(name, glob)), policy.slower)
     rule = policy.thresholds(asked)
     conditions = old.measurement.conditions, new.measurement.conditions
     known = calibration is not None and calibration.gpu_uuid == conditions[1].gpu_uuid
@@ -272,9 +268,7 @@ def _rule(
     resolution = calibration.detectable(new.time_ns, processes)
     if resolution is None or resolution <= margin_between(*conditions, rule):
         return rule
-    limits = (
-        f"{name}: {processes} processes on this device tell {100 * resolution:.2g} % from noise, not less"
-    )
+    limits = f"{name}: {processes} processes on this device tell {100 * resolution:.2g} % from noise, not less"
     if asked is not None:
         needed = f"--slower {100 * resolution:.1f}%, or more --processes"
         raise UsageError(f"{limits}; a margin of {100 * asked:.2g} % is asked for", hint=needed)
@@ -307,9 +301,7 @@ def _conclude(looks: Sequence[Verdict], *, confirmed: bool) -> Verdict:
     slow = [look for look in looks if look.status is Answer.SLOWER]
     twice = len(looks) > 1 and looks[-2].status is Answer.SLOWER
     if last.status is Answer.SLOWER and not twice:
-        return replace(
-            last, status=Answer.UNCLEAR, reason_code="not_confirmed", message="not measured a second time"
-        )
+        return replace(last, status=Answer.UNCLEAR, reason_code="not_confirmed", message="not measured a second time")
     if slow and last.status in {Answer.SAME, Answer.FASTER, Answer.UNCLEAR}:
         message = f"a fresh measurement did not confirm {slow[0].message}"
         return replace(last, status=Answer.UNCLEAR, reason_code="not_confirmed", message=message)

@@ -49,9 +49,7 @@ def test_one_failing_process_fails_the_case(tmp_path: Path) -> None:
     with RunWriter(tmp_path, "flaky") as writer:
         for process in range(2):
             writer.append([make_row(process=process)], make_samples(process=process))
-        writer.append(
-            [make_row(process=2, status="crashed", timed=False, timer="", l2="", oracle_factor=None)]
-        )
+        writer.append([make_row(process=2, status="crashed", timed=False, timer="", l2="", oracle_factor=None)])
     found = measured(read_run(writer.csv_path))[("group_norm", "fast", "small")]
     assert (found.measurement.status, found.time_ns) == ("crashed", None)
 
@@ -193,9 +191,7 @@ def test_no_case_left(tmp_path: Path) -> None:
 def test_arm_differences() -> None:
     arms = ("reference", "old", "candidate")
     timings = [
-        Timing(
-            samples=tuple(make_samples(process=p, arms=arms, ratio=1.03, wobble=0)), timer="events", l2="warm"
-        )
+        Timing(samples=tuple(make_samples(process=p, arms=arms, ratio=1.03, wobble=0)), timer="events", l2="warm")
         for p in range(3)
     ]
     two_arms = replace(timings[0], samples=tuple(make_samples()))

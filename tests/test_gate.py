@@ -279,9 +279,7 @@ def calibration(between: float, gpu_uuid: str = "GPU-1") -> Calibration:
 
 def test_a_margin_below_the_noise_is_refused(main: Run, tmp_path: Path) -> None:
     run = make_run(tmp_path, "pr", {"a": FIVE, "b": FIVE})
-    with pytest.raises(
-        UsageError, match=r"group_norm/a/small: 5 processes .* a margin of 0.5 % is asked for"
-    ):
+    with pytest.raises(UsageError, match=r"group_norm/a/small: 5 processes .* a margin of 0.5 % is asked for"):
         gate(run, main, Policy(slower=0.005), calibration=calibration(0.003))
     assert gate(run, main, Policy(slower=0.005), calibration=calibration(0.0005)).exit_code == 0
     assert gate(run, main, Policy(slower=0.005), calibration=calibration(0.003, "GPU-2")).exit_code == 0

@@ -126,9 +126,7 @@ def test_every_append_leaves_both_files_complete(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["live.csv", "live.samples.csv"]
 
 
-def test_a_crash_between_samples_and_rows_is_harmless(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_crash_between_samples_and_rows_is_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with RunWriter(tmp_path, "between") as writer:
         writer.append([make_row(process=0)], make_samples(process=0))
         monkeypatch.setattr(Path, "replace", crash_on_rows(Path.replace))

@@ -74,9 +74,7 @@ class ArmSummary:
 # --- pairs and processes -------------------------------------------------------
 
 
-def pairs(
-    samples: Iterable[Sample], numerator: str = "candidate", denominator: str = "reference"
-) -> list[Pair]:
+def pairs(samples: Iterable[Sample], numerator: str = "candidate", denominator: str = "reference") -> list[Pair]:
     """Pair the two arms of one process inside each block, first with first, in order of time.
 
     In an ABBA block partners are neighbours in time, whichever arm begins. A sample without one is left out.
@@ -186,9 +184,7 @@ def difference_interval(old: Sequence[float], new: Sequence[float], confidence: 
     half = 0.0
     if variance > 0:
         # Shares before squares: variances of equal processes are small enough to underflow.
-        weights = sum(
-            (part / variance) ** 2 / (len(side) - 1) for part, side in zip(parts, (old, new), strict=True)
-        )
+        weights = sum((part / variance) ** 2 / (len(side) - 1) for part, side in zip(parts, (old, new), strict=True))
         freedom = math.floor(1 / weights + 1e-9)
         half = t_quantile(0.5 + confidence / 2, freedom) * math.sqrt(variance)
     return Interval(low=centre - half, centre=centre, high=centre + half, processes=min(len(old), len(new)))

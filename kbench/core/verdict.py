@@ -20,9 +20,7 @@ from kbench.core.student import t_quantile
 MOST_PROCESSES = 1000
 """Above this, a number of processes that would decide is no advice."""
 
-NOT_EVALUATED = frozenset(
-    {Status.HARNESS_ERROR, Status.REFERENCE_FAILED, Status.NOT_VERIFIED, Status.SKIPPED}
-)
+NOT_EVALUATED = frozenset({Status.HARNESS_ERROR, Status.REFERENCE_FAILED, Status.NOT_VERIFIED, Status.SKIPPED})
 """Statuses that say nothing about the candidate."""
 
 
@@ -191,11 +189,7 @@ def _judge_status(old: Measurement, new: Measurement) -> Verdict | None:
 
 
 def _described(measurement: Measurement) -> str:
-    return (
-        f"{measurement.status.value}: {measurement.reason}"
-        if measurement.reason
-        else measurement.status.value
-    )
+    return f"{measurement.status.value}: {measurement.reason}" if measurement.reason else measurement.status.value
 
 
 def _judge_conditions(old: Measurement, new: Measurement) -> Verdict | None:
@@ -256,9 +250,7 @@ def _one_process(centre: float, margin: float) -> Verdict:
     )
 
 
-def _judge_interval(
-    interval: Interval, thresholds: Thresholds, margin: float, *, spread: float, arms: int
-) -> Verdict:
+def _judge_interval(interval: Interval, thresholds: Thresholds, margin: float, *, spread: float, arms: int) -> Verdict:
     bar = math.log1p(margin)
     equal = max(thresholds.equivalence, margin)
     bound = math.log1p(equal)

@@ -71,9 +71,7 @@ def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
     if len(problems) > 1:
         raise UsageError(f"{run.name} holds several problems: {', '.join(sorted(problems))}")
     if not any(row.status == Status.PASSED and row.samples_sha256 for row in run.rows):
-        raise UsageError(
-            f"{run.name} cannot be a baseline: nothing in it passed and was timed", hint="kbench run"
-        )
+        raise UsageError(f"{run.name} cannot be a baseline: nothing in it passed and was timed", hint="kbench run")
     path = baseline_path(run, name, root)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,9 +103,7 @@ def load_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Run:
     close = get_close_matches(name, others, n=1)
     raise MachineError(
         f"no baseline `{name}` of {run.rows[0].problem} on {run.rows[0].gpu_name}",
-        hint=f"did you mean `{close[0]}`?"
-        if close and close[0] != name
-        else f"kbench baseline set {run.name}",
+        hint=f"did you mean `{close[0]}`?" if close and close[0] != name else f"kbench baseline set {run.name}",
     )
 
 
@@ -123,9 +119,7 @@ def list_baselines(root: Path = ROOT) -> list[BaselineSummary]:
     Raises:
         ResultsError: for one that was edited or is truncated.
     """
-    return [
-        _summary(path) for path in sorted(root.glob("*/*/*.csv")) if not path.name.endswith(SAMPLES_SUFFIX)
-    ]
+    return [_summary(path) for path in sorted(root.glob("*/*/*.csv")) if not path.name.endswith(SAMPLES_SUFFIX)]
 
 
 def _summary(path: Path) -> BaselineSummary:
@@ -167,8 +161,7 @@ def accept(acceptance: Acceptance, gpu_name: str, root: Path = ROOT) -> Path:
     path = _accepted_path(gpu_name, root)
     kept = [known for known in load_acceptances(gpu_name, root) if _key(known) != _key(acceptance)]
     text = csvfile.line(_COLUMNS) + "".join(
-        csvfile.line(csvfile.cell(value) for value in astuple(one))
-        for one in sorted([*kept, acceptance], key=_key)
+        csvfile.line(csvfile.cell(value) for value in astuple(one)) for one in sorted([*kept, acceptance], key=_key)
     )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -203,9 +196,7 @@ def _parse_acceptance(path: Path, number: int, cells: list[str]) -> Acceptance:
     try:
         values["until"] = date.fromisoformat(values["until"])
     except ValueError:
-        raise csvfile.refuse(
-            path, f"has `{values['until']}` as `until` in line {number}, not a date"
-        ) from None
+        raise csvfile.refuse(path, f"has `{values['until']}` as `until` in line {number}, not a date") from None
     return Acceptance(**values)
 
 

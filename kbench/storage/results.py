@@ -69,9 +69,7 @@ class RunWriter:
     anything is measured. Leaving removes the reserved file if no row came.
     """
 
-    def __init__(
-        self, directory: Path, name: str | None = None, *, problem: str = "", solutions: Sequence[str] = ()
-    ):
+    def __init__(self, directory: Path, name: str | None = None, *, problem: str = "", solutions: Sequence[str] = ()):
         self._directory = Path(directory)
         self._stem = _safe_stem(name) if name else default_stem(problem, solutions)
         self._rows: list[str] = []
@@ -145,17 +143,13 @@ class RunWriter:
         for row in rows:
             index = written.get((row.problem, row.solution, row.case, row.process))
             if index is None:
-                raise ValueError(
-                    f"no row of {row.solution}, case {row.case}, process {row.process} was written"
-                )
+                raise ValueError(f"no row of {row.solution}, case {row.case}, process {row.process} was written")
             self._rows[index] = _row_line(row)
         self._write_rows()
 
     def _write(self) -> None:
         # Samples first: a reader between the two sees samples without a row, never a row without samples.
-        csvfile.replace_file(
-            self.samples_path, csvfile.line((*KEY_COLUMNS, *SAMPLE_COLUMNS)) + "".join(self._samples)
-        )
+        csvfile.replace_file(self.samples_path, csvfile.line((*KEY_COLUMNS, *SAMPLE_COLUMNS)) + "".join(self._samples))
         self._write_rows()
 
     def _write_rows(self) -> None:
@@ -206,9 +200,7 @@ def read_run(path: Path) -> Run:
         lines, parsed = groups.get(key, ([], []))
         if _digest(lines) != row.samples_sha256:
             what = f"samples of {'/'.join(key[:3])}, process {row.process}"
-            raise csvfile.refuse(
-                samples_path(path), f"does not hold the {what}, as they were recorded in {path.name}"
-            )
+            raise csvfile.refuse(samples_path(path), f"does not hold the {what}, as they were recorded in {path.name}")
         samples[key] = tuple(parsed)
     return Run(path=path, rows=rows, samples=samples)
 
@@ -273,10 +265,7 @@ def _parse_rows(path: Path) -> list[ResultRow]:
     _, header = lines[0]
     _check_version(path, header, lines[1:])
     csvfile.require_columns(path, header, ROW_COLUMNS)
-    return [
-        ResultRow(**csvfile.parse_cells(path, number, header, cells, ROW_TYPES))
-        for number, cells in lines[1:]
-    ]
+    return [ResultRow(**csvfile.parse_cells(path, number, header, cells, ROW_TYPES)) for number, cells in lines[1:]]
 
 
 def _check_version(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> None:
@@ -291,9 +280,7 @@ def _check_version(path: Path, header: list[str], lines: list[tuple[int, list[st
         if version != str(SCHEMA_VERSION):
             found = f"schema {version or 'unknown'}"
             wanted = f"this kbench reads schema {SCHEMA_VERSION}"
-            raise ResultsError(
-                f"{path}, line {number}: {found}, {wanted}", hint="measure again with `kbench run`"
-            )
+            raise ResultsError(f"{path}, line {number}: {found}, {wanted}", hint="measure again with `kbench run`")
 
 
 def _read_samples(path: Path, *, needed: bool) -> dict[GroupKey, tuple[list[str], list[Sample]]]:
