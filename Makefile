@@ -19,8 +19,8 @@ RUN_READY := $(call has_all,$(RUNTIME))
 TEST_READY := $(call has_all,$(RUNTIME) $(DEVELOPMENT))
 endif
 
-RUN_PYTHON := $(if $(filter yes,$(RUN_READY)),$(PYTHON),$(VENV)/bin/python)
-TEST_PYTHON := $(if $(filter yes,$(TEST_READY)),$(PYTHON),$(VENV)/bin/python)
+RUN_PYTHON := $(if $(filter yes,$(RUN_READY)),PYTHONPATH=$(CURDIR) $(PYTHON),$(VENV)/bin/python)
+TEST_PYTHON := $(if $(filter yes,$(TEST_READY)),PYTHONPATH=$(CURDIR) $(PYTHON),$(VENV)/bin/python)
 
 # Full size on a GPU, or as many samples as leave room for five copies of them; a smaller case on a CPU.
 define CHOOSE
@@ -29,14 +29,14 @@ if torch.cuda.is_available():
     fitting = torch.cuda.mem_get_info()[0] // (5 * 64 * 512 * 512 * 4)
     print("two_kernel", "" if fitting >= 112 else f"--set batch_size={max(fitting, 1)}")
 else:
-    print("cpp_openmp --case cpu --device cpu")
+    print("cpp_openmp --case cpu --device cpu --max-processes 3")
 endef
 export CHOOSE
 
 .PHONY: run test clean
 
 run: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
-	@chosen=$$($(RUN_PYTHON) -c "$$CHOOSE") && set -x && exec $(RUN_PYTHON) -m kbench run group_norm $$chosen
+	@chosen=$$($(RUN_PYTHON) -c "$$CHOOSE") && set -x && $(RUN_PYTHON) -m kbench run group_norm $$chosen
 
 test: $(if $(filter yes,$(TEST_READY)),,$(STAMP))
 	@$(TEST_PYTHON) -m pytest -n $(JOBS) --dist worksteal
