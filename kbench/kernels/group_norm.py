@@ -24,17 +24,20 @@ def group_norm(x: Tensor, groups: int, gamma: Tensor, beta: Tensor, eps: float, 
     and of x's shape. Raises TypeError for another dtype, ValueError for shapes or devices that do not match.
     """
     check_arguments(x, groups, gamma, beta)
-    y: Tensor = _GroupNorm.apply(x, gamma, beta, groups, eps, kernel)
-    return y
+    if torch.is_grad_enabled() and (x.requires_grad or gamma.requires_grad or beta.requires_grad):
+        y: Tensor = _GroupNorm.apply(x, gamma, beta, groups, eps, kernel)
+        return y
+    return kernel(x.contiguous(), gamma.contiguous(), beta.contiguous(), groups, eps)[0]
 
 
 def check_arguments(x: Tensor, groups: int, gamma: Tensor, beta: Tensor) -> None:
     """Raise TypeError or ValueError unless the arguments describe a normalisation that torch accepts too."""
+    device = x.device
     for name, tensor in (("x", x), ("gamma", gamma), ("beta", beta)):
         if tensor.dtype != torch.float32:
             raise TypeError(f"{name} must be float32, not {tensor.dtype}")
-        if tensor.device != x.device:
-            raise ValueError(f"{name} is on {tensor.device}, x on {x.device}")
+        if tensor.device != device:
+            raise ValueError(f"{name} is on {tensor.device}, x on {device}")
     if x.dim() < 2:
         raise ValueError(f"x must have a batch and a channel dimension; its shape is {tuple(x.shape)}")
     channels = x.shape[1]

@@ -1,7 +1,8 @@
 // GroupNorm in two kernels: statistics with one block per (sample, group), then normalisation of the whole tensor.
 //
-// The tensor is read twice and written once, so at full size this moves 1.5 times the compulsory bytes. The statistics stay
-// on the device. Any shape and any alignment: 16-byte accesses where they are possible, scalar ones elsewhere.
+// The tensor is read twice and written once, so at full size this moves 1.5 times the compulsory bytes. The
+// statistics stay on the device. Any shape and any alignment: 16-byte accesses where they are possible, scalar ones
+// elsewhere.
 
 #include <cstdint>
 
@@ -20,8 +21,8 @@ struct Statistics {
   float* __restrict__ rstd;
 };
 
-// 512 threads with 8 vectors each ask for 64 KB at a time, and two blocks fit a multiprocessor: far more than the 24 KB or
-// so that must be in flight there to saturate the memory.
+// 512 threads with 8 vectors each ask for 64 KB at a time, and two blocks fit a multiprocessor: far more than the 24
+// KB or so that must be in flight there to saturate the memory.
 constexpr int STATISTICS_THREADS = 512;
 constexpr int VECTORS_IN_FLIGHT = 8;
 
@@ -37,7 +38,8 @@ __device__ Moments vector_moments(const float* x, int64_t count) {
 #pragma unroll
     for (int i = 0; i < VECTORS_IN_FLIGHT; ++i) {
       const float4 vector = load_streaming(vectors + first + i * STATISTICS_THREADS);
-      values[4 * i] = vector.x, values[4 * i + 1] = vector.y, values[4 * i + 2] = vector.z, values[4 * i + 3] = vector.w;
+      values[4 * i] = vector.x, values[4 * i + 1] = vector.y;
+      values[4 * i + 2] = vector.z, values[4 * i + 3] = vector.w;
     }
     moments.merge(moments_of(values));
   }
@@ -80,7 +82,8 @@ constexpr int APPLY_THREADS = 256;
 constexpr int APPLY_ITEMS = 2;
 constexpr int APPLY_BLOCK_ITEMS = APPLY_THREADS * APPLY_ITEMS;
 
-/// Item is float4 where every row is whole vectors at aligned addresses, else float; a row is one channel of one sample.
+/// Item is float4 where every row is whole vectors at aligned addresses, else float; a row is one channel of one
+/// sample.
 template <typename Item>
 __global__ void __launch_bounds__(APPLY_THREADS)
     apply_statistics(const Item* __restrict__ x, Item* __restrict__ y, const float* __restrict__ gamma,

@@ -23,7 +23,7 @@ def library() -> native.NativeLibrary:
 def forward_kernel(x: Tensor, gamma: Tensor, beta: Tensor, groups: int, eps: float) -> tuple[Tensor, Tensor, Tensor]:
     """Normalise a contiguous CUDA tensor (batch, channels, *); returns y, mean and rstd."""
     batch, channels = x.shape[:2]
-    y = x.new_empty(x.shape)
+    y = torch.empty_like(x)
     statistics = x.new_empty(3, batch, groups)
     if x.numel() > 0:
         tensors = (x, y, gamma, beta, *statistics.unbind())

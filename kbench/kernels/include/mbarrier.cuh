@@ -1,16 +1,16 @@
 // Shared-memory barriers of Hopper (sm_90): arrival counts, transaction bytes, parity waits.
 //
-// A barrier flips its phase when all expected arrivals have come *and* all announced bytes have landed. Waiters name the
-// parity (0 or 1) of the phase they wait for; a fresh barrier is in phase 0, so the first wait for a fill passes 0, and a
-// producer's first wait for an empty slot passes 1, which returns at once.
+// A barrier flips its phase when all expected arrivals have come *and* all announced bytes have landed. Waiters name
+// the parity (0 or 1) of the phase they wait for; a fresh barrier is in phase 0, so the first wait for a fill passes
+// 0, and a producer's first wait for an empty slot passes 1, which returns at once.
 #pragma once
 
 #include <cstdint>
 
 #include <cuda_runtime.h>
 
-// Device code that needs sm_90 also gets compiled for older chips (one source, several targets); there it traps, and the
-// host side never launches it.
+// Device code that needs sm_90 also gets compiled for older chips (one source, several targets); there it traps, and
+// the host side never launches it.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
 #define KBENCH_ASM_SM90(...) __trap()
 #else
@@ -31,7 +31,8 @@ __device__ __forceinline__ uint32_t cluster_address(uint32_t shared, uint32_t bl
   return remote;
 }
 
-/// One thread initialises; then fence_barrier_init() by that thread and a block (or cluster) barrier before anyone uses it.
+/// One thread initialises; then fence_barrier_init() by that thread and a block (or cluster) barrier before anyone
+/// uses it.
 __device__ __forceinline__ void barrier_init(uint64_t* barrier, uint32_t arrivals) {
   KBENCH_ASM_SM90("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
@@ -46,19 +47,13 @@ __device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
   KBENCH_ASM_SM90("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-/// One arrival at the barrier of another block of the cluster.
-__device__ __forceinline__ void barrier_arrive_remote(uint64_t* barrier, uint32_t block_rank) {
-  const uint32_t remote = cluster_address(shared_address(barrier), block_rank);
-  KBENCH_ASM_SM90("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(remote) : "memory");
-}
-
 /// One arrival that also announces `bytes` of bulk copies which must land before the phase completes.
 __device__ __forceinline__ void barrier_arrive_expect(uint64_t* barrier, uint32_t bytes) {
   KBENCH_ASM_SM90("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
                   : "memory");
 }
 
-/// Whether the phase of this parity has completed; the hardware may suspend the thread for a short while first.
+/// Whether the phase of this parity has completed; the hardware may suspend the thread for microseconds first.
 __device__ __forceinline__ bool barrier_try_wait(uint64_t* barrier, uint32_t parity) {
   uint32_t done = 0;
   KBENCH_ASM_SM90(

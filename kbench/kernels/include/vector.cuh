@@ -22,6 +22,11 @@ __device__ __forceinline__ void store_streaming(Vector* pointer, Vector value) {
   __stcs(pointer, value);
 }
 
+/// Asks for a line that will be needed after a wait.
+__device__ __forceinline__ void prefetch_to_l1(const void* pointer) {
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(pointer));
+}
+
 /// (value - centre) * scale + shift. Taking the centre off first keeps the rounding error that of the small difference.
 __device__ __forceinline__ float centred_affine(float value, float centre, float scale, float shift) {
   return fmaf(value - centre, scale, shift);

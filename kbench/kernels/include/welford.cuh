@@ -31,8 +31,9 @@ struct Moments {
   __device__ __forceinline__ double inverse_std(double eps) const { return rsqrt(m2 / count + eps); }
 };
 
-/// Moments of values held by one thread, from sums of deviations from `centre`, which should be near their mean. The sum
-/// of the deviations, zero in exact arithmetic, carries the rounding error of `centre` and puts both moments right.
+/// Moments of values held by one thread, from sums of deviations from `centre`, which should be near their mean. The
+/// sum of the deviations, zero in exact arithmetic, carries the rounding error of `centre` and puts both moments
+/// right.
 __device__ __forceinline__ Moments moments_about(float centre, double count, float deviations, float squares) {
   const double shift = double(deviations) / count;
   return {count, double(centre) + shift, double(squares) - shift * double(deviations)};
@@ -68,7 +69,8 @@ __device__ __forceinline__ Moments warp_merge(Moments mine) {
   return mine;
 }
 
-/// Merge over a block of THREADS threads; every thread gets the total. `scratch`: one Moments per warp in shared memory.
+/// Merge over a block of THREADS threads; every thread gets the total. `scratch`: one Moments per warp in shared
+/// memory.
 template <int THREADS>
 __device__ __forceinline__ Moments block_merge(Moments mine, Moments* scratch) {
   static_assert(THREADS % WARP_THREADS == 0 && THREADS <= 1024, "whole warps, and no more than a block holds");

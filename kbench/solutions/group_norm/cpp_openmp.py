@@ -131,9 +131,7 @@ SIGNATURES = {"kbench_group_norm_cpu": (native.POINTER,) * 6 + (native.INT64,) *
 LIBRARY = native.load_cpu_inline("kbench_group_norm_cpp_openmp", SOURCE, SIGNATURES)
 
 
-def forward_kernel(
-    x: Tensor, gamma: Tensor, beta: Tensor, groups: int, eps: float
-) -> tuple[Tensor, Tensor, Tensor]:
+def forward_kernel(x: Tensor, gamma: Tensor, beta: Tensor, groups: int, eps: float) -> tuple[Tensor, Tensor, Tensor]:
     """Run the C++ kernel on a contiguous CPU tensor (batch, channels, *); returns y, mean and rstd."""
     batch, channels = x.shape[:2]
     y = torch.empty_like(x)
