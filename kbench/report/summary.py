@@ -118,6 +118,7 @@ def summarise(judged: Judged) -> CaseSummary:
     timed = [row for row in rows if row.time_ns_median is not None] if not failed else []
     speedups = [row.speedup for row in timed if row.speedup is not None]
     first = timed[0] if timed else None
+    one_process = ("one_process",) if len(timed) == 1 else ()
     return CaseSummary(
         solution=judged.solution,
         case=judged.case,
@@ -125,7 +126,7 @@ def summarise(judged: Judged) -> CaseSummary:
         reason=outcome.reason if isinstance(outcome, Failed) else "",
         log=outcome.log if isinstance(outcome, Failed) else "",
         findings=outcome.findings,
-        flags=tuple(dict.fromkeys(flag for row in rows for flag in row.flags.split())),
+        flags=tuple(dict.fromkeys((*(f for row in rows for f in row.flags.split()), *one_process))),
         correctness=outcome.correctness,
         rows=rows,
         stage_s=judged.stage_s,

@@ -1,6 +1,7 @@
 """`kbench run` and `verify`: flags become options, events become a report and an exit code."""
 
 import json
+from dataclasses import replace
 
 import fakes
 import pytest
@@ -54,6 +55,14 @@ def test_quiet_keeps_the_verdicts(kbench, fake_run):
         "passed  online  default  524 µs  1.166×",
         "crashed  b  default  SIGSEGV",
     ]
+
+
+def test_one_process_says_what_its_interval_lacks(kbench, fake_run):
+    one = fakes.passed()
+    fake_run(*fakes.events(replace(one, rows=one.rows[:1])))
+    done = kbench("run", "group_norm", "eager", "--quick")
+    assert "1 process ·" in done.out
+    assert "the interval does not cover what differs between processes [one_process]" in done.out
 
 
 def test_a_cpu_timing_is_labelled(kbench, fake_run):
