@@ -21,224 +21,17 @@
 
 #include <cstdint>
 
-#include "bulk_copy.cuh"
+#include "group_norm_single_pass/line.cuh"
+#include "group_norm_single_pass/messages.cuh"
+#include "group_norm_single_pass/tile_moments.cuh"
 #include "launch.cuh"
 #include "mbarrier.cuh"
 #include "reduce.cuh"
 #include "vector.cuh"
 #include "welford.cuh"
 
-namespace kbench {
+namespace kbench::single_pass {
 namespace {
-
-struct Problem {
-  const float* __restrict__ x;
-  float* __restrict__ y;
-  const float* __restrict__ gamma;
-  const float* __restrict__ beta;
-  float* __restrict__ mean;
-  float* __restrict__ rstd;
-  longlong2* tile_moments;  // one message per tile
-  longlong2* group_stats;   // COPIES messages per group, MESSAGE_STRIDE apart
-  int* ticket;
-  int tiles, tiles_per_group;
-  int norm_groups;                     // batch * groups: what is normalised together, "group" below
-  int groups, channels_per_group;      // of one sample
-  unsigned group_floats, spatial;
-  double eps;
-};
-
-/// What a writer needs of a group. The mean comes in two parts, so that subtracting it costs no accuracy.
-struct GroupStats {
-  float mean_high, mean_low, rstd;
-};
-
-// Every block watches one of several copies of a group's statistics, each in an L2 line of its own: hundreds of warps
-// polling one line would queue up behind each other.
-constexpr int COPIES = 8;
-constexpr int MESSAGE_STRIDE = 8;  // messages of 16 bytes in an L2 line of 128
-
-// Memory starts as all ones. No message holds such a word: results of arithmetic that are NaN have other bits.
-constexpr long long EMPTY_WORD = -1;
-
-__device__ __forceinline__ longlong2 read_message(const longlong2* from) {
-  longlong2 words;
-  asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];" : "=l"(words.x), "=l"(words.y) : "l"(from) : "memory");
-  return words;
-}
-
-__device__ __forceinline__ void send_message(longlong2* to, long long first, long long second) {
-  asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(to), "l"(first), "l"(second) : "memory");
-}
-
-__device__ __forceinline__ bool has_arrived(longlong2 words) {
-  return words.x != EMPTY_WORD && words.y != EMPTY_WORD;
-}
-
-__device__ __forceinline__ long long pack(float low, float high) {
-  return (static_cast<long long>(__float_as_int(high)) << 32) | static_cast<unsigned>(__float_as_int(low));
-}
-
-__device__ __forceinline__ GroupStats unpack_stats(longlong2 words) {
-  return {__int_as_float(static_cast<int>(words.x)), __int_as_float(static_cast<int>(words.x >> 32)),
-          __int_as_float(static_cast<int>(words.y))};
-}
-
-/// A tile's place: which group, where in it, how long.
-struct TilePlace {
-  int group;
-  unsigned offset;   // floats from the start of the group
-  unsigned vectors;  // float4s; fewer than a full tile only at the end of a group
-
-  template <int TILE_FLOATS>
-  __device__ __forceinline__ static TilePlace of(int tile, const Problem& problem) {
-    const int group = tile / problem.tiles_per_group;
-    const unsigned offset = unsigned(tile - group * problem.tiles_per_group) * TILE_FLOATS;
-    return {group, offset, min(unsigned(TILE_FLOATS), problem.group_floats - offset) / VECTOR_FLOATS};
-  }
-
-  /// First channel of the group, as an index into gamma and beta.
-  __device__ __forceinline__ int group_channel(const Problem& problem) const {
-    return (group % problem.groups) * problem.channels_per_group;
-  }
-
-  __device__ __forceinline__ int first_channel(const Problem& problem) const {
-    return group_channel(problem) + int(offset / problem.spatial);
-  }
-
-  __device__ __forceinline__ int64_t first_float(const Problem& problem) const {
-    return int64_t(group) * problem.group_floats + offset;
-  }
-};
-
-constexpr int NO_TILE = -1;
-
-/// One line's shared state. Slot barriers turn once per use of a slot, message barriers once per tile.
-template <int DEPTH>
-struct Line {
-  // A writer holds one tile in registers beside the DEPTH in slots, so one more message than slots is on its way.
-  static constexpr int MESSAGES = DEPTH + 1;
-  uint64_t loaded[DEPTH];         // the copy engine has filled the slot, or there is no tile for it
-  uint64_t reduced[DEPTH];        // the reducer has read the slot
-  uint64_t watched[MESSAGES];     // the reducer has named the group to watch
-  uint64_t stats_known[MESSAGES]; // the watcher has its statistics
-  int tile[DEPTH];
-  int group[MESSAGES];
-  GroupStats stats[MESSAGES];
-
-  __device__ void init() {
-    for (int slot = 0; slot < DEPTH; ++slot) {
-      barrier_init(&loaded[slot], 1);
-      barrier_init(&reduced[slot], 1);
-    }
-    for (int message = 0; message < MESSAGES; ++message) {
-      barrier_init(&watched[message], 1);
-      barrier_init(&stats_known[message], 1);
-    }
-  }
-};
-
-template <int TILE_FLOATS_, int LINES_, int DEPTH_>
-struct Plan {
-  static constexpr int TILE_FLOATS = TILE_FLOATS_;
-  static constexpr int LINES = LINES_;
-  static constexpr int DEPTH = DEPTH_;
-  static constexpr int TILE_VECTORS = TILE_FLOATS / VECTOR_FLOATS;
-  static constexpr int VECTORS_PER_LANE = TILE_VECTORS / WARP_THREADS;
-  static constexpr int THREADS = (3 * LINES + 1) * WARP_THREADS;
-  static constexpr int SLOTS = LINES * DEPTH;
-  static constexpr int TILE_BYTES = TILE_FLOATS * int(sizeof(float));
-  static constexpr int SHARED_BYTES = SLOTS * TILE_BYTES;
-  /// Tiles that a block holds when all its slots and writers are full.
-  static constexpr int TILES_HELD = LINES * (DEPTH + 1);
-  static_assert(TILE_VECTORS % (4 * WARP_THREADS) == 0, "a reducer goes through a full tile in four equal parts");
-  static_assert(TILE_BYTES % BULK_COPY_ALIGNMENT_BYTES == 0, "slots follow each other without gaps");
-  static_assert(TILE_BYTES < (1 << 20), "a barrier counts at most 2^20 - 1 bytes");
-  using Ring = Line<DEPTH>;
-};
-
-/// Puts the load of `tile` into a slot, or the news that there are no more tiles.
-template <typename P>
-__device__ __forceinline__ void fill_slot(const Problem& problem, typename P::Ring& line, float4* slot, int index,
-                                          int tile) {
-  if (tile >= problem.tiles) {
-    line.tile[index] = NO_TILE;
-    barrier_arrive(&line.loaded[index]);
-    return;
-  }
-  const TilePlace place = TilePlace::of<P::TILE_FLOATS>(tile, problem);
-  const uint32_t bytes = place.vectors * uint32_t(sizeof(float4));
-  line.tile[index] = tile;
-  barrier_arrive_expect(&line.loaded[index], bytes);
-  bulk_load(slot, problem.x + place.first_float(problem), bytes, &line.loaded[index]);
-}
-
-// Deviations about a centre, summed by one lane: four independent chains, since one would wait 4 cycles per addition.
-struct DeviationSums {
-  float4 linear = {0, 0, 0, 0}, square = {0, 0, 0, 0};
-
-  __device__ __forceinline__ void add(float4 value, float centre) {
-    add_one(value.x, centre, linear.x, square.x);
-    add_one(value.y, centre, linear.y, square.y);
-    add_one(value.z, centre, linear.z, square.z);
-    add_one(value.w, centre, linear.w, square.w);
-  }
-
-  __device__ __forceinline__ static void add_one(float value, float centre, float& linear, float& square) {
-    const float deviation = value - centre;
-    linear += deviation;
-    square = fmaf(deviation, deviation, square);
-  }
-
-  __device__ __forceinline__ Moments over_warp(float centre, double count) const {
-    return moments_about(centre, count, warp_sum((linear.x + linear.y) + (linear.z + linear.w)),
-                         warp_sum((square.x + square.y) + (square.z + square.w)));
-  }
-};
-
-/// Moments of a full tile in one pass over shared memory. The centre is the mean of the tile's first quarter: if that
-/// quarter's mean lies far from the tile's, the tile's own variance is at least a quarter of that distance squared,
-/// so the sums about it cancel by a small factor at worst. Calls `release` as soon as the slot has been read.
-template <typename P, typename Release>
-__device__ __forceinline__ Moments full_tile_moments(const float4* slot, int lane, Release release) {
-  constexpr int PART = P::VECTORS_PER_LANE / 4;
-  float centre = 0.0f;
-  DeviationSums sums;
-#pragma unroll
-  for (int part = 0; part < 4; ++part) {
-    float4 values[PART];
-#pragma unroll
-    for (int i = 0; i < PART; ++i) values[i] = slot[(part * PART + i) * WARP_THREADS + lane];
-    if (part == 3) release();
-    if (part == 0) {
-      float4 total = {0, 0, 0, 0};
-#pragma unroll
-      for (int i = 0; i < PART; ++i) {
-        total.x += values[i].x, total.y += values[i].y, total.z += values[i].z, total.w += values[i].w;
-      }
-      centre = warp_sum((total.x + total.y) + (total.z + total.w)) * (4.0f / P::TILE_FLOATS);
-    }
-#pragma unroll
-    for (int i = 0; i < PART; ++i) sums.add(values[i], centre);
-  }
-  return sums.over_warp(centre, P::TILE_FLOATS);
-}
-
-/// As full_tile_moments, for the shorter tile at the end of a group.
-template <typename Release>
-__device__ __forceinline__ Moments short_tile_moments(const float4* slot, unsigned vectors, int lane, Release release) {
-  const float count = float(vectors * VECTOR_FLOATS);
-  float total = 0.0f;
-  for (unsigned i = lane; i < vectors; i += WARP_THREADS) {
-    const float4 value = slot[i];
-    total += (value.x + value.y) + (value.z + value.w);
-  }
-  const float centre = warp_sum(total) / count;
-  DeviationSums sums;
-  for (unsigned i = lane; i < vectors; i += WARP_THREADS) sums.add(slot[i], centre);
-  release();
-  return sums.over_warp(centre, count);
-}
 
 /// Reduces every tile of a line as it lands, sends its moments to the group's finisher, and names the group to the
 /// watcher.
@@ -516,16 +309,16 @@ int launch(const Shape& shape, Problem problem, void* workspace, int64_t blocks,
 }
 
 }  // namespace
-}  // namespace kbench
+}  // namespace kbench::single_pass
 
 /// How to launch a shape on the current device: `blocks`, 0 if this kernel cannot take it (use another one then), and
 /// the size of the workspace. Once per shape and device, before the first launch.
 extern "C" int kbench_group_norm_single_pass_plan(int64_t batch, int64_t groups, int64_t channels_per_group,
                                                   int64_t spatial, int64_t* blocks, int64_t* workspace_bytes) {
-  const kbench::Shape shape{batch, groups, channels_per_group, spatial};
-  const kbench::Layout<kbench::DefaultPlan> layout(shape);
+  const kbench::single_pass::Shape shape{batch, groups, channels_per_group, spatial};
+  const kbench::single_pass::Layout<kbench::single_pass::DefaultPlan> layout(shape);
   int available = 0;
-  KBENCH_RETURN_IF_ERROR(kbench::resident_blocks<kbench::DefaultPlan>(&available));
+  KBENCH_RETURN_IF_ERROR(kbench::single_pass::resident_blocks<kbench::single_pass::DefaultPlan>(&available));
   *blocks = layout.blocks(shape, available);
   *workspace_bytes = layout.workspace_bytes();
   return 0;
@@ -538,8 +331,8 @@ extern "C" int kbench_group_norm_single_pass(const float* x, float* y, const flo
                                              float* mean, float* rstd, void* workspace, int64_t blocks,
                                              int64_t batch, int64_t groups, int64_t channels_per_group,
                                              int64_t spatial, double eps, void* stream) {
-  const kbench::Shape shape{batch, groups, channels_per_group, spatial};
-  kbench::Problem problem{};
+  const kbench::single_pass::Shape shape{batch, groups, channels_per_group, spatial};
+  kbench::single_pass::Problem problem{};
   problem.x = x, problem.y = y, problem.gamma = gamma, problem.beta = beta, problem.mean = mean, problem.rstd = rstd;
   problem.norm_groups = int(shape.norm_groups());
   problem.groups = int(groups);
@@ -547,5 +340,6 @@ extern "C" int kbench_group_norm_single_pass(const float* x, float* y, const flo
   problem.group_floats = unsigned(shape.group_floats());
   problem.spatial = unsigned(spatial);
   problem.eps = eps;
-  return kbench::launch<kbench::DefaultPlan>(shape, problem, workspace, blocks, static_cast<cudaStream_t>(stream));
+  return kbench::single_pass::launch<kbench::single_pass::DefaultPlan>(shape, problem, workspace, blocks,
+                                                                      static_cast<cudaStream_t>(stream));
 }
