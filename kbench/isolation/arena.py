@@ -6,8 +6,9 @@ from typing import Any
 
 from kbench.isolation.memory import Block, TensorSpec, lay_out
 from kbench.isolation.reference import Expected
-from kbench.isolation.wire import Message, encode_tree, flatten
+from kbench.isolation.wire import Message, encode_tree
 from kbench.measure import check
+from kbench.measure.timing import tensor_leaves
 
 SLOT_BUDGET_BYTES = 1 << 30
 MAX_SLOTS = 16
@@ -64,8 +65,7 @@ class Arena:
 
     def fill(self, slot: int, expected: Expected) -> int:
         """Copy fresh arguments into a slot, poison its outputs, and return the fingerprint of its inputs."""
-        leaves = [leaf for _, leaf in flatten(expected.arguments) if hasattr(leaf, "untyped_storage")]
-        for leaf, view in zip(leaves, self.inputs(slot), strict=True):
+        for leaf, view in zip(tensor_leaves(expected.arguments), self.inputs(slot), strict=True):
             view.copy_(leaf)
         begin, end = self._output_span[slot]
         check.poison(self._block.bytes[begin:end])

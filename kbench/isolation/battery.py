@@ -5,7 +5,7 @@ Integrity and semantics failures end the trial with a RefusalError. Conditioning
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ from kbench.measure import check
 
 SEEDS = 3
 REPEATS = 3
+SPREAD_FLOOR = 0.25
+"""Tolerances by which outputs of equal inputs may differ where the reference's own error is smaller still."""
 LAYOUT_BYTES = 1 << 28
 """Layouts (strides, misalignment) are tried on inputs up to this size."""
 
@@ -99,6 +101,8 @@ VARIATIONS = (
     Variation(code="planted_nan", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("nan"))),
     Variation(code="planted_inf", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("inf"))),
 )
+SEMANTIC_VARIATIONS = tuple(v for v in VARIATIONS if v.kind is FindingKind.SEMANTICS)
+"""Those that decide, and that cost one temporary of the inputs' size."""
 
 
 class Battery:
@@ -121,8 +125,7 @@ class Battery:
         reference, candidate = trial.reference, trial.candidate
         first = secret_seed()
         for number in range(SEEDS):
-            reference.randomise(secret_seed())
-            candidate.push_weights(reference)
+            candidate.vary_weights(reference, secret_seed())
             trial.exchange(first if number == 0 else secret_seed(), oracle=True)
         self._repeatable(trial, first)
         changed = candidate.weights_changed(reference)
@@ -139,17 +142,39 @@ class Battery:
     def _repeatable(self, trial: Trial, seed: int) -> None:
         """Call on equal inputs several times; results may differ by no more than rounding explains."""
         prints: set[tuple[int, ...]] = set()
-        for _ in range(REPEATS):
+        spread = 0.0
+        for number in range(REPEATS):
             expected = trial.reference.expect(trial.reference.arguments(seed))
-            reply = trial.call([expected])
-            trial.judge_values(reply.slots[0], expected)
-            prints.add(tuple(check.fingerprint(t) for t in trial.arena.outputs(reply.slots[0])))
+            slot = number % trial.arena.count
+            trial.call([expected], slots=[slot])
+            trial.judge_values(slot, expected)
+            outputs = trial.arena.outputs(slot)
+            prints.add(tuple(check.fingerprint(t) for t in outputs))
+            if slot:
+                spread = max(spread, self._spread(trial, trial.arena.outputs(slot - 1), outputs))
+        allowed = max(SPREAD_FLOOR, trial.reference.factor * (trial.tally.reference or 0.0))
+        if spread > allowed:
+            message = f"equal inputs gave outputs {spread:.3g} tolerances apart; rounding explains {allowed:.3g}"
+            finding = Finding(
+                code="nondeterministic",
+                kind=FindingKind.INTEGRITY,
+                message=message,
+                fatal=True,
+                status=Status.NONDETERMINISTIC,
+            )
+            self.findings.append(finding)
+            raise RefusalError(Status.NONDETERMINISTIC, message, trial.candidate.log, finding)
         if len(prints) > 1:
             self._note("nondeterministic_bits", "equal inputs gave outputs that differ within the tolerance")
 
-    def values(self, trial: Trial) -> None:
+    @staticmethod
+    def _spread(trial: Trial, before: list[Any], now: list[Any]) -> float:
+        tolerances = [check.tolerance_for(t.dtype, trial.reference.problem.tolerance) for t in now]
+        return max(check.compare(*pair).ratio for pair in zip(now, before, tolerances, strict=True))
+
+    def values(self, trial: Trial, variations: Sequence[Variation] = VARIATIONS) -> None:
         """Check other valid values of the inputs, then badly conditioned ones."""
-        for variation in VARIATIONS:
+        for variation in variations:
             self._vary(trial, variation)
 
     def _vary(self, trial: Trial, variation: Variation) -> None:

@@ -79,6 +79,16 @@ class Reply:
     slots: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateEntry:
+    """What a worker says of one parameter or buffer of its model."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    is_parameter: bool
+
+
 class RefusalError(Exception):
     """A solution that failed: status, reason, log, and the finding if it is one."""
 
@@ -151,7 +161,7 @@ class Candidate:
         self._child = child
         self._scratch = scratch
         self._arena: Arena | None = None
-        self._names: list[str] = []
+        self._names: list[str | None] = []
         self._theirs: dict[str, str] = {}
         self._call_timeout_s = config.call_timeout_s or CALL_FLOOR_S
         self.weights = "none"
@@ -192,11 +202,39 @@ class Candidate:
         finally:
             block.close()
         try:
-            theirs = [(str(name), str(dtype), tuple(shape)) for name, dtype, shape in wire_field(answer, "state", list)]
+            theirs = [
+                StateEntry(name=str(name), dtype=str(dtype), shape=tuple(shape), is_parameter=bool(is_parameter))
+                for name, dtype, shape, is_parameter in wire_field(answer, "state", list)
+            ]
         except (TypeError, ValueError, WireError) as error:
             raise RefusalError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log) from error
         self.weights, self._names = synchronise(reference.state(), theirs)
-        self._theirs = dict(zip([name for name, _ in reference.state()], self._names, strict=False))
+        pairs = zip([name for name, _ in reference.state()], self._names, strict=False)
+        self._theirs = {ours: name for ours, name in pairs if name is not None}
+        if self.weights == "seed":
+            self._fall_back_on_seed(reference)
+
+    def _fall_back_on_seed(self, reference: Reference) -> None:
+        """Give the reference the parameters that it was constructed with: the solution's seed was the same.
+
+        A parameter that every seed gives the same value (gamma = 1) could be ignored unnoticed, so nothing is
+        verified where there is one.
+        """
+        reference.restore()
+        for name, tensor in reference.model.named_parameters():
+            if tensor.is_floating_point() and bool((tensor == tensor.flatten()[0]).all()):
+                raise RefusalError(
+                    Status.NOT_VERIFIED,
+                    f"the solution's parameters do not match the reference's by name, or by order and shape, so "
+                    f"`{name}` cannot be given other values than its initial one",
+                    self.log,
+                )
+
+    def vary_weights(self, reference: Reference, seed: int) -> None:
+        """Give the reference and the worker new parameters, unless these match by seed only."""
+        if self.weights != "seed":
+            reference.randomise(seed)
+            self.push_weights(reference)
 
     def bind(self, reference: Reference, arena: Arena) -> None:
         """Give the worker the arena and the reference's parameters."""
@@ -338,21 +376,41 @@ def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig)
     return request, block
 
 
-def synchronise(ours: list[tuple[str, Any]], theirs: list[tuple[str, str, tuple[int, ...]]]) -> tuple[str, list[str]]:
+def synchronise(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> tuple[str, list[str | None]]:
     """Match the reference's parameters and buffers with a solution's: by name, else by order and shape, else by seed.
 
-    Returns the way (`name`, `order`, `seed`, `none`) and the solution's names in the reference's order.
+    Returns the way (`name`, `order`, `seed`, `none`) and the solution's names in the reference's order; None stands
+    for a buffer that the solution does without. Buffers of the solution's own do not count.
     """
-    if not ours and not theirs:
+    if not ours:
         return "none", []
-    shapes = {name: (dtype, shape) for name, dtype, shape in theirs}
-    if ours and all(shapes.get(name) == (str(t.dtype), tuple(t.shape)) for name, t in ours):
+    shapes = {entry.name: (entry.dtype, entry.shape) for entry in theirs}
+    if all(shapes.get(name) == _shape_of(tensor) for name, tensor in ours):
         return "name", [name for name, _ in ours]
-    if len(ours) == len(theirs) and all(
-        (str(t.dtype), tuple(t.shape)) == (dtype, shape) for (_, t), (_, dtype, shape) in zip(ours, theirs, strict=True)
-    ):
-        return "order", [name for name, _, _ in theirs]
-    return "seed", []
+    parameters = [(name, tensor) for name, tensor in ours if _is_parameter(tensor)]
+    buffers = [(name, tensor) for name, tensor in ours if not _is_parameter(tensor)]
+    by_order = _in_order(parameters, [entry for entry in theirs if entry.is_parameter])
+    if by_order is None:
+        return "seed", []
+    own = [entry for entry in theirs if not entry.is_parameter]
+    by_name = [name if shapes.get(name) == _shape_of(tensor) else None for name, tensor in buffers]
+    return "order", [*by_order, *(_in_order(buffers, own) or by_name)]
+
+
+def _in_order(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> list[str | None] | None:
+    if [_shape_of(tensor) for _, tensor in ours] != [(entry.dtype, entry.shape) for entry in theirs]:
+        return None
+    return [entry.name for entry in theirs]
+
+
+def _shape_of(tensor: Any) -> tuple[str, tuple[int, ...]]:
+    return str(tensor.dtype), tuple(tensor.shape)
+
+
+def _is_parameter(tensor: Any) -> bool:
+    import torch
+
+    return isinstance(tensor, torch.nn.Parameter)
 
 
 def check_description(described: Any, expected: Expected, device: str) -> tuple[Status, str] | None:

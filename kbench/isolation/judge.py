@@ -7,7 +7,6 @@ outcome. Only the parent's channel reaches it; it is not dumpable, and workers h
 import contextlib
 import dataclasses
 import math
-import secrets
 import socket
 import sys
 import threading
@@ -20,7 +19,7 @@ from kbench.core.errors import KbenchError
 from kbench.core.model import Failed, Finding, Outcome, Passed, Timing
 from kbench.isolation import sandbox
 from kbench.isolation.arena import Arena
-from kbench.isolation.battery import Battery
+from kbench.isolation.battery import SEMANTIC_VARIATIONS, Battery
 from kbench.isolation.candidate import Candidate, RefusalError, SolutionSpec, WorkerConfig, start_worker
 from kbench.isolation.gradients import check_gradients
 from kbench.isolation.pairing import Pacing, Pairing
@@ -183,6 +182,9 @@ class Evaluation:
             trial = self._bind(self._judge.reference)
             if self._assignment.verify:
                 self._battery.essentials(trial)
+                if self._assignment.other_cases:
+                    # A solution may treat large inputs otherwise than those of the small cases.
+                    self._battery.values(trial, SEMANTIC_VARIATIONS)
                 if self._assignment.backward:
                     check_gradients(trial, self._candidate)
             timing = self._time(trial) if self._assignment.time else None
@@ -221,8 +223,7 @@ class Evaluation:
             precision=self._assignment.precision,
         )
         if not self._assignment.verify:
-            trial.reference.randomise(secrets.randbits(62))
-            self._candidate.push_weights(trial.reference)
+            self._candidate.vary_weights(trial.reference, secret_seed())
             trial.exchange(secret_seed())
         with devices.DeviceMonitor(self._judge.device) as monitor:
             l2_bytes = devices.identify(self._judge.device).l2_bytes

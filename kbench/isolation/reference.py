@@ -79,6 +79,14 @@ class Reference:
         """Return parameters, then buffers, with their names."""
         return [*self.model.named_parameters(), *self.model.named_buffers()]
 
+    def restore(self) -> None:
+        """Go back to the parameters of construction, which a worker gets from the same seed."""
+        evaluating = not getattr(self.model, "training", True)
+        self.model = self.problem.model(self.init_seed)
+        self._double = None
+        if evaluating:
+            self.model.eval()
+
     def randomise(self, seed: int) -> None:
         """Give all parameters new values; a caller pushes them to the workers."""
         problems.randomise(self.model, seed)

@@ -187,9 +187,10 @@ def decode_tree(tree: Any, tensors: Sequence[Any], torch_module: Any = None) -> 
 
 
 def flatten(value: Any, path: str = "output") -> list[tuple[str, Any]]:
-    """Return the leaves of a result with their paths; None counts as a leaf."""
+    """Return the leaves of a result with their paths; None counts as a leaf, and dictionaries have no order."""
     if isinstance(value, dict):
-        return [leaf for key, item in value.items() for leaf in flatten(item, f"{path}[{key!r}]")]
+        items = sorted(value.items(), key=lambda item: repr(item[0]))
+        return [leaf for key, item in items for leaf in flatten(item, f"{path}[{key!r}]")]
     if isinstance(value, tuple | list):
         return [leaf for number, item in enumerate(value) for leaf in flatten(item, f"{path}[{number}]")]
     return [(path, value)]

@@ -84,7 +84,7 @@ class Worker:
         arguments = decode_tree(message["arguments"], tensors, torch)
         keywords = decode_tree(message["keywords"], tensors, torch)
         self._construct(message, arguments, keywords, seed=message["seed"])
-        return {"state": [[name, str(t.dtype), list(t.shape)] for name, t in self._state]}
+        return {"state": [described(name, tensor) for name, tensor in self._state]}
 
     def do_build(self, message: Message, _fds: list[int]) -> None:
         """Import the solution and construct its model once, compiling what they ask for."""
@@ -160,13 +160,14 @@ class Worker:
         self._weights = tensors(message["weights"])
 
     def do_weights(self, message: Message, _fds: list[int]) -> None:
-        """Copy the judge's parameter values into the model, in place; `order` names the target of each."""
+        """Copy the judge's parameter values into the model, in place; `names` has the target of each, or null."""
         import torch
 
         by_name = dict(self._state)
         with torch.no_grad():
             for name, value in zip(message["names"], self._weights, strict=True):
-                by_name[name].copy_(value)
+                if name is not None:
+                    by_name[name].copy_(value)
 
     def do_read_weights(self, message: Message, _fds: list[int]) -> None:
         """Copy the model's parameters back, so that the judge can see whether a call changed them."""
@@ -175,7 +176,8 @@ class Worker:
         by_name = dict(self._state)
         with torch.no_grad():
             for name, value in zip(message["names"], self._weights, strict=True):
-                value.copy_(by_name[name])
+                if name is not None:
+                    value.copy_(by_name[name])
 
     def do_call(self, message: Message, _fds: list[int]) -> Message:
         """Call the model on the given slots and copy the results into the judge's buffers, untimed.
@@ -327,7 +329,7 @@ def import_solution(path: Path) -> ModuleType:
     assert spec.loader is not None, "as above"
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.parent))
+    sys.path.append(str(path.parent))  # last: a solution may be called `triton.py`
     spec.loader.exec_module(module)
     return module
 
@@ -348,6 +350,13 @@ def state_of(model: Any) -> list[tuple[str, Any]]:
     if not hasattr(inner, "named_parameters"):
         return []
     return [*inner.named_parameters(), *inner.named_buffers()]
+
+
+def described(name: str, tensor: Any) -> list[Any]:
+    """Describe a parameter or buffer for the judge: name, dtype, shape, and whether it is a parameter."""
+    import torch
+
+    return [name, str(tensor.dtype), list(tensor.shape), isinstance(tensor, torch.nn.Parameter)]
 
 
 def fits(leaf: Any, target: Any) -> bool:
