@@ -21,7 +21,9 @@ TIMES = st.floats(min_value=1, max_value=1e12, allow_nan=False)
         (524.1, 2.2, "524.1"),
         (9241.3, 31, "9,241"),
         (1.17, None, "1.17"),
+        (2.1, 4.6, "2"),
         (0, None, "0"),
+        (0.0, 0.02, "0.000"),
         (5.0, 0.0, "5.00"),
         (math.inf, None, "inf"),
         (1.0, math.nan, "1.00"),
@@ -74,6 +76,8 @@ def test_absent_is_a_dash(write):
 
 
 def test_texts():
+    assert units.speedup(2.1, 0.4, 8.7) == "2.1×"
+    assert units.interval(0.4, 8.7) == "0.40 … 8.7"
     assert units.duration(9.24e6) == "9.24 ms"
     assert units.seconds(14.23) == "14.2 s"
     assert units.seconds(185) == "3 min 05 s"

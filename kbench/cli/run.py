@@ -223,6 +223,7 @@ def _follow(
         csv_path=saved.csv_path if saved else None,
         error=error,
         interrupted=interrupted,
+        unfinished_in=str(options.results_dir) if options.save and saved is None else None,
     )
 
 

@@ -63,6 +63,8 @@ class RunSummary:
     csv_path: str | None = None
     error: KbenchError | None = None
     interrupted: bool = False
+    unfinished_in: str | None = None
+    """Folder with the rows of what had finished, where a run broke off before it could name its file."""
 
     @property
     def failing(self) -> tuple[CaseSummary, ...]:
@@ -88,7 +90,7 @@ class RunSummary:
         if self.error is not None:
             return self.error.message
         if self.interrupted:
-            return "interrupted; the rows of finished cases are saved" if self.csv_path else "interrupted"
+            return f"interrupted; finished rows are in {self.unfinished_in}" if self.unfinished_in else "interrupted"
         shown = self.failing or tuple(case for case in self.cases if not case.passed)
         if shown and self.status != Status.PASSED.value:
             return f"{shown[0].solution}, case {shown[0].case}: {shown[0].reason}"

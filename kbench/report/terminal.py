@@ -18,9 +18,9 @@ def render_run(run: RunSummary, *, verbosity: int = 0) -> str:
     blocks += [_failure(case, verbosity) for case in run.cases if not case.passed]
     blocks += ["\n".join(lines) for lines in [_remarks(run)] if lines]
     if verbosity > 0 and run.cases:
-        blocks += [_processes(run), _where_time_went(run)]
+        blocks += [_processes(run), _limits(run), _where_time_went(run)]
     blocks += ["\n".join(lines) for lines in [_closing(run)] if lines]
-    return "\n\n".join(blocks)
+    return "\n\n".join(block for block in blocks if block)
 
 
 def verdict_line(case: CaseSummary) -> str:
@@ -44,7 +44,8 @@ def _heading(run: RunSummary) -> str:
         counts = {len({row.process for row in case.rows}) for case in run.cases if case.time_ns is not None}
         plural = "process" if counts == {1} else "processes"
         parts.append(f"{' or '.join(map(str, sorted(counts)))} {plural}")
-        parts.append(f"{timed[0].timer} timer, {timed[0].mode}, L2 {timed[0].l2}")
+        cache = "" if timed[0].l2 in {"", "none"} else f", L2 {timed[0].l2}"
+        parts.append(f"{timed[0].timer} timer, {timed[0].mode}{cache}")
     lines = [" · ".join(part for part in parts if part)]
     if timed and timed[0].device == "cpu":
         lines.append("CPU timing: measured with the host's clock, no GPU took part")
@@ -178,6 +179,33 @@ def _precise(time_ns: float | None, unit: units.Unit) -> str:
     return units.ABSENT if time_ns is None else f"{time_ns / unit.size_ns:,.3f}"
 
 
+def _limits(run: RunSummary) -> str:
+    """Say what every timed case has to move and compute at least, and at which rates it did."""
+    timed = [(case, case.rows[0]) for case in run.cases if case.time_ns is not None]
+    columns = [
+        Column(title="solution"),
+        Column(title="case"),
+        Column(title="bytes", right=True),
+        Column(title="rate", right=True),
+        Column(title="arithmetic", right=True),
+        Column(title="time at the limit", right=True),
+        Column(title="of limit", right=True),
+    ]
+    cells = [
+        [
+            case.solution,
+            case.case,
+            units.byte_size(row.dram_bytes),
+            units.rate(row.dram_bytes, case.time_ns, "B"),
+            units.rate(row.flops, case.time_ns, "FLOP"),
+            units.duration(case.limit_ns),
+            units.percent(case.percent_of_limit),
+        ]
+        for case, row in timed
+    ]
+    return "limits\n" + render_table(columns, cells) if cells else ""
+
+
 def _where_time_went(run: RunSummary) -> str:
     columns = [
         Column(title="solution"),
@@ -195,7 +223,7 @@ def _where_time_went(run: RunSummary) -> str:
 
 
 def _closing(run: RunSummary) -> list[str]:
-    lines = ["interrupted: what had finished is shown and saved"] if run.interrupted else []
+    lines = [run.reason] if run.interrupted else []
     if run.csv_path is not None:
         lines.append(f"saved {run.csv_path}")
     return lines

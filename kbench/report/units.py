@@ -29,19 +29,19 @@ def unit_for(times_ns: Iterable[float | None]) -> Unit:
     return Unit(name=name, size_ns=size)
 
 
-def number(value: float, half_width: float | None = None) -> str:
+def number(value: float, half_width: float | None = None, least_digits: int = 0) -> str:
     """Write `value` with the digits that its half-width supports, else with three significant digits.
 
-    A half-width is worth one digit from 3 on and two below, so that rounding adds little to it.
+    A half-width is worth one digit from 3 on and two below, so that rounding adds little to it. The
+    value is worth `least_digits` however wide its interval.
     """
     if not math.isfinite(value):
         return str(value)
+    magnitude = math.floor(math.log10(abs(value))) if value else 0
     if half_width is not None and half_width > 0 and math.isfinite(half_width):
-        decimals = -math.floor(math.log10(half_width / 3))
-    elif value == 0:
-        decimals = 0
+        decimals = max(-math.floor(math.log10(half_width / 3)), least_digits - 1 - magnitude if least_digits else 0)
     else:
-        decimals = _DEFAULT_DIGITS - 1 - math.floor(math.log10(abs(value)))
+        decimals = _DEFAULT_DIGITS - 1 - magnitude if value else 0
     return f"{value:,.{min(max(decimals, 0), _MAX_DECIMALS)}f}"
 
 
@@ -50,7 +50,7 @@ def time_cell(time_ns: float | None, unit: Unit, half_width_ns: float | None = N
     if time_ns is None:
         return ABSENT
     half = None if half_width_ns is None else half_width_ns / unit.size_ns
-    return number(time_ns / unit.size_ns, half)
+    return number(time_ns / unit.size_ns, half, 2)
 
 
 def duration(time_ns: float | None) -> str:
@@ -74,7 +74,7 @@ def speedup(value: float | None, low: float | None = None, high: float | None = 
     if value is None:
         return ABSENT
     half = None if low is None or high is None else (high - low) / 2
-    return f"{number(value, half)}×"
+    return f"{number(value, half, 2)}×"
 
 
 def interval(low: float | None, high: float | None) -> str:
@@ -82,7 +82,7 @@ def interval(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return ABSENT
     half = (high - low) / 2
-    return f"{number(low, half)} … {number(high, half)}"
+    return f"{number(low, half, 2)} … {number(high, half, 2)}"
 
 
 def change(share: float | None, half_width: float | None = None) -> str:

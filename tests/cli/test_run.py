@@ -198,6 +198,7 @@ def test_an_interrupt_keeps_what_had_finished(kbench, fake_run):
     assert done.code == 130
     document = json.loads(done.out)
     assert document["status"] == "interrupted"
+    assert document["reason"] == "interrupted; finished rows are in results"
     assert len(document["results"]) == 1
 
 
