@@ -233,6 +233,10 @@ _FLAGS: dict[str, tuple[str, str]] = {
         "another process used the device while timing",
         "Stop it, or choose another device with `--device cuda:1`.",
     ),
+    "congested": (
+        "other programs used the processor while timing; the judge's clock was corrected for what they took",
+        "Run again on a quiet machine, if the interval is too wide.",
+    ),
     "unstable": (
         "too many pairs were throttled or disturbed",
         "Run again on a quiet, cool device; the raw samples are in the samples file.",
