@@ -1,16 +1,13 @@
 """`run` and `verify`: plan, build, verify, time, record. Yields events and prints nothing."""
 
 import contextlib
-import fnmatch
-import hashlib
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from kbench.core.errors import MachineError, UsageError
+from kbench.core.errors import MachineError
 from kbench.core.events import (
     Event,
     Judged,
@@ -40,9 +37,8 @@ from kbench.isolation.process import ChildError
 from kbench.measure import build, peaks, selection
 from kbench.measure import device as devices
 from kbench.measure.selection import DeviceChoice
-from kbench.plugins import registry
+from kbench.plugins import plan
 from kbench.plugins.registry import Entry
-from kbench.plugins.source import did_you_mean
 from kbench.storage import rows as rowmaker
 from kbench.storage.results import RunWriter
 from kbench.storage.settings import cache_dir
@@ -57,7 +53,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         PluginError: the problem itself cannot be run.
     """
     device = selection.choose(options.device)
-    cases = select_cases(problem, options, device.kind)
+    cases = plan.select(problem, options, device.kind)
     rung = sandbox_rung(options, device.kind)
     yield Planned(
         problem=problem.name,
@@ -83,28 +79,6 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
             yield from session.judge(case, solutions)
         saved = str(writer.csv_path) if writer is not None else None
         yield Saved(csv_path=saved, environment=session.environment)
-
-
-def select_cases(problem: Entry, options: RunOptions, device: str) -> tuple[Case, ...]:
-    """Return the cases that the globs select, or the one that suits the device, with `--set` applied.
-
-    On a CPU that is `cpu` where a problem has it, else `small`; on a GPU, `default`.
-    """
-    table = registry.case_table(problem)
-    unknown = sorted(set(options.overrides) - set(registry.constants(problem)))
-    if unknown:
-        known = sorted(registry.constants(problem))
-        raise UsageError(f"`{problem.name}` has no constant `{unknown[0]}`", did_you_mean(unknown[0], known))
-    if options.cases:
-        for pattern in options.cases:
-            if not fnmatch.filter(table, pattern):
-                hint = did_you_mean(pattern, list(table), listing=f"cases: {', '.join(table)}")
-                raise UsageError(f"`{problem.name}` has no case `{pattern}`", hint)
-        names = [name for name in table if any(fnmatch.fnmatch(name, pattern) for pattern in options.cases)]
-    else:
-        preferred = ("default",) if device == "cuda" else ("cpu", "small", "default")
-        names = [next((name for name in preferred if name in table), next(iter(table)))]
-    return tuple(Case(name=name, overrides={**table[name], **options.overrides}) for name in names)
 
 
 def sandbox_rung(options: RunOptions, device: str) -> int:
@@ -159,8 +133,7 @@ class Session:
         """Build one solution unless the cache has it; a failure waits for its turn to be reported."""
         cached = build.entry_for(entry.path, entry.builtin, self._device.key, cache_dir())
         self._entries[entry.name] = cached
-        just_in_time = build.is_just_in_time(entry.path, entry.builtin)
-        wanted = rehearsals(self._problem, cases, self._other_cases(cases)) if just_in_time else {}
+        wanted = plan.rehearsals(self._problem, cases, plan.others(self._problem, self._options, cases))
         missing = {key: overrides for key, overrides in wanted.items() if key not in cached.rehearsed()}
         name = cases[0].name
         if not build.compiles(entry.path, entry.builtin) or (cached.is_built and not missing):
@@ -169,7 +142,7 @@ class Session:
         yield StageStarted(stage="build", solution=entry.name, case=name)
         started = time.monotonic()
         builder = Builder(self._problem, self._options, self._device, self._rung, self._scratch)
-        failure = builder.build(entry, cached, cases[0].overrides, missing)
+        failure = builder.build(entry, cached, missing)
         elapsed = time.monotonic() - started
         self._stage_s[entry.name] = elapsed
         if failure is not None:
@@ -258,7 +231,7 @@ class Session:
             entry,
             artefacts=self._entries[entry.name].folder,
             process=process,
-            other_cases=self._other_cases((case,)) if process == 0 else {},
+            other_cases=plan.others(self._problem, self._options, (case,)) if process == 0 else {},
             more=more,
             deadline_s=self._deadline(entry.name),
         )
@@ -329,14 +302,6 @@ class Session:
         runs_on = ", ".join(entry.devices)
         return Failed(status=Status.SKIPPED, reason=f"runs on {runs_on}, not on {self._device.kind}")
 
-    def _other_cases(self, cases: Sequence[Case]) -> dict[str, dict[str, Any]]:
-        """Return the problem's further cases that verification covers: `small` first, then those named `ragged*`."""
-        table = registry.case_table(self._problem)
-        chosen = {case.name for case in cases}
-        names = [n for n in table if n not in chosen and (n == "small" or n.startswith("ragged"))]
-        names.sort(key=lambda name: name != "small")
-        return {name: {**self._options.overrides, **table[name]} for name in names}
-
     def _deadline(self, name: str) -> float | None:
         total = self._options.limits.total_s
         if total is None:
@@ -390,15 +355,3 @@ class Book:
         return options.max_processes > 1 and needs_more_processes(
             estimates, options.precision, options.processes, options.max_processes
         )
-
-
-def rehearsals(
-    problem: Entry, cases: Sequence[Case], others: Mapping[str, Mapping[str, Any]]
-) -> dict[str, dict[str, Any]]:
-    """Return what a just-in-time compiler must have seen before: a key and the overrides of every case."""
-    every = [dict(case.overrides) for case in cases] + [dict(overrides) for overrides in others.values()]
-    text = problem.path.read_bytes()
-    return {
-        hashlib.sha256(text + repr(sorted(overrides.items())).encode()).hexdigest()[:24]: overrides
-        for overrides in every
-    }

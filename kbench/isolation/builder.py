@@ -17,6 +17,7 @@ from kbench.plugins.registry import Entry
 
 SETUP_TIMEOUT_S = 120.0
 MEMORY_LIMIT_BYTES = 64 << 30
+JUDGES_MATTER = {Status.RAISED, Status.INIT_FAILED, Status.OUT_OF_MEMORY}
 
 
 class Builder:
@@ -29,36 +30,27 @@ class Builder:
         self._rung = rung
         self._scratch = scratch
 
-    def build(
-        self,
-        entry: Entry,
-        cached: build.CacheEntry,
-        overrides: Mapping[str, Any],
-        rehearsals: Mapping[str, Any],
-    ) -> Failed | None:
-        """Compile, and rehearse the given cases; publish on success, return the failure otherwise."""
+    def build(self, entry: Entry, cached: build.CacheEntry, cases: Mapping[str, Mapping[str, Any]]) -> Failed | None:
+        """Construct the solution for every case (key -> overrides), compiling what that asks for.
+
+        A just-in-time compiler's solution is called once for each as well. Publishes on success; returns the failure
+        otherwise. What goes wrong in a case for another reason than compilation is the judge's matter.
+        """
         staging = cached.stage()
         home = Path(self._scratch) / f"build-{entry.name}"
         home.mkdir(parents=True, exist_ok=True)
-        environment = {
-            **worker_environment(home),
-            **build.compiler_environment(staging),
-            **self._device.environment,
-        }
-        child = Child(
-            Launch(
-                module="kbench.isolation.worker",
-                environment=environment,
-                folder=home,
-                rung=sandbox.Rung(self._rung),
-                memory_limit_bytes=MEMORY_LIMIT_BYTES,
-            )
-        )
+        child = self._start(staging, home)
         done = cached.rehearsed()
         try:
-            self._import(child, entry, overrides, staging, home)
-            for key, case in rehearsals.items():
-                self._rehearse(child, case)
+            self._set_up(child, staging, home)
+            for number, (key, overrides) in enumerate(cases.items()):
+                try:
+                    self._construct(child, entry, overrides)
+                    if build.is_just_in_time(entry.path, entry.builtin):
+                        self._rehearse(child, overrides)
+                except ChildError as error:
+                    if error.status not in (JUDGES_MATTER if number else {Status.RAISED}):
+                        raise
                 done.add(key)
         except ChildError as error:
             return describe(error)
@@ -70,7 +62,23 @@ class Builder:
             child.kill()
             shutil.rmtree(staging, ignore_errors=True)
 
-    def _import(self, child: Child, entry: Entry, overrides: Mapping[str, Any], staging: Path, home: Path) -> None:
+    def _start(self, staging: Path, home: Path) -> Child:
+        environment = {
+            **worker_environment(home),
+            **build.compiler_environment(staging),
+            **self._device.environment,
+        }
+        return Child(
+            Launch(
+                module="kbench.isolation.worker",
+                environment=environment,
+                folder=home,
+                rung=sandbox.Rung(self._rung),
+                memory_limit_bytes=MEMORY_LIMIT_BYTES,
+            )
+        )
+
+    def _set_up(self, child: Child, staging: Path, home: Path) -> None:
         child.request(
             {
                 "op": "setup",
@@ -83,6 +91,8 @@ class Builder:
             },
             timeout_s=SETUP_TIMEOUT_S,
         )
+
+    def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any]) -> None:
         limits = self._options.limits
         compiling = False
 
@@ -110,18 +120,15 @@ class Builder:
             raise ChildError(status, f"did not {verb} within {limit:.0f} s", error.log) from error
 
     def _rehearse(self, child: Child, overrides: Mapping[str, Any]) -> None:
-        """Have the solution called once, for its just-in-time compiler. A wrong or failing call is the judge's matter."""
         message = {"op": "rehearse", "problem": str(self._problem.path), "overrides": dict(overrides)}
+        limit = self._options.limits.build_s
         try:
-            child.request(message, timeout_s=self._options.limits.build_s)
+            child.request(message, timeout_s=limit)
         except ChildError as error:
-            if error.status is Status.CALL_TIMEOUT:
-                limit = self._options.limits.build_s
-                raise ChildError(
-                    Status.BUILD_TIMEOUT, f"did not compile its first call within {limit:.0f} s", error.log
-                ) from error
-            if error.status not in {Status.RAISED, Status.OUT_OF_MEMORY, Status.INIT_FAILED}:
+            if error.status is not Status.CALL_TIMEOUT:
                 raise
+            reason = f"did not compile its first call within {limit:.0f} s"
+            raise ChildError(Status.BUILD_TIMEOUT, reason, error.log) from error
 
 
 def describe(error: ChildError) -> Failed:

@@ -10,10 +10,11 @@ from typing import Any
 from kbench.core.model import Finding, Status
 from kbench.isolation import sandbox
 from kbench.isolation.arena import Arena
+from kbench.isolation.matching import StateEntry, check_description, synchronise
 from kbench.isolation.memory import Block, lay_out
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.reference import Expected, Reference
-from kbench.isolation.wire import WireError, encode_tree
+from kbench.isolation.wire import WireError, encode_tree, list_of
 from kbench.isolation.wire import field as wire_field
 from kbench.measure import build
 
@@ -77,16 +78,6 @@ class Reply:
     submit_ns: int
     wall_ns: int
     slots: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateEntry:
-    """What a worker says of one parameter or buffer of its model."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    is_parameter: bool
 
 
 class RefusalError(Exception):
@@ -269,11 +260,11 @@ class Candidate:
                 return name
         return None
 
-    def call(self, slots: tuple[int, ...], expected: list[Expected], *, flush: bool, poison: bool) -> Reply:
+    def call(self, slots: tuple[int, ...], expected: list[Expected], *, flush: bool, attest: bool) -> Reply:
         """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
         self._sync()
         timeout_s = self._call_timeout_s * max(1, len(slots))
-        message = {"op": "call", "slots": list(slots), "flush": flush, "poison": poison}
+        message = {"op": "call", "slots": list(slots), "flush": flush, "attest": attest}
         started = time.perf_counter_ns()
         answer = self._ask(message, timeout_s, Status.CALL_TIMEOUT)
         wall_ns = time.perf_counter_ns() - started
@@ -284,15 +275,13 @@ class Candidate:
                 wall_ns=wall_ns,
                 slots=slots,
             )
-            described = wire_field(answer, "outputs", list)
-            if len(described) != len(slots):
-                raise WireError("as many descriptions as slots are due")
-            for description, wanted in zip(described, expected, strict=True):
-                refusal = check_description(description, wanted, self._config.device)
-                if refusal is not None:
-                    raise RefusalError(*refusal, self.log)
+            described = list_of(answer, "outputs", len(slots))
+            faults = [check_description(d, e, self._config.device) for d, e in zip(described, expected, strict=True)]
         except WireError as error:
             raise RefusalError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log) from error
+        for fault in faults:
+            if fault is not None:
+                raise RefusalError(*fault, self.log)
         return reply
 
     def backward(self, slot: int, names: list[str], first_gradient: int) -> list[bool]:
@@ -374,71 +363,3 @@ def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig)
         "keywords": trees[1],
     }
     return request, block
-
-
-def synchronise(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> tuple[str, list[str | None]]:
-    """Match the reference's parameters and buffers with a solution's: by name, else by order and shape, else by seed.
-
-    Returns the way (`name`, `order`, `seed`, `none`) and the solution's names in the reference's order; None stands
-    for a buffer that the solution does without. Buffers of the solution's own do not count.
-    """
-    if not ours:
-        return "none", []
-    shapes = {entry.name: (entry.dtype, entry.shape) for entry in theirs}
-    if all(shapes.get(name) == _shape_of(tensor) for name, tensor in ours):
-        return "name", [name for name, _ in ours]
-    parameters = [(name, tensor) for name, tensor in ours if _is_parameter(tensor)]
-    buffers = [(name, tensor) for name, tensor in ours if not _is_parameter(tensor)]
-    by_order = _in_order(parameters, [entry for entry in theirs if entry.is_parameter])
-    if by_order is None:
-        return "seed", []
-    own = [entry for entry in theirs if not entry.is_parameter]
-    by_name = [name if shapes.get(name) == _shape_of(tensor) else None for name, tensor in buffers]
-    return "order", [*by_order, *(_in_order(buffers, own) or by_name)]
-
-
-def _in_order(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> list[str | None] | None:
-    if [_shape_of(tensor) for _, tensor in ours] != [(entry.dtype, entry.shape) for entry in theirs]:
-        return None
-    return [entry.name for entry in theirs]
-
-
-def _shape_of(tensor: Any) -> tuple[str, tuple[int, ...]]:
-    return str(tensor.dtype), tuple(tensor.shape)
-
-
-def _is_parameter(tensor: Any) -> bool:
-    import torch
-
-    return isinstance(tensor, torch.nn.Parameter)
-
-
-def check_description(described: Any, expected: Expected, device: str) -> tuple[Status, str] | None:
-    """Hold what a worker says of its outputs against the expectation; None where they could be copied."""
-    if not isinstance(described, list) or not all(isinstance(d, list) and len(d) == 6 for d in described):
-        raise WireError("a description of outputs has six fields per output")
-    if len(described) != len(expected.leaves):
-        return Status.WRONG_STRUCTURE, f"{len(described)} outputs, expected {len(expected.leaves)}"
-    for (path, kind, dtype, shape, where, aliased), (want_path, want) in zip(described, expected.leaves, strict=True):
-        if path != want_path:
-            return Status.WRONG_STRUCTURE, f"an output at `{path}`, expected `{want_path}`"
-        if not hasattr(want, "untyped_storage"):
-            if [kind, dtype] != [type(want).__name__, repr(want)[:100]]:
-                return Status.WRONG_VALUE, f"{path} is {dtype} ({kind}), expected {want!r}"
-            continue
-        if kind != "tensor":
-            return Status.WRONG_TYPE, f"{path} is a {kind}, expected a plain torch.Tensor"
-        if shape != list(want.shape):
-            return Status.WRONG_SHAPE, f"{path} has shape {tuple(shape)}, expected {tuple(want.shape)}"
-        if dtype != str(want.dtype):
-            return Status.WRONG_DTYPE, f"{path} has dtype {dtype}, expected {want.dtype}"
-        if where != device:
-            return Status.WRONG_DEVICE, f"{path} is on {where}, expected {device}"
-        if aliased and not _aliases_inputs(want, expected.arguments):
-            return Status.OUTPUT_ALIASED, f"{path} shares memory with an input"
-    return None
-
-
-def _aliases_inputs(output: Any, arguments: list[Any]) -> bool:
-    pointers = {a.untyped_storage().data_ptr() for a in arguments if hasattr(a, "untyped_storage")}
-    return output.untyped_storage().data_ptr() in pointers

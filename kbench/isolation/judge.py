@@ -1,7 +1,8 @@
 """The judge child: holds reference, seeds, expected values and clock; imports problems, never a solution.
 
-It serves the parent: `open` a case, `evaluate` one solution after the other, each in a fresh worker, and answers with the
-outcome. Only the parent's channel reaches it; it is not dumpable, and workers hold nothing of it but shared buffers.
+It serves the parent: `open` a case, `evaluate` one solution after the other, each in a fresh worker, and
+answers with the outcome. Only the parent's channel reaches it; it is not dumpable, and workers hold nothing of it but
+shared buffers.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Memory that a judge owns and a worker maps: a sealed memfd on the CPU, CUDA IPC on a GPU.
 
-The judge allocates, keeps the allocation for itself, and sends a *descriptor* (plain JSON, with a file descriptor beside
-it on the CPU). A worker can write into what it maps, but can neither resize, free nor move it: the judge's view survives
-the worker's death.
+The judge allocates, keeps the allocation for itself, and sends a *descriptor* (plain JSON, with a file descriptor
+beside it on the CPU). A worker can write into what it maps, but can neither resize, free nor move it: the judge's view
+survives the worker's death.
 """
 
 import base64

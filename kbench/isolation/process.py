@@ -106,15 +106,9 @@ class Child:
         deadline = time.monotonic() + timeout_s
         try:
             self.channel.send({**message, "n": self._sequence}, fds)
-            while True:
-                answer = self.channel.receive(max(0.0, deadline - time.monotonic()))
-                if "progress" in answer and extend is not None:
-                    longer = extend(answer)
-                    deadline = deadline if longer is None else time.monotonic() + longer
-                    continue
-                if field(answer, "n", int) != self._sequence:
-                    raise WireError("an answer to a request that was not made")
-                break
+            while "progress" in (answer := self._answer(deadline)) and extend is not None:
+                longer = extend(answer)
+                deadline = deadline if longer is None else time.monotonic() + longer
         except WireError as error:
             raise ChildError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log) from error
         except DeadlineError as error:
@@ -123,6 +117,13 @@ class Child:
             raise self.death() from error
         if "error" in answer:
             raise reported(answer, self.log)
+        return answer
+
+    def _answer(self, deadline: float) -> Message:
+        """Receive the next message about the present request. Raises WireError for one about another."""
+        answer = self.channel.receive(max(0.0, deadline - time.monotonic()))
+        if field(answer, "n", int) != self._sequence:
+            raise WireError("an answer to a request that was not made")
         return answer
 
     def death(self) -> ChildError:

@@ -75,7 +75,7 @@ class Trial:
         expected: list[Expected],
         *,
         flush: bool = True,
-        poison: bool = True,
+        attest: bool = False,
         slots: Sequence[int] | None = None,
         kill: bool = False,
     ) -> Reply:
@@ -85,7 +85,7 @@ class Trial:
         """
         chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
         prints = [self.arena.fill(slot, e) for slot, e in zip(chosen, expected, strict=True)]
-        reply = self.candidate.call(chosen, expected, flush=flush, poison=poison)
+        reply = self.candidate.call(chosen, expected, flush=flush, attest=attest)
         if kill:
             self.candidate.kill()
         for slot, before, e in zip(chosen, prints, expected, strict=True):

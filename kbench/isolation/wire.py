@@ -126,13 +126,11 @@ def field(message: Message, name: str, kind: type[T], minimum: float | None = No
     return value
 
 
-def int_list(message: Message, name: str, length: int | None = None, minimum: int | None = None) -> list[int]:
-    """Return a list of ints, of the given length if any. Raises WireError."""
+def list_of(message: Message, name: str, length: int) -> list[Any]:
+    """Return a list of exactly that length. Raises WireError."""
     values = field(message, name, list)
-    if length is not None and len(values) != length:
+    if len(values) != length:
         raise WireError(f"field `{name}` has {len(values)} entries, not {length}")
-    if any(type(value) is not int or (minimum is not None and value < minimum) for value in values):
-        raise WireError(f"field `{name}` holds something other than ints")
     return values
 
 
@@ -152,10 +150,8 @@ def encode_tree(value: Any, tensor: Callable[[Any], int | None]) -> Any:
         return {"f": float(value).hex()}
     if isinstance(value, dict):
         return {"d": [[encode_tree(k, tensor), encode_tree(v, tensor)] for k, v in value.items()]}
-    if isinstance(value, tuple):
-        return {"u": [encode_tree(item, tensor) for item in value]}
-    if isinstance(value, list):
-        return {"l": [encode_tree(item, tensor) for item in value]}
+    if isinstance(value, tuple | list):
+        return {"u" if isinstance(value, tuple) else "l": [encode_tree(item, tensor) for item in value]}
     if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
         return {"torch": str(value).removeprefix("torch.")}
     raise TypeError(f"a value of type {type(value).__name__} cannot be passed to a solution")

@@ -183,7 +183,8 @@ class Worker:
         """Call the model on the given slots and copy the results into the judge's buffers, untimed.
 
         On a GPU the calls of one request run back to back. On a CPU each result is copied and freed before the next
-        call, since memory that is new to the process costs more there than the calls do.
+        call, since memory that is new to the process costs more there than the calls do. With `attest` nothing else
+        happens in the request: the judge's clock is to see the calls alone.
         """
         import torch
 
@@ -193,10 +194,12 @@ class Worker:
         described, event_ns, submit_ns = [], 0, 0
         with torch.no_grad():
             for together in rounds:
-                if message["poison"]:
+                if not message["attest"]:
                     self._poison_pool(together)
                 with Stage("forward"):
-                    measured = self._timer.measure(self._forward, together, flush=message["flush"])
+                    measured = self._timer.measure(
+                        self._forward, together, flush=message["flush"], spin=not message["attest"]
+                    )
                 for slot, output in zip(together, measured.outputs, strict=True):
                     with Stage("output"):
                         described.append(self._deliver(output, self._outputs[slot], self._inputs[slot]))

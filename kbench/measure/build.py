@@ -1,7 +1,7 @@
 """The build cache: which files a solution is made of, the key that covers them, and the folder that holds the result.
 
-An entry is a folder with everything that compilers left behind (extensions, Triton and Inductor caches). A builder fills
-a staging folder, which is renamed into place; workers get private copies, so nothing they write outlives them.
+An entry is a folder with everything that compilers left behind (extensions, Triton and Inductor caches). A builder
+fills a staging folder, which is renamed into place; workers get private copies, so nothing they write outlives them.
 """
 
 import ast
@@ -71,10 +71,13 @@ def _python_references(path: Path, text: str) -> list[Path]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             found.append(_module(path, node.module))
             found += [_module(path, f"{node.module}.{alias.name}") for alias in node.names]
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if node.value.endswith(SOURCE_SUFFIXES) and "\n" not in node.value:
-                found += [folder / node.value for folder in (path.parent, PACKAGE / "kernels")]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _names_a_source(node.value):
+            found += [folder / node.value for folder in (path.parent, PACKAGE / "kernels")]
     return [candidate.resolve() for candidate in found if candidate.is_file()]
+
+
+def _names_a_source(text: str) -> bool:
+    return text.endswith(SOURCE_SUFFIXES) and "\n" not in text
 
 
 def _module(path: Path, name: str) -> Path:
@@ -114,9 +117,8 @@ def compiles(path: Path, builtin: str | None) -> bool:
 @functools.cache
 def toolchain() -> str:
     """Return the versions of everything that compiles: Python, torch, nvcc, the host compiler and the processor."""
-    lines = [sys.version, importlib.metadata.version("torch"), _processor()]
-    for command in (["nvcc", "--version"], [os.environ.get("CXX", "c++"), "--version"]):
-        lines.append(_output(command))
+    compilers = (["nvcc", "--version"], [os.environ.get("CXX", "c++"), "--version"])
+    lines = (sys.version, importlib.metadata.version("torch"), _processor(), *map(_output, compilers))
     return "\n".join(lines)
 
 

@@ -123,9 +123,7 @@ def fingerprint(tensor: Any) -> int:
     """Return a position-weighted 64-bit sum of a dense tensor's raw bits; unequal sums mean unequal bits."""
     import torch
 
-    raw = torch.as_strided(tensor, (_storage_elements(tensor),), (1,), tensor.storage_offset()).view(
-        torch.uint8
-    )
+    raw = torch.as_strided(tensor, (_storage_elements(tensor),), (1,), tensor.storage_offset()).view(torch.uint8)
     # A misaligned tensor (a deliberate test input) is read in the widest words that its address admits.
     aligned = raw.storage_offset() % 8 == 0
     word = torch.int64 if aligned else torch.int32 if raw.storage_offset() % 4 == 0 else torch.uint8
@@ -214,9 +212,7 @@ class _Totals:
         import torch
 
         # One transfer per chunk: the four numbers that every chunk contributes.
-        worst = torch.stack(
-            [_finite_max(error), _finite_max(relative), ratio.max().double(), bad.sum().double()]
-        )
+        worst = torch.stack([_finite_max(error), _finite_max(relative), ratio.max().double(), bad.sum().double()])
         max_abs, max_rel, top, wrong = worst.tolist()
         self.max_abs, self.max_rel = max(self.max_abs, max_abs), max(self.max_rel, max_rel)
         self.ratio = max(self.ratio, top)
@@ -237,8 +233,7 @@ class _Totals:
 
     def result(self, shape: tuple[int, ...], name: str) -> Difference:
         mismatches = tuple(
-            Mismatch(output=name, index=_unravel(flat, shape), got=got, want=want)
-            for flat, got, want in self.places
+            Mismatch(output=name, index=_unravel(flat, shape), got=got, want=want) for flat, got, want in self.places
         )
         return Difference(
             max_abs=self.max_abs,

@@ -37,9 +37,7 @@ def choose(text: str) -> DeviceChoice:
         raise MachineError("no CUDA device found", "pass `--device cpu`, or see `kbench doctor`")
     number = int(index or 0)
     if number >= len(gpus):
-        raise MachineError(
-            f"there is no cuda:{number}; {len(gpus)} CUDA devices are visible", "`kbench doctor`"
-        )
+        raise MachineError(f"there is no cuda:{number}; {len(gpus)} CUDA devices are visible", "`kbench doctor`")
     return gpus[number]
 
 
@@ -53,9 +51,7 @@ def cpu() -> DeviceChoice:
     machine = "".join(_lines("/etc/machine-id")) or platform.node()
     uuid = "CPU-" + hashlib.sha256(f"{machine}{model}".encode()).hexdigest()[:16]
     # A GPU must not be within a CPU worker's reach.
-    return DeviceChoice(
-        kind="cpu", name=model, uuid=uuid, key="cpu", environment={"CUDA_VISIBLE_DEVICES": ""}
-    )
+    return DeviceChoice(kind="cpu", name=model, uuid=uuid, key="cpu", environment={"CUDA_VISIBLE_DEVICES": ""})
 
 
 def visible_gpus() -> list[DeviceChoice]:

@@ -37,8 +37,8 @@ class Timer(Protocol):
 
     name: str
 
-    def measure(self, call: Call, slots: Sequence[int], *, flush: bool) -> Measured:
-        """Run the calls back to back and return the time per call."""
+    def measure(self, call: Call, slots: Sequence[int], *, flush: bool, spin: bool = True) -> Measured:
+        """Run the calls back to back and return the time per call; without `spin`, launches are not hidden."""
         ...
 
     def overhead_ns(self) -> float | None:
@@ -56,7 +56,14 @@ class HostTimer:
 
     name = "host"
 
-    def measure(self, call: Call, slots: Sequence[int], *, flush: bool) -> Measured:  # noqa: ARG002
+    def measure(
+        self,
+        call: Call,
+        slots: Sequence[int],
+        *,
+        flush: bool,  # noqa: ARG002
+        spin: bool = True,  # noqa: ARG002
+    ) -> Measured:
         """Run the calls back to back; submit time and call time are the same thing here."""
         start = time.perf_counter_ns()
         outputs = [call(slot) for slot in slots]
@@ -97,7 +104,7 @@ class CudaTimer:
         empty = (ctypes.c_ubyte * 64)()
         self._driver.cuStreamSetAttribute(ctypes.c_void_p(stream), ctypes.c_int(1), ctypes.byref(empty))
 
-    def measure(self, call: Call, slots: Sequence[int], *, flush: bool) -> Measured:
+    def measure(self, call: Call, slots: Sequence[int], *, flush: bool, spin: bool = True) -> Measured:
         """Run the calls back to back between two events; see the module's docstring for the order."""
         import torch
 
@@ -107,8 +114,9 @@ class CudaTimer:
         torch.cuda.synchronize()
         if flush:
             self.flush()
-        spin_s = min(SPIN_MARGIN * self._submit_s * max(1, len(slots)), SPIN_LIMIT_S)
-        torch.cuda._sleep(int(spin_s * NOMINAL_CLOCK_HZ))  # noqa: SLF001 - torch's only spin kernel
+        if spin:
+            spin_s = min(SPIN_MARGIN * self._submit_s * max(1, len(slots)), SPIN_LIMIT_S)
+            torch.cuda._sleep(int(spin_s * NOMINAL_CLOCK_HZ))  # noqa: SLF001 - torch's only spin kernel
         submitted = time.perf_counter()
         start.record()
         outputs = [call(slot) for slot in slots]

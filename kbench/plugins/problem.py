@@ -1,7 +1,7 @@
 """The problem format: load a KernelBench file, override its constants, make inputs, randomise parameters.
 
-Only trusted processes (the judge) and the build's rehearsal import problems. torch is imported inside functions, so that
-the command line can import this module for free.
+Only trusted processes (the judge) and the build's rehearsal import problems. torch is imported inside functions, so
+that the command line can import this module for free.
 """
 
 import hashlib

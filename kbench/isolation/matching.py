@@ -1,0 +1,98 @@
+"""How a solution's parameters match the reference's, and its outputs the expected ones, from descriptions alone."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.core.model import Status
+from kbench.isolation.reference import Expected
+from kbench.isolation.wire import WireError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateEntry:
+    """What a worker says of one parameter or buffer of its model."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    is_parameter: bool
+
+
+def synchronise(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> tuple[str, list[str | None]]:
+    """Match the reference's parameters and buffers with a solution's: by name, else by order and shape, else by seed.
+
+    Returns the way (`name`, `order`, `seed`, `none`) and the solution's names in the reference's order; None stands
+    for a buffer that the solution does without. Buffers of the solution's own do not count.
+    """
+    if not ours:
+        return "none", []
+    shapes = {entry.name: (entry.dtype, entry.shape) for entry in theirs}
+    if all(shapes.get(name) == _shape_of(tensor) for name, tensor in ours):
+        return "name", [name for name, _ in ours]
+    parameters = [(name, tensor) for name, tensor in ours if _is_parameter(tensor)]
+    buffers = [(name, tensor) for name, tensor in ours if not _is_parameter(tensor)]
+    by_order = _in_order(parameters, [entry for entry in theirs if entry.is_parameter])
+    if by_order is None:
+        return "seed", []
+    own = [entry for entry in theirs if not entry.is_parameter]
+    by_name = [name if shapes.get(name) == _shape_of(tensor) else None for name, tensor in buffers]
+    return "order", [*by_order, *(_in_order(buffers, own) or by_name)]
+
+
+def _in_order(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> list[str | None] | None:
+    if [_shape_of(tensor) for _, tensor in ours] != [(entry.dtype, entry.shape) for entry in theirs]:
+        return None
+    return [entry.name for entry in theirs]
+
+
+def _shape_of(tensor: Any) -> tuple[str, tuple[int, ...]]:
+    return str(tensor.dtype), tuple(tensor.shape)
+
+
+def _is_parameter(tensor: Any) -> bool:
+    import torch
+
+    return isinstance(tensor, torch.nn.Parameter)
+
+
+def check_description(described: Any, expected: Expected, device: str) -> tuple[Status, str] | None:
+    """Hold what a worker says of its outputs against the expectation; None where they could be copied.
+
+    Raises WireError for something that is no description.
+    """
+    if not isinstance(described, list) or not all(isinstance(d, list) and len(d) == 6 for d in described):
+        raise WireError("a description of outputs has six fields per output")
+    if len(described) != len(expected.leaves):
+        return Status.WRONG_STRUCTURE, f"{len(described)} outputs, expected {len(expected.leaves)}"
+    for description, (path, want) in zip(described, expected.leaves, strict=True):
+        found = _check_leaf(description, path, want, device)
+        if found is not None:
+            return found
+        if description[5] and not _aliases_inputs(want, expected.arguments):
+            return Status.OUTPUT_ALIASED, f"{path} shares memory with an input"
+    return None
+
+
+def _check_leaf(description: list[Any], path: str, want: Any, device: str) -> tuple[Status, str] | None:
+    where, kind, dtype, shape, place, _aliased = description
+    if where != path:
+        return Status.WRONG_STRUCTURE, f"an output at `{where}`, expected `{path}`"
+    if not hasattr(want, "untyped_storage"):
+        same = [kind, dtype] == [type(want).__name__, repr(want)[:100]]
+        return None if same else (Status.WRONG_VALUE, f"{path} is {dtype} ({kind}), expected {want!r}")
+    faults = (
+        (kind != "tensor", Status.WRONG_TYPE, f"is a {kind}, expected a plain torch.Tensor"),
+        (shape != list(want.shape), Status.WRONG_SHAPE, f"has shape {_shown(shape)}, expected {tuple(want.shape)}"),
+        (dtype != str(want.dtype), Status.WRONG_DTYPE, f"has dtype {dtype}, expected {want.dtype}"),
+        (place != device, Status.WRONG_DEVICE, f"is on {place}, expected {device}"),
+    )
+    return next(((status, f"{path} {text}") for wrong, status, text in faults if wrong), None)
+
+
+def _shown(shape: Any) -> str:
+    return str(tuple(shape)) if isinstance(shape, list) else str(shape)
+
+
+def _aliases_inputs(output: Any, arguments: list[Any]) -> bool:
+    pointers = {a.untyped_storage().data_ptr() for a in arguments if hasattr(a, "untyped_storage")}
+    return output.untyped_storage().data_ptr() in pointers

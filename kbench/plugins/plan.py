@@ -1,0 +1,56 @@
+"""Which cases a run judges, which further ones verification covers, and what builds must have seen for them."""
+
+import fnmatch
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kbench.core.errors import UsageError
+from kbench.core.events import RunOptions
+from kbench.core.model import Case
+from kbench.plugins import registry
+from kbench.plugins.registry import Entry
+from kbench.plugins.source import did_you_mean
+
+
+def select(problem: Entry, options: RunOptions, device: str) -> tuple[Case, ...]:
+    """Return the cases that the globs select, or the one that suits the device, with `--set` applied.
+
+    On a CPU that is `cpu` where a problem has it, else `small`; on a GPU, `default`.
+    """
+    table = registry.case_table(problem)
+    unknown = sorted(set(options.overrides) - set(registry.constants(problem)))
+    if unknown:
+        known = sorted(registry.constants(problem))
+        raise UsageError(f"`{problem.name}` has no constant `{unknown[0]}`", did_you_mean(unknown[0], known))
+    if options.cases:
+        for pattern in options.cases:
+            if not fnmatch.filter(table, pattern):
+                hint = did_you_mean(pattern, list(table), listing=f"cases: {', '.join(table)}")
+                raise UsageError(f"`{problem.name}` has no case `{pattern}`", hint)
+        names = [name for name in table if any(fnmatch.fnmatch(name, pattern) for pattern in options.cases)]
+    else:
+        preferred = ("default",) if device == "cuda" else ("cpu", "small", "default")
+        names = [next((name for name in preferred if name in table), next(iter(table)))]
+    return tuple(Case(name=name, overrides={**table[name], **options.overrides}) for name in names)
+
+
+def others(problem: Entry, options: RunOptions, chosen: Sequence[Case]) -> dict[str, dict[str, Any]]:
+    """Return the further cases that verification covers: `small` first, then those named `ragged*`."""
+    table = registry.case_table(problem)
+    known = {case.name for case in chosen}
+    names = [n for n in table if n not in known and (n == "small" or n.startswith("ragged"))]
+    names.sort(key=lambda name: name != "small")
+    return {name: {**options.overrides, **table[name]} for name in names}
+
+
+def rehearsals(
+    problem: Entry, cases: Sequence[Case], others: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Return what a solution must have been built for: a key and the overrides of every case."""
+    every = [dict(case.overrides) for case in cases] + [dict(overrides) for overrides in others.values()]
+    text = problem.path.read_bytes()
+    return {
+        hashlib.sha256(text + repr(sorted(overrides.items())).encode()).hexdigest()[:24]: overrides
+        for overrides in every
+    }
