@@ -24,6 +24,8 @@ struct SplitPair {
 
 __device__ __forceinline__ uint32_t half2_bits(__half2 pair) { return *reinterpret_cast<const uint32_t*>(&pair); }
 
+__device__ __forceinline__ __half2 bits_half2(uint32_t bits) { return *reinterpret_cast<const __half2*>(&bits); }
+
 __device__ __forceinline__ SplitPair split_fp16(float first, float second) {
   const __half2 high = __floats2half2_rn(first, second);
   const float2 kept = __half22float2(high);

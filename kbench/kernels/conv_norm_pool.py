@@ -1,0 +1,128 @@
+"""Convolution -> GroupNorm -> scale -> max-pool -> clamp in one launch, on Hopper tensor cores, as fp32."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+
+import torch
+from torch import Tensor
+
+from kbench.kernels import composed, conv_norm_pool_general, native
+from kbench.kernels.conv_shape import ConvShape, Pair, channel_scale, channel_vector, pooled_size
+from kbench.kernels.recompute import differentiable
+
+SOURCE = "conv_norm_pool_wgmma.cu"
+FUNCTION = "kbench_conv_norm_pool"
+
+# What the kernel is built for; plan.cuh holds the same figures.
+CAPABILITY = (9, 0)
+KERNEL = (3, 3)
+POOL = (4, 4)
+MAX_IN_CHANNELS = 8
+MAX_OUT_CHANNELS = 64
+# A round is a sample of one cluster, and the kernel keeps a bit for each; 16 clusters fit any device.
+MAX_BATCH = 4096 * 16
+
+
+@cache
+def library() -> native.NativeLibrary:
+    """Build and open the native library. UnsupportedDeviceError unless on a Hopper."""
+    signature = [native.POINTER] * 7 + [native.INT32] * 6 + [native.FLOAT32] * 3 + [native.POINTER]
+    return native.load_cuda(SOURCE, {FUNCTION: signature}, min_capability=CAPABILITY, arch_specific=True)
+
+
+def build(in_channels: int, out_channels: int, kernel: Pair, pool: Pair) -> None:
+    """Build what `conv_norm_pool` needs for a layer of these sizes on the current device."""
+    if native.device_capability() == CAPABILITY and _fits(in_channels, out_channels, kernel, pool):
+        library()
+    else:
+        conv_norm_pool_general.build()
+
+
+def conv_norm_pool(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    scale: Tensor,
+    *,
+    groups: int,
+    eps: float,
+    pool: Pair,
+    clamp_min: float,
+    clamp_max: float,
+) -> Tensor:
+    """(N, C_in, H, W) -> (N, C_out, H_out // pool_h, W_out // pool_w), fp32 on a CUDA device.
+
+    `scale` holds one value or one per channel, (C_out, 1, 1). On a Hopper GPU, 3x3 filters with 4x4 pooling and
+    at most 8 -> 64 channels take one launch; everything else goes to `conv_norm_pool_general`. Gradients come
+    from torch operators: the backward recomputes the chain and differentiates that. ValueError or TypeError for
+    tensors of other types or shapes.
+    """
+    options = {"groups": groups, "eps": eps, "pool": pool, "clamp_min": clamp_min, "clamp_max": clamp_max}
+    tensors = (x, weight, bias, gamma, beta, scale)
+    if not supports(x, weight, pool):
+        return conv_norm_pool_general.conv_norm_pool_general(*tensors, **options)
+    reference = partial(composed.conv_norm_pool, **options)
+    return differentiable(partial(_forward, **options), reference, *tensors)
+
+
+def supports(x: Tensor, weight: Tensor, pool: Pair) -> bool:
+    """Whether the one-launch kernel takes these."""
+    return (
+        x.is_cuda
+        and x.dim() == 4
+        and weight.dim() == 4
+        and native.device_capability(x.device) == CAPABILITY
+        and _fits(x.shape[1], weight.shape[0], (weight.shape[2], weight.shape[3]), pool)
+        and x.shape[0] <= MAX_BATCH
+        and x.shape[1] * x.shape[2] * x.shape[3] < 2**31
+    )
+
+
+def _fits(in_channels: int, out_channels: int, kernel: Pair, pool: Pair) -> bool:
+    return (
+        kernel == KERNEL and tuple(pool) == POOL and in_channels <= MAX_IN_CHANNELS and out_channels <= MAX_OUT_CHANNELS
+    )
+
+
+def _forward(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    scale: Tensor,
+    *,
+    groups: int,
+    eps: float,
+    pool: Pair,
+    clamp_min: float,
+    clamp_max: float,
+) -> Tensor:
+    shape = ConvShape.of(x, weight, groups)
+    pooled = pooled_size(shape.out_height, shape.out_width, pool)
+    channels = shape.out_channels
+    out = x.new_empty((shape.batch, channels, *pooled))
+    if out.numel() == 0:
+        return out
+    # Contiguous copies, where they are needed, must live until the launch.
+    tensors = (
+        x.contiguous(),
+        weight.contiguous(),
+        channel_vector("bias", bias, channels),
+        channel_vector("gamma", gamma, channels),
+        channel_vector("beta", beta, channels),
+        channel_scale(scale, channels),
+        out,
+    )
+    with torch.cuda.device(x.device):
+        library().call(
+            FUNCTION,
+            *(tensor.data_ptr() for tensor in tensors),
+            *(shape.batch, shape.in_channels, shape.height, shape.width, channels, groups),
+            *(eps, clamp_min, clamp_max),
+            native.current_stream(x.device),
+        )
+    return out

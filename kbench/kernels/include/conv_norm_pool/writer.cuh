@@ -1,0 +1,258 @@
+// The writer warps: statistics of a sample across the cluster, then the pooled values normalised in place.
+//
+// With input x = shift + x' and weights scaled by powers of two, a product p stands for y = sign * p * 2^-e + centre,
+// where the centre (bias + shift * weights) is formed in fp64. So are the statistics, from sums of p and p^2 that the
+// shift keeps small. What makes them unreliable rejects the sample, the same way in every block of the cluster: see
+// ExactSample. A thread keeps one output channel.
+#pragma once
+
+#include <cmath>
+
+#include "../bulk_copy.cuh"
+#include "../split_fp16.cuh"
+#include "plan.cuh"
+
+namespace kbench::conv_norm_pool {
+
+constexpr double MAX_CANCELLATION = 16.0;  // sums of squares over the variance; their error is about 2^-21
+constexpr float MIN_SCALED = 8.0f;         // below that, the grid of the low parts is felt
+constexpr float MAX_GAIN = 524288.0f;      // largest |gamma * scale|: with MAX_OUTPUT_EXPONENT, factors stay in fp32
+
+static_assert(WRITER_THREADS == MAX_OUT_CHANNELS, "a thread a channel");
+
+__device__ __forceinline__ bool is_rejected(const Shared& shared, int round) {
+  return (shared.rejected[round / 32] >> (round % 32) & 1u) != 0;
+}
+
+/// Writes to another block of the cluster; the bytes count towards that block's `barrier`, which says when they are
+/// there. A store and a releasing arrival instead would cost a fence of the whole device each.
+__device__ __forceinline__ void store_cluster(double* place, double value, uint64_t* barrier, int rank) {
+  KBENCH_ASM_SM90("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(
+                      cluster_address(shared_address(place), uint32_t(rank))),
+                  "l"(__double_as_longlong(value)),
+                  "r"(cluster_address(shared_address(barrier), uint32_t(rank))) : "memory");
+}
+
+__device__ __forceinline__ float finished(const Arguments& arguments, float pooled, float factor, float offset) {
+  return fminf(fmaxf(fmaf(pooled, factor, offset), arguments.clamp_min), arguments.clamp_max);
+}
+
+/// One channel's pooled values of this band in the output, `count` of them in a row.
+struct BandRun {
+  float* values;
+  int count;
+
+  __device__ __forceinline__ BandRun(const Arguments& arguments, const Share& share, int sample, int channel) {
+    const int height = arguments.pooled_height(), width = arguments.pooled_width();
+    const int first = min(share.first_unit, height), end = min(share.end_unit, height);
+    values = arguments.out + ((int64_t(sample) * arguments.out_channels + channel) * height + first) * width;
+    count = (end - first) * width;
+  }
+};
+
+/// Normalises a warp's share of a channel: from element `begin` on, with LOADS loads in flight a lane.
+template <int LOADS>
+__device__ __forceinline__ void normalise_run(const Arguments& arguments, const Shared& shared, const BandRun& run,
+                                              int channel, int begin) {
+  const float factor = shared.factor[channel], offset = shared.offset[channel];
+  for (int base = begin + int(threadIdx.x % WARP_THREADS); base < run.count; base += LOADS * WARP_THREADS) {
+    float value[LOADS];
+#pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+      const int place = base + i * WARP_THREADS;
+      value[i] = place < run.count ? __ldcg(run.values + place) : 0.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+      const int place = base + i * WARP_THREADS;
+      if (place < run.count) run.values[place] = finished(arguments, value[i], factor, offset);
+    }
+  }
+}
+
+class Writer {
+ public:
+  __device__ __forceinline__ Writer(const Arguments& arguments, const Share& share, Shared& shared, int thread)
+      : arguments_(arguments),
+        share_(share),
+        shared_(shared),
+        channel_(thread),
+        exists_(thread < arguments.out_channels) {}
+
+  __device__ __forceinline__ void run() {
+    read_parameters();
+    for (int round = 0; round < share_.rounds; ++round) {
+      const int buffer = round % 2;
+      barrier_wait(&shared_.summed[buffer], uint32_t(round / 2 % 2));
+      if (channel_ == 0) {
+        const int sums = share_.cluster_blocks * arguments_.groups;
+        barrier_arrive_expect(&shared_.exchanged[buffer], uint32_t(sums * sizeof(GroupSums)));
+      }
+      const double centre = find_centre(buffer);
+      send_sums(buffer, centre);
+      barrier_wait_cluster(&shared_.exchanged[buffer], uint32_t(round / 2 % 2));
+      find_factors(round, centre);
+      if (channel_ < MAX_IN_CHANNELS) shared_.magnitude[buffer][channel_] = 0;
+      sync_threads(WRITERS, WRITER_THREADS);
+      if (channel_ == 0) barrier_arrive(&shared_.reusable[buffer]);
+      if (round == share_.rounds - 1) break;
+      if (!is_rejected(shared_, round)) normalise(round);
+      sync_threads(WRITERS, WRITER_THREADS);
+    }
+    // The last sample is written by the consumers, which are idle by then and have registers for more loads.
+    arrive_threads(LAST_STATISTICS, WRITER_THREADS + CONSUMER_THREADS);
+  }
+
+ private:
+  /// The run of a sample's output that a warp's job is: 512 values of one channel, or what is left of them.
+  struct Job {
+    float* values;
+    int channel, count, skew;
+  };
+
+  __device__ __forceinline__ Job job(int sample, int index, int runs) const {
+    const int channel = channel_ / WARP_THREADS + index / runs * WRITER_WARPS, first = index % runs * STAGED_RUN;
+    const BandRun band(arguments_, share_, sample, channel);
+    return {band.values + first, channel, min(STAGED_RUN, band.count - first),
+            int(reinterpret_cast<uintptr_t>(band.values + first) / 4 % 4)};
+  }
+
+  /// The copy engine stages the pooled values, two runs ahead: the writers are too few to keep L2 busy by themselves.
+  __device__ __forceinline__ void normalise(int round) {
+    const int warp = channel_ / WARP_THREADS, lane = channel_ % WARP_THREADS, sample = share_.sample(round);
+    const int runs = ceil_div(BandRun(arguments_, share_, sample, 0).count, STAGED_RUN);
+    const int jobs = (arguments_.out_channels - warp + WRITER_WARPS - 1) / WRITER_WARPS * runs;
+    // The values were written by ordinary stores, which the barrier of the sums made visible to this thread.
+    asm volatile("fence.proxy.async;" ::: "memory");
+    for (int i = 0; i < min(WRITER_SLOTS - 1, jobs); ++i)
+      stage(job(sample, i, runs), warp, lane, (staged_ + i) % WRITER_SLOTS);
+    for (int i = 0; i < jobs; ++i, ++staged_) {
+      if (i + WRITER_SLOTS - 1 < jobs) {
+        stage(job(sample, i + WRITER_SLOTS - 1, runs), warp, lane, (staged_ + WRITER_SLOTS - 1) % WRITER_SLOTS);
+      }
+      const int slot = staged_ % WRITER_SLOTS;
+      const Job now = job(sample, i, runs);
+      const float factor = shared_.factor[now.channel], offset = shared_.offset[now.channel];
+      const float* from = shared_.staged[warp][slot] + now.skew;
+      barrier_wait(&shared_.staged_full[warp][slot], uint32_t(staged_ / WRITER_SLOTS & 1));
+#pragma unroll 4
+      for (int place = lane; place < now.count; place += WARP_THREADS) {
+        now.values[place] = finished(arguments_, from[place], factor, offset);
+      }
+      __syncwarp();
+    }
+  }
+
+  __device__ __forceinline__ void stage(const Job& next, int warp, int lane, int slot) {
+    if (lane != 0) return;
+    uint64_t* barrier = &shared_.staged_full[warp][slot];
+    const uint32_t bytes = uint32_t((next.skew + next.count + 3) / 4 * 16);
+    barrier_arrive_expect(barrier, bytes);
+    bulk_load(shared_.staged[warp][slot], next.values - next.skew, bytes, barrier);
+  }
+
+  __device__ __forceinline__ void read_parameters() {
+    if (!exists_) return;
+    bias_ = arguments_.bias[channel_];
+    gain_ = double(arguments_.gamma[channel_]) * arguments_.scale[channel_];
+    beta_ = double(arguments_.beta[channel_]) * arguments_.scale[channel_];
+    negative_ = is_negative(arguments_, channel_);
+    const float* weight = arguments_.weight + channel_ * arguments_.in_channels * KERNEL * KERNEL;
+    for (int input = 0; input < arguments_.in_channels; ++input) {
+      float value[KERNEL * KERNEL];
+#pragma unroll
+      for (int tap = 0; tap < KERNEL * KERNEL; ++tap) value[tap] = weight[input * KERNEL * KERNEL + tap];
+      double sum = value[0];
+#pragma unroll
+      for (int tap = 1; tap < KERNEL * KERNEL; ++tap) sum += value[tap];
+      shared_.weight_sums[input][channel_] = sum;
+    }
+  }
+
+  /// The value that a product of zero stands for.
+  __device__ __forceinline__ double find_centre(int buffer) const {
+    double sum = bias_;
+    for (int input = 0; exists_ && input < arguments_.in_channels; ++input) {
+      sum = fma(double(shared_.shift[buffer][input]), shared_.weight_sums[input][channel_], sum);
+    }
+    return sum;
+  }
+
+  /// Whether the scales chosen from a few pixels held for all of this band, and the parameters can be folded.
+  __device__ __forceinline__ bool band_fits(int buffer) const {
+    if (share_.rows <= 0) return true;
+    bool fits = shared_.unfit_weights == 0 && fabs(gain_) <= MAX_GAIN;
+    for (int input = 0; input < arguments_.in_channels; ++input) {
+      const float largest = __uint_as_float(shared_.magnitude[buffer][input]);  // a NaN fails both comparisons
+      fits = fits && (shared_.live[input] ? largest >= MIN_SCALED && largest <= SPLIT_MAX : largest == 0.0f);
+    }
+    return fits;
+  }
+
+  /// 2^-e of this channel's products.
+  __device__ __forceinline__ double unit() const {
+    return __hiloint2double((1023 - shared_.output_exponent[channel_]) << 20, 0);
+  }
+
+  __device__ __forceinline__ void send_sums(int buffer, double centre) {
+    if (exists_) {
+      const float* first = shared_.sums[buffer][0][channel_];
+      const float* second = shared_.sums[buffer][1][channel_];
+      const double value = (double(first[0]) + second[0]) * (negative_ ? -unit() : unit());
+      const double square = (double(first[1]) + second[1]) * unit() * unit();
+      const double count = double(share_.rows) * arguments_.out_width();
+      shared_.channel_sums[channel_] = {value + count * centre, square + centre * (2.0 * value + count * centre),
+                                        band_fits(buffer) ? square : INFINITY};
+    }
+    sync_threads(WRITERS, WRITER_THREADS);
+    if (channel_ >= arguments_.groups) return;
+    const int group_channels = arguments_.out_channels / arguments_.groups;
+    GroupSums total = {0.0, 0.0, 0.0};
+    for (int channel = channel_ * group_channels; channel < (channel_ + 1) * group_channels; ++channel) {
+      total.value += shared_.channel_sums[channel].value;
+      total.square += shared_.channel_sums[channel].square;
+      total.shifted_square += shared_.channel_sums[channel].shifted_square;
+    }
+    for (int rank = 0; rank < share_.cluster_blocks; ++rank) {
+      GroupSums* to = &shared_.group_sums[buffer][share_.rank][channel_];
+      uint64_t* barrier = &shared_.exchanged[buffer];
+      store_cluster(&to->value, total.value, barrier, rank);
+      store_cluster(&to->square, total.square, barrier, rank);
+      store_cluster(&to->shifted_square, total.shifted_square, barrier, rank);
+    }
+  }
+
+  /// Each channel's factor and offset for a sample, or its bit in `rejected`.
+  __device__ __forceinline__ void find_factors(int round, double centre) {
+    if (!exists_) return;
+    const int buffer = round % 2;
+    const int group_channels = arguments_.out_channels / arguments_.groups, group = channel_ / group_channels;
+    GroupSums total = {0.0, 0.0, 0.0};
+    for (int rank = 0; rank < share_.cluster_blocks; ++rank) {
+      total.value += shared_.group_sums[buffer][rank][group].value;
+      total.square += shared_.group_sums[buffer][rank][group].square;
+      total.shifted_square += shared_.group_sums[buffer][rank][group].shifted_square;
+    }
+    const double count = double(group_channels) * arguments_.out_height() * arguments_.out_width();
+    const double mean = total.value / count;
+    const double variance = fmax(total.square / count - mean * mean, 0.0) + double(arguments_.eps);
+    // Written so that a NaN rejects; only sums that the whole cluster shares decide.
+    if (!(total.shifted_square <= MAX_CANCELLATION * count * variance && variance > 0.0)) {
+      atomicOr(&shared_.rejected[round / 32], 1u << (round % 32));
+    }
+    const double gain = rsqrt(variance) * gain_;
+    shared_.factor[channel_] = float(fabs(gain) * unit());
+    shared_.offset[channel_] = float((centre - mean) * gain + beta_);
+  }
+
+  const Arguments& arguments_;
+  const Share& share_;
+  Shared& shared_;
+  const int channel_;
+  const bool exists_;
+  bool negative_ = false;
+  int staged_ = 0;  // runs that this warp has normalised
+  double bias_ = 0.0, gain_ = 0.0, beta_ = 0.0;
+};
+
+}  // namespace kbench::conv_norm_pool
