@@ -70,7 +70,7 @@ def _process(title: str, timing: Timing) -> str:
 def _arm(arm: str, samples: Sequence[Sample]) -> list[str]:
     times = [float(sample.t_event_ns) for sample in samples]
     unit = units.unit_for(times)
-    low, high = (f"{time / unit.size_ns:,.4g}" for time in (min(times), max(times)))
+    low, high = (units.number(time / unit.size_ns, least_digits=4) for time in (min(times), max(times)))
     return [
         f"  {one_line(arm):<9}  {sequence(times)}",
         f"  {'':<9}  {histogram(times)}  {low} … {high} {unit.name}",

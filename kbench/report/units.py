@@ -41,7 +41,7 @@ def number(value: float, half_width: float | None = None, least_digits: int = 0)
     if half_width is not None and half_width > 0 and math.isfinite(half_width):
         decimals = max(-math.floor(math.log10(half_width / 3)), least_digits - 1 - magnitude if least_digits else 0)
     else:
-        decimals = _DEFAULT_DIGITS - 1 - magnitude if value else 0
+        decimals = max(_DEFAULT_DIGITS, least_digits) - 1 - magnitude if value else 0
     return f"{value:,.{min(max(decimals, 0), _MAX_DECIMALS)}f}"
 
 
