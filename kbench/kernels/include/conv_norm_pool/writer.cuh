@@ -123,7 +123,7 @@ class Writer {
     const int runs = ceil_div(BandRun(arguments_, share_, sample, 0).count, STAGED_RUN);
     const int jobs = (arguments_.out_channels - warp + WRITER_WARPS - 1) / WRITER_WARPS * runs;
     // The values were written by ordinary stores, which the barrier of the sums made visible to this thread.
-    asm volatile("fence.proxy.async;" ::: "memory");
+    KBENCH_ASM_SM90("fence.proxy.async;" ::: "memory");
     for (int i = 0; i < min(WRITER_SLOTS - 1, jobs); ++i)
       stage(job(sample, i, runs), warp, lane, (staged_ + i) % WRITER_SLOTS);
     for (int i = 0; i < jobs; ++i, ++staged_) {
