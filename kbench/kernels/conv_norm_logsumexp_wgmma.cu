@@ -1,10 +1,10 @@
 // convolution 3x3 (up to 8 -> up to 64 channels) -> GroupNorm -> tanh -> hardswish -> + convolution -> logsumexp over
 // channels, fp32 in and out, on Hopper's tensor cores at fp32 accuracy.
 //
-// One persistent block per multiprocessor goes over its rows of the batch twice: the convolution for its statistics; then,
-// when all blocks are there, the same convolution again with the whole epilogue in registers. Samples that fp16 pairs cannot
-// hold, normally none, are recomputed in plain fp32 at the end. Convolving twice costs less than half of what writing and
-// reading the convolution's 520 MB would. See conv_norm_logsumexp_wgmma.md.
+// One persistent block per multiprocessor goes over its rows of the batch twice: the convolution for its statistics;
+// then, when all blocks are there, the same convolution again with the whole epilogue in registers. Samples that fp16
+// pairs cannot hold, normally none, are recomputed in plain fp32 at the end. Convolving twice costs less than half of
+// what writing and reading the convolution's 520 MB would. See conv_norm_logsumexp_wgmma.md.
 #include <algorithm>
 
 #include <cooperative_groups.h>
@@ -15,14 +15,13 @@
 
 namespace kbench::conv_logsumexp {
 
-constexpr int CONSUMERS = 3;
-constexpr int BATCH = 16;
-constexpr int LATE_STEPS = 2;
-constexpr int POLYNOMIALS = 0;
+constexpr int CONSUMERS = 3;    // warpgroups: while one multiplies, two are in their epilogues
+constexpr int LATE_STEPS = 2;   // of a row's 14, still running when the next warpgroup may issue its own
+constexpr int BATCH = 16;       // elements that a thread takes through the epilogue together
 constexpr int FIRST_ROWS = 2 + 2 * CONSUMERS;  // input rows of two turns
 constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP_THREADS;
-constexpr int PRODUCER_REGISTERS = CONSUMERS == 3 ? 80 : 72;
-constexpr int CONSUMER_REGISTERS = CONSUMERS == 3 ? 144 : 216;
+constexpr int PRODUCER_REGISTERS = 80;
+constexpr int CONSUMER_REGISTERS = 144;
 static_assert((PRODUCER_REGISTERS + CONSUMERS * CONSUMER_REGISTERS) * WARPGROUP_THREADS <= 65536, "register file");
 static_assert(sizeof(Shared<CONSUMERS>) + 128 <= 227 * 1024, "shared memory of a block");
 
@@ -76,7 +75,7 @@ __device__ void compute(const Problem& problem, Shared<CONSUMERS>& shared, int g
   MomentsOfRows moments(problem, group, CONSUMERS);
   consumer.pass(moments);
   wait_for_all_blocks();
-  Epilogue<CONSUMERS, POLYNOMIALS, BATCH> epilogue(problem, shared, group);
+  Epilogue<CONSUMERS, BATCH> epilogue(problem, shared, group);
   consumer.pass(epilogue);
   using Exact = ExactShared<CONSUMERS * WARPGROUP_THREADS>;
   static_assert(sizeof(Exact) <= RING_BYTES, "the exact path works in the ring's memory");
@@ -99,9 +98,9 @@ __global__ void __launch_bounds__(THREADS, 1) conv_logsumexp_kernel(const __grid
 
 /// Fills in the work split and cuts the workspace up; bytes needed are returned, `workspace` may be null for that.
 int64_t plan(Problem& problem, int multiprocessors, void* workspace) {
-  problem.blocks = int(std::min<int64_t>(multiprocessors, problem.total_rows()));
-  // A sample's rows touch at most two blocks more than their share fills.
-  problem.slots = int(int64_t(problem.rows_per_sample()) * problem.blocks / problem.total_rows() + 2) * CONSUMERS;
+  problem.rows_per_block = int(ceil_div(problem.total_rows(), int64_t(multiprocessors)));
+  // A sample's rows touch at most two blocks more than they fill.
+  problem.slots = (problem.rows_per_sample() / problem.rows_per_block + 2) * CONSUMERS;
   unsigned char* base = static_cast<unsigned char*>(workspace);
   problem.partials = reinterpret_cast<Partial*>(base);
   int64_t bytes = int64_t(problem.batch) * problem.slots * MAX_CHANNELS * int64_t(sizeof(Partial));
@@ -115,7 +114,7 @@ bool supported(const Problem& p, int64_t kernel_size, int64_t groups) {
   return p.batch >= 1 && p.in_channels >= 1 && p.in_channels <= MAX_INPUT_CHANNELS && p.channels >= 1 &&
          p.channels <= MAX_CHANNELS && kernel_size == 3 && p.height >= 3 && p.width >= 3 && groups >= 1 &&
          p.channels % groups == 0 && int64_t(p.in_channels) * p.height * p.width < (int64_t(1) << 31) &&
-         p.total_rows() < (int64_t(1) << 31);
+         p.total_rows() < (int64_t(1) << 30);
 }
 
 }  // namespace kbench::conv_logsumexp
@@ -141,6 +140,8 @@ cudaError_t describe(Problem& problem, int64_t batch, int64_t in_channels, int64
   problem.strips = strips_of(problem.out_width);
   if (!supported(problem, kernel_size, groups)) return cudaErrorInvalidValue;
   problem.channels_per_group = int(channels / groups);
+  problem.inverse_pixels = 1.0 / (double(problem.out_height) * problem.out_width);
+  problem.inverse_group = 1.0 / problem.channels_per_group;
   return cudaSuccess;
 }
 
@@ -158,8 +159,8 @@ extern "C" int kbench_conv_norm_logsumexp_workspace(int64_t batch, int64_t in_ch
   return 0;
 }
 
-/// x (batch, in_channels, height, width) -> out (batch, 1, height - 2, width - 2), all contiguous; `workspace` is 16-byte
-/// aligned, its content irrelevant. Returns cudaErrorInvalidValue for unsupported sizes.
+/// x (batch, in_channels, height, width) -> out (batch, 1, height - 2, width - 2), all contiguous; `workspace` is
+/// 16-byte aligned, its content irrelevant. Returns cudaErrorInvalidValue for unsupported sizes.
 extern "C" int kbench_conv_norm_logsumexp(const float* x, const float* weight, const float* bias, const float* gamma,
                                           const float* beta, float* out, void* workspace, int64_t batch,
                                           int64_t in_channels, int64_t height, int64_t width, int64_t channels,
@@ -176,7 +177,6 @@ extern "C" int kbench_conv_norm_logsumexp(const float* x, const float* weight, c
   int multiprocessors = 0;
   KBENCH_RETURN_IF_ERROR(kbench::device_attribute(&multiprocessors, cudaDevAttrMultiProcessorCount));
   plan(problem, multiprocessors, workspace);
-  problem.bulk = width % 4 == 0 && kbench::is_aligned(x, kbench::BULK_COPY_ALIGNMENT_BYTES);
   constexpr int SHARED_BYTES = int(sizeof(Shared<CONSUMERS>)) + 128;
   KBENCH_RETURN_IF_ERROR(
       cudaFuncSetAttribute(conv_logsumexp_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
@@ -184,7 +184,7 @@ extern "C" int kbench_conv_norm_logsumexp(const float* x, const float* weight, c
   cooperative.id = cudaLaunchAttributeCooperative;
   cooperative.val.cooperative = 1;
   cudaLaunchConfig_t launch = {};
-  launch.gridDim = dim3(problem.blocks);
+  launch.gridDim = dim3(unsigned(kbench::ceil_div(problem.total_rows(), int64_t(problem.rows_per_block))));
   launch.blockDim = dim3(THREADS);
   launch.dynamicSmemBytes = SHARED_BYTES;
   launch.stream = static_cast<cudaStream_t>(stream);

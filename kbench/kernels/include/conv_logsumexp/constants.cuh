@@ -7,8 +7,8 @@ namespace kbench::conv_logsumexp {
 
 // 2^y beyond this cannot share a reciprocal: the product of two must stay below 2^127.
 constexpr float MAX_GATE_EXPONENT = 62.f;
-// Widest range of log2(e) * convolution in a sample that one maximum for the whole sample serves: 2^-90 is a normal fp32,
-// and what absent channels add, 2^ABSENT_EXPONENT each, is still nothing beside it.
+// Widest range of log2(e) * convolution in a sample that one maximum for the whole sample serves: 2^-90 is a normal
+// fp32, and what absent channels add, 2^ABSENT_EXPONENT each, is still nothing beside it.
 constexpr float MAX_VALUE_RANGE = 90.f;
 constexpr float ABSENT_EXPONENT = -120.f;
 // Largest error that the grid's floor of fp16 pairs may bring to the convolution or to the gate's argument.
@@ -25,7 +25,7 @@ struct ChannelMoments {
   float low = INFINITY, high = -INFINITY;
 
   /// Merges a sample's partials without a difference of large sums: the mean first, then deviations from it.
-  __device__ ChannelMoments(const Partial* partials, int slots, double pixels) {
+  __device__ ChannelMoments(const Partial* partials, int slots, double inverse_pixels) {
     double total = 0;
 #pragma unroll 4
     for (int slot = 0; slot < slots; ++slot) {
@@ -34,7 +34,7 @@ struct ChannelMoments {
       low = fminf(low, part.low);
       high = fmaxf(high, part.high);
     }
-    mean = total / pixels;
+    mean = total * inverse_pixels;
     squares = 0;
 #pragma unroll 4
     for (int slot = 0; slot < slots; ++slot) {  // from the nearest cache now
@@ -69,13 +69,13 @@ __device__ void normalise(const Problem& problem, const AnyShared& shared, int c
   const double pixels = double(problem.out_height) * problem.out_width;
   mean = 0;
   for (int i = 0; i < size; ++i) mean += shared.channel_mean[first + i];
-  mean /= size;
+  mean *= problem.inverse_group;
   double squares = 0;
   for (int i = 0; i < size; ++i) {
     const double delta = shared.channel_mean[first + i] - mean;
     squares += shared.channel_squares[first + i] + pixels * delta * delta;
   }
-  inverse_deviation = rsqrt(squares / (pixels * size) + problem.eps);
+  inverse_deviation = rsqrt(squares * (problem.inverse_pixels * problem.inverse_group) + problem.eps);
 }
 
 /// Computes a sample's constants into the given buffer. All of the producer warpgroup; shared.frame is the sample's.
@@ -88,11 +88,11 @@ __device__ void compute_constants(const Problem& problem, Shared<CONSUMERS>& sha
   if (real) {
     const int slots = (problem.last_block(sample) - problem.first_block(sample) + 1) * CONSUMERS;
     const Partial* partials = problem.partials + int64_t(sample) * problem.slots * MAX_CHANNELS + channel;
-    const ChannelMoments moments(partials, slots, double(problem.out_height) * problem.out_width);
+    const ChannelMoments moments(partials, slots, problem.inverse_pixels);
     low = moments.low;
     high = moments.high;
     step = double(1.f / shared.frame.scale) * double(1.f / shared.weight_scale[channel]);  // powers of two: exact
-    bias = double(problem.bias[channel]);
+    bias = double(shared.bias[channel]);
     for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
       bias += shared.weight_sum[channel][c] * double(shared.frame.origin[c]);
     }
@@ -105,16 +105,16 @@ __device__ void compute_constants(const Problem& problem, Shared<CONSUMERS>& sha
   if (real) {
     double mean, inverse_deviation;
     normalise(problem, shared, channel, mean, inverse_deviation);
-    const double slope = double(problem.gamma[channel]) * inverse_deviation;
+    const double slope = double(shared.gamma[channel]) * inverse_deviation;
     constants.gate_slope = float(2 * double(LOG2_E) * slope * step);
-    constants.gate_offset = float(2 * double(LOG2_E) * ((bias - mean) * slope + double(problem.beta[channel])));
+    constants.gate_offset = float(2 * double(LOG2_E) * ((bias - mean) * slope + double(shared.beta[channel])));
     constants.value_slope = float(double(LOG2_E) * step);
     constants.value_offset = float(double(LOG2_E) * bias);
     extent.gate_top = fmaxf(constants.gate_slope * low, constants.gate_slope * high) + constants.gate_offset;
     extent.value_top = constants.value_slope * high + constants.value_offset;
     extent.value_bottom = constants.value_slope * low + constants.value_offset;
-    // Rounding of the pairs' low halves: 2^-25 in scaled units, for inputs against all weights, and for weights against
-    // inputs of four times the typical deviation.
+    // Rounding of the pairs' low halves: 2^-25 in scaled units, for inputs against all weights, and for weights
+    // against inputs of four times the typical deviation.
     const float weight_floor = float(1 << (INPUT_EXPONENT + 3)) * problem.in_channels * TAPS / shared.weight_scale[channel];
     const float floor_error = 0x1p-25f / shared.frame.scale * (shared.weight_l1[channel] + weight_floor);
     const double sum = double(extent.gate_top) + extent.value_top + extent.value_bottom + constants.gate_slope;

@@ -1,9 +1,9 @@
 // One output row x 64 channels on the tensor cores, to fp32 accuracy: fp16 pairs, three products, fp32 accumulators.
 //
-// GEMM orientation: D[64 channels x 128 pixels] = A[weights] * B[pixels]. A stays in registers for the whole kernel. B needs
-// no im2col: input rows lie in shared memory pixel by pixel with 8 fp16 channels (16 bytes) each, which is a k8 x n8 core
-// matrix per 8 pixels, so a tap is a start address, and the distance between two taps is the descriptor's leading offset.
-// 9 taps x 3 products = 27 k8 slices = 13.5 k16 steps.
+// GEMM orientation: D[64 channels x 128 pixels] = A[weights] * B[pixels], both operands in shared memory: A in
+// registers would take 36 of them from the epilogue. B needs no im2col: input rows lie pixel by pixel with 8 fp16
+// channels (16 bytes) each, which is a k8 x n8 core matrix per 8 pixels, so a tap is a start address, and the
+// distance between two taps is the descriptor's leading offset. 9 taps x 3 products = 27 k8 slices = 13.5 k16 steps.
 #pragma once
 
 #include "../split_fp16.cuh"
@@ -22,81 +22,77 @@ constexpr int RING_BYTES = 2 * RING_PLANE_BYTES + 2 * PIXEL_BYTES;
 static_assert((RING_ROWS & (RING_ROWS - 1)) == 0, "slot and parity come from a sequence number by masks");
 
 constexpr int WEIGHT_EXPONENT = 9;
-constexpr int INPUT_EXPONENT = 8;   // of a sample's typical deviation: 2^7 below overflow
+constexpr int INPUT_EXPONENT = 8;  // of a sample's typical deviation: 2^7 below overflow
 
-/// A thread's share of the weights: rows lane/4 and lane/4 + 8 of its warp's 16 channels, input channels 2(lane%4) + {0, 1}.
-/// Kept in shared memory, one column per thread of a warpgroup, and in registers only while products are issued: the
-/// epilogue has better use for 36 registers.
-struct alignas(16) WeightFragments {
-  uint32_t high[TAPS][2];
-  uint32_t low[TAPS][2];
+/// The A operands in shared memory: k8 slices of 64 channels x 8 input channels, one per tap and part. The order
+/// makes the second slice of every step the next one: high 0-8, nothing, low 0-8, high 8 again.
+constexpr int SLICE_BYTES = MAX_CHANNELS * PIXEL_BYTES;
+constexpr int HIGH_SLICE = 0, EMPTY_SLICE = TAPS, LOW_SLICE = TAPS + 1, HIGH_8_SLICE = LOW_SLICE + TAPS;
+constexpr int SLICES = HIGH_8_SLICE + 1;
+using WeightSlices = uint4[SLICES][MAX_CHANNELS];
 
-  /// From [MAX_CHANNELS][8 * TAPS] fp32 weights with the given row pitch, each row times its channel's scale.
-  __device__ void split(const float* weights, int pitch, const float* scales, int warp, int lane) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int channel = warp * 16 + (lane >> 2) + 8 * half;
-      const float* row = weights + channel * pitch + 2 * (lane & 3) * TAPS;
-      const float scale = scales[channel];
-#pragma unroll
-      for (int tap = 0; tap < TAPS; ++tap) {
-        const SplitPair pair = split_fp16(row[tap] * scale, row[TAPS + tap] * scale);
-        high[tap][half] = pair.high;
-        low[tap][half] = pair.low;
-      }
-    }
-  }
-};
-
-constexpr int FRAGMENT_VECTORS = sizeof(WeightFragments) / sizeof(uint4);
-using FragmentColumns = uint4[FRAGMENT_VECTORS][WARPGROUP_THREADS];
-
-__device__ __forceinline__ void store_fragments(FragmentColumns& columns, int thread, const WeightFragments& fragments) {
-#pragma unroll
-  for (int i = 0; i < FRAGMENT_VECTORS; ++i) columns[i][thread] = reinterpret_cast<const uint4*>(&fragments)[i];
+/// sums = A * B + (accumulate ? sums : 0), both operands from shared memory.
+__device__ __forceinline__ void wgmma_m64n128k16_shared(float (&d)[WGMMA_SUMS], uint64_t a, uint64_t b, bool accumulate) {
+  KBENCH_ASM_SM90A(
+      "{\n"
+      ".reg .pred keep;\n"
+      "setp.ne.b32 keep, %66, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+      "%64, %65, keep, 1, 1, 0, 0;\n"
+      "}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
+        "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),
+        "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
+        "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]),
+        "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]),
+        "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
+        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]),
+        "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+      : "l"(a), "l"(b), "r"(int(accumulate)));
 }
 
-__device__ __forceinline__ void load_fragments(const FragmentColumns& columns, int thread, WeightFragments& fragments) {
-#pragma unroll
-  for (int i = 0; i < FRAGMENT_VECTORS; ++i) reinterpret_cast<uint4*>(&fragments)[i] = columns[i][thread];
-}
-
-/// sums = A * B + (accumulate ? sums : 0); the two k8 halves are one tap's (or split part's) fragment each. `offset` in bytes
-/// leads from `row`'s address to the first half's pixels, `second_half` in pixels from there to the second's. Both are
-/// constants: a descriptor is then one addition to the row's, shared memory being too small for a carry between its fields.
-__device__ __forceinline__ void two_taps(float (&sums)[WGMMA_SUMS], const uint32_t (&first)[2], const uint32_t (&second)[2],
-                                         uint64_t row, int offset, int second_half, bool accumulate = true) {
+/// One step: weight slices `slice` and the next; the pixels of the first at `offset` bytes from `row`'s address,
+/// those of the second `second_half` pixels further. All constants: a descriptor is then one addition to the row's,
+/// shared memory being too small for a carry between its fields.
+__device__ __forceinline__ void two_taps(float (&sums)[WGMMA_SUMS], uint64_t weights, int slice, uint64_t row, int offset,
+                                         int second_half, bool accumulate = true) {
   const uint64_t pixels = row + (operand_layout(second_half * PIXEL_BYTES) + uint64_t(offset / 16));
-  wgmma_m64n128k16(sums, first[0], first[1], second[0], second[1], pixels, accumulate);
+  const uint64_t slices = weights + (operand_layout(SLICE_BYTES) + uint64_t(slice * SLICE_BYTES / 16));
+  wgmma_m64n128k16_shared(sums, slices, pixels, accumulate);
 }
 
-/// Starts the 14 steps of one output row; `address` is its first input row in the ring's high plane. Small products first.
-/// The last LATE steps are a batch of their own, so that a wait for all but one batch ends while they still run.
+/// Starts the 14 steps of one output row; `address` is its first input row in the ring's high plane. Small products
+/// first. The last LATE steps are a batch of their own, so that a wait for all but one batch ends while they still
+/// run.
 template <int LATE>
-__device__ __forceinline__ void start_row(float (&sums)[WGMMA_SUMS], const WeightFragments& w, uint32_t address) {
-  const uint32_t zero[2] = {0u, 0u};
+__device__ __forceinline__ void start_row(float (&sums)[WGMMA_SUMS], uint32_t slices, uint32_t address) {
+  const uint64_t weights = operand_address(slices);
   const uint64_t row = operand_address(address);
   constexpr int LOW = RING_PLANE_BYTES, ROW = ROW_BYTES, PIXEL = PIXEL_BYTES, TO_NEXT_ROW = TILE_PIXELS - 2;
   static_assert(LATE >= 1 && LATE <= 4, "the late steps are among the last four");
   wgmma_fence();
-  two_taps(sums, w.high[0], w.high[1], row, LOW, 1, false);
-  two_taps(sums, w.high[2], w.high[3], row, LOW + 2 * PIXEL, TO_NEXT_ROW);
-  two_taps(sums, w.high[4], w.high[5], row, LOW + ROW + PIXEL, 1);
-  two_taps(sums, w.high[6], w.high[7], row, LOW + 2 * ROW, 1);
-  two_taps(sums, w.high[8], zero, row, LOW + 2 * ROW + 2 * PIXEL, 0);
-  two_taps(sums, w.low[0], w.low[1], row, 0, 1);
-  two_taps(sums, w.low[2], w.low[3], row, 2 * PIXEL, TO_NEXT_ROW);
-  two_taps(sums, w.low[4], w.low[5], row, ROW + PIXEL, 1);
-  two_taps(sums, w.low[6], w.low[7], row, 2 * ROW, 1);
-  two_taps(sums, w.low[8], w.high[8], row, 2 * ROW + 2 * PIXEL, 0);  // both halves read the same pixels
+  two_taps(sums, weights, HIGH_SLICE + 0, row, LOW, 1, false);
+  two_taps(sums, weights, HIGH_SLICE + 2, row, LOW + 2 * PIXEL, TO_NEXT_ROW);
+  two_taps(sums, weights, HIGH_SLICE + 4, row, LOW + ROW + PIXEL, 1);
+  two_taps(sums, weights, HIGH_SLICE + 6, row, LOW + 2 * ROW, 1);
+  two_taps(sums, weights, HIGH_SLICE + 8, row, LOW + 2 * ROW + 2 * PIXEL, 0);
+  two_taps(sums, weights, LOW_SLICE + 0, row, 0, 1);
+  two_taps(sums, weights, LOW_SLICE + 2, row, 2 * PIXEL, TO_NEXT_ROW);
+  two_taps(sums, weights, LOW_SLICE + 4, row, ROW + PIXEL, 1);
+  two_taps(sums, weights, LOW_SLICE + 6, row, 2 * ROW, 1);
+  two_taps(sums, weights, LOW_SLICE + 8, row, 2 * ROW + 2 * PIXEL, 0);  // both halves read the same pixels
   if constexpr (LATE == 4) wgmma_commit();
-  two_taps(sums, w.high[0], w.high[1], row, 0, 1);
+  two_taps(sums, weights, HIGH_SLICE + 0, row, 0, 1);
   if constexpr (LATE == 3) wgmma_commit();
-  two_taps(sums, w.high[2], w.high[3], row, 2 * PIXEL, TO_NEXT_ROW);
+  two_taps(sums, weights, HIGH_SLICE + 2, row, 2 * PIXEL, TO_NEXT_ROW);
   if constexpr (LATE == 2) wgmma_commit();
-  two_taps(sums, w.high[4], w.high[5], row, ROW + PIXEL, 1);
+  two_taps(sums, weights, HIGH_SLICE + 4, row, ROW + PIXEL, 1);
   if constexpr (LATE == 1) wgmma_commit();
-  two_taps(sums, w.high[6], w.high[7], row, 2 * ROW, 1);
+  two_taps(sums, weights, HIGH_SLICE + 6, row, 2 * ROW, 1);
   wgmma_commit();
 }
 

@@ -1,17 +1,15 @@
 // Second pass: from accumulators to the output, without leaving the chip.
 //
-// Per element: one exponential for tanh, one for logsumexp, half a reciprocal. The special-function unit does 4 lanes a
-// cycle, so these three alone take 20 cycles per warp and 32 elements, where the tensor cores need 14: some of the final
-// exponentials are polynomials on the FMA units instead.
+// Per element: one exponential for tanh, one for logsumexp, half a reciprocal. The special-function unit does 4 lanes
+// a cycle per scheduler, so these alone take 20 cycles per 32 elements, where the tensor cores need 14.
 #pragma once
 
 #include "constants.cuh"
 
 namespace kbench::conv_logsumexp {
 
-
-// Volatile, so that the special functions stay in the order of the source: the compiler, left alone, saves registers by
-// finishing each pair of elements before the next, a chain of three latencies that a handful of warps cannot hide.
+// Volatile: the front end then keeps the order of the stages below, and many elements in flight. The assembler still
+// interleaves them as it likes.
 __device__ __forceinline__ float exp2_approximate(float x) {
   float y;
   asm volatile("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -28,19 +26,6 @@ __device__ __forceinline__ float log2_approximate(float x) {
   float y;
   asm volatile("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
-}
-
-/// 2^x on the FMA units, -126 <= x < 127, relative error 2.6e-6: a minimax polynomial of the fraction in [-1/2, 1/2], and
-/// the integer added to the exponent field.
-__device__ __forceinline__ float exp2_polynomial(float x) {
-  constexpr float ROUND = 12582912.f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
-  const float rounded = x + ROUND;
-  const float f = x - (rounded - ROUND);
-  float p = fmaf(0.0095701019f, f, 0.0559178618f);
-  p = fmaf(p, f, 0.2402474484f);
-  p = fmaf(p, f, 0.6931218146f);
-  p = fmaf(p, f, 0.9999992614f);
-  return __uint_as_float(__float_as_uint(p) + (__float_as_uint(rounded) << 23));
 }
 
 /// Exponents of the gates to GATE_ROOT * (r - 5/4), in place. Two neighbours share a reciprocal.
@@ -62,8 +47,8 @@ __device__ __forceinline__ void gates(float (&values)[COUNT]) {
   }
 }
 
-/// POLYNOMIALS of every four final exponentials go to the FMA units; BATCH elements are in flight per thread.
-template <int CONSUMERS, int POLYNOMIALS, int BATCH>
+/// BATCH of a thread's elements go through each stage together.
+template <int CONSUMERS, int BATCH>
 class Epilogue {
  public:
   __device__ Epilogue(const Problem& problem, Shared<CONSUMERS>& shared, int group)
@@ -75,13 +60,17 @@ class Epilogue {
     if (!loaded_) load_constants();
     if (sample_.tier == TIER_EXACT) return;
     const bool general = sample_.tier == TIER_GENERAL;
-    if (general) {
-      exponentials_general(values);
-    } else {
-      exponentials_bounded(values);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (general) {
+        exponentials_general(values, half);
+      } else {
+        exponentials_bounded(values, half);
+      }
+      __syncwarp();
+      sum_channels_of_warp(half);
+      __syncwarp();
     }
-    __syncwarp();
-    sum_channels_of_warp();
     named_barrier(FIRST_CONSUMER_BARRIER + group_);
     const int pixel = threadIdx.x % WARPGROUP_THREADS;
     const float result = general ? combine_warps_general(pixel) : combine_warps(pixel);
@@ -98,6 +87,9 @@ class Epilogue {
   }
 
  private:
+  static constexpr int HALF = WGMMA_SUMS / 2;  // the transposition buffer holds half a row's pixels
+  static_assert(HALF % BATCH == 0 && BATCH % 4 == 0, "batches are whole pairs of pixels, two channels each");
+
   __device__ void load_constants() {
     const int buffer = samples_seen_ & 1;
     barrier_wait(&shared_.constants_full[buffer], samples_seen_ >> 1 & 1);
@@ -120,10 +112,10 @@ class Epilogue {
   __device__ float* transposed(int row) { return shared_.transpose[group_][warp_][row]; }
 
   /// Sums of a thread's two channels per pixel, to this warp's transposition buffer.
-  __device__ void exponentials_bounded(const float (&values)[WGMMA_SUMS]) {
+  __device__ void exponentials_bounded(const float (&values)[WGMMA_SUMS], int half) {
     float* target = transposed(lane_ >> 2) + 2 * (lane_ & 3);
 #pragma unroll
-    for (int batch = 0; batch < WGMMA_SUMS; batch += BATCH) {
+    for (int batch = half * HALF; batch < (half + 1) * HALF; batch += BATCH) {
       float x[BATCH];
 #pragma unroll
       for (int i = 0; i < BATCH; ++i) x[i] = gate_exponent(own_[i / 2 % 2], values[batch + i]);
@@ -131,20 +123,21 @@ class Epilogue {
 #pragma unroll
       for (int i = 0; i < BATCH; ++i) x[i] = fmaf(x[i], x[i], value_exponent(own_[i / 2 % 2], values[batch + i]));
 #pragma unroll
-      for (int i = 0; i < BATCH; ++i) x[i] = i % 4 < POLYNOMIALS ? exp2_polynomial(x[i]) : exp2_approximate(x[i]);
+      for (int i = 0; i < BATCH; ++i) x[i] = exp2_approximate(x[i]);
 #pragma unroll
       for (int i = 0; i < BATCH; i += 4) {
-        *reinterpret_cast<float2*>(target + 2 * (batch + i)) = make_float2(x[i] + x[i + 2], x[i + 1] + x[i + 3]);
+        const float2 sums = make_float2(x[i] + x[i + 2], x[i + 1] + x[i + 3]);
+        *reinterpret_cast<float2*>(target + 2 * (batch % HALF + i)) = sums;
       }
     }
   }
 
   /// As above for any exponents: relative to the pixel's maximum over the warp's channels.
-  __device__ void exponentials_general(const float (&values)[WGMMA_SUMS]) {
+  __device__ void exponentials_general(const float (&values)[WGMMA_SUMS], int half) {
     float* target = transposed(lane_ >> 2) + 2 * (lane_ & 3);
     float* maxima = shared_.warp_maxima[group_][buffer_][warp_] + 2 * (lane_ & 3);
 #pragma unroll
-    for (int batch = 0; batch < WGMMA_SUMS; batch += BATCH) {
+    for (int batch = half * HALF; batch < (half + 1) * HALF; batch += BATCH) {
       float x[BATCH], top[BATCH / 2];
 #pragma unroll
       for (int i = 0; i < BATCH; ++i) {
@@ -169,21 +162,24 @@ class Epilogue {
       for (int i = 0; i < BATCH; ++i) x[i] = exp2_approximate(x[i]);
 #pragma unroll
       for (int i = 0; i < BATCH; i += 4) {
-        *reinterpret_cast<float2*>(target + 2 * (batch + i)) = make_float2(x[i] + x[i + 2], x[i + 1] + x[i + 3]);
-        if (lane_ < 4) *reinterpret_cast<float2*>(maxima + 2 * (batch + i)) = make_float2(top[i / 2], top[i / 2 + 1]);
+        const float2 sums = make_float2(x[i] + x[i + 2], x[i + 1] + x[i + 3]);
+        *reinterpret_cast<float2*>(target + 2 * (batch % HALF + i)) = sums;
+        const float2 tops = make_float2(top[i / 2], top[i / 2 + 1]);
+        if (lane_ < 4) *reinterpret_cast<float2*>(maxima + 2 * (batch + i)) = tops;
       }
     }
   }
 
-  /// Each lane adds up four pixels over the eight channel pairs of its warp.
-  __device__ void sum_channels_of_warp() {
-    float4 total = *reinterpret_cast<const float4*>(transposed(0) + 4 * lane_);
+  /// Each lane adds up two pixels over the eight channel pairs of its warp.
+  __device__ void sum_channels_of_warp(int half) {
+    float2 total = *reinterpret_cast<const float2*>(transposed(0) + 2 * lane_);
 #pragma unroll
     for (int row = 1; row < 8; ++row) {
-      const float4 part = *reinterpret_cast<const float4*>(transposed(row) + 4 * lane_);
-      total = make_float4(total.x + part.x, total.y + part.y, total.z + part.z, total.w + part.w);
+      const float2 part = *reinterpret_cast<const float2*>(transposed(row) + 2 * lane_);
+      total = make_float2(total.x + part.x, total.y + part.y);
     }
-    *reinterpret_cast<float4*>(shared_.warp_sums[group_][buffer_][warp_] + 4 * lane_) = total;
+    float* sums = shared_.warp_sums[group_][buffer_][warp_] + half * TRANSPOSE_PIXELS;
+    *reinterpret_cast<float2*>(sums + 2 * lane_) = total;
   }
 
   __device__ float combine_warps(int pixel) const {

@@ -1,7 +1,9 @@
-// Samples that fp16 pairs cannot hold: plain fp32 products, statistics in fp64, library functions. One block per sample.
+// Samples that fp16 pairs cannot hold: plain fp32 products, statistics in fp64, library functions. One block per
+// sample.
 //
-// Infinities and NaNs take their natural course here, as in torch. Slow: about two milliseconds per sample and block. The
-// consumers of the block that owns a sample's first row do it when all their rows are done, in the ring's memory.
+// Infinities and NaNs take their natural course here, as in torch. Slow: about three milliseconds per sample and
+// block. The consumers of the block that owns a sample's first row do it when all their rows are done, in the ring's
+// memory.
 #pragma once
 
 #include "constants.cuh"
@@ -22,8 +24,8 @@ struct ExactShared {
 
 /// Eight channels' convolution, bias included, at one output pixel.
 template <int THREADS>
-__device__ __forceinline__ void convolve(const Problem& problem, const ExactShared<THREADS>& shared, int sample, int first_channel,
-                                         int y, int x, float (&out)[EXACT_CHANNELS]) {
+__device__ __forceinline__ void convolve(const Problem& problem, const ExactShared<THREADS>& shared, int sample,
+                                         int first_channel, int y, int x, float (&out)[EXACT_CHANNELS]) {
 #pragma unroll
   for (int c = 0; c < EXACT_CHANNELS; ++c) out[c] = 0.f;
   for (int input = 0; input < problem.in_channels; ++input) {

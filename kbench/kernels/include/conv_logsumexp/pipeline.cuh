@@ -1,8 +1,10 @@
-// One producer warpgroup turns fp32 input rows into a ring of fp16 pairs; consumer warpgroups take the output rows in turn.
+// One producer warpgroup turns fp32 input rows into a ring of fp16 pairs; consumer warpgroups take the output rows in
+// turn.
 //
-// Both passes over the input (statistics, then epilogue) run on it. Input rows have sequence numbers within the block: a run
-// of r output rows takes r + 2 of them. `full[row]` says that an input row and all before it are there; `empty[row]` that
-// the output row starting there, and so every earlier reader of that slot, is done (the two halo rows go with the last row).
+// Both passes over the input (statistics, then epilogue) run on it. Input rows have sequence numbers within the
+// block: a run of r output rows takes r + 2 of them. `full[row]` says that an input row and all before it are there;
+// `empty[row]` that the output row starting there, and so every earlier reader of that slot, is done (the two halo
+// rows go with the last row).
 #pragma once
 
 #include "../bulk_copy.cuh"
@@ -11,14 +13,15 @@
 namespace kbench::conv_logsumexp {
 
 constexpr int WEIGHT_PITCH = MAX_INPUT_CHANNELS * TAPS + 1;  // odd: one row per lane without bank conflicts
-constexpr int BATCH_ROWS = 4;                                // converted together: independent work for each thread
-constexpr int RAW_ROWS = 2 * BATCH_ROWS;                     // fp32 rows on their way or being converted
+constexpr int BATCH_ROWS = 4;                                // input rows on their way in the producer's registers
+constexpr int PREFETCHED_ROWS = 32;                          // on their way to the cache beyond those
 constexpr int PRODUCER_BARRIER = 1;
 constexpr int FIRST_CONSUMER_BARRIER = 2;  // one per consumer warpgroup
 constexpr int FIRST_TURN_BARRIER = 6;      // likewise
 constexpr int CONSUMERS_BARRIER = 10;      // all of them
 // Pitch of the transposition buffer: rows 8 banks apart, so that 16 lanes' 8-byte stores hit 32 banks.
-constexpr int TRANSPOSE_PITCH = TILE_PIXELS + 8;
+constexpr int TRANSPOSE_PIXELS = TILE_PIXELS / 2;
+constexpr int TRANSPOSE_PITCH = TRANSPOSE_PIXELS + 8;
 
 /// What the epilogue needs of a channel: exponents of both activations' arguments, as multiples of the accumulator.
 struct ChannelConstants {
@@ -34,8 +37,7 @@ struct SampleConstants {
 template <int CONSUMERS>
 struct alignas(128) Shared {
   alignas(128) unsigned char ring[RING_BYTES];
-  alignas(16) FragmentColumns fragments;
-  alignas(16) float raw[RAW_ROWS][MAX_INPUT_CHANNELS][TILE_PIXELS];
+  alignas(128) WeightSlices weights;
   alignas(16) float transpose[CONSUMERS][4][8][TRANSPOSE_PITCH];
   alignas(16) float warp_sums[CONSUMERS][2][4][TILE_PIXELS];
   alignas(16) float warp_maxima[CONSUMERS][2][4][TILE_PIXELS];
@@ -43,7 +45,8 @@ struct alignas(128) Shared {
   double weight_sum[MAX_CHANNELS][MAX_INPUT_CHANNELS + 1];
   double channel_mean[MAX_CHANNELS];
   double channel_squares[MAX_CHANNELS];
-  uint64_t full[RING_ROWS], empty[RING_ROWS], raw_full[RAW_ROWS], constants_full[2], constants_empty[2];
+  uint64_t full[RING_ROWS], empty[RING_ROWS], constants_full[2], constants_empty[2];
+  float bias[MAX_CHANNELS], gamma[MAX_CHANNELS], beta[MAX_CHANNELS];
   float weight_scale[MAX_CHANNELS], weight_l1[MAX_CHANNELS];
   float warp_scratch[4][4];
   Frame frame;
@@ -68,7 +71,6 @@ __device__ void init_barriers(Shared<CONSUMERS>& shared) {
     barrier_init(&shared.full[row], 4);
     barrier_init(&shared.empty[row], 4);
   }
-  for (int row = 0; row < RAW_ROWS; ++row) barrier_init(&shared.raw_full[row], 1);
   for (int buffer = 0; buffer < 2; ++buffer) {
     barrier_init(&shared.constants_full[buffer], 1);
     barrier_init(&shared.constants_empty[buffer], 4 * CONSUMERS);
@@ -76,8 +78,8 @@ __device__ void init_barriers(Shared<CONSUMERS>& shared) {
   fence_barrier_init();
 }
 
-/// Brings the weights into shared memory, with each channel's scale, absolute sum and sums per input channel, and from there
-/// as fragments. All consumers call it; the transposition buffer is not in use yet.
+/// Brings the weights into shared memory, with each channel's scale, absolute sum and sums per input channel, and
+/// from there as fp16 slices. All consumers call it; the transposition buffer is not in use yet.
 template <int CONSUMERS>
 __device__ void load_weights(const Problem& problem, Shared<CONSUMERS>& shared) {
   constexpr int THREADS = CONSUMERS * WARPGROUP_THREADS;
@@ -88,6 +90,11 @@ __device__ void load_weights(const Problem& problem, Shared<CONSUMERS>& shared) 
     const int channel = i / (MAX_INPUT_CHANNELS * TAPS), k = i % (MAX_INPUT_CHANNELS * TAPS);
     const bool real = channel < problem.channels && k < own;
     staged[channel * WEIGHT_PITCH + k] = real ? __ldg(problem.weight + channel * own + k) : 0.f;
+  }
+  if (threadIdx.x < problem.channels) {
+    shared.bias[threadIdx.x] = __ldg(problem.bias + threadIdx.x);
+    shared.gamma[threadIdx.x] = __ldg(problem.gamma + threadIdx.x);
+    shared.beta[threadIdx.x] = __ldg(problem.beta + threadIdx.x);
   }
   named_barrier<THREADS>(CONSUMERS_BARRIER);
   for (int i = threadIdx.x; i < MAX_CHANNELS * MAX_INPUT_CHANNELS; i += THREADS) {
@@ -113,28 +120,33 @@ __device__ void load_weights(const Problem& problem, Shared<CONSUMERS>& shared) 
     }
   }
   named_barrier<THREADS>(CONSUMERS_BARRIER);
-  if (threadIdx.x < WARPGROUP_THREADS) {
-    WeightFragments fragments;
-    fragments.split(staged, WEIGHT_PITCH, shared.weight_scale, threadIdx.x / 32, threadIdx.x % 32);
-    store_fragments(shared.fragments, threadIdx.x, fragments);
+  for (int i = threadIdx.x; i < MAX_CHANNELS * TAPS; i += THREADS) {
+    const int channel = i % MAX_CHANNELS, tap = i / MAX_CHANNELS;
+    const float* row = staged + channel * WEIGHT_PITCH + tap;
+    const float scale = shared.weight_scale[channel];
+    SplitPair pairs[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) pairs[j] = split_fp16(row[2 * j * TAPS] * scale, row[(2 * j + 1) * TAPS] * scale);
+    const uint4 high = make_uint4(pairs[0].high, pairs[1].high, pairs[2].high, pairs[3].high);
+    shared.weights[HIGH_SLICE + tap][channel] = high;
+    shared.weights[LOW_SLICE + tap][channel] = make_uint4(pairs[0].low, pairs[1].low, pairs[2].low, pairs[3].low);
+    if (tap == TAPS - 1) {
+      shared.weights[HIGH_8_SLICE][channel] = high;
+      shared.weights[EMPTY_SLICE][channel] = make_uint4(0u, 0u, 0u, 0u);
+    }
   }
+  fence_shared_to_async();
   named_barrier<THREADS>(CONSUMERS_BARRIER);
 }
 
-/// The producer's side: each of 128 threads owns a pixel column. The copy engine brings rows to shared memory where they are
-/// aligned to 16 bytes; otherwise the threads load them.
+/// The producer's side: each of 128 threads owns a pixel column and keeps the next BATCH_ROWS rows' values on their
+/// way in registers. It publishes rows by ordinary stores; whoever reads them with the tensor cores fences. A fence
+/// here would wait for the loads in flight, and make every batch pay the memory's latency.
 template <int CONSUMERS>
 class Feeder {
  public:
   __device__ Feeder(const Problem& problem, Shared<CONSUMERS>& shared)
-      : problem_(problem), shared_(shared), thread_(threadIdx.x % WARPGROUP_THREADS), warp_(thread_ / 32), lane_(thread_ % 32) {
-    for (int row = 0; row < RAW_ROWS; ++row) {  // absent channels and pixels stay zero
-#pragma unroll
-      for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) shared.raw[row][c][thread_] = 0.f;
-    }
-    fence_shared_to_async();
-    named_barrier(PRODUCER_BARRIER);
-  }
+      : problem_(problem), shared_(shared), thread_(threadIdx.x % WARPGROUP_THREADS) {}
 
   /// Takes over shared.frame; all of the warpgroup, after a barrier.
   __device__ void use_frame() {
@@ -145,84 +157,65 @@ class Feeder {
 
   /// Feeds input rows [begin, end) of a run's rows + 2.
   __device__ void feed(const Run& run, int begin, int end) {
-    const int64_t plane = int64_t(problem_.height) * problem_.width;
-    const float* source = problem_.x + int64_t(run.sample) * problem_.in_channels * plane +
-                          int64_t(run.y) * problem_.width + run.left();
-    const uint32_t pixels = min(TILE_PIXELS, problem_.width - run.left());
-    if (problem_.bulk) {
-      copy(source, plane, pixels, begin + warp_, end);
-      copy(source, plane, pixels, begin + BATCH_ROWS + warp_, end);
+    const uint32_t width = problem_.width, plane = uint32_t(problem_.height) * width;
+    const float* sample = problem_.x + int64_t(run.sample) * problem_.in_channels * plane;
+    uint32_t offset = uint32_t(run.y + begin) * width + min(uint32_t(run.left() + thread_), width - 1);
+    const int soon = min(begin + PREFETCHED_ROWS, run.rows + 2);
+    if (begin == 0) prefetch(sample, run.y, soon);
+    float values[BATCH_ROWS][MAX_INPUT_CHANNELS];
+#pragma unroll
+    for (int i = 0; i < BATCH_ROWS; ++i, offset += width) {
+      if (begin + i < end) load(values[i], sample, offset, plane);
     }
     for (int first = begin; first < end; first += BATCH_ROWS) {
-      const int rows = min(BATCH_ROWS, end - first);
-      float values[BATCH_ROWS][MAX_INPUT_CHANNELS];
-      if (problem_.bulk) {
-        read_raw(values, rows);
-        named_barrier(PRODUCER_BARRIER);  // everybody has read what is overwritten now
-        copy(source, plane, pixels, first + RAW_ROWS + warp_, end);
-      } else {
-        const float* pixel = source + min(uint32_t(thread_), pixels - 1);
 #pragma unroll
-        for (int i = 0; i < BATCH_ROWS; ++i) {
-#pragma unroll
-          for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
-            const bool real = i < rows && c < problem_.in_channels;
-            values[i][c] = real ? __ldg(pixel + int64_t(first + i) * problem_.width + c * plane) : 0.f;
-          }
-        }
+      for (int i = 0; i < BATCH_ROWS; ++i) {
+        const int slot = (sequence_ + i) & (RING_ROWS - 1);
+        if (first + i < end) barrier_wait(&shared_.empty[slot], ((sequence_ + i) / RING_ROWS & 1) ^ 1);
       }
-      store(values, rows);
+#pragma unroll
+      for (int i = 0; i < BATCH_ROWS; ++i, offset += width) {
+        if (first + i < end) store(values[i], (sequence_ + i) & (RING_ROWS - 1));
+        if (first + i + BATCH_ROWS < end) load(values[i], sample, offset, plane);
+      }
+      __syncwarp();
+      const int lane = thread_ % 32, rows = min(BATCH_ROWS, end - first);
+      if (lane < rows) barrier_arrive(&shared_.full[(sequence_ + lane) & (RING_ROWS - 1)]);
+      sequence_ += rows;
+      const int ahead = first + PREFETCHED_ROWS;
+      prefetch(sample, run.y + ahead, min(BATCH_ROWS, run.rows + 2 - ahead));
     }
   }
 
  private:
-  static_assert(BATCH_ROWS == WARPGROUP_THREADS / 32, "each producer warp issues one row's copies");
-
-  /// One warp starts one row's copies, a channel per lane.
-  __device__ void copy(const float* source, int64_t plane, uint32_t pixels, int row, int end) {
-    if (row < end) {
-      // The row's place among all copied ones, from where this batch stands.
-      const int slot = (raw_sequence_issue_ + warp_) % RAW_ROWS;
-      if (lane_ == 0) barrier_arrive_expect(&shared_.raw_full[slot], problem_.in_channels * pixels * uint32_t(sizeof(float)));
-      __syncwarp();
-      if (lane_ < problem_.in_channels) {
-        bulk_load(&shared_.raw[slot][lane_][0], source + int64_t(row) * problem_.width + lane_ * plane,
-                  pixels * uint32_t(sizeof(float)), &shared_.raw_full[slot]);
-      }
+  /// Asks the cache for rows that will be loaded later: a batch in registers is too little to hide the memory behind.
+  __device__ void prefetch(const float* sample, int y, int rows) const {
+    if (rows <= 0) return;
+    constexpr int LINE_FLOATS = 32;
+    const uint32_t width = problem_.width, plane = uint32_t(problem_.height) * width;
+    const int lines = (rows * width + LINE_FLOATS - 1) / LINE_FLOATS;
+    for (int i = thread_; i < lines * problem_.in_channels; i += WARPGROUP_THREADS) {
+      const int channel = i / lines, line = i % lines;
+      const float* address = sample + channel * plane + y * width + min(line * LINE_FLOATS, int(rows * width) - 1);
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
     }
-    raw_sequence_issue_ += max(0, min(BATCH_ROWS, end - (row - warp_)));
   }
 
-  __device__ void read_raw(float (&values)[BATCH_ROWS][MAX_INPUT_CHANNELS], int rows) {
+  __device__ void load(float (&values)[MAX_INPUT_CHANNELS], const float* sample, uint32_t offset, uint32_t plane) const {
 #pragma unroll
-    for (int i = 0; i < BATCH_ROWS; ++i) {
-      if (i >= rows) break;
-      const int slot = (raw_sequence_ + i) % RAW_ROWS;
-      barrier_wait(&shared_.raw_full[slot], (raw_sequence_ + i) / RAW_ROWS & 1);
-#pragma unroll
-      for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) values[i][c] = shared_.raw[slot][c][thread_];
+    for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
+      values[c] = c < problem_.in_channels ? __ldg(sample + offset) : 0.f;
+      offset += plane;
     }
-    raw_sequence_ += rows;
   }
 
-  /// Converts a batch into the next slots, once they are free.
-  __device__ void store(const float (&values)[BATCH_ROWS][MAX_INPUT_CHANNELS], int rows) {
+  __device__ void store(const float (&values)[MAX_INPUT_CHANNELS], int slot) {
+    SplitPair pairs[4];
 #pragma unroll
-    for (int i = 0; i < BATCH_ROWS; ++i) {
-      if (i >= rows) break;
-      const int sequence = sequence_ + i, slot = sequence & (RING_ROWS - 1);
-      SplitPair pairs[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) pairs[j] = split_fp16(scaled(values[i], 2 * j), scaled(values[i], 2 * j + 1));
-      barrier_wait(&shared_.empty[slot], (sequence / RING_ROWS & 1) ^ 1);
-      unsigned char* pixel = shared_.ring + slot * ROW_BYTES + thread_ * PIXEL_BYTES;
-      write(pixel, pairs);
-      if (slot < 2) write(pixel + RING_ROWS * ROW_BYTES, pairs);
-    }
-    fence_shared_to_async();
-    __syncwarp();
-    if (lane_ < rows) barrier_arrive(&shared_.full[(sequence_ + lane_) & (RING_ROWS - 1)]);
-    sequence_ += rows;
+    for (int j = 0; j < 4; ++j) pairs[j] = split_fp16(scaled(values, 2 * j), scaled(values, 2 * j + 1));
+    unsigned char* pixel = shared_.ring + slot * ROW_BYTES + thread_ * PIXEL_BYTES;
+    write(pixel, pairs);
+    if (slot < 2) write(pixel + RING_ROWS * ROW_BYTES, pairs);
   }
 
   /// (value - origin) * scale, rounded once: the scale is a power of two.
@@ -237,19 +230,17 @@ class Feeder {
 
   const Problem& problem_;
   Shared<CONSUMERS>& shared_;
-  int thread_, warp_, lane_;
-  int sequence_ = 0;            // of the next ring row
-  int raw_sequence_ = 0;        // of the next raw row to convert
-  int raw_sequence_issue_ = 0;  // of the next raw row to copy
+  int thread_;
+  int sequence_ = 0;  // of the next ring row
   float origin_[MAX_INPUT_CHANNELS];
   float scale_ = 1.f;
 };
 
 /// The consumers' side: warpgroup `group` computes every CONSUMERS-th output row of the block.
 ///
-/// The tensor cores share their time fairly among warpgroups that all have products waiting, which would bring all of them
-/// to their epilogues together and leave the tensor cores idle then. So the products run in turns: the next warpgroup
-/// issues its own when only the last LATE steps of this one's are left.
+/// The tensor cores share their time fairly among warpgroups that all have products waiting, which would bring all of
+/// them to their epilogues together and leave the tensor cores idle then. So the products run in turns: the next
+/// warpgroup issues its own when only the last LATE steps of this one's are left.
 template <int CONSUMERS, int LATE>
 class Consumer {
  public:
@@ -290,13 +281,12 @@ class Consumer {
   __device__ __forceinline__ void multiply(float (&accumulators)[WGMMA_SUMS], bool last_of_run) {
     constexpr int MASK = RING_ROWS - 1;
     const int first = sequence_ + turn_, last = first + 2;
-    WeightFragments weights;
-    load_fragments(shared_.fragments, threadIdx.x % WARPGROUP_THREADS, weights);
     barrier_wait(&shared_.full[last & MASK], last / RING_ROWS & 1);
+    fence_shared_to_async();  // on behalf of the producer, whose stores the barrier has made visible here
     named_barrier<2 * WARPGROUP_THREADS>(FIRST_TURN_BARRIER + group_);
     // The shuffle tells the compiler that the address is the warp's: descriptors then stay in uniform registers.
     const uint32_t address = shared_address(shared_.ring) + (first & MASK) * ROW_BYTES;
-    start_row<LATE>(accumulators, weights, __shfl_sync(~0u, address, 0));
+    start_row<LATE>(accumulators, shared_address(shared_.weights), __shfl_sync(~0u, address, 0));
     wgmma_wait<1>();
     pass_turn();
     wgmma_wait<0>();

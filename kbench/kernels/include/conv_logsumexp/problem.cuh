@@ -13,7 +13,7 @@ constexpr int MAX_CHANNELS = 64;         // rows of one warpgroup's tile
 constexpr int TAPS = 9;
 constexpr int TILE_PIXELS = 128;         // columns of one tile, and input pixels of one ring row
 constexpr int STRIP_PIXELS = TILE_PIXELS - 2;  // outputs of a tile: the last two columns lack their right-hand taps
-constexpr int STRIP_STEP = 124;  // between tiles of a wider row: a multiple of 4 keeps their inputs aligned to 16 bytes
+constexpr int STRIP_STEP = 124;  // between tiles of a wider row: a multiple of 4 keeps their loads aligned to 16 bytes
 constexpr float LOG2_E = 1.4426950408889634f;
 constexpr float LN_2 = 0.6931471805599453f;
 
@@ -50,9 +50,9 @@ struct Problem {
   int batch, in_channels, height, width;
   int channels, channels_per_group;
   int out_height, out_width;
-  bool bulk;             // rows are aligned to 16 bytes
   int strips;            // column strips, STRIP_STEP apart
-  int blocks;            // of the two row kernels
+  int rows_per_block;    // output rows, strip by strip, that a block owns
+  double inverse_pixels, inverse_group;  // 1 / pixels of a channel, 1 / channels of a group
   int slots;             // partials per sample and channel
   Frame* frames;         // [batch]
   Partial* partials;     // [batch][slots][MAX_CHANNELS]
@@ -60,16 +60,16 @@ struct Problem {
 
   __host__ __device__ int rows_per_sample() const { return strips * out_height; }
   __host__ __device__ int64_t total_rows() const { return int64_t(batch) * rows_per_sample(); }
-  /// Blocks take equal contiguous runs of all the batch's rows, of which there are less than 2^31.
-  __host__ __device__ int first_row(int block) const { return int(total_rows() * block / blocks); }
-  __host__ __device__ int block_of_row(int row) const {
-    return int(((int64_t(row) + 1) * blocks - 1) / total_rows());
-  }
-  __host__ __device__ int first_block(int sample) const { return block_of_row(sample * rows_per_sample()); }
-  __host__ __device__ int last_block(int sample) const { return block_of_row((sample + 1) * rows_per_sample() - 1); }
+  /// Blocks take contiguous runs of all the batch's rows, of which there are less than 2^30.
+  __device__ int first_row(int block) const { return min(block * rows_per_block, batch * rows_per_sample()); }
+  __host__ __device__ int first_block(int sample) const { return sample * rows_per_sample() / rows_per_block; }
+  __host__ __device__ int last_block(int sample) const { return ((sample + 1) * rows_per_sample() - 1) / rows_per_block; }
 };
 
-inline int strips_of(int out_width) { return out_width <= STRIP_PIXELS ? 1 : 1 + ceil_div(out_width - STRIP_PIXELS, STRIP_STEP); }
+/// Strips that cover a row: all STRIP_STEP apart, the last up to STRIP_PIXELS wide.
+inline int strips_of(int out_width) {
+  return out_width <= STRIP_PIXELS ? 1 : 1 + ceil_div(out_width - STRIP_PIXELS, STRIP_STEP);
+}
 
 /// Consecutive output rows of one strip of one sample.
 struct Run {

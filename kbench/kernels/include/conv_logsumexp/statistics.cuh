@@ -7,9 +7,9 @@ namespace kbench::conv_logsumexp {
 
 /// Frame from 64 scattered pixels per input channel: their mean as origin, their largest deviation as scale.
 ///
-/// It only has to be typical. Values far outside overflow fp16, which shows as inf or NaN in the moments and sends the
-/// sample to the exact path; values far too small are found by the error bound in constants.cuh. All of the producer
-/// warpgroup calls it; every block that meets the sample computes the same frame.
+/// It only has to be typical. Values far outside overflow fp16, which shows as inf or NaN in the moments and sends
+/// the sample to the exact path; values far too small are found by the error bound in constants.cuh. All of the
+/// producer warpgroup calls it; every block that meets the sample computes the same frame.
 template <int CONSUMERS>
 __device__ void measure_frame(const Problem& problem, Shared<CONSUMERS>& shared, int sample) {
   constexpr int LANES = 16, PIXELS = 4;
@@ -46,8 +46,9 @@ __device__ void measure_frame(const Problem& problem, Shared<CONSUMERS>& shared,
   named_barrier(PRODUCER_BARRIER);
 }
 
-/// Moments of a thread's two channels over its warpgroup's rows, shifted by the channel's mean over the first of them:
-/// E[v^2] - E[v]^2 cancels when the mean is many deviations from zero, as it is for smooth images or large offsets.
+/// Moments of a thread's two channels over its warpgroup's rows, shifted by the channel's mean over the first of
+/// them: E[v^2] - E[v]^2 cancels when the mean is many deviations from zero, as it is for smooth images or large
+/// offsets.
 class MomentsOfRows {
  public:
   __device__ MomentsOfRows(const Problem& problem, int group, int groups)

@@ -1,0 +1,183 @@
+"""The conv ... logsumexp champion against torch in fp32 and fp64: shapes, distributions, ranges, gradients."""
+
+import pytest
+import torch
+
+from kbench.kernels import composed
+from kbench.kernels import conv_norm_logsumexp as champion
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    pytest.mark.skipif(
+        torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0),
+        reason="needs compute capability 9.0",
+    ),
+]
+
+EPS = 1e-5
+# The factor over torch's own error that the rule allows a convolution.
+ERROR_FACTOR = 16
+SHAPES = {  # batch, in_channels, height, width, out_channels, groups
+    "small": (2, 8, 32, 32, 64, 16),
+    "ragged": (3, 5, 41, 35, 21, 7),
+    "one_channel": (1, 1, 3, 4, 1, 1),
+    "one_group": (2, 8, 64, 128, 64, 1),
+    "two_strips": (2, 8, 20, 130, 64, 8),
+    "three_strips": (3, 3, 17, 300, 40, 40),
+    "many_tiny": (300, 8, 9, 9, 64, 16),
+    "near_default": (5, 8, 65, 129, 48, 16),
+}
+
+
+@pytest.fixture(autouse=True)
+def _ieee_reference():
+    convolution = torch.backends.cudnn.conv
+    before = convolution.fp32_precision
+    convolution.fp32_precision = "ieee"
+    torch.manual_seed(7)
+    yield
+    convolution.fp32_precision = before
+
+
+def parameters(in_channels, channels, spread=0.1):
+    weight = torch.randn(channels, in_channels, 3, 3, device="cuda") * spread
+    bias, gamma, beta = (torch.randn(channels, device="cuda") for _ in range(3))
+    return weight, bias, gamma, beta
+
+
+def images(shape, transform=lambda x: x):
+    batch, in_channels, height, width = shape[:4]
+    return transform(torch.rand(batch, in_channels, height, width, device="cuda")).contiguous()
+
+
+def check(x, tensors, groups, samples=slice(None)):
+    """Both rules, on the given samples; equal non-finite places; the same output twice; untouched input."""
+    before = x.clone()
+    out = champion.conv_norm_logsumexp(x, *tensors, groups=groups, eps=EPS)
+    again = champion.conv_norm_logsumexp(x, *tensors, groups=groups, eps=EPS)
+    assert torch.equal(x.nan_to_num(7), before.nan_to_num(7))
+    assert torch.equal(out.nan_to_num(7), again.nan_to_num(7))
+    out, x = out[samples], x[samples]
+    reference = composed.conv_norm_logsumexp(x, *tensors, groups=groups, eps=EPS)
+    oracle = composed.conv_norm_logsumexp(x.double(), *(t.double() for t in tensors), groups=groups, eps=EPS)
+    assert out.shape == reference.shape
+    assert torch.equal(out.isnan(), reference.isnan())
+    finite = reference.isfinite()
+    out, reference, oracle = out[finite], reference[finite].double(), oracle[finite]
+    if out.numel():
+        unit = 1e-5 * min(1.0, oracle.square().mean().sqrt().item()) + 1e-5 * oracle.abs()
+        own = ((reference - oracle).abs() / unit).max().item()
+        error = ((out.double() - oracle).abs() / unit).max().item()
+        assert error <= max(1.0, ERROR_FACTOR * own), f"{error} of the tolerance, torch's own {own}"
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes(name):
+    shape = SHAPES[name]
+    check(images(shape), parameters(shape[1], shape[4]), shape[5])
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 30.0, 1e3, 1e6])
+@pytest.mark.parametrize("name", ["small", "ragged"])
+def test_scales(name, scale):
+    shape = SHAPES[name]
+    check(images(shape, lambda x: (x - 0.5) * scale), parameters(shape[1], shape[4]), shape[5])
+
+
+@pytest.mark.parametrize("weight_scale", [1e-6, 1e-2, 1e3])
+def test_weight_scales(weight_scale):
+    shape = SHAPES["small"]
+    check(images(shape), parameters(shape[1], shape[4], weight_scale), shape[5])
+
+
+@pytest.mark.parametrize("offset", [30, 100])
+def test_mean_offsets(offset):
+    shape = SHAPES["ragged"]
+    check(images(shape, lambda x: (x - 0.5) * 3.46 + offset), parameters(shape[1], shape[4]), shape[5])
+
+
+def test_large_bias():
+    shape = SHAPES["small"]
+    weight, bias, gamma, beta = parameters(shape[1], shape[4])
+    bias += 100 * torch.randn_like(bias).sign()
+    check(images(shape), (weight, bias, gamma, beta), shape[5])
+
+
+def test_large_gamma_is_clamped_not_overflown():
+    shape = SHAPES["small"]
+    weight, bias, gamma, beta = parameters(shape[1], shape[4])
+    check(images(shape), (weight, bias, gamma * 40, beta), shape[5])
+
+
+def ramp(x):
+    rows, columns = (torch.linspace(0, 1, n, device=x.device) for n in x.shape[-2:])
+    return rows[:, None] + columns + 1e-3 * x
+
+
+def test_zero_sum_filters_on_a_ramp():
+    shape = SHAPES["small"]
+    weight, bias, gamma, beta = parameters(shape[1], shape[4])
+    weight -= weight.mean((1, 2, 3), keepdim=True)
+    check(images(shape, ramp), (weight, bias, gamma, beta), shape[5])
+
+
+@pytest.mark.parametrize("value", [0.0, 0.7])
+def test_constant_images(value):
+    shape = SHAPES["ragged"]
+    check(images(shape, lambda x: torch.full_like(x, value)), parameters(shape[1], shape[4]), shape[5])
+
+
+@pytest.mark.parametrize("value", [1e4, 1e7, float("inf"), float("-inf"), float("nan")])
+def test_one_wild_pixel_stays_in_its_sample(value):
+    shape = SHAPES["ragged"]
+    x = images(shape)
+    x[1, 2, 20, 11] = value
+    check(x, parameters(shape[1], shape[4]), shape[5])
+
+
+def test_default_size():
+    check(images((128, 8, 128, 128)), parameters(8, 64), 16, samples=slice(0, None, 42))
+
+
+def test_strided_and_misaligned_inputs():
+    tensors = parameters(8, 64)
+    base = torch.rand(2 * 8 * 32 * 32 + 1, device="cuda")
+    check(base[1:].view(2, 8, 32, 32), tensors, 16)
+    check(torch.rand(2, 32, 32, 8, device="cuda").permute(0, 3, 1, 2), tensors, 16)
+
+
+def test_parameters_are_read_at_every_call():
+    shape = SHAPES["small"]
+    x, tensors = images(shape), parameters(shape[1], shape[4])
+    check(x, tensors, shape[5])
+    for tensor in tensors:
+        tensor.mul_(-1.5)
+    check(x, tensors, shape[5])
+
+
+def test_gradients_match_fp64():
+    shape = SHAPES["ragged"]
+    leaves = [images(shape), *parameters(shape[1], shape[4])]
+    exact = [leaf.double().requires_grad_() for leaf in leaves]
+    leaves = [leaf.requires_grad_() for leaf in leaves]
+    out = champion.conv_norm_logsumexp(*leaves, groups=shape[5], eps=EPS)
+    seed = torch.randn_like(out)
+    found = torch.autograd.grad(out, leaves, seed)
+    expected = torch.autograd.grad(composed.conv_norm_logsumexp(*exact, groups=shape[5], eps=EPS), exact, seed.double())
+    for got, want in zip(found, expected, strict=True):
+        torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=1e-4 * want.abs().max().item())
+
+
+def test_empty_batch():
+    out = champion.conv_norm_logsumexp(images((0, 8, 16, 16)), *parameters(8, 64), groups=16, eps=EPS)
+    assert out.shape == (0, 1, 14, 14)
+
+
+@pytest.mark.parametrize(("in_channels", "channels", "kernel"), [(9, 64, 3), (8, 65, 3), (8, 64, 5)])
+def test_unsupported_sizes_raise(in_channels, channels, kernel):
+    x = torch.rand(1, in_channels, 16, 16, device="cuda")
+    weight = torch.rand(channels, in_channels, kernel, kernel, device="cuda")
+    vectors = [torch.rand(channels, device="cuda") for _ in range(3)]
+    with pytest.raises(ValueError, match="not supported"):
+        champion.conv_norm_logsumexp(x, weight, *vectors, groups=1, eps=EPS)
