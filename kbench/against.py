@@ -1,8 +1,8 @@
 """A gate without history: the solutions of another commit and of this checkout, measured side by side now.
 
 Old and new run in the same processes of one run, next to the same reference, so what differs between sessions and
-machines cancels. Only solution files and what lies beside them come from the other commit: the problem, and whatever is
-installed, is this checkout's.
+machines cancels. Solution files, what lies beside them and the `kbench.kernels` of their checkout come from the other
+commit. The problem, and whatever else is installed, is this checkout's.
 """
 
 import io

@@ -17,6 +17,7 @@ from kbench.isolation import sandbox
 from kbench.isolation.extensions import BuildError, record_builds, require_builds
 from kbench.isolation.memory import Block, TensorSpec
 from kbench.isolation.wire import Channel, Message, PeerGoneError, decode_tree, flatten
+from kbench.measure.build import kernels_of
 from kbench.measure.timing import Timer, tensor_leaves, timer_for
 
 BUILTIN_MODES = {"eager": None, "compile": "default", "compile-max-autotune": "max-autotune-no-cudagraphs"}
@@ -325,7 +326,13 @@ def attach(descriptors: list[Message], fds: list[int]) -> list[Block]:
 
 
 def import_solution(path: Path) -> ModuleType:
-    """Import a solution file under its own name, with its folder importable, as `python file.py` would."""
+    """Import a solution file under its own name, with its folder importable, as `python file.py` would.
+
+    `kbench.kernels` is what lies beside it in its checkout, so that two commits can be measured in one run.
+    """
+    import kbench.kernels
+
+    kbench.kernels.__path__ = [str(kernels_of(path))]
     name = f"kbench_solution_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None, "a .py path always has a loader"

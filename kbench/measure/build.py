@@ -72,7 +72,7 @@ def _python_references(path: Path, text: str) -> list[Path]:
             found.append(_module(path, node.module))
             found += [_module(path, f"{node.module}.{alias.name}") for alias in node.names]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _names_a_source(node.value):
-            found += [folder / node.value for folder in (path.parent, PACKAGE / "kernels")]
+            found += [folder / node.value for folder in (path.parent, kernels_of(path))]
     return [candidate.resolve() for candidate in found if candidate.is_file()]
 
 
@@ -80,14 +80,23 @@ def _names_a_source(text: str) -> bool:
     return text.endswith(SOURCE_SUFFIXES) and "\n" not in text
 
 
+@functools.cache
+def kernels_of(path: Path) -> Path:
+    """Return the folder that `kbench.kernels` means to a solution: its own checkout's, where it lies in one."""
+    checkouts = (folder / "kbench" / "kernels" for folder in path.resolve().parents)
+    return next((folder for folder in checkouts if (folder / "__init__.py").is_file()), PACKAGE / "kernels")
+
+
 def _module(path: Path, name: str) -> Path:
+    if name.startswith("kbench.kernels."):
+        return kernels_of(path).joinpath(*name.split(".")[2:]).with_suffix(".py")
     if name.startswith("kbench."):
         return (PACKAGE / Path(*name.split(".")[1:])).with_suffix(".py")
     return (path.parent / Path(*name.split("."))).with_suffix(".py")
 
 
 def _included(path: Path, text: str) -> list[Path]:
-    folders = [path.parent / folder for folder in INCLUDE_FOLDERS] + [PACKAGE / "kernels" / "include"]
+    folders = [path.parent / folder for folder in INCLUDE_FOLDERS] + [kernels_of(path) / "include"]
     found = (folder / name for name in INCLUDE.findall(text) for folder in folders)
     return [candidate.resolve() for candidate in found if candidate.is_file()]
 
