@@ -9,8 +9,8 @@ from functools import cache, partial
 import torch
 from torch import Tensor
 
-from kbench.kernels import composed, native
-from kbench.kernels.conv_shape import ConvShape, channel_vector
+from kbench.kernels import composed, conv_norm_logsumexp_general, native
+from kbench.kernels.conv_shape import ConvShape, Pair, channel_vector
 from kbench.kernels.recompute import differentiable
 
 SOURCE = "conv_norm_logsumexp_wgmma.cu"
@@ -22,46 +22,70 @@ SIGNATURES = {
 }
 
 # What one tile of the kernel holds: see conv_norm_logsumexp_wgmma.md.
-KERNEL_SIZE = 3
+CAPABILITY = (9, 0)
+KERNEL = (3, 3)
 MAX_IN_CHANNELS = 8
 MAX_OUT_CHANNELS = 64
+# Output rows of all column strips together, which the kernel numbers with 32 bits; a strip is no narrower.
+MAX_ROWS = 2**30
+STRIP_PIXELS = 124
 
 Sizes = tuple[int, ...]  # batch, in_channels, height, width, out_channels, kernel size, groups
 
 
 @cache
 def library() -> native.NativeLibrary:
-    """Build and open the native library. UnsupportedDeviceError unless the compute capability is 9.0."""
-    return native.load_cuda(SOURCE, SIGNATURES, min_capability=(9, 0), arch_specific=True)
+    """Build and open the native library. UnsupportedDeviceError unless on a Hopper."""
+    return native.load_cuda(SOURCE, SIGNATURES, min_capability=CAPABILITY, arch_specific=True)
 
 
-def supports(in_channels: int, out_channels: int, kernel_size: int | tuple[int, int]) -> bool:
-    """Whether the kernel holds such a convolution; height, width, batch and groups are free."""
-    return (
-        kernel_size in (KERNEL_SIZE, (KERNEL_SIZE, KERNEL_SIZE))
-        and 1 <= in_channels <= MAX_IN_CHANNELS
-        and 1 <= out_channels <= MAX_OUT_CHANNELS
-    )
+def build(in_channels: int, out_channels: int, kernel: Pair) -> None:
+    """Build what `conv_norm_logsumexp` needs for a layer of these sizes on the current device."""
+    if native.device_capability() == CAPABILITY and _fits(in_channels, out_channels, kernel):
+        library()
+    else:
+        conv_norm_logsumexp_general.build()
 
 
 def conv_norm_logsumexp(
     x: Tensor, weight: Tensor, bias: Tensor, gamma: Tensor, beta: Tensor, *, groups: int, eps: float
 ) -> Tensor:
-    """Map (N, C_in, H, W), with weight (C_out, C_in, 3, 3), to (N, 1, H - 2, W - 2), all fp32 on one CUDA device.
+    """(N, C_in, H, W) -> (N, 1, H_out, W_out), fp32 on a CUDA device.
 
-    C_in <= 8, C_out <= 64. Gradients are those of the same function in torch operators, with TF32 off.
-    TypeError or ValueError for arguments of other types or shapes, UnsupportedDeviceError for other devices.
+    On a Hopper GPU, 3x3 filters with at most 8 -> 64 channels take one launch; everything else goes to
+    `conv_norm_logsumexp_general`. Gradients come from torch operators: the backward recomputes the chain and
+    differentiates that. ValueError or TypeError for tensors of other types or shapes.
     """
-    native_forward = partial(_forward, groups=groups, eps=eps)
-    torch_forward = partial(composed.conv_norm_logsumexp, groups=groups, eps=eps)
-    return differentiable(native_forward, torch_forward, x, weight, bias, gamma, beta)
+    tensors = (x, weight, bias, gamma, beta)
+    if not supports(x, weight):
+        return conv_norm_logsumexp_general.conv_norm_logsumexp_general(*tensors, groups=groups, eps=eps)
+    reference = partial(composed.conv_norm_logsumexp, groups=groups, eps=eps)
+    return differentiable(partial(_forward, groups=groups, eps=eps), reference, *tensors)
+
+
+def supports(x: Tensor, weight: Tensor) -> bool:
+    """Whether the one-launch kernel takes these."""
+    return (
+        x.is_cuda
+        and x.dim() == 4
+        and weight.dim() == 4
+        and native.device_capability(x.device) == CAPABILITY
+        and _fits(x.shape[1], weight.shape[0], (weight.shape[2], weight.shape[3]))
+        and x.shape[1] * x.shape[2] * x.shape[3] < 2**31
+        and x.shape[0] * x.shape[2] * (x.shape[3] // STRIP_PIXELS + 1) < MAX_ROWS
+    )
+
+
+def _fits(in_channels: int, out_channels: int, kernel: Pair) -> bool:
+    return kernel == KERNEL and in_channels <= MAX_IN_CHANNELS and out_channels <= MAX_OUT_CHANNELS
 
 
 def _forward(
     x: Tensor, weight: Tensor, bias: Tensor, gamma: Tensor, beta: Tensor, *, groups: int, eps: float
 ) -> Tensor:
     shape = ConvShape.of(x, weight, groups)
-    _check_sizes(shape)
+    if shape.batch * (shape.out_channels // groups) * shape.out_pixels == 1:
+        raise ValueError("group normalisation needs more than one value per group")
     channels = shape.out_channels
     vectors = (
         channel_vector("bias", bias, channels),
@@ -69,12 +93,12 @@ def _forward(
         channel_vector("beta", beta, channels),
     )
     tensors = (x.contiguous(), weight.contiguous(), *vectors)
-    if not x.is_cuda or any(tensor.device != x.device for tensor in tensors):
-        raise ValueError(f"all tensors must be on one CUDA device, got {[str(t.device) for t in tensors]}")
+    if any(tensor.device != x.device for tensor in tensors):
+        raise ValueError(f"all tensors must be on one device, got {[str(t.device) for t in tensors]}")
     out = x.new_empty((shape.batch, 1, shape.out_height, shape.out_width))
     if out.numel() == 0:
         return out
-    sizes = (*x.shape, channels, KERNEL_SIZE, groups)
+    sizes = (*x.shape, channels, KERNEL[0], groups)
     with torch.cuda.device(x.device):
         workspace = torch.empty(_workspace_bytes(sizes, x.device), dtype=torch.uint8, device=x.device)
         addresses = (tensor.data_ptr() for tensor in (*tensors, out, workspace))
@@ -82,26 +106,10 @@ def _forward(
     return out
 
 
-def _check_sizes(shape: ConvShape) -> None:
-    if shape.kernel_height != shape.kernel_width or not supports(
-        shape.in_channels, shape.out_channels, shape.kernel_height
-    ):
-        raise ValueError(
-            f"a {shape.kernel_height} x {shape.kernel_width} convolution of {shape.in_channels} to"
-            f" {shape.out_channels} channels is not supported; at most {MAX_IN_CHANNELS} to"
-            f" {MAX_OUT_CHANNELS} channels, {KERNEL_SIZE} x {KERNEL_SIZE}, are"
-        )
-    if shape.out_channels // shape.groups * shape.out_pixels == 1:
-        raise ValueError("group normalisation needs more than one value per group")
-
-
 @cache
 def _workspace_bytes(sizes: Sizes, device: torch.device) -> int:
-    """Bytes that the kernel wants beside its arguments, on this device; ValueError for sizes beyond it."""
+    """Bytes that the kernel wants beside its arguments, on this device."""
     count = ctypes.c_int64()
     with torch.cuda.device(device):
-        try:
-            library().call(WORKSPACE, *sizes, ctypes.addressof(count))
-        except RuntimeError as error:
-            raise ValueError(f"sizes {sizes} are beyond the kernel's index range") from error
+        library().call(WORKSPACE, *sizes, ctypes.addressof(count))
     return count.value

@@ -175,9 +175,9 @@ def test_empty_batch():
 
 
 @pytest.mark.parametrize(("in_channels", "channels", "kernel"), [(9, 64, 3), (8, 65, 3), (8, 64, 5)])
-def test_unsupported_sizes_raise(in_channels, channels, kernel):
-    x = torch.rand(1, in_channels, 16, 16, device="cuda")
-    weight = torch.rand(channels, in_channels, kernel, kernel, device="cuda")
-    vectors = [torch.rand(channels, device="cuda") for _ in range(3)]
-    with pytest.raises(ValueError, match="not supported"):
-        champion.conv_norm_logsumexp(x, weight, *vectors, groups=1, eps=EPS)
+def test_other_sizes_take_the_general_kernels(in_channels, channels, kernel):
+    _, *vectors = parameters(in_channels, channels)
+    weight = torch.randn(channels, in_channels, kernel, kernel, device="cuda") * 0.1
+    x = images((2, in_channels, 16, 19))
+    assert not champion.supports(x, weight)
+    check(x, (weight, *vectors), 1)
