@@ -74,7 +74,8 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         stack.callback(session.close)
         for entry in solutions:
             yield from session.build(entry, cases)
-        yield from session.lease(stack)
+        if not options.verify_only:
+            yield from session.lease(stack)
         for case in cases:
             yield from session.judge(case, solutions)
         saved = str(writer.csv_path) if writer is not None else None
