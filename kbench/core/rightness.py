@@ -65,14 +65,15 @@ def _contract(ratio: float, kind: str) -> Ruling:
     return Ruling(right=False, contract=kind, reason=f"{ratio:.3g} tolerances from the reference")
 
 
-def attest(claim_ns: float, slope_ns: float, submit_ns: float) -> str:
+def attest(claim_ns: float, slope_ns: float, submit_ns: float, slack_ns: float = 10_000) -> str:
     """Hold a worker's claimed time per call against the judge's own clock: `held`, `weak` or `failed`.
 
     The slope of the judge's wall time over back-to-back calls bounds the true time per call from above, host work
     included. Where the calls are short and the host's submission explains the slope, a true device time can be far
-    below it: such a claim can be neither proved nor refuted by a clock outside.
+    below it: such a claim can be neither proved nor refuted by a clock outside. `slack_ns` is what delivering a result
+    may add to each call.
     """
-    if claim_ns >= 0.9 * slope_ns or slope_ns - claim_ns <= 10_000:
+    if claim_ns >= 0.9 * slope_ns or slope_ns - claim_ns <= slack_ns:
         return "held"
     if slope_ns < 300_000 and submit_ns >= 0.6 * slope_ns:
         return "weak"

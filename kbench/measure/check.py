@@ -121,7 +121,10 @@ def is_vacuous(want: Any, trivial: list[Any], tolerance: Tolerance) -> bool:
 
 def _passes(got: Any, want: Any, tolerance: Tolerance) -> bool:
     """Say whether all elements hold the tolerance; the first chunk that does not ends the search."""
-    return all(bool(((c - r).abs() <= tolerance.atol + tolerance.rtol * r.abs()).all()) for _, c, r in _chunks(got, want))
+    for _, c, r in _chunks(got, want):
+        if not bool(((c - r).abs() <= tolerance.atol + tolerance.rtol * r.abs()).all()):
+            return False
+    return True
 
 
 def fingerprint(tensor: Any) -> int:

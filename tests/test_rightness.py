@@ -1,0 +1,62 @@
+"""The rules that decide right and wrong, and hold a claim against a clock: tables of examples."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbench.core.rightness import Ratios, attest, rule
+
+TABLE = [
+    # contract, oracle, reference, vacuous, factor -> right, by which rule
+    (0.5, None, None, False, 4, True, "held"),
+    (1.1, None, None, False, 4, False, "held"),
+    (0.5, 0.2, 0.1, False, 4, True, "held"),
+    (1.1, 0.2, 0.1, False, 4, False, "held"),
+    (0.5, 1.5, 0.1, False, 4, False, "held"),
+    (0.9, 1.5, 0.4, False, 4, True, "held"),
+    (3.0, 2.0, 0.6, False, 4, True, "unattainable"),
+    (3.0, 2.5, 0.6, False, 4, False, "unattainable"),
+    (0.1, 0.9, 0.1, True, 4, True, "vacuous"),
+    (0.1, 1.1, 0.1, True, 4, False, "vacuous"),
+    (5.0, 1.5, 0.1, False, 16, False, "held"),
+    (float("inf"), float("inf"), 0.1, False, 4, False, "held"),
+]
+
+
+@pytest.mark.parametrize(("contract", "oracle", "reference", "vacuous", "factor", "right", "kind"), TABLE)
+def test_rule(contract, oracle, reference, vacuous, factor, right, kind) -> None:
+    ruling = rule(Ratios(contract=contract, oracle=oracle, reference=reference, vacuous=vacuous), factor)
+
+    assert (right, kind) == (ruling.right, ruling.contract)
+    assert ruling.reason
+
+
+ratio = st.floats(0, 1e6)
+
+
+@given(ratio, ratio, ratio, st.booleans(), st.sampled_from([4.0, 16.0]), st.floats(1, 10))
+def test_a_larger_oracle_error_never_makes_it_right(contract, oracle, reference, vacuous, factor, worse) -> None:
+    """Monotone: what is wrong stays wrong when the candidate gets worse."""
+    before = rule(Ratios(contract=contract, oracle=oracle, reference=reference, vacuous=vacuous), factor)
+    after = rule(
+        Ratios(contract=contract * worse, oracle=oracle * worse, reference=reference, vacuous=vacuous), factor
+    )
+
+    assert before.right or not after.right
+
+
+@pytest.mark.parametrize(
+    ("claim_us", "slope_us", "submit_us", "expected"),
+    [
+        (4000, 4100, 50, "held"),
+        (4000, 3000, 50, "held"),
+        (400, 4000, 50, "failed"),
+        (3500, 4000, 50, "failed"),
+        (10, 19, 5, "held"),
+        (10, 50, 45, "weak"),
+        (10, 50, 5, "failed"),
+        (100, 400, 390, "failed"),
+    ],
+)
+def test_attest(claim_us, slope_us, submit_us, expected) -> None:
+    assert expected == attest(claim_us * 1e3, slope_us * 1e3, submit_us * 1e3)
