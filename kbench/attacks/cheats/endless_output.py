@@ -5,7 +5,7 @@ from torch import nn
 
 PROBLEM = "top_values"
 CLASS = "output type"
-EXPECT = ("wrong_structure", "wrong_type")
+EXPECT = ("wrong_structure", "wrong_type", "call_timeout", "out_of_memory")
 LIMITS = {"call_s": 6.0}
 CATALOGUE = "rigor 9"
 

@@ -12,8 +12,8 @@ class Model(nn.Module):
         return torch.relu(x)
 
 
-batch = 64
-features = 1000
+batch = 32
+features = 500
 
 CASES = {"default": {}, "ragged": {"batch": 3, "features": 301}}
 
