@@ -92,12 +92,19 @@ def main(argv: list[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without `×` must not end a run
+    _offer_own_programs()
     code = _guarded(arguments)
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         _drop_stdout()
     sys.exit(int(code))
+
+
+def _offer_own_programs() -> None:
+    """Put this environment's programs on PATH: torch looks for ninja there, activated or not."""
+    own = os.path.dirname(sys.executable)  # noqa: PTH120  # pathlib is not loaded yet
+    os.environ["PATH"] = os.pathsep.join([own, *filter(None, [os.environ.get("PATH")])])
 
 
 def _guarded(arguments: list[str]) -> int:

@@ -145,3 +145,9 @@ def test_a_terminal_without_our_letters_gets_them_escaped():
     done = run("explain", "mean_offset", env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
     assert "E[x\\xb2]" in done.stdout
+
+
+def test_programs_of_an_environment_that_is_not_activated_are_found(monkeypatch, kbench):
+    monkeypatch.setenv("PATH", "/nowhere")
+    kbench("--version")
+    assert os.environ["PATH"] == f"{Path(sys.executable).parent}{os.pathsep}/nowhere"
