@@ -104,7 +104,9 @@ def main(argv: list[str] | None = None) -> NoReturn:
 def _offer_own_programs() -> None:
     """Put this environment's programs on PATH: torch looks for ninja there, activated or not."""
     own = os.path.dirname(sys.executable)  # noqa: PTH120  # pathlib is not loaded yet
-    os.environ["PATH"] = os.pathsep.join([own, *filter(None, [os.environ.get("PATH")])])
+    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    if own not in places:
+        os.environ["PATH"] = os.pathsep.join([own, *places])
 
 
 def _guarded(arguments: list[str]) -> int:
