@@ -93,6 +93,6 @@ def _render(target: Target, summary: RunSummary, judged: tuple[Judged, ...]) -> 
         case Target.MD:
             return markdown.render_run(summary)
         case Target.HTML:
-            from kbench.report import html
+            from kbench.report.html import render_run
 
-            return html.render_run(summary, judged)
+            return render_run(summary, judged)
