@@ -10,7 +10,7 @@ from kbench.isolation.wire import Message, encode_tree
 from kbench.measure import check
 from kbench.measure.timing import tensor_leaves
 
-SLOT_BUDGET_BYTES = 1 << 30
+SLOT_BUDGET_BYTES = {"cuda": 1 << 30, "cpu": 1 << 27}
 MAX_SLOTS = 16
 
 
@@ -33,7 +33,7 @@ class Arena:
 
         self._arguments = encode_tree(expected.arguments, number)
         _, self.slot_bytes = lay_out([*leaves, *expected.tensors])
-        affordable = SLOT_BUDGET_BYTES // max(1, self.slot_bytes)
+        affordable = SLOT_BUDGET_BYTES[device] // max(1, self.slot_bytes)
         self.count = max(1, min(MAX_SLOTS, affordable)) if slots is None else slots
         self._inputs: list[list[TensorSpec]] = []
         self._outputs: list[list[TensorSpec]] = []

@@ -17,7 +17,7 @@ from kbench.isolation.trial import Trial, secret_seed
 from kbench.measure.device import DeviceMonitor
 from kbench.measure.timing import FLUSH_SKIP_FACTOR, Timer
 
-SETTLE_PAIRS = 4
+SETTLE_PAIRS = 3
 SETTLE_LIMIT_S = 3.0
 SETTLED_WITHIN = 0.01
 BATCH_BELOW_NS = 20_000
@@ -33,6 +33,8 @@ ALONE_CALLS = 5
 INTERFERENCE = 0.03
 REPEAT_SHARE = 0.2
 ENOUGH_PAIRS = 8
+PAIRS_LIMIT_S = 5.0
+"""A process that has taken so long stops at ENOUGH_PAIRS: another process tells more than more pairs would."""
 NEGLIGIBLE = 10
 """A spread within the process this many times below the precision asked for has no say in it."""
 
@@ -64,11 +66,13 @@ class Pairing:
         self._samples: list[Sample] = []
         self._batch = 1
         self._flags: set[str] = set()
+        self._pairs_until = math.inf
 
     def run(self, on_pair: Callable[[int], None]) -> Timing:
         """Settle, time the pairs, attest, kill the worker on a last call and verify what it left."""
         alone_before = self._alone()
         self._settle()
+        self._pairs_until = time.monotonic() + PAIRS_LIMIT_S
         block, target = 0, self._pacing.pairs
         limit = math.ceil(target * (1 + REPEAT_SHARE))
         while self._clean_pairs() < target and block < limit and not self._precise():
@@ -94,9 +98,11 @@ class Pairing:
         )
 
     def _precise(self) -> bool:
-        """Say whether the pairs so far agree so well that more of them cannot change the interval over processes."""
+        """Say whether the pairs so far suffice: they agree so well that more cannot matter, or the time is up."""
         if self._clean_pairs() < ENOUGH_PAIRS:
             return False
+        if time.monotonic() > self._pairs_until:
+            return True
         interval = median_interval(pair_log_ratios(self._samples))
         return interval is not None and interval.half_width < self._pacing.precision / NEGLIGIBLE
 

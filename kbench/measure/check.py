@@ -136,10 +136,11 @@ def fingerprint(tensor: Any) -> int:
     aligned = raw.storage_offset() % 8 == 0
     word = torch.int64 if aligned else torch.int32 if raw.storage_offset() % 4 == 0 else torch.uint8
     total, words = 0, raw.numel() // word.itemsize * word.itemsize
-    for index, chunk in enumerate(raw[:words].view(word).split(CHUNK_ELEMENTS // 2)):
+    length = (CHUNK_ELEMENTS if raw.is_cuda else CPU_CHUNK_ELEMENTS) // 2
+    weights = torch.arange(1, 2 * min(length, max(1, words)), 2, device=raw.device, dtype=torch.int64)
+    for index, chunk in enumerate(raw[:words].view(word).split(length)):
         values = chunk.to(torch.int64)
-        weights = torch.arange(1, 2 * values.numel(), 2, device=values.device, dtype=torch.int64)
-        mixed = (values ^ (values >> 29)) * weights
+        mixed = torch.bitwise_right_shift(values, 29).bitwise_xor_(values).mul_(weights[: values.numel()])
         total = (total * 1_000_003 + mixed.sum().item()) & 0xFFFF_FFFF_FFFF_FFFF ^ index
     tail = bytes(raw[words:].tolist())
     return (total * 1_000_003 + int.from_bytes(tail, "little")) & 0xFFFF_FFFF_FFFF_FFFF
