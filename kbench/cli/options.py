@@ -29,6 +29,12 @@ class Mode(StrEnum):
     GRAPH = "graph"
 
 
+class Crosscheck(StrEnum):
+    """A second opinion on the time of a call."""
+
+    CUPTI = "cupti"
+
+
 def parse_duration(text: str) -> float:
     """Read `90`, `90s`, `1.5m` or `2h` as seconds."""
     match = _DURATION.fullmatch(str(text).strip())

@@ -10,7 +10,7 @@ import typer
 
 from kbench import run as verb
 from kbench.cli import completion
-from kbench.cli.options import Mode, OutputFlags, command, parse_duration, parse_overrides, parse_share
+from kbench.cli.options import Crosscheck, Mode, OutputFlags, command, parse_duration, parse_overrides, parse_share
 from kbench.cli.output import Format, Output
 from kbench.cli.progress import progress_for
 from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError
@@ -115,7 +115,7 @@ class RunFlags(VerifyFlags):
     mode: Annotated[Mode | None, typer.Option("--mode", help="What precedes a timed call (cold)")] = None
     lock_clocks: Annotated[bool, typer.Option("--lock-clocks", help="Lock the clocks while timing")] = False
     crosscheck: Annotated[
-        str | None, typer.Option("--crosscheck", metavar="TOOL", help="cupti: take kernel times as well")
+        Crosscheck | None, typer.Option("--crosscheck", help="Take kernel times from the profiler as well")
     ] = None
 
 
@@ -175,7 +175,7 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
         require_custom=flags.require_custom,
         allow_tf32=flags.allow_tf32,
         lock_clocks=timing is not None and timing.lock_clocks,
-        crosscheck=timing.crosscheck if timing is not None else None,
+        crosscheck=timing.crosscheck.value if timing is not None and timing.crosscheck is not None else None,
         results_dir=flags.results or settings.results,
         save=not flags.no_save,
         name=flags.name,

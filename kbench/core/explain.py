@@ -198,6 +198,14 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "Equal inputs gave outputs that differ in their last bits, within the tolerance.",
         "Nothing; atomics in another order do this.",
     ),
+    "kernels": (
+        "The device kernels that one call launched, and where each comes from.",
+        "Nothing; `--require-custom` asks for at least one of the solution's own.",
+    ),
+    "crosscheck_cupti": (
+        "The time of the kernels themselves, by the profiler, beside the time that events measured.",
+        "Where events are longer, look for gaps between launches; where kernels are, for work on other streams.",
+    ),
     "no_peaks": (
         "This device's peaks were never measured, so no limit can be told.",
         "Measure them once: `kbench doctor`.",
@@ -205,6 +213,14 @@ _FINDINGS: dict[str, tuple[str, str]] = {
     "foreign_processes": (
         "Other processes used the device, and may have disturbed the times.",
         "End them, or choose another device with `--device cuda:1`.",
+    ),
+    "kernels": (
+        "Which kernels one call launched: of the solution's own, of libraries or of a compiler.",
+        "Nothing; `--require-custom` fails a solution that has none of its own.",
+    ),
+    "crosscheck_cupti": (
+        "The kernels' own times by CUPTI, beside the time that events measured.",
+        "Where they differ, the message says what lies between the kernels.",
     ),
     "no_oracle": (
         "No fp64 reference could be computed at this size, so the contract alone decided.",
