@@ -56,6 +56,7 @@ class Checked:
     reason: str
     findings: tuple[str, ...]
     speedup: float | None
+    """As attested by the judge's clock; None where that could not be."""
     escapes: tuple[str, ...]
     elapsed_s: float
     complaint: str | None
@@ -297,7 +298,9 @@ class Bench:
             self._environment.facts = facts
         escapes = self._canaries.happened(fixture.effects)
         status, reason = _ending(judged.outcome)
-        speedups = [row.speedup for row in judged.rows if row.speedup is not None]
+        # A weak attestation says in the row that the claim is unproved: nothing was gained by it.
+        proved = [row for row in judged.rows if row.attestation == "held"]
+        speedups = [row.speedup for row in proved if row.speedup is not None]
         seen = evidence(judged.outcome)
         speedup = max(speedups, default=None)
         return Checked(

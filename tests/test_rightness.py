@@ -60,3 +60,12 @@ def test_a_larger_oracle_error_never_makes_it_right(contract, oracle, reference,
 )
 def test_attest(claim_us, slope_us, submit_us, expected) -> None:
     assert expected == attest(claim_us * 1e3, slope_us * 1e3, submit_us * 1e3)
+
+
+@pytest.mark.parametrize(
+    ("claim_us", "slope_us", "expected"),
+    [(4000, 4100, "held"), (3200, 4000, "weak"), (2000, 4000, "failed"), (900, 995, "held"), (20, 110, "weak")],
+)
+def test_attest_on_a_busy_host(claim_us, slope_us, expected) -> None:
+    found = attest(claim_us * 1e3, slope_us * 1e3, 0.0, slack_ns=100_000, doubtful_from=0.7)
+    assert expected == found

@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+CLOCK_FLOOR_NS = 10_000
+"""Differences of two clocks' readings below this say nothing about either."""
+PROVED_FROM = 0.9
+"""Share of the judge's slope that a claim must reach to count as proved."""
 UNATTAINABLE_ABOVE = 0.5
 """A reference further than this from fp64, in tolerances, leaves an honest candidate no room within the contract."""
 
@@ -65,16 +69,24 @@ def _contract(ratio: float, kind: str) -> Ruling:
     return Ruling(right=False, contract=kind, reason=f"{ratio:.3g} tolerances from the reference")
 
 
-def attest(claim_ns: float, slope_ns: float, submit_ns: float, slack_ns: float = 10_000) -> str:
+def attest(
+    claim_ns: float,
+    slope_ns: float,
+    submit_ns: float,
+    *,
+    slack_ns: float = CLOCK_FLOOR_NS,
+    doubtful_from: float = PROVED_FROM,
+) -> str:
     """Hold a worker's claimed time per call against the judge's own clock: `held`, `weak` or `failed`.
 
     The slope of the judge's wall time over back-to-back calls bounds the true time per call from above, host work
     included. Where the calls are short and the host's submission explains the slope, a true device time can be far
     below it: such a claim can be neither proved nor refuted by a clock outside. `slack_ns` is what delivering a result
-    may add to each call.
+    may add to each call, and a claim of at least `doubtful_from` of the slope may be an honest one on a busy machine.
     """
-    if claim_ns >= 0.9 * slope_ns or slope_ns - claim_ns <= slack_ns:
+    gap_ns = slope_ns - claim_ns
+    if claim_ns >= PROVED_FROM * slope_ns or gap_ns <= CLOCK_FLOOR_NS:
         return "held"
-    if slope_ns < 300_000 and submit_ns >= 0.6 * slope_ns:
+    if claim_ns >= doubtful_from * slope_ns or gap_ns <= slack_ns:
         return "weak"
-    return "failed"
+    return "weak" if slope_ns < 300_000 and submit_ns >= 0.6 * slope_ns else "failed"

@@ -10,7 +10,7 @@ from typing import Any, Self
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
 from kbench.isolation import sandbox
-from kbench.isolation.candidate import THREADS_SLEEP, python_path
+from kbench.isolation.candidate import STEADY_HOST, python_path
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.wire import DeadlineError, Message, PeerGoneError, WireError
 from kbench.measure import build
@@ -44,7 +44,7 @@ class JudgeProcess:
         self._child = Child(
             Launch(
                 module="kbench.isolation.judge",
-                environment={**os.environ, **device.environment, **THREADS_SLEEP, "PYTHONPATH": python_path()},
+                environment={**os.environ, **device.environment, **STEADY_HOST, "PYTHONPATH": python_path()},
                 folder=Path.cwd(),
                 rung=sandbox.Rung(0),
             )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.core.model import Sample, Status, Timing
-from kbench.core.rightness import attest
+from kbench.core.rightness import PROVED_FROM, attest
 from kbench.core.stats import median_interval, pair_log_ratios, timing_flags
 from kbench.isolation.candidate import RefusalError, Reply
 from kbench.isolation.reference import Expected
@@ -27,6 +27,8 @@ ATTEST_ROUNDS = 3
 ATTEST_ATTEMPTS = 6
 SLACK_NS = {"events": 10_000, "graph": 10_000, "host": 100_000}
 """Describing and handing over a result overlaps with a GPU's work, but adds to a CPU's."""
+DOUBTFUL_FROM = {"events": PROVED_FROM, "graph": PROVED_FROM, "host": 0.7}
+"""A host's clock counts what other programs take from a call; below this share of the slope nothing excuses it."""
 COPY_SPREAD = 1.25
 """How much longer a copy of one result may take in the worker than in the judge, by where its memory lies."""
 ALONE_CALLS = 5
@@ -214,12 +216,13 @@ class Pairing:
         shortest = dict.fromkeys(counts if len(counts) > 1 else [0, 1], math.inf)
         copy_ns = self._copy_ns() * (1 if len(counts) > 1 else COPY_SPREAD)
         references = dict(shortest)
+        slack_ns, doubtful_from = SLACK_NS[self._timer.name], DOUBTFUL_FROM[self._timer.name]
         for _ in range(ATTEST_ATTEMPTS):
             slope = slope_of(shortest, self._wall) - copy_ns
-            verdict = attest(claim, slope, submit, SLACK_NS[self._timer.name])
+            verdict = attest(claim, slope, submit, slack_ns=slack_ns, doubtful_from=doubtful_from)
             if verdict == "failed" and self._timer.name == "host":
                 slope /= self._congestion(references)
-                verdict = attest(claim, slope, submit, SLACK_NS[self._timer.name])
+                verdict = attest(claim, slope, submit, slack_ns=slack_ns, doubtful_from=doubtful_from)
             if verdict != "failed":
                 return slope, verdict
         raise RefusalError(

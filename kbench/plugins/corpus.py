@@ -36,7 +36,7 @@ class Fixture:
     findings: tuple[str, ...] = ()
     """Globs; each must match a finding's code, or `contract_` and the state of the contract."""
     speedup_below: float | None = None
-    """Where it passes: the reported speed-up must be below this, or absent."""
+    """Where it passes: the attested speed-up must be below this, or absent."""
     effects: tuple[str, ...] = ()
     """What must not have happened: `file PATH`, `changed PATH`, `process NAME`, `tcp PORT`, `udp PORT`."""
     options: Mapping[str, Any] = field(default_factory=dict)
