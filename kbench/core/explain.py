@@ -214,14 +214,6 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "Other processes used the device, and may have disturbed the times.",
         "End them, or choose another device with `--device cuda:1`.",
     ),
-    "kernels": (
-        "Which kernels one call launched: of the solution's own, of libraries or of a compiler.",
-        "Nothing; `--require-custom` fails a solution that has none of its own.",
-    ),
-    "crosscheck_cupti": (
-        "The kernels' own times by CUPTI, beside the time that events measured.",
-        "Where they differ, the message says what lies between the kernels.",
-    ),
     "no_oracle": (
         "No fp64 reference could be computed at this size, so the contract alone decided.",
         "Verify a smaller case too: `--case small`.",
