@@ -368,6 +368,7 @@ def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig)
         "problem": spec.problem,
         "overrides": reference.overrides,
         "allow_tf32": config.allow_tf32,
+        "eval_mode": reference.eval_mode,
         "seed": reference.init_seed,
         "blocks": [block.descriptor] if leaves else [],
         "tensors": [place.to_json() for place in specs],

@@ -124,6 +124,8 @@ class Worker:
             with torch.device(self._device):
                 model = constructor(*arguments, **keywords)
             self._model = model.to(self._device) if isinstance(model, torch.nn.Module) else model
+            if message.get("eval_mode") and isinstance(model, torch.nn.Module):
+                self._model.eval()
             self._model = builtin(message["builtin"], self._model)
             if not callable(self._model):
                 raise TypeError("ModelNew is not callable")
