@@ -20,6 +20,7 @@ from kbench.measure import build
 
 SETUP_TIMEOUT_S = 120.0
 BIND_TIMEOUT_S = 60.0
+PROFILE_TIMEOUT_S = 60.0
 CALL_FLOOR_S = 10.0
 CALL_FACTOR = 50.0
 MEMORY_SHARE = 0.8
@@ -307,6 +308,12 @@ class Candidate:
         }
         answer = self._ask(message, 4 * self._call_timeout_s, Status.CALL_TIMEOUT)
         return [bool(given) for given in wire_field(answer, "given", list)]
+
+    def profile(self, slot: int, *, flush: bool) -> Any:
+        """Have the worker call the model once under the profiler; return its answer as it came."""
+        self._sync()
+        message = {"op": "profile", "slot": slot, "flush": flush}
+        return self._ask(message, PROFILE_TIMEOUT_S + self._call_timeout_s, Status.CALL_TIMEOUT)
 
     def set_reference_time(self, seconds: float) -> None:
         """Derive the time limit of a call from the reference's time."""

@@ -119,6 +119,8 @@ class JudgeProcess:
                 "mode": options.mode,
                 "robust": options.robust,
                 "backward": options.backward,
+                "crosscheck": options.crosscheck is not None,
+                "require_custom": options.require_custom,
                 "other_cases": list(other_cases.values()),
                 "more": more and self._device.kind == "cuda",
             },

@@ -23,6 +23,7 @@ from kbench.isolation.arena import Arena
 from kbench.isolation.battery import SEMANTIC_VARIATIONS, Battery
 from kbench.isolation.candidate import Candidate, RefusalError, SolutionSpec, WorkerConfig, start_worker
 from kbench.isolation.gradients import check_gradients
+from kbench.isolation.launched import take_profile
 from kbench.isolation.pairing import Pacing, Pairing
 from kbench.isolation.process import Child, ChildError
 from kbench.isolation.reference import Reference
@@ -44,6 +45,9 @@ class Assignment:
     mode: str
     robust: bool
     backward: bool
+    crosscheck: bool
+    """Whether to take kernel times from the profiler, once, after timing."""
+    require_custom: bool
     other_cases: list[dict[str, Any]]
     """Overrides of the further cases that verification covers."""
     more: bool
@@ -189,6 +193,8 @@ class Evaluation:
                 if self._assignment.backward:
                     check_gradients(trial, self._candidate)
             timing = self._time(trial) if self._assignment.time else None
+            if timing is None:
+                self._profile(trial, None)
         except RefusalError as refusal:
             return self._failed(refusal, trial)
         finally:
@@ -229,7 +235,20 @@ class Evaluation:
         with devices.DeviceMonitor(self._judge.device) as monitor:
             l2_bytes = devices.identify(self._judge.device).l2_bytes
             pairing = Pairing(trial, self._judge.timer, monitor, pacing, l2_bytes)
-            return pairing.run(lambda block: self._judge.progress(stage="time", done=block))
+            return pairing.run(
+                lambda block: self._judge.progress(stage="time", done=block),
+                lambda event_ns: self._profile(trial, event_ns),
+            )
+
+    def _profile(self, trial: Trial, event_ns: float | None) -> None:
+        """Once per solution and case, where it was asked for: see what a call launches."""
+        wanted = self._assignment.crosscheck or self._assignment.require_custom
+        if wanted and self._assignment.verify:
+            flush = event_ns is not None and self._assignment.mode == "cold"
+            profile = take_profile(trial, self._judge.device, flush=flush)
+            self._battery.findings.extend(profile.findings(event_ns if self._assignment.crosscheck else None))
+            if self._assignment.require_custom:
+                profile.require_custom()
 
     def _failed(self, refusal: RefusalError, trial: Trial | None) -> Failed:
         correctness = refusal.correctness if isinstance(refusal, WrongError) else None

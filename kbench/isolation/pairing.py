@@ -70,8 +70,11 @@ class Pairing:
         self._flags: set[str] = set()
         self._pairs_until = math.inf
 
-    def run(self, on_pair: Callable[[int], None]) -> Timing:
-        """Settle, time the pairs, attest, kill the worker on a last call and verify what it left."""
+    def run(self, on_pair: Callable[[int], None], on_timed: Callable[[float], None]) -> Timing:
+        """Settle, time the pairs, attest, kill the worker on a last call and verify what it left.
+
+        `on_timed` is told the median time in ns before the worker dies, for what must not come before timing.
+        """
         alone_before = self._alone()
         self._settle()
         self._pairs_until = time.monotonic() + PAIRS_LIMIT_S
@@ -87,6 +90,7 @@ class Pairing:
         if self._clean_pairs() < min(target, ENOUGH_PAIRS):
             self._flags.add("unstable")
         attested, attestation = self._attest()
+        on_timed(statistics.median(s.t_event_ns for s in self._samples if s.arm == "candidate"))
         self._kill_verify()
         self._check_interference(alone_before, self._alone())
         return Timing(

@@ -18,7 +18,8 @@ from kbench.isolation.extensions import BuildError, record_builds, require_build
 from kbench.isolation.memory import Block, TensorSpec
 from kbench.isolation.wire import Channel, Message, PeerGoneError, decode_tree, flatten
 from kbench.measure.build import kernels_of
-from kbench.measure.timing import Timer, tensor_leaves, timer_for
+from kbench.measure.profiler import profile
+from kbench.measure.timing import CudaTimer, Timer, tensor_leaves, timer_for
 
 BUILTIN_MODES = {"eager": None, "compile": "default", "compile-max-autotune": "max-autotune-no-cudagraphs"}
 
@@ -250,6 +251,19 @@ class Worker:
             if number < len(targets) and exact and fits(leaf, targets[number]):
                 targets[number].copy_(leaf)
         return described
+
+    def do_profile(self, message: Message, _fds: list[int]) -> Message:
+        """Call the model once under the profiler and deliver the result; answer with what ran on the device."""
+        import torch
+
+        slot = message["slot"]
+        assert isinstance(self._timer, CudaTimer), "only a GPU's work is profiled"
+        prepare = self._timer.flush if message["flush"] else torch.cuda.synchronize
+        with torch.no_grad(), Stage("forward"):
+            output, activities = profile(lambda: self._forward(slot), prepare)
+        self._deliver(output, self._outputs[slot], self._inputs[slot])
+        torch.cuda.synchronize()
+        return {"activities": activities}
 
     def do_backward(self, message: Message, _fds: list[int]) -> Message:
         """Run forward and backward; copy gradients of the inputs and parameters into the output slot's buffers."""
