@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +115,8 @@ def worker_environment(scratch: Path) -> dict[str, str]:
     return {
         **kept,
         **STEADY_HOST,
+        # torch looks for ninja on PATH, where an environment's own is only once that is activated.
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)]),
         "PYTHONPATH": python_path(),
         **build.compiler_environment(scratch / "cache"),
         "HOME": str(scratch),
