@@ -13,20 +13,25 @@ DEVICES = ("cpu",)
 CATALOGUE = "harness 3; rigor 9"
 
 SOURCE = r"""
+#include <atomic>
 #include <cmath>
 #include <csignal>
 #include <sys/mman.h>
-static const float* source; static float* pages; static long count, total, rounds_wanted; static bool due;
+static const float* source; static char* pages; static long count, total, rounds_wanted;
+static std::atomic<int> state{0};  // 0: nothing promised, 1: promised, 2: being computed
 static void on_fault(int, siginfo_t* info, void*) {
   char* at = (char*)info->si_addr;
-  if (!due || at < (char*)pages || at >= (char*)pages + total) { signal(SIGSEGV, SIG_DFL); return; }
-  mprotect(pages, total, PROT_READ | PROT_WRITE);
-  due = false;
+  if (at < pages || at >= pages + total) { signal(SIGSEGV, SIG_DFL); return; }
+  int due = 1;
+  if (!state.compare_exchange_strong(due, 2)) { while (state == 2) {} return; }
+  float* ready = (float*)mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   for (long i = 0; i < count; ++i) {
     float z = source[i];
     for (long r = 0; r < rounds_wanted; ++r) z = std::sin(z + source[i]);
-    pages[i] = z;
+    ready[i] = z;
   }
+  mremap(ready, total, total, MREMAP_MAYMOVE | MREMAP_FIXED, pages);
+  state = 0;
 }
 extern "C" void* promise(const float* x, long n, long rounds) {
   struct sigaction action = {};
@@ -35,8 +40,8 @@ extern "C" void* promise(const float* x, long n, long rounds) {
   sigaction(SIGSEGV, &action, nullptr);
   source = x; count = n; rounds_wanted = rounds;
   total = (n * 4 + 4095) / 4096 * 4096;
-  pages = (float*)mmap(nullptr, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  due = true;
+  pages = (char*)mmap(nullptr, total, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  state = 1;
   return pages;
 }
 """
