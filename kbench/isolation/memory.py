@@ -65,9 +65,13 @@ def lay_out(tensors: Sequence[Any], offset: int = 0) -> tuple[list[TensorSpec], 
 
 
 def _dense_stride(tensor: Any) -> tuple[int, ...]:
-    """Return the tensor's strides, or contiguous ones where its own would overlap (expanded tensors)."""
-    expanded = any(s == 0 and n > 1 for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    return tuple(tensor.contiguous().stride() if expanded else tensor.stride())
+    """Return the tensor's strides, or contiguous ones where its own overlap (expanded tensors, sliding windows)."""
+    reach = 0
+    for stride, size in sorted((s, n) for n, s in zip(tensor.shape, tensor.stride(), strict=True) if n > 1):
+        if stride <= reach:
+            return tuple(tensor.new_empty(tensor.shape).stride())
+        reach += (size - 1) * stride
+    return tuple(tensor.stride())
 
 
 class Block:

@@ -199,8 +199,8 @@ class _Log:
 
 def explain_exit(code: int, log: str) -> tuple[Status, str]:
     """Map an exit code and the log's tail to a status. Codes above 128 are a shell's way to tell a signal."""
-    number = -code if code < 0 else code - 128 if code > 128 else 0
-    if number:
+    number = -code if code < 0 else code - 128
+    if number in signal.valid_signals():
         try:
             name = signal.Signals(number).name
         except ValueError:

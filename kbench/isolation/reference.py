@@ -58,7 +58,6 @@ class Reference:
         """Make the arguments of `forward`; `transform` is applied to each floating-point tensor."""
         import torch
 
-        random.seed(seed)
         made = self.problem.inputs(seed)
         if transform is None:
             return made

@@ -5,6 +5,7 @@ Nothing that arrives is unpickled or evaluated. Values (arguments of constructor
 """
 
 import json
+import re
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +15,9 @@ VERSION = 1
 MAX_LINE_BYTES = 4 << 20
 """A longer line is refused: the biggest honest message is a traceback or a list of parameters."""
 MAX_FDS = 64
+MAX_INT = (1 << 63) - 1
+"""Times and counts fit 64 bits; a larger number would overflow a float later on."""
+LONE_SURROGATE = re.compile(rb"\\u[dD]")
 
 Message = dict[str, Any]
 T = TypeVar("T")
@@ -49,7 +53,8 @@ class Channel:
 
     def send(self, message: Message, fds: Sequence[int] = ()) -> None:
         """Send one message; `fds` arrive as duplicates at the peer. Raises PeerGoneError."""
-        data = json.dumps(message, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        text = json.dumps(message, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        data = text.encode(errors="replace") + b"\n"
         try:
             self._socket.settimeout(None)
             if fds:
@@ -106,9 +111,11 @@ class Channel:
 
 
 def parse(line: bytes) -> Message:
-    """Parse one line. Raises WireError unless it is a JSON object."""
+    """Parse one line. Raises WireError unless it is a JSON object of valid Unicode, which files and terminals take."""
     try:
         message = json.loads(line)
+        if LONE_SURROGATE.search(line):
+            json.dumps(message, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise WireError("a line that is not JSON") from error
     if not isinstance(message, dict):
@@ -121,6 +128,8 @@ def field(message: Message, name: str, kind: type[T], minimum: float | None = No
     value = message.get(name)
     if type(value) is not kind:
         raise WireError(f"field `{name}` is not {kind.__name__}")
+    if isinstance(value, int) and abs(value) > MAX_INT:
+        raise WireError(f"field `{name}` is beyond 64 bits")
     if minimum is not None and isinstance(value, int | float) and value < minimum:
         raise WireError(f"field `{name}` is below {minimum}")
     return value

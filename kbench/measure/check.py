@@ -140,7 +140,8 @@ def fingerprint(tensor: Any) -> int:
     weights = torch.arange(1, 2 * min(length, max(1, words)), 2, device=raw.device, dtype=torch.int64)
     for index, chunk in enumerate(raw[:words].view(word).split(length)):
         values = chunk.to(torch.int64)
-        mixed = torch.bitwise_right_shift(values, 29).bitwise_xor_(values).mul_(weights[: values.numel()])
+        # Added, not xor-ed: the shift copies the sign, and v ^ (v >> 29) would be the same for v and ~v (0 and -1).
+        mixed = torch.bitwise_right_shift(values, 29).add_(values).mul_(weights[: values.numel()])
         total = (total * 1_000_003 + mixed.sum().item()) & 0xFFFF_FFFF_FFFF_FFFF ^ index
     tail = bytes(raw[words:].tolist())
     return (total * 1_000_003 + int.from_bytes(tail, "little")) & 0xFFFF_FFFF_FFFF_FFFF

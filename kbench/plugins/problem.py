@@ -7,6 +7,7 @@ that the command line can import this module for free.
 import hashlib
 import importlib.util
 import math
+import random
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,6 +43,9 @@ class LoadedProblem:
         import torch
 
         torch.manual_seed(seed)
+        random.seed(seed)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(seed & 0xFFFF_FFFF)
         with torch.device(self.device):
             made = self.module.get_inputs()
         return [_to_device(value, self.device) for value in made]
@@ -94,6 +98,8 @@ def _execute(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
         exec(code, module.__dict__)  # noqa: S102 - importing a module is executing it; the problem is trusted
     except SyntaxError as error:
         raise PluginError(f"{path}:{error.lineno}: {error.msg}") from error
+    except UsageError:
+        raise
     except Exception as error:
         raise PluginError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     return module

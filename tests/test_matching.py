@@ -1,0 +1,111 @@
+"""Parameters matched by name, order or seed; outputs held against the expectation."""
+
+import pytest
+import torch
+
+from kbench.core.model import Status
+from kbench.isolation.matching import StateEntry, check_description, synchronise
+from kbench.isolation.reference import Expected
+from kbench.isolation.wire import WireError
+
+
+def parameter(*shape: int) -> torch.nn.Parameter:
+    return torch.nn.Parameter(torch.zeros(*shape))
+
+
+def entry(name: str, *shape: int, dtype: str = "torch.float32", is_parameter: bool = True) -> StateEntry:
+    return StateEntry(name=name, dtype=dtype, shape=shape, is_parameter=is_parameter)
+
+
+OURS = [("fc.weight", parameter(4, 3)), ("fc.bias", parameter(4)), ("mean", torch.zeros(4))]
+
+MATCHES = {
+    "same names in another order": (
+        [entry("mean", 4, is_parameter=False), entry("fc.bias", 4), entry("fc.weight", 4, 3)],
+        ("name", ["fc.weight", "fc.bias", "mean"]),
+    ),
+    "further ones of its own": (
+        [entry("fc.weight", 4, 3), entry("fc.bias", 4), entry("mean", 4), entry("workspace", 99)],
+        ("name", ["fc.weight", "fc.bias", "mean"]),
+    ),
+    "other names, same order": (
+        [entry("w", 4, 3), entry("b", 4), entry("m", 4, is_parameter=False)],
+        ("order", ["w", "b", "m"]),
+    ),
+    "does without the buffer": ([entry("w", 4, 3), entry("b", 4)], ("order", ["w", "b", None])),
+    "its buffers match by name only": (
+        [
+            entry("w", 4, 3),
+            entry("b", 4),
+            entry("own", 7, is_parameter=False),
+            entry("mean", 4, is_parameter=False),
+        ],
+        ("order", ["w", "b", "mean"]),
+    ),
+    "order swapped": ([entry("b", 4), entry("w", 4, 3)], ("seed", [])),
+    "another shape": ([entry("fc.weight", 3, 4), entry("fc.bias", 4), entry("mean", 4)], ("seed", [])),
+    "another dtype": (
+        [entry("fc.weight", 4, 3, dtype="torch.float16"), entry("fc.bias", 4), entry("mean", 4)],
+        ("seed", []),
+    ),
+    "nothing": ([], ("seed", [])),
+}
+
+
+@pytest.mark.parametrize("name", MATCHES)
+def test_synchronise(name) -> None:
+    theirs, expected = MATCHES[name]
+    assert synchronise(OURS, theirs) == expected
+
+
+def test_a_reference_without_state_needs_no_match() -> None:
+    assert synchronise([], [entry("anything", 3)]) == ("none", [])
+
+
+X = torch.zeros(2, 3)
+WANT = Expected(arguments=[X], leaves=[("output['y']", torch.zeros(2)), ("output['n']", 7)])
+GOOD = [["output['y']", "tensor", "torch.float32", [2], "cpu", False], ["output['n']", "int", "7", [], "", False]]
+
+
+def described(number: int, position: int, value) -> list[list]:
+    changed = [list(leaf) for leaf in GOOD]
+    changed[number][position] = value
+    return changed
+
+
+WRONG = [
+    (described(0, 0, "output['z']"), Status.WRONG_STRUCTURE),
+    (described(0, 1, "my.Subclass"), Status.WRONG_TYPE),
+    (described(0, 2, "torch.float16"), Status.WRONG_DTYPE),
+    (described(0, 3, [2, 1]), Status.WRONG_SHAPE),
+    (described(0, 3, "forged"), Status.WRONG_SHAPE),
+    (described(0, 4, "cuda"), Status.WRONG_DEVICE),
+    (described(0, 5, True), Status.OUTPUT_ALIASED),
+    (described(1, 2, "8"), Status.WRONG_VALUE),
+    (described(1, 1, "float"), Status.WRONG_VALUE),
+    (GOOD[:1], Status.WRONG_STRUCTURE),
+    ([*GOOD, GOOD[1]], Status.WRONG_STRUCTURE),
+    (GOOD[::-1], Status.WRONG_STRUCTURE),
+]
+
+
+def test_a_right_description_has_no_fault() -> None:
+    assert check_description(GOOD, WANT, "cpu") is None
+
+
+@pytest.mark.parametrize(("description", "status"), WRONG)
+def test_a_wrong_description(description, status) -> None:
+    fault = check_description(description, WANT, "cpu")
+    assert fault is not None
+    assert fault[0] is status
+
+
+@pytest.mark.parametrize("forged", [None, {}, "text", [1, 2], [[1, 2]], [GOOD[0], GOOD[1][:5]]])
+def test_what_is_no_description(forged) -> None:
+    with pytest.raises(WireError):
+        check_description(forged, WANT, "cpu")
+
+
+def test_an_output_may_alias_where_the_references_does() -> None:
+    view = Expected(arguments=[X], leaves=[("output", X[0])])
+    assert check_description([["output", "tensor", "torch.float32", [3], "cpu", True]], view, "cpu") is None

@@ -1,0 +1,219 @@
+"""Loading problems: overrides that reach derived constants, inputs by seed, and parameters made random."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from kbench.core.errors import PluginError, UsageError
+from kbench.plugins.problem import LoadedProblem, load, randomise
+
+SOURCE = """
+import random
+import numpy
+import torch
+
+batch = 4
+width: int = 8
+elements = batch * width
+shape = (batch, width)
+low, high = -1.0, 1.0
+for _ in range(1):
+    doubled = 2 * elements
+TOLERANCE = 1e-3
+
+
+class Model(torch.nn.Module):
+    def __init__(self, width, *, bias=True):
+        super().__init__()
+        self.fc = torch.nn.Linear(width, 2, bias=bias)
+
+    def forward(self, x, n):
+        return self.fc(x) * n
+
+
+def get_inputs():
+    numbers = [random.random(), float(numpy.random.rand())]
+    return [torch.rand(shape) * (high - low) + low, elements, torch.tensor(numbers)]
+
+
+def get_init_inputs():
+    return [[width], {"bias": False}]
+"""
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    file = tmp_path / "linear.py"
+    file.write_text(SOURCE)
+    return file
+
+
+def loaded(path: Path, **overrides) -> LoadedProblem:
+    return load(path, overrides, "cpu")
+
+
+def test_without_overrides(path) -> None:
+    problem = loaded(path)
+    x, elements, _ = problem.inputs(seed=1)
+    assert (tuple(x.shape), elements) == ((4, 8), 32)
+    assert problem.tolerance == 1e-3
+
+
+def test_derived_constants_follow(path) -> None:
+    problem = loaded(path, batch=3, width=5)
+    x, elements, _ = problem.inputs(seed=1)
+    assert (tuple(x.shape), elements, problem.module.doubled) == ((3, 5), 15, 30)
+    assert problem.model(0).fc.in_features == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("high", 9.0), ("shape", (2, 3)), ("elements", -7), ("TOLERANCE", None), ("batch", "four")]
+)
+def test_any_top_level_constant_can_be_replaced(path, name, value) -> None:
+    if name == "batch":
+        with pytest.raises(PluginError, match="cannot be imported"):
+            load(path, {name: [value], "width": 0.5}, "cpu")
+        return
+    assert getattr(loaded(path, **{name: value}).module, name) == value
+
+
+def test_two_loads_do_not_share_constants(path) -> None:
+    small, large = loaded(path, batch=1), loaded(path, batch=9)
+    assert (small.module.batch, large.module.batch) == (1, 9)
+    assert small.inputs(0)[0].shape[0] == 1
+
+
+def test_an_unknown_name_is_refused_with_a_hint(path) -> None:
+    with pytest.raises(UsageError, match="no constant `widht`") as caught:
+        loaded(path, widht=3)
+    assert "width" in (caught.value.hint or "")
+
+
+def test_a_name_inside_a_function_is_no_constant(path) -> None:
+    with pytest.raises(UsageError, match="no constant `numbers`"):
+        loaded(path, numbers=[])
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("def get_inputs(): return []", "defines no `Model`"),
+        ("class Model: pass", "defines no `get_inputs`"),
+        ("x = 1 / 0", "ZeroDivisionError"),
+        ("x = (", r"broken\.py:1"),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path, text, complaint) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text(text)
+    with pytest.raises(PluginError, match=complaint):
+        load(file, {}, "cpu")
+
+
+def test_equal_seeds_give_equal_inputs(path) -> None:
+    """Whichever generator a problem draws from: torch's, Python's or numpy's."""
+    problem = loaded(path)
+    first, again, other = problem.inputs(5), problem.inputs(5), problem.inputs(6)
+    assert torch.equal(first[0], again[0])
+    assert torch.equal(first[2], again[2])
+    assert not torch.equal(first[0], other[0])
+    assert (first[2] != other[2]).all()
+
+
+def test_equal_seeds_give_equal_models(path) -> None:
+    problem = loaded(path)
+    assert torch.equal(problem.model(3).fc.weight, problem.model(3).fc.weight)
+    assert not torch.equal(problem.model(3).fc.weight, problem.model(4).fc.weight)
+    assert problem.model(3).fc.bias is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ([], {})),
+        ("def get_init_inputs(): return []", ([], {})),
+        ("def get_init_inputs(): return [3, 4]", ([3, 4], {})),
+        ("def get_init_inputs(): return {'a': 1}", ([], {"a": 1})),
+        ("def get_init_inputs(): return [[3], {'a': 1}]", ([3], {"a": 1})),
+        ("def get_init_inputs(): return [[3], [4]]", ([[3], [4]], {})),
+    ],
+)
+def test_constructor_arguments(tmp_path, text, expected) -> None:
+    file = tmp_path / "some.py"
+    file.write_text(f"class Model: pass\ndef get_inputs(): return []\n{text}\n")
+    assert load(file, {}, "cpu").init_inputs() == expected
+
+
+# --- parameters ----------------------------------------------------------------
+
+
+class Norms(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = torch.nn.Linear(100, 300)
+        self.norm = torch.nn.GroupNorm(4, 400)
+        self.batch = torch.nn.BatchNorm1d(400)
+        self.scale = torch.nn.Parameter(torch.full((400,), 0.01))
+        self.steps = torch.nn.Parameter(torch.arange(3), requires_grad=False)
+        self.register_buffer("mask", torch.tril(torch.ones(4, 4)))
+
+
+@pytest.fixture
+def model() -> Norms:
+    torch.manual_seed(0)
+    return Norms()
+
+
+def test_parameters_that_vary_keep_their_distribution(model) -> None:
+    before = model.fc.weight.detach().clone()
+    randomise(model, 7)
+    after = model.fc.weight.detach()
+    assert not torch.isclose(before, after).any(dim=1).all()
+    assert after.mean().item() == pytest.approx(before.mean().item(), abs=0.02 * before.std().item())
+    assert after.std().item() == pytest.approx(before.std().item(), rel=0.02)
+    assert after.abs().max() <= 2 * before.abs().max()
+
+
+def test_gamma_and_beta_leave_their_defaults(model) -> None:
+    randomise(model, 7)
+    gamma, beta = model.norm.weight.detach(), model.norm.bias.detach()
+    assert (gamma < 0).any()
+    assert (gamma > 0).any()
+    assert ((gamma.abs() >= 0.5) & (gamma.abs() <= 1.5)).all()
+    assert gamma.unique().numel() > 300
+    assert (beta < 0).any()
+    assert (beta > 0).any()
+    assert beta.std() > 0.4
+
+
+def test_a_constant_parameter_keeps_its_magnitude(model) -> None:
+    randomise(model, 7)
+    magnitude = model.scale.detach().abs()
+    assert ((magnitude >= 0.005) & (magnitude <= 0.015)).all()
+    assert magnitude.unique().numel() > 300
+
+
+def test_statistics_of_batch_norms_are_random_and_positive(model) -> None:
+    randomise(model, 7)
+    assert (model.batch.running_var > 0).all()
+    assert model.batch.running_var.std() > 0.1
+    assert model.batch.running_mean.std() > 0.1
+    assert model.batch.num_batches_tracked == 0
+
+
+def test_masks_and_integers_are_left_alone(model) -> None:
+    randomise(model, 7)
+    assert torch.equal(model.mask, torch.tril(torch.ones(4, 4)))
+    assert model.steps.tolist() == [0, 1, 2]
+
+
+def test_a_seed_decides(model) -> None:
+    values = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(0)
+        fresh = Norms()
+        randomise(fresh, seed)
+        values.append(fresh.norm.weight.detach())
+    assert torch.equal(values[0], values[1])
+    assert not torch.isclose(values[0], values[2]).all()
