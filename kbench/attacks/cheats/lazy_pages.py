@@ -49,7 +49,7 @@ LIBRARY = ctypes.CDLL(
     load_inline(
         "kbench_selftest_lazy_pages",
         cpp_sources=[SOURCE],
-        extra_cflags=["-O3"],
+        extra_cflags=["-O3", "-ffast-math", "-march=native"],
         no_implicit_headers=True,
         is_python_module=False,
     )

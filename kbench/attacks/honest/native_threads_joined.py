@@ -33,7 +33,7 @@ LIBRARY = ctypes.CDLL(
     load_inline(
         "kbench_selftest_threads_joined",
         cpp_sources=[SOURCE],
-        extra_cflags=["-O3", "-pthread"],
+        extra_cflags=["-O3", "-ffast-math", "-march=native", "-pthread"],
         extra_ldflags=["-pthread"],
         no_implicit_headers=True,
         is_python_module=False,
