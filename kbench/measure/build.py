@@ -5,6 +5,8 @@ fills a staging folder, which is renamed into place; workers get private copies,
 """
 
 import ast
+import contextlib
+import errno
 import functools
 import hashlib
 import importlib.metadata
@@ -30,6 +32,8 @@ JUST_IN_TIME = re.compile(
 COMPILES = re.compile(r"cpp_extension|load_inline|\bninja\b|\bnvcc\b|\bcupy\b|\bjit\b|" + JUST_IN_TIME.pattern)
 """Mentions that make a build step worth its process; a solution without any has nothing to compile."""
 INCLUDE_FOLDERS = ("", "include")
+LONGEST_NAME = 200
+"""A longer string names no file: the system would not even look for it."""
 PACKAGE = Path(__file__).resolve().parent.parent
 ENVIRONMENT_FOLDERS = {
     "TORCH_EXTENSIONS_DIR": "extensions",
@@ -67,17 +71,19 @@ def _python_references(path: Path, text: str) -> list[Path]:
     found: list[Path] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [_module(path, alias.name) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.append(_module(path, node.module))
-            found += [_module(path, f"{node.module}.{alias.name}") for alias in node.names]
+            found += [file for alias in node.names for file in _modules(path, alias.name)]
+        elif isinstance(node, ast.ImportFrom):
+            # `from ..x import y` starts as many folders above the file's own as there are further dots.
+            start = path.parents[max(0, node.level - 1)] / path.name if node.level <= len(path.parents) else path
+            names = [f"{node.module}.{alias.name}" if node.module else alias.name for alias in node.names]
+            found += [file for name in names for file in _modules(start, name)]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _names_a_source(node.value):
             found += [folder / node.value for folder in (path.parent, kernels_of(path))]
     return [candidate.resolve() for candidate in found if candidate.is_file()]
 
 
 def _names_a_source(text: str) -> bool:
-    return text.endswith(SOURCE_SUFFIXES) and "\n" not in text
+    return text.endswith(SOURCE_SUFFIXES) and "\n" not in text and len(text) < LONGEST_NAME
 
 
 @functools.cache
@@ -87,8 +93,15 @@ def kernels_of(path: Path) -> Path:
     return next((folder for folder in checkouts if (folder / "__init__.py").is_file()), PACKAGE / "kernels")
 
 
+def _modules(path: Path, name: str) -> list[Path]:
+    """Return the files that `import name` may run: the module, and every package on the way to it."""
+    parts = name.split(".")
+    every = [_module(path, ".".join(parts[:length])) for length in range(1, len(parts) + 1)]
+    return [file for module in every for file in (module, module.with_suffix("") / "__init__.py")]
+
+
 def _module(path: Path, name: str) -> Path:
-    if name.startswith("kbench.kernels."):
+    if f"{name}.".startswith("kbench.kernels."):
         return kernels_of(path).joinpath(*name.split(".")[2:]).with_suffix(".py")
     if name.startswith("kbench."):
         return (PACKAGE / Path(*name.split(".")[1:])).with_suffix(".py")
@@ -164,7 +177,7 @@ class CacheEntry:
         """Return the keys of the rehearsals that this entry has seen."""
         try:
             return set(json.loads((self.folder / "built.json").read_text())["rehearsed"])
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             return set()
 
     def stage(self) -> Path:
@@ -178,11 +191,18 @@ class CacheEntry:
     def publish(self, staging: Path, rehearsed: Iterable[str]) -> None:
         """Rename a filled staging folder into place; of two builders that race, the last one stays."""
         (staging / "built.json").write_text(json.dumps({"rehearsed": sorted(rehearsed)}))
-        if self.folder.exists():
+        while True:
+            try:
+                staging.rename(self.folder)
+            except OSError as error:
+                if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+                    raise
+            else:
+                return
             doomed = Path(tempfile.mkdtemp(prefix=".old-", dir=self.folder.parent))
-            self.folder.rename(doomed / "entry")
+            with contextlib.suppress(FileNotFoundError):  # another builder was quicker to move it away
+                self.folder.rename(doomed / "entry")
             shutil.rmtree(doomed, ignore_errors=True)
-        staging.rename(self.folder)
 
     def copy_to(self, folder: Path) -> None:
         """Give a worker its private copy."""
@@ -205,6 +225,8 @@ def compiler_environment(folder: Path) -> dict[str, str]:
 def first_error(log: str) -> str | None:
     """Return the first compiler or linker error of a build log, on one line."""
     for line in log.splitlines():
-        if re.search(r"(\berror\b\s*:|: error |\berror C\d+|undefined reference|fatal error|nvcc fatal)", line):
+        if re.search(
+            r"(\berror\b\s*:|: error |\berror C\d+|undefined reference|cannot find -l|fatal error|nvcc fatal)", line
+        ):
             return line.strip()[:400]
     return None

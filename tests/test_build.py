@@ -1,0 +1,304 @@
+"""The build cache: what a solution is made of, keys, entries that appear as a whole, and what compilers say."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from kbench.measure import build
+from kbench.measure.build import CacheEntry
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    """Write files below a folder; return the path of `solution.py`."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder / "solution.py"
+
+
+def names(path: Path) -> set[str]:
+    return {file.relative_to(path.parent).as_posix() for file in build.dependencies(path)}
+
+
+FILES = {
+    "solution.py": 'import beside\nfrom torch.utils.cpp_extension import load\nload("x", [here("kernel.cu")])\n',
+    "beside.py": "from further import constant\n",
+    "further.py": "constant = 3\n",
+    "kernel.cu": '#include "tile.cuh"\n  #  include <inner/shared.h>\n#include <cuda.h>\n// #include "comment.h"\n',
+    "tile.cuh": '#include "deepest.cuh"\n#include "solution_is_no_header.h"\n',
+    "deepest.cuh": '#pragma once\n#include "tile.cuh"\n',
+    "include/inner/shared.h": "int shared;\n",
+    "comment.h": "",
+    "unrelated.py": "",
+    "unrelated.cu": "",
+}
+WANTED = {"solution.py", "beside.py", "further.py", "kernel.cu", "tile.cuh", "deepest.cuh", "include/inner/shared.h"}
+
+
+# --- what a solution is made of ------------------------------------------------
+
+
+def test_dependencies_are_followed_through_imports_and_includes(tmp_path) -> None:
+    assert names(write(tmp_path, FILES)) == WANTED
+
+
+@pytest.mark.parametrize(
+    ("line", "files"),
+    [
+        ("import pack", {"pack/__init__.py"}),
+        ("import pack.inner", {"pack/__init__.py", "pack/inner.py", "pack/sibling.py", "root.py"}),
+        ("from pack import inner", {"pack/__init__.py", "pack/inner.py", "pack/sibling.py", "root.py"}),
+        ("from pack.inner import x", {"pack/__init__.py", "pack/inner.py", "pack/sibling.py", "root.py"}),
+        ("from . import root", {"root.py"}),
+        ("from .root import x", {"root.py"}),
+        ("def f():\n    import root", {"root.py"}),
+        ("import torch, json", set()),
+        ('source = """\n#include "a.h"\n"""', {"a.h"}),
+        ("text = " + repr("x" * 5000 + ".cu"), set()),
+        ("this is no Python", set()),
+    ],
+)
+def test_forms_of_references(tmp_path, line, files) -> None:
+    package = {
+        "pack/__init__.py": "",
+        "pack/inner.py": "from . import sibling\nfrom ..root import x\n",
+        "pack/sibling.py": "",
+        "root.py": "",
+        "a.h": "",
+    }
+    assert names(write(tmp_path, {"solution.py": line + "\n", **package})) == {"solution.py", *files}
+
+
+def test_kernels_come_from_the_solutions_own_checkout(tmp_path) -> None:
+    solution = {"solutions/solution.py": "from kbench.kernels import mine\nfrom kbench.kernels.other import f\n"}
+    kernels = {"mine.py": 'load(sources=["mine.cu"])\n', "other.py": "", "mine.cu": "", "include/common.cuh": ""}
+    kernels["mine.cu"] = '#include "common.cuh"\n'
+    write(tmp_path, {**solution, **{f"kbench/kernels/{name}": text for name, text in kernels.items()}})
+    write(tmp_path, {"kbench/kernels/__init__.py": ""})
+    found = build.dependencies(tmp_path / "solutions" / "solution.py")
+    relative = {file.relative_to(tmp_path).as_posix() for file in found}
+    assert {f"kbench/kernels/{name}" for name in kernels} <= relative
+    assert all(file.is_relative_to(tmp_path) for file in found)
+
+
+def test_elsewhere_kernels_are_the_installed_ones(tmp_path) -> None:
+    path = write(tmp_path, {"solution.py": "from kbench.kernels import group_norm\n"})
+    found = build.dependencies(path)
+    assert build.PACKAGE / "kernels" / "group_norm.py" in found
+
+
+@pytest.mark.parametrize("name", sorted(WANTED))
+def test_the_hash_changes_with_every_file_it_covers(tmp_path, name) -> None:
+    path = write(tmp_path, FILES)
+    before = build.source_sha256(path)
+    with (tmp_path / name).open("a") as stream:
+        stream.write("\n")
+    assert build.source_sha256(path) != before
+
+
+def test_the_hash_ignores_the_rest(tmp_path) -> None:
+    path = write(tmp_path / "one", FILES)
+    before = build.source_sha256(path)
+    (path.parent / "unrelated.py").write_text("changed = True\n")
+    assert build.source_sha256(path) == before
+    assert build.source_sha256(write(tmp_path / "moved", FILES)) == before
+    assert build.source_sha256(path, "compile") != before
+
+
+# --- keys ----------------------------------------------------------------------
+
+
+def test_the_key_covers_source_device_toolchain_and_builtin(tmp_path, monkeypatch) -> None:
+    path = write(tmp_path, FILES)
+    cache = tmp_path / "cache"
+
+    def key(builtin: str | None = None, device: str = "cpu") -> Path:
+        return build.entry_for(path, builtin, device, cache).folder
+
+    first = key()
+    assert first == key()
+    assert first.parent == cache / "builds"
+    different = [key(device="H200 sm_90"), key(device="H100 sm_90"), key("eager"), key("compile")]
+    monkeypatch.setattr(build, "toolchain", lambda: "another nvcc")
+    different.append(key())
+    monkeypatch.undo()
+    monkeypatch.setattr(build, "FORMAT", build.FORMAT + 1)
+    different.append(key())
+    monkeypatch.undo()
+    path.write_text(path.read_text() + "# flags: -O3\n")
+    different.append(key())
+    assert len({first, *different}) == 1 + len(different)
+
+
+def test_the_toolchain_names_what_compiles(monkeypatch, tmp_path) -> None:
+    fake = tmp_path / "fake-cxx"
+    fake.write_text("#!/bin/sh\necho fake compiler 1.2\n")
+    fake.chmod(0o755)
+    found = {}
+    for compiler in (str(fake), "/nonexistent/compiler"):
+        monkeypatch.setenv("CXX", compiler)
+        found[compiler] = build.toolchain.__wrapped__()
+    assert "fake compiler 1.2" in found[str(fake)]
+    assert "absent" in found["/nonexistent/compiler"]
+
+
+# --- entries -------------------------------------------------------------------
+
+
+def staged(entry: CacheEntry, text: str) -> Path:
+    staging = entry.stage()
+    (staging / "artefact").write_text(text)
+    (staging / "only").mkdir(exist_ok=True)
+    (staging / "only" / text).touch()
+    return staging
+
+
+def test_an_entry_appears_when_it_is_published(tmp_path) -> None:
+    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+    assert (entry.is_built, entry.rehearsed()) == (False, set())
+    staging = staged(entry, "one")
+    assert not entry.folder.exists()
+    assert staging.parent == entry.folder.parent
+    entry.publish(staging, {"b", "a"})
+    assert (entry.is_built, entry.rehearsed()) == (True, {"a", "b"})
+    assert not staging.exists()
+
+
+def test_staging_begins_with_what_there_is_and_changes_nothing(tmp_path) -> None:
+    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+    entry.publish(staged(entry, "one"), {"a"})
+    staging = staged(entry, "two")
+    assert (staging / "only" / "one").exists()
+    assert (entry.folder / "artefact").read_text() == "one"
+    entry.publish(staging, {"a", "b"})
+    assert (entry.folder / "artefact").read_text() == "two"
+    assert os.listdir(tmp_path / "builds") == ["key"]  # noqa: PTH208 - hidden leftovers count
+
+
+def test_a_worker_gets_a_copy_of_its_own(tmp_path) -> None:
+    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+    entry.copy_to(tmp_path / "nothing yet")
+    entry.publish(staged(entry, "one"), ())
+    entry.copy_to(tmp_path / "copy")
+    (tmp_path / "copy" / "artefact").write_text("forged")
+    assert (entry.folder / "artefact").read_text() == "one"
+
+
+def test_builders_that_race_leave_one_whole_entry(tmp_path) -> None:
+    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+    stagings = [staged(entry, f"builder{n}") for n in range(24)]
+    errors: list[BaseException] = []
+    barrier = threading.Barrier(len(stagings))
+
+    def publish(staging: Path) -> None:
+        barrier.wait()
+        try:
+            entry.publish(staging, {staging.name})
+        except BaseException as error:  # noqa: BLE001 - the thread's failure is the test's
+            errors.append(error)
+
+    threads = [threading.Thread(target=publish, args=(staging,)) for staging in stagings]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    winner = (entry.folder / "artefact").read_text()
+    assert [file.name for file in (entry.folder / "only").iterdir()] == [winner]
+    assert len(entry.rehearsed()) == 1
+    assert os.listdir(tmp_path / "builds") == ["key"]  # noqa: PTH208 - hidden leftovers count
+
+
+def test_a_broken_record_is_no_rehearsal(tmp_path) -> None:
+    entry = CacheEntry(folder=tmp_path)
+    for text in ("", "[]", "{}", '{"rehearsed":'):
+        (tmp_path / "built.json").write_text(text)
+        assert entry.rehearsed() == set()
+
+
+# --- what needs a compiler -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "compiles", "just_in_time"),
+    [
+        ("import torch\n", False, False),
+        ("from torch.utils.cpp_extension import load_inline\n", True, False),
+        ("import triton\n", True, True),
+        ("f = torch.compile(model)\n", True, True),
+        ("f = torch.jit.script(model)\n", True, False),
+        ("import helper\n", True, True),
+        ("note = 'tritonic'\n", False, False),
+    ],
+)
+def test_what_needs_a_compiler(tmp_path, text, compiles, just_in_time) -> None:
+    path = write(tmp_path, {"solution.py": text, "helper.py": "import triton.language as tl\n"})
+    assert build.compiles(path, None) is compiles
+    assert build.is_just_in_time(path, None) is just_in_time
+    for builtin, expected in (("eager", False), ("compile", True)):
+        assert build.compiles(path, builtin) is expected
+        assert build.is_just_in_time(path, builtin) is expected
+
+
+# --- what compilers say --------------------------------------------------------
+
+LOGS = {
+    "nvcc": (
+        (
+            "[1/2] nvcc -c a.cu\na.cu(1): warning #177-D: variable was declared but never referenced\n"
+            'a.cu(2): error: identifier "undefined_name" is undefined\n  p[0] = undefined_name;\n\n'
+            '1 error detected in the compilation of "a.cu".\nninja: build stopped: subcommand failed.\n'
+        ),
+        'a.cu(2): error: identifier "undefined_name" is undefined',
+    ),
+    "ptxas": (
+        (
+            "ptxas info    : 0 bytes gmem\n"
+            "ptxas error   : Entry function '_Z1kPf' uses too much shared data (0x40000 bytes, 0xc000 max)\n"
+        ),
+        "ptxas error   : Entry function '_Z1kPf' uses too much shared data (0x40000 bytes, 0xc000 max)",
+    ),
+    "nvcc fatal": (
+        "nvcc fatal   : Unsupported gpu architecture 'sm_12'\n",
+        "nvcc fatal   : Unsupported gpu architecture 'sm_12'",
+    ),
+    "g++": (
+        (
+            "b.cpp: In function ‘int main()’:\n"
+            "b.cpp:2:22: error: invalid conversion from ‘const char*’ to ‘int’ [-fpermissive]\n    2 | int main()\n"
+        ),
+        "b.cpp:2:22: error: invalid conversion from ‘const char*’ to ‘int’ [-fpermissive]",
+    ),
+    "missing header": (
+        "e.cpp:1:10: fatal error: not_there.h: No such file or directory\ncompilation terminated.\n",
+        "e.cpp:1:10: fatal error: not_there.h: No such file or directory",
+    ),
+    "linker": (
+        (
+            "/usr/bin/ld: /tmp/c.o: in function `main':\n"
+            "c.cpp:(.text+0xa): undefined reference to `missing_function(int)'\n"
+            "collect2: error: ld returned 1 exit status\n"
+        ),
+        "c.cpp:(.text+0xa): undefined reference to `missing_function(int)'",
+    ),
+    "missing library": (
+        "/usr/bin/ld: cannot find -lnot_there: No such file or directory\ncollect2: error: ld returned 1 exit status\n",
+        "/usr/bin/ld: cannot find -lnot_there: No such file or directory",
+    ),
+    "none": (
+        (
+            "a.cu(1): warning #177-D: variable error_count was declared but never referenced\n0 errors\n"
+            "RuntimeError: Error building extension 'x'\n"
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_first_error(name) -> None:
+    log, expected = LOGS[name]
+    assert build.first_error(log) == expected
