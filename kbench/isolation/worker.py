@@ -239,7 +239,8 @@ class Worker:
         leaves = flatten(output)
         inputs = {leaf.untyped_storage().data_ptr() for leaf in tensor_leaves(arguments)}
         described = []
-        for number, (path, leaf) in enumerate(leaves):
+        remaining = iter(targets)
+        for path, leaf in leaves:
             if not isinstance(leaf, torch.Tensor):
                 described.append([path, type(leaf).__name__, repr(leaf)[:100], [], "", False])
                 continue
@@ -248,8 +249,9 @@ class Worker:
             device = leaf.device.type
             kind = "tensor" if exact else f"{type(leaf).__module__}.{type(leaf).__qualname__}"
             described.append([path, kind, str(leaf.dtype), list(leaf.shape), device, aliased])
-            if number < len(targets) and exact and fits(leaf, targets[number]):
-                targets[number].copy_(leaf)
+            target = next(remaining, None)
+            if target is not None and exact and fits(leaf, target):
+                target.copy_(leaf)
         return described
 
     def do_profile(self, message: Message, _fds: list[int]) -> Message:
