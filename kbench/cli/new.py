@@ -62,11 +62,10 @@ def solution(flags: SolutionFlags) -> int:
     name = _checked(flags.name)
     shipped = owner.origin == "kbench"
     beside = Path("solutions") if shipped else owner.path.parent / "solutions"
-    path = (flags.folder or beside / owner.name) / f"{name}.py"
+    path = _from_here((flags.folder or beside / owner.name) / f"{name}.py")
     _write(path, scaffold.solution(owner, flags.language.value))
     Output().data(str(path))
-    wanted = flags.problem if shipped else owner.path
-    Output().note(f"hint: fill in the kernel, then `kbench run {wanted} {path}`")
+    Output().note(f"hint: fill in the kernel, then `kbench run {flags.problem} {path}`")
     return ExitCode.OK
 
 
@@ -74,6 +73,11 @@ def _checked(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise UsageError(f"`{name}` is no name", "use letters, digits and underscores, a letter first")
     return name
+
+
+def _from_here(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _write(path: Path, text: str) -> None:

@@ -224,7 +224,7 @@ def _listed(path: Path, kind: Kind, origin: Origin) -> Entry | None:
 def _entry(parsed: Source, kind: Kind, origin: Origin) -> Entry:
     return Entry(
         name=parsed.path.stem,
-        path=parsed.path,
+        path=parsed.path.absolute(),  # children run in folders of their own
         summary=parsed.summary,
         kind=kind,
         origin=origin,
