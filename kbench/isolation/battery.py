@@ -5,6 +5,7 @@ Integrity and semantics failures end the trial with a RefusalError. Conditioning
 """
 
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from kbench.core.rightness import UNATTAINABLE_ABOVE
 from kbench.isolation.arena import Arena
 from kbench.isolation.candidate import Candidate, RefusalError
 from kbench.isolation.reference import Expected, Reference
-from kbench.isolation.trial import Trial, secret_seed
+from kbench.isolation.trial import Tally, Trial, secret_seed
 from kbench.measure import check
 
 SEEDS = 3
@@ -195,11 +196,22 @@ class Battery:
         trial.tally = tally
         ruling, differences = trial.compare(trial.arena.outputs(reply.slots[0]), expected, oracle=True)
         trial.tally = held
-        if ruling.right:
+        if ruling.right or self._explained_by_rounding(tally, reference.factor):
             return
         worst = max(d.ratio for d in differences)
         message = f"wrong on {variation.code.replace('_', ' ')} inputs: {ruling.reason} ({worst:.3g} tolerances off)"
         self._found(variation, message, trial)
+
+    @staticmethod
+    def _explained_by_rounding(tally: Tally, factor: float) -> bool:
+        """Say whether outputs that miss the contract are as near to fp64 as the reference allows.
+
+        Two honest roundings may lie more than a tolerance apart on inputs that the problem did not choose; a
+        different function is far from fp64 too. Exact and non-finite outputs that differ are infinitely far apart.
+        """
+        if tally.oracle is None or not math.isfinite(tally.contract):
+            return False
+        return tally.oracle <= max(1.0, factor * (tally.reference or 0.0))
 
     def _found(self, variation: Variation, message: str, trial: Trial) -> None:
         conditioning = variation.kind is FindingKind.CONDITIONING
