@@ -7,6 +7,9 @@ from kbench.core.model import Status
 from kbench.isolation.reference import Expected
 from kbench.isolation.wire import WireError
 
+LONGEST_REASON = 500
+"""Characters; paths and type names are the solution's, and a dictionary's key can be of any length."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateEntry:
@@ -67,7 +70,8 @@ def check_description(described: Any, expected: Expected, device: str) -> tuple[
     for description, (path, want) in zip(described, expected.leaves, strict=True):
         found = _check_leaf(description, path, want, device)
         if found is not None:
-            return found
+            status, text = found
+            return status, text[:LONGEST_REASON]
         if description[5] and not _aliases_inputs(want, expected.arguments):
             return Status.OUTPUT_ALIASED, f"{path} shares memory with an input"
     return None
