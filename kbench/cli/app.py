@@ -138,7 +138,8 @@ def _unexpected(error: Exception, arguments: list[str]) -> int:
     if format_message is not None:
         context = getattr(error, "ctx", None)
         hint = f"`{context.command_path} --help` shows what it takes" if context is not None else None
-        return _report(UsageError(str(format_message()).rstrip("."), hint), arguments)
+        message = str(format_message()).rstrip(".").replace(": Value error, ", ": ")  # pydantic's prefix says nothing
+        return _report(UsageError(message, hint), arguments)
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{os.path.basename(frame.filename)}:{frame.lineno}"  # noqa: PTH119
     defect = KbenchError(

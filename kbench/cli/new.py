@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from kbench.cli import completion, scaffold
-from kbench.cli.options import SettingsFlags, command
-from kbench.cli.output import Output
+from kbench.cli.options import OutputFlags, command
 from kbench.core.errors import ExitCode, MachineError, UsageError
 from kbench.plugins import registry
+from kbench.report.document import render_document
 
 
 class Language(StrEnum):
@@ -25,7 +25,7 @@ class Language(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProblemFlags(SettingsFlags):
+class ProblemFlags(OutputFlags):
     """What `kbench new problem` can be told."""
 
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the problem, a Python identifier")]
@@ -33,7 +33,7 @@ class ProblemFlags(SettingsFlags):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SolutionFlags(SettingsFlags):
+class SolutionFlags(OutputFlags):
     """What `kbench new solution` can be told."""
 
     problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="Name or path", autocompletion=completion.problems)]
@@ -50,8 +50,7 @@ def problem(flags: ProblemFlags) -> int:
     name = _checked(flags.name)
     path = flags.folder / f"{name}.py"
     _write(path, scaffold.problem(name))
-    Output().data(str(path))
-    Output().note(f"hint: fill in `Model.forward`, then `kbench run {path} eager`")
+    _tell(flags, path, f"fill in `Model.forward`, then `kbench run {path} eager`")
     return ExitCode.OK
 
 
@@ -64,8 +63,7 @@ def solution(flags: SolutionFlags) -> int:
     beside = Path("solutions") if shipped else owner.path.parent / "solutions"
     path = _from_here((flags.folder or beside / owner.name) / f"{name}.py")
     _write(path, scaffold.solution(owner, flags.language.value))
-    Output().data(str(path))
-    Output().note(f"hint: fill in the kernel, then `kbench run {flags.problem} {path}`")
+    _tell(flags, path, f"fill in the kernel, then `kbench run {flags.problem} {path}`")
     return ExitCode.OK
 
 
@@ -73,6 +71,15 @@ def _checked(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise UsageError(f"`{name}` is no name", "use letters, digits and underscores, a letter first")
     return name
+
+
+def _tell(flags: OutputFlags, path: Path, hint: str) -> None:
+    output = flags.output()
+    if output.wants_json:
+        output.data(render_document("new", status="ok", hint=hint, path=path, findings=[], speedup=None, results=[]))
+        return
+    output.data(str(path))
+    output.note(f"hint: {hint}")
 
 
 def _from_here(path: Path) -> Path:

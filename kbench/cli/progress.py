@@ -98,7 +98,8 @@ def describe(event: Event) -> str:
     """Say an event in one line; empty for those that only matter to a live display."""
     if isinstance(event, Planned):
         cases = ", ".join(case.name for case in event.cases)
-        processes = "" if event.processes == 0 else f" · {event.processes} processes"
+        plural = "process" if event.processes == 1 else "processes"
+        processes = "" if event.processes == 0 else f" · {event.processes} {plural}"
         return f"{event.problem} · {', '.join(event.solutions)} · {cases} · {event.device}{processes}"
     if isinstance(event, Waiting):
         return f"waiting for {event.device}, in use by {one_line(event.holder)}"

@@ -53,9 +53,11 @@ def _heading(run: RunSummary) -> str:
 
 
 def _stack(row: ResultRow) -> list[str]:
+    """Name what the row was measured on, as far as it was learnt before the row ended."""
     if row.device == "cpu":
-        return [f"CPU {row.gpu_name}".strip(), f"torch {row.torch}"]
-    return [row.gpu_name, f"driver {row.driver}", f"CUDA {row.cuda}", f"torch {row.torch}"]
+        return [f"CPU {row.gpu_name}".strip(), f"torch {row.torch}" if row.torch else ""]
+    named = {"driver": row.driver, "CUDA": row.cuda, "torch": row.torch}
+    return [row.gpu_name, *(f"{name} {version}" for name, version in named.items() if version)]
 
 
 def _table(run: RunSummary) -> str:

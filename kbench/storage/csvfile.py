@@ -144,7 +144,8 @@ def write_failed(path: Path, error: OSError) -> MachineError:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return MachineError(
             f"no room left on the disk for {path}",
-            hint=f"free some, or write elsewhere with `--results DIR`; finished rows are in {path}",
+            hint="free some, or write elsewhere with `--results DIR`"
+            + (f"; finished rows are in {path}" if path.exists() else ""),
         )
     if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
         return MachineError(

@@ -1,6 +1,7 @@
 """`kbench new`: files that kbench accepts at once, complete but for one function."""
 
 import ast
+import json
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,9 @@ def test_a_folder_that_cannot_be_written(kbench):
     done = kbench("new", "problem", "plus", "--in", "file/below")
     assert done.code == 3
     assert "hint: choose a folder with `--in`" in done.err
+
+
+def test_json_names_the_file(kbench):
+    done = kbench("new", "problem", "plus", "--json")
+    document = json.loads(done.out)
+    assert (done.code, document["status"], document["path"]) == (0, "ok", "plus.py")
