@@ -171,6 +171,7 @@ class Candidate:
         self._names: list[str | None] = []
         self._theirs: dict[str, str] = {}
         self._call_timeout_s = config.call_timeout_s or CALL_FLOOR_S
+        self._called = False
         self.weights = "none"
         self.findings: list[Finding] = []
 
@@ -198,6 +199,7 @@ class Candidate:
 
     def load(self, reference: Reference) -> None:
         """Import the solution, construct its model, and find out how parameters can be synchronised."""
+        self._called = False
         request, block = load_request(self.spec, reference, self._config)
         try:
             answer = self._ask(
@@ -280,6 +282,10 @@ class Candidate:
         """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
         self._sync()
         timeout_s = self._call_timeout_s * max(1, len(slots))
+        if self.spec.just_in_time and not self._called:
+            # The first call traces and loads what was compiled before: that is importing rather than calling.
+            timeout_s += self._config.import_timeout_s
+        self._called = True
         message = {"op": "call", "slots": list(slots), "flush": flush, "attest": attest}
         started = time.perf_counter_ns()
         answer = self._ask(message, timeout_s, Status.CALL_TIMEOUT)
