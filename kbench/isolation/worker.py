@@ -236,19 +236,17 @@ class Worker:
         """Describe the tensors of one result and copy those that fit; the judge compares the description."""
         import torch
 
-        leaves = flatten(output)
         inputs = {leaf.untyped_storage().data_ptr() for leaf in tensor_leaves(arguments)}
         described = []
         remaining = iter(targets)
-        for path, leaf in leaves:
+        for path, leaf in flatten(output):
             if not isinstance(leaf, torch.Tensor):
                 described.append([path, type(leaf).__name__, repr(leaf)[:100], [], "", False])
                 continue
             exact = type(leaf) in {torch.Tensor, torch.nn.Parameter}
             aliased = leaf.numel() > 0 and exact and leaf.untyped_storage().data_ptr() in inputs
-            device = leaf.device.type
             kind = "tensor" if exact else f"{type(leaf).__module__}.{type(leaf).__qualname__}"
-            described.append([path, kind, str(leaf.dtype), list(leaf.shape), device, aliased])
+            described.append([path, kind, str(leaf.dtype), list(leaf.shape), leaf.device.type, aliased])
             target = next(remaining, None)
             if target is not None and exact and fits(leaf, target):
                 target.copy_(leaf)
