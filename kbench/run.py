@@ -137,7 +137,8 @@ class Session:
         wanted = plan.rehearsals(self._problem, cases, plan.others(self._problem, self._options, cases))
         missing = {key: overrides for key, overrides in wanted.items() if key not in cached.rehearsed()}
         name = cases[0].name
-        if not build.compiles(entry.path, entry.builtin) or (cached.is_built and not missing):
+        nothing_to_do = not build.compiles(entry.path, entry.builtin) or (cached.is_built and not missing)
+        if nothing_to_do or self._unsupported(entry) is not None:
             self._stage_s[entry.name] = 0.0
             return
         yield StageStarted(stage="build", solution=entry.name, case=name)

@@ -38,9 +38,7 @@ ratio = st.floats(0, 1e6)
 def test_a_larger_oracle_error_never_makes_it_right(contract, oracle, reference, vacuous, factor, worse) -> None:
     """Monotone: what is wrong stays wrong when the candidate gets worse."""
     before = rule(Ratios(contract=contract, oracle=oracle, reference=reference, vacuous=vacuous), factor)
-    after = rule(
-        Ratios(contract=contract * worse, oracle=oracle * worse, reference=reference, vacuous=vacuous), factor
-    )
+    after = rule(Ratios(contract=contract * worse, oracle=oracle * worse, reference=reference, vacuous=vacuous), factor)
 
     assert before.right or not after.right
 

@@ -55,9 +55,7 @@ def check(**changes: object) -> Checked:
 
 
 def report(*checks: Checked) -> Report:
-    return Report(
-        device="cpu", device_name="a CPU", isolation="5", torch="2", checks=tuple(checks), elapsed_s=10.0
-    )
+    return Report(device="cpu", device_name="a CPU", isolation="5", torch="2", checks=tuple(checks), elapsed_s=10.0)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +109,7 @@ def test_groups_share_problem_and_options(tmp_path: Path) -> None:
     groups = group([*many, robust], "cpu", tmp_path)
     assert [len(g.fixtures) for g in groups] == [GROUP_SIZE, 1, 1]
     assert [g.options.robust for g in groups] == [False, False, True]
-    assert all(
-        g.options == RunOptions(**{f: getattr(g.options, f) for f in RunOptions.__slots__}) for g in groups
-    )
+    assert all(g.options == RunOptions(**{f: getattr(g.options, f) for f in RunOptions.__slots__}) for g in groups)
 
 
 def test_selection() -> None:
@@ -130,9 +126,7 @@ def test_selection() -> None:
 def test_an_unknown_status_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "cheats"
     folder.mkdir()
-    (folder / "odd.py").write_text(
-        'PROBLEM = "gelu"\nCLASS = "x"\nEXPECT = ("refuted",)\nclass ModelNew: ...\n'
-    )
+    (folder / "odd.py").write_text('PROBLEM = "gelu"\nCLASS = "x"\nEXPECT = ("refuted",)\nclass ModelNew: ...\n')
     with pytest.raises(PluginError, match="refuted"):
         corpus.read(tmp_path)
 

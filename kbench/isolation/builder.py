@@ -96,10 +96,11 @@ class Builder:
         limits = self._options.limits
         compiling = False
 
-        def extend(_progress: Message) -> float:
+        def extend(_progress: Message) -> float | None:
+            """Give the compiler its own limit, once: a solution that keeps saying so must end too."""
             nonlocal compiling
-            compiling = True
-            return limits.build_s
+            first, compiling = not compiling, True
+            return limits.build_s if first else None
 
         request = {
             "op": "build",

@@ -132,10 +132,13 @@ class JudgeProcess:
         Afterwards `outcome` and `weights` hold the answer. A judge that breaks is a harness error of this solution.
         """
         stage, started = "", time.monotonic()
-        self._child.channel.send({**message, "n": 0})
         answer: Message | None = None
+        unsent = True
         while answer is None:
             try:
+                if unsent:
+                    self._child.channel.send({**message, "n": 0})
+                    unsent = False
                 received = self._child.channel.receive(SILENCE_TIMEOUT_S)
             except (PeerGoneError, DeadlineError, WireError) as error:
                 death = self._child.death() if isinstance(error, PeerGoneError) else None

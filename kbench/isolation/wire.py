@@ -15,6 +15,8 @@ VERSION = 1
 MAX_LINE_BYTES = 4 << 20
 """A longer line is refused: the biggest honest message is a traceback or a list of parameters."""
 MAX_FDS = 64
+SEND_TIMEOUT_S = 60.0
+"""A peer that reads nothing for so long has stopped serving."""
 MAX_INT = (1 << 63) - 1
 """Times and counts fit 64 bits; a larger number would overflow a float later on."""
 LONE_SURROGATE = re.compile(rb"\\u[dD]")
@@ -52,15 +54,17 @@ class Channel:
         self._socket.close()
 
     def send(self, message: Message, fds: Sequence[int] = ()) -> None:
-        """Send one message; `fds` arrive as duplicates at the peer. Raises PeerGoneError."""
+        """Send one message; `fds` arrive as duplicates at the peer. Raises PeerGoneError or DeadlineError."""
         text = json.dumps(message, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
         data = text.encode(errors="replace") + b"\n"
         try:
-            self._socket.settimeout(None)
+            self._socket.settimeout(SEND_TIMEOUT_S)
             if fds:
                 sent = socket.send_fds(self._socket, [data], list(fds))
                 data = data[sent:]
             self._socket.sendall(data)
+        except TimeoutError as error:
+            raise DeadlineError("the peer does not read") from error
         except (BrokenPipeError, ConnectionResetError, OSError) as error:
             raise PeerGoneError(str(error)) from error
 

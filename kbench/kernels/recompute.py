@@ -25,10 +25,7 @@ class _Recomputed(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
         needed = ctx.needs_input_grad[2:]
-        leaves = [
-            tensor.detach().requires_grad_(need)
-            for tensor, need in zip(ctx.saved_tensors, needed, strict=True)
-        ]
+        leaves = [tensor.detach().requires_grad_(need) for tensor, need in zip(ctx.saved_tensors, needed, strict=True)]
         wanted = [leaf for leaf in leaves if leaf.requires_grad]
         with torch.enable_grad(), ieee_float32():
             gradients = iter(torch.autograd.grad(ctx.composed(*leaves), wanted, grad_output))

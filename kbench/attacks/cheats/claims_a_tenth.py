@@ -29,9 +29,7 @@ def wrap_timers():
 def cheaper(measure):
     def claimed(*args, **kwargs):
         result = measure(*args, **kwargs)
-        tenth = {
-            f.name: getattr(result, f.name) // 10 for f in dataclasses.fields(result) if f.name.endswith("_ns")
-        }
+        tenth = {f.name: getattr(result, f.name) // 10 for f in dataclasses.fields(result) if f.name.endswith("_ns")}
         return dataclasses.replace(result, **tenth)
 
     return claimed

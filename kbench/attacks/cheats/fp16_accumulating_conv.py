@@ -17,8 +17,6 @@ class ModelNew(nn.Module):
     def forward(self, x):
         total = None
         for channel in range(x.shape[1]):
-            part = torch.nn.functional.conv2d(
-                x[:, channel : channel + 1], self.conv.weight[:, channel : channel + 1]
-            )
+            part = torch.nn.functional.conv2d(x[:, channel : channel + 1], self.conv.weight[:, channel : channel + 1])
             total = part.half() if total is None else total + part.half()
         return total.float() + self.conv.bias[:, None, None]

@@ -9,7 +9,13 @@ from torch import nn
 PROBLEM = "sine_chain"
 CLASS = "deferred"
 EXPECT = (
-    "unwritten_output", "wrong_value", "timing_unattested", "nondeterministic", "protocol_error", "crashed", "exited",
+    "unwritten_output",
+    "wrong_value",
+    "timing_unattested",
+    "nondeterministic",
+    "protocol_error",
+    "crashed",
+    "exited",
 )
 CATALOGUE = "rigor 8, 12"
 

@@ -9,7 +9,13 @@ from torch import nn
 PROBLEM = "relu"
 CLASS = "kernels"
 EXPECT = (
-    "illegal_access", "raised", "crashed", "launch_failed", "unwritten_output", "wrong_value", "exited",
+    "illegal_access",
+    "raised",
+    "crashed",
+    "launch_failed",
+    "unwritten_output",
+    "wrong_value",
+    "exited",
     "wrong_structure",
 )
 DEVICES = ("cuda",)

@@ -16,7 +16,9 @@ def product(x, w, y, m, n, k, TILE: tl.constexpr, SLICE: tl.constexpr):
     columns = tl.program_id(1) * TILE + tl.arange(0, TILE)
     inner = tl.program_id(2) * SLICE + tl.arange(0, SLICE)
     a = tl.load(x + rows[:, None] * k + inner[None, :], mask=(rows[:, None] < m) & (inner[None, :] < k), other=0.0)
-    b = tl.load(w + columns[None, :] * k + inner[:, None], mask=(columns[None, :] < n) & (inner[:, None] < k), other=0.0)
+    b = tl.load(
+        w + columns[None, :] * k + inner[:, None], mask=(columns[None, :] < n) & (inner[:, None] < k), other=0.0
+    )
     part = tl.dot(a, b, input_precision="ieee")
     tl.atomic_add(y + rows[:, None] * n + columns[None, :], part, mask=(rows[:, None] < m) & (columns[None, :] < n))
 
