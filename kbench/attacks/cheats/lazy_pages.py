@@ -25,11 +25,9 @@ static void on_fault(int, siginfo_t* info, void*) {
   int due = 1;
   if (!state.compare_exchange_strong(due, 2)) { while (state == 2) {} return; }
   float* ready = (float*)mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  for (long i = 0; i < count; ++i) {
-    float z = source[i];
-    for (long r = 0; r < rounds_wanted; ++r) z = std::sin(z + source[i]);
-    ready[i] = z;
-  }
+  for (long i = 0; i < count; ++i) ready[i] = source[i];
+  for (long r = 0; r < rounds_wanted; ++r)
+    for (long i = 0; i < count; ++i) ready[i] = std::sin(ready[i] + source[i]);
   mremap(ready, total, total, MREMAP_MAYMOVE | MREMAP_FIXED, pages);
   state = 0;
 }

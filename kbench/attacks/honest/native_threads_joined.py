@@ -19,11 +19,10 @@ extern "C" int sine_chain(const float* x, float* y, long n, long rounds) {
   std::vector<std::thread> threads;
   for (long part = 0; part < 2; ++part)
     threads.emplace_back([=] {
-      for (long i = part * n / 2; i < (part + 1) * n / 2; ++i) {
-        float z = x[i];
-        for (long r = 0; r < rounds; ++r) z = std::sin(z + x[i]);
-        y[i] = z;
-      }
+      const long first = part * n / 2, last = (part + 1) * n / 2;
+      for (long i = first; i < last; ++i) y[i] = x[i];
+      for (long r = 0; r < rounds; ++r)
+        for (long i = first; i < last; ++i) y[i] = std::sin(y[i] + x[i]);
     });
   for (auto& thread : threads) thread.join();
   return 0;
