@@ -186,7 +186,8 @@ class Session:
             book.outcome = self._unsupported(book.entry) or self._failed.get(book.entry.name) or UNTOUCHED
         process = 0
         while open_books := [book for book in books if not book.closed]:
-            yield from self._replicate(case, open_books, process)
+            # Turn about, so that what a judge does to those who come first is no advantage to any of them.
+            yield from self._replicate(case, open_books[:: -1 if process % 2 else 1], process)
             process += 1
 
     def _replicate(self, case: Case, books: list["Book"], process: int) -> Iterator[Event]:

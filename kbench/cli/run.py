@@ -81,7 +81,6 @@ class VerifyFlags(OutputFlags):
     trusted: Annotated[bool, typer.Option("--trusted", help="The solution is no adversary")] = False
     robust: Annotated[bool, typer.Option("--robust", help="Fail on badly conditioned inputs too")] = False
     backward: Annotated[bool, typer.Option("--backward", help="Verify gradients too")] = False
-    sanitize: Annotated[bool, typer.Option("--sanitize", help="Run under compute-sanitizer too")] = False
     require_custom: Annotated[
         bool, typer.Option("--require-custom", help="Fail a solution that launches no kernel of its own")
     ] = False
@@ -113,7 +112,6 @@ class RunFlags(VerifyFlags):
     ] = None
     quick: Annotated[bool, typer.Option("--quick", help="One process; no interval across processes")] = False
     mode: Annotated[Mode | None, typer.Option("--mode", help="What precedes a timed call (cold)")] = None
-    lock_clocks: Annotated[bool, typer.Option("--lock-clocks", help="Lock the clocks while timing")] = False
     crosscheck: Annotated[
         Crosscheck | None, typer.Option("--crosscheck", help="Take kernel times from the profiler as well")
     ] = None
@@ -171,10 +169,8 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
         trusted=flags.trusted,
         robust=flags.robust,
         backward=flags.backward,
-        sanitize=flags.sanitize,
         require_custom=flags.require_custom,
         allow_tf32=flags.allow_tf32,
-        lock_clocks=timing is not None and timing.lock_clocks,
         crosscheck=timing.crosscheck.value if timing is not None and timing.crosscheck is not None else None,
         results_dir=flags.results or settings.results,
         save=not flags.no_save,

@@ -45,10 +45,8 @@ class RunOptions:
     trusted: bool = False
     robust: bool = False
     backward: bool = False
-    sanitize: bool = False
     require_custom: bool = False
     allow_tf32: bool = False
-    lock_clocks: bool = False
     crosscheck: str | None = None
     """`cupti`: also take kernel times from the profiler."""
     results_dir: Path = Path("results")

@@ -100,11 +100,11 @@ _STATUSES: dict[Status, tuple[str, str]] = {
     ),
     Status.ILLEGAL_ACCESS: (
         "A kernel read or wrote memory that is not its own.",
-        "Find the index with `--sanitize`.",
+        "Find the index with `compute-sanitizer`.",
     ),
     Status.CRASHED: (
         "The worker process died by a signal.",
-        "Look at the log's tail; `--sanitize` finds wild accesses.",
+        "Look at the log's tail; `compute-sanitizer` finds wild accesses.",
     ),
     Status.EXITED: (
         "The solution ended the worker process by itself.",
@@ -231,7 +231,7 @@ _FLAGS: dict[str, tuple[str, str]] = {
     ),
     "throttled": (
         "the device lowered its clocks while timing",
-        "Let it cool down, or use `--lock-clocks` with the rights to do so.",
+        "Let it cool down, or ask an administrator for fixed clocks.",
     ),
     "resolution_limited": (
         "calls are so short that launch cost and the timer's resolution show",
