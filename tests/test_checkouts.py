@@ -40,6 +40,7 @@ def test_kernels_of_its_own_checkout_are_what_it_is_built_from(tmp_path):
     solution = checkout(tmp_path / "one", 1)
     names = [path.relative_to(tmp_path / "one") for path in build.dependencies(solution)]
     assert sorted(map(str, names)) == [
+        "kbench/kernels/__init__.py",
         "kbench/kernels/include/knob.cuh",
         "kbench/kernels/knob.cu",
         "kbench/kernels/knob.py",
