@@ -2,6 +2,9 @@
 
 The kernel hashes for a known number of rounds: a chain of integer instructions that touches no memory, so its time is
 its work. It is kept near a millisecond, so that most calls fit between two decisions of the scheduler.
+
+It takes minutes and a machine that does nothing else, which a suite that runs on all processors is not: ask for it with
+`KBENCH_TIMING_TESTS=1 pytest tests/test_gate_end_to_end.py`.
 """
 
 import json
@@ -14,7 +17,9 @@ import pytest
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(os.getloadavg()[0] > (os.cpu_count() or 1), reason="no processor is free to be measured"),
+    pytest.mark.skipif(
+        not os.environ.get("KBENCH_TIMING_TESTS"), reason="needs a quiet machine: ask with KBENCH_TIMING_TESTS=1"
+    ),
 ]
 
 ROOT = Path(__file__).parent.parent
