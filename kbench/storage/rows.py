@@ -100,6 +100,9 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
     bound = None
     if judged.cost is not None and judged.peaks is not None:
         bound = roofline.limit(judged.cost, judged.peaks, tf32=judged.tf32)
+    attained = None
+    if bound is not None and judged.cost is not None and candidate is not None and candidate.median_ns > 0:
+        attained = roofline.attain(judged.cost, bound, candidate.median_ns)
     return ResultRow(
         schema_version=SCHEMA_VERSION,
         run_id=provenance.run_id,
@@ -141,7 +144,7 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
         dram_bytes=judged.cost.dram_bytes if judged.cost else None,
         flops=judged.cost.flops if judged.cost else None,
         limit_ns=round(bound.limit_ns) if bound else None,
-        percent_of_limit=100 * bound.limit_ns / candidate.median_ns if bound and candidate else None,
+        percent_of_limit=attained.percent_of_limit if attained else None,
         gpu_name=environment.gpu_name if environment else "",
         gpu_uuid=environment.gpu_uuid if environment else "",
         driver=environment.driver if environment else "",
@@ -149,7 +152,7 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
         torch=environment.torch if environment else "",
         sm_clock_mhz=median_clock(timing.samples) if timing else None,
         throttled=any(sample.marked for sample in timing.samples) if timing else False,
-        flags=" ".join(_flags(timing, bound, candidate)),
+        flags=" ".join(_flags(timing, attained)),
         samples_sha256="",
         kbench_version=__version__,
     )
@@ -198,8 +201,8 @@ def _ns(summary: ArmSummary | None, name: str) -> int | None:
     return None if summary is None else round(getattr(summary, name))
 
 
-def _flags(timing: Timing | None, bound: roofline.Limit | None, candidate: ArmSummary | None) -> list[str]:
+def _flags(timing: Timing | None, attained: roofline.Attainment | None) -> list[str]:
     flags = list(timing.flags) if timing else []
-    if bound is not None and candidate is not None and candidate.median_ns < bound.limit_ns:
+    if attained is not None and attained.beats_limit:
         flags.append("beats_limit")
     return flags
