@@ -216,6 +216,10 @@ class TestCanaries:
         with Canaries([effect], {}) as canaries:
             assert canaries.happened([effect]) == ()
             with subprocess.Popen([name, "30"], executable="/bin/sleep") as survivor:
+                # Popen returns when exec has closed its pipe, an instant before the kernel shows the new arguments.
+                arguments = Path(f"/proc/{survivor.pid}/cmdline")
+                while not arguments.read_bytes().startswith(name.encode()):
+                    time.sleep(0.001)
                 assert canaries.happened([effect]) == (effect,)
                 survivor.kill()
 
