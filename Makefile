@@ -33,13 +33,17 @@ else:
 endef
 export CHOOSE
 
-.PHONY: run test clean
+.PHONY: run test evidence clean
 
 run: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@chosen=$$($(RUN_PYTHON) -c "$$CHOOSE") && set -x && $(RUN_PYTHON) -m kbench run group_norm $$chosen
 
 test: $(if $(filter yes,$(TEST_READY)),,$(STAMP))
 	@$(TEST_PYTHON) -m pytest -n $(JOBS) --dist worksteal
+
+# README's tables and the plot, from results/h200.
+evidence: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
+	@$(RUN_PYTHON) docs/evidence.py
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'kbench needs Python 3.11 or newer')"

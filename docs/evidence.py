@@ -1,0 +1,269 @@
+"""Rewrite README's tables and the plot from the results in `results/h200`: `make evidence`.
+
+Everything shown is computed from the raw samples of the committed files. What failed, what was not measured and what
+was measured with a source that has changed since is shown as that. `results/h200/stale.toml` lists the last kind, each
+with its reason; a row that is stale and not listed, or listed and not stale, is an error.
+"""
+
+import math
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from kbench.compare import Measured, measured
+from kbench.core.model import ResultRow, Status
+from kbench.core.stats import Interval
+from kbench.measure import build
+from kbench.plugins import registry
+from kbench.plugins.registry import Entry
+from kbench.report import units
+from kbench.storage.results import SAMPLES_SUFFIX, Run, read_run
+from kbench.storage.settings import Settings
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results" / "h200"
+PLOT = RESULTS / "time-and-limit.svg"
+README = ROOT / "README.md"
+BEGIN = "<!-- evidence: written by `make evidence`, do not edit -->\n"
+END = "<!-- evidence ends -->\n"
+CASE = "default"
+
+SourceKey = tuple[str, str, str]
+"""(problem, solution, SHA-256 of the sources that were measured)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One solution of one problem: a time, or why there is none."""
+
+    solution: str
+    time_ns: float | None = None
+    half_width_ns: float | None = None
+    speedup: Interval | None = None
+    percent_of_limit: float | None = None
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One problem: its limit on the device, and every solution that can run there."""
+
+    problem: str
+    heading: str
+    limit_ns: float | None
+    lines: tuple[Line, ...]
+
+
+def read_runs(folder: Path) -> tuple[Run, ...]:
+    """Read every run in a folder, in the order of its file names."""
+    return tuple(read_run(path) for path in sorted(folder.glob("*.csv")) if not path.name.endswith(SAMPLES_SUFFIX))
+
+
+def read_stale(folder: Path) -> dict[SourceKey, str]:
+    """Read which measured sources are known to have changed since, with the reason why that stands."""
+    listed = tomllib.loads((folder / "stale.toml").read_text(encoding="utf-8")).get("stale", [])
+    return {(entry["problem"], entry["solution"], entry["source_sha256"]): entry["reason"] for entry in listed}
+
+
+def stale_sources(rows: Iterable[ResultRow], problems: Mapping[str, Sequence[Entry]]) -> set[SourceKey]:
+    """Find the rows whose solution or problem, or a file that it is built from, is not what was measured."""
+    found = set()
+    for row in rows:
+        entries = [entry for entry in problems.get(row.problem, ()) if entry.name in (row.solution, "eager")]
+        now = {entry.name: build.source_sha256(entry.path, entry.builtin) for entry in entries}
+        reference = next((build.source_sha256(entry.path) for entry in entries if entry.name == "eager"), "")
+        if now.get(row.solution) != row.source_sha256 or reference != row.problem_sha256:
+            found.add((row.problem, row.solution, row.source_sha256))
+    return found
+
+
+def complaints(stale: set[SourceKey], listed: Mapping[SourceKey, str]) -> list[str]:
+    """Say what is wrong with the list of stale sources; empty where it says just what is so."""
+    said = []
+    for problem, solution, digest in sorted(stale - listed.keys()):
+        said.append(
+            f"{problem}/{solution} has changed since it was measured: measure it again, or add to stale.toml:\n"
+            f'[[stale]]\nproblem = "{problem}"\nsolution = "{solution}"\nsource_sha256 = "{digest}"\nreason = "..."'
+        )
+    for problem, solution, digest in sorted(listed.keys() - stale):
+        said.append(f"{problem}/{solution} is as it was measured ({digest[:8]}): take it out of stale.toml")
+    said += [f"stale.toml gives no reason for {'/'.join(key[:2])}" for key, reason in listed.items() if not reason]
+    return said
+
+
+def shipped(problem_names: Iterable[str]) -> dict[str, tuple[Entry, ...]]:
+    """List every solution of each problem that comes with kbench and can run on a GPU."""
+    found = {}
+    for name in problem_names:
+        entries = registry.solutions(registry.find_problem(name, Settings()), Settings())
+        found[name] = tuple(entry for entry in entries if "cuda" in entry.devices)
+    return found
+
+
+def panel(run: Run, solutions: Sequence[str], stale: Iterable[SourceKey]) -> Panel:
+    """Lay out one run: solutions that have a time, fastest first, then those that failed or were not measured."""
+    found = {key[1]: each for key, each in measured(run, (CASE,)).items()}
+    rows = {name: [row for row in run.rows if (row.solution, row.case) == (name, CASE)] for name in found}
+    changed = {solution for problem, solution, _ in stale if problem == run.rows[0].problem}
+    lines = [_line(each, rows[name], name in changed) for name, each in found.items()]
+    lines += [Line(solution=name, remark="not measured") for name in solutions if name not in found]
+    lines.sort(key=lambda line: (line.time_ns is None, line.time_ns or 0.0, line.remark == "not measured"))
+    costs = next((row for row in run.rows if row.case == CASE and row.limit_ns), None)
+    return Panel(
+        problem=run.rows[0].problem,
+        heading=_heading(run.rows[0], costs),
+        limit_ns=float(costs.limit_ns) if costs and costs.limit_ns else None,
+        lines=tuple(lines),
+    )
+
+
+def _line(each: Measured, rows: Sequence[ResultRow], changed: bool) -> Line:
+    failed = [row.status for row in rows if row.status != Status.PASSED]
+    remarks = [f"failed: {failed[0]} ({len(failed)} of {len(rows)} processes)"] if failed else []
+    remarks += ["source has changed since"] if changed else []
+    remarks += ["faster than fp32 arithmetic allows"] if each.beats_limit else []
+    spread = each.time_interval_ns
+    return Line(
+        solution=each.solution,
+        time_ns=each.time_ns,
+        half_width_ns=spread.half_width if spread else None,
+        speedup=each.speedup,
+        percent_of_limit=each.percent_of_limit,
+        remark="; ".join(remarks),
+    )
+
+
+def _heading(row: ResultRow, costs: ResultRow | None) -> str:
+    heading = f"`{row.problem}` on one {row.gpu_name}, torch {row.torch}"
+    if costs is None or costs.limit_ns is None or costs.dram_bytes is None:
+        return heading
+    flops = f" and {units.number(costs.flops / 1e9)} GFLOP" if costs.flops else ""
+    return f"{heading}; limit {units.duration(costs.limit_ns)} for {units.byte_size(costs.dram_bytes)}{flops}"
+
+
+def tables(panels: Iterable[Panel]) -> str:
+    """Write the panels as Markdown tables."""
+    parts = []
+    for each in panels:
+        unit = units.unit_for([line.time_ns for line in each.lines])
+        head = f"| solution | time, {unit.name} | against eager | of limit | |"
+        parts += [f"{each.heading}:\n", head, "| --- | ---: | ---: | ---: | --- |"]
+        for line in each.lines:
+            ratio = line.speedup
+            cells = (
+                line.solution,
+                units.time_cell(line.time_ns, unit, line.half_width_ns),
+                units.speedup(ratio.centre, ratio.low, ratio.high) if ratio else units.ABSENT,
+                units.percent(line.percent_of_limit),
+                line.remark,
+            )
+            parts.append(f"| {' | '.join(cells)} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+# --- the plot ------------------------------------------------------------------------
+
+WIDTH, LEFT, RIGHT, ROW, TITLE, AXIS = 820, 240, 30, 22, 44, 46
+STYLE = """
+text { font: 13px system-ui, sans-serif; fill: #1f2328 } .title { font-weight: 600 } .name { text-anchor: end }
+.tick, .unit { text-anchor: middle; font-size: 11px } .remark { font-style: italic; fill: #9a3412 }
+.bar { fill: #2f6feb } .changed { fill: #2f6feb; opacity: .45 } .axis { stroke: #8c959f } .limit { stroke: #c2410c }
+.limit { stroke-width: 2; stroke-dasharray: 5 3 } .label { fill: #c2410c; font-size: 11px }
+@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .bar, .changed { fill: #6ea8fe }
+.remark, .label { fill: #fdba74 } .limit { stroke: #fdba74 } .axis { stroke: #6e7681 } }
+"""
+
+
+def plot(panels: Sequence[Panel]) -> str:
+    """Draw every panel as bars of time, with the limit as a dashed line; readable on light and on dark pages."""
+    parts, top = [], 0
+    for each in panels:
+        parts += _panel_marks(each, top)
+        top += TITLE + ROW * len(each.lines) + AXIS
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {top}" width="{WIDTH}" height="{top}" '
+        f'role="img" aria-label="Time of a call of every solution, and the limit of the device">'
+    )
+    return "\n".join([head, f"<style>{STYLE}</style>", *parts, "</svg>", ""])
+
+
+def _panel_marks(each: Panel, top: int) -> list[str]:
+    times = [line.time_ns for line in each.lines if line.time_ns is not None]
+    unit = units.unit_for([*times, each.limit_ns])
+    step, count = scale(max([*times, each.limit_ns or 0.0, 1.0]) / unit.size_ns)
+    pixels_per_ns = (WIDTH - LEFT - RIGHT) / (step * count * unit.size_ns)
+    base = top + TITLE + ROW * len(each.lines)
+    marks = [f'<text class="title" x="8" y="{top + 18}">{escape(each.problem)}</text>']
+    for number, line in enumerate(each.lines):
+        marks += _line_marks(line, top + TITLE + ROW * number, pixels_per_ns)
+    marks.append(f'<line class="axis" x1="{LEFT}" y1="{base}" x2="{WIDTH - RIGHT}" y2="{base}"/>')
+    for tick in range(count + 1):
+        x = LEFT + tick * step * unit.size_ns * pixels_per_ns
+        marks.append(f'<line class="axis" x1="{x:.1f}" y1="{base}" x2="{x:.1f}" y2="{base + 4}"/>')
+        marks.append(f'<text class="tick" x="{x:.1f}" y="{base + 16}">{tick * step:g}</text>')
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    marks.append(f'<text class="unit" x="{middle:.0f}" y="{base + 32}">time of a call, {unit.name}</text>')
+    if each.limit_ns is not None:
+        x = LEFT + each.limit_ns * pixels_per_ns
+        marks.append(f'<line class="limit" x1="{x:.1f}" y1="{top + TITLE - 6}" x2="{x:.1f}" y2="{base}"/>')
+        label = f"limit {units.duration(each.limit_ns)}"
+        marks.append(f'<text class="label" x="{x:.1f}" y="{top + TITLE - 10}">{label}</text>')
+    return marks
+
+
+def _line_marks(line: Line, y: int, pixels_per_ns: float) -> list[str]:
+    marks = [f'<text class="name" x="{LEFT - 8}" y="{y + 15}">{escape(line.solution)}</text>']
+    if line.time_ns is None:
+        return [*marks, f'<text class="remark" x="{LEFT + 6}" y="{y + 15}">{escape(line.remark)}</text>']
+    width = line.time_ns * pixels_per_ns
+    kind = "changed" if line.remark else "bar"
+    said = f"{line.solution}: {units.duration(line.time_ns)}" + (f" ({line.remark})" if line.remark else "")
+    bar = f'<rect class="{kind}" x="{LEFT}" y="{y + 3}" width="{width:.1f}" height="{ROW - 6}">'
+    return [*marks, f"{bar}<title>{escape(said)}</title></rect>"]
+
+
+def scale(largest: float) -> tuple[float, int]:
+    """Choose the step of an axis from 0, of 1, 2 or 5 times a power of ten, and how many reach `largest`."""
+    power = 10 ** math.floor(math.log10(largest / 4))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power * 6 >= largest)
+    return step, math.ceil(largest / step)
+
+
+# --- together ------------------------------------------------------------------------
+
+
+def fill(page: str, text: str) -> str:
+    """Put `text` between the markers of a page.
+
+    Raises:
+        ValueError: where it has no such markers.
+    """
+    start, end = page.index(BEGIN) + len(BEGIN), page.index(END)
+    return f"{page[:start]}\n{text}\n{page[end:]}"
+
+
+def make(folder: Path) -> tuple[str, str, list[str]]:
+    """Return the tables, the plot, and complaints about the list of stale sources."""
+    runs, listed = read_runs(folder), read_stale(folder)
+    solutions = shipped(dict.fromkeys(run.rows[0].problem for run in runs))
+    panels = [panel(run, [entry.name for entry in solutions[run.rows[0].problem]], listed) for run in runs]
+    stale = stale_sources((row for run in runs for row in run.rows), solutions)
+    return tables(panels), plot(panels), complaints(stale, listed)
+
+
+def main() -> int:
+    """Rewrite README and the plot; 1 where the list of stale sources is not true."""
+    text, drawing, wrong = make(RESULTS)
+    page = README.read_text(encoding="utf-8")
+    README.write_text(fill(page, text), encoding="utf-8")
+    PLOT.write_text(drawing, encoding="utf-8")
+    print("\n".join([*wrong, f"written: {README.name}, {PLOT.relative_to(ROOT)}"]))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
