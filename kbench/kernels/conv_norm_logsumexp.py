@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from kbench.kernels import composed, conv_norm_logsumexp_general, native
-from kbench.kernels.conv_shape import ConvShape, Pair, channel_vector
+from kbench.kernels.conv_shape import Pair, checked_arguments
+from kbench.kernels.launch import launch
 from kbench.kernels.recompute import differentiable
 
 SOURCE = "conv_norm_logsumexp_wgmma.cu"
@@ -80,29 +81,14 @@ def _fits(in_channels: int, out_channels: int, kernel: Pair) -> bool:
     return kernel == KERNEL and in_channels <= MAX_IN_CHANNELS and out_channels <= MAX_OUT_CHANNELS
 
 
-def _forward(
-    x: Tensor, weight: Tensor, bias: Tensor, gamma: Tensor, beta: Tensor, *, groups: int, eps: float
-) -> Tensor:
-    shape = ConvShape.of(x, weight, groups)
-    if shape.batch * (shape.out_channels // groups) * shape.out_pixels == 1:
-        raise ValueError("group normalisation needs more than one value per group")
-    channels = shape.out_channels
-    vectors = (
-        channel_vector("bias", bias, channels),
-        channel_vector("gamma", gamma, channels),
-        channel_vector("beta", beta, channels),
-    )
-    tensors = (x.contiguous(), weight.contiguous(), *vectors)
-    if any(tensor.device != x.device for tensor in tensors):
-        raise ValueError(f"all tensors must be on one device, got {[str(t.device) for t in tensors]}")
-    out = x.new_empty((shape.batch, 1, shape.out_height, shape.out_width))
+def _forward(*tensors: Tensor, groups: int, eps: float) -> Tensor:
+    shape, tensors = checked_arguments(*tensors, groups=groups)
+    out = tensors[0].new_empty((shape.batch, 1, shape.out_height, shape.out_width))
     if out.numel() == 0:
         return out
-    sizes = (*x.shape, channels, KERNEL[0], groups)
-    with torch.cuda.device(x.device):
-        workspace = torch.empty(_workspace_bytes(sizes, x.device), dtype=torch.uint8, device=x.device)
-        addresses = (tensor.data_ptr() for tensor in (*tensors, out, workspace))
-        library().call(FORWARD, *addresses, *sizes, eps, native.current_stream(x.device))
+    sizes = (*tensors[0].shape, shape.out_channels, shape.kernel_height, groups)
+    workspace = out.new_empty(_workspace_bytes(sizes, out.device), dtype=torch.uint8)
+    launch(library(), FORWARD, *tensors, out, workspace, *sizes, eps)
     return out
 
 

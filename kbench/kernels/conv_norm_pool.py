@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache, partial
 
-import torch
 from torch import Tensor
 
 from kbench.kernels import composed, conv_norm_pool_general, native
-from kbench.kernels.conv_shape import ConvShape, Pair, channel_scale, channel_vector, pooled_size
+from kbench.kernels.conv_shape import Pair, channel_scale, checked_arguments, pooled_size
+from kbench.kernels.launch import launch
 from kbench.kernels.recompute import differentiable
 
 SOURCE = "conv_norm_pool_wgmma.cu"
@@ -87,42 +87,14 @@ def _fits(in_channels: int, out_channels: int, kernel: Pair, pool: Pair) -> bool
     )
 
 
-def _forward(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    scale: Tensor,
-    *,
-    groups: int,
-    eps: float,
-    pool: Pair,
-    clamp_min: float,
-    clamp_max: float,
-) -> Tensor:
-    shape = ConvShape.of(x, weight, groups)
+def _forward(*tensors: Tensor, groups: int, eps: float, pool: Pair, clamp_min: float, clamp_max: float) -> Tensor:
+    *tensors, scale = tensors
+    shape, tensors = checked_arguments(*tensors, groups=groups)
+    scale = channel_scale(scale, shape.out_channels)
     pooled = pooled_size(shape.out_height, shape.out_width, pool)
-    channels = shape.out_channels
-    out = x.new_empty((shape.batch, channels, *pooled))
+    out = scale.new_empty((shape.batch, shape.out_channels, *pooled))
     if out.numel() == 0:
         return out
-    # Contiguous copies, where they are needed, must live until the launch.
-    tensors = (
-        x.contiguous(),
-        weight.contiguous(),
-        channel_vector("bias", bias, channels),
-        channel_vector("gamma", gamma, channels),
-        channel_vector("beta", beta, channels),
-        channel_scale(scale, channels),
-        out,
-    )
-    with torch.cuda.device(x.device):
-        library().call(
-            FUNCTION,
-            *(tensor.data_ptr() for tensor in tensors),
-            *(shape.batch, shape.in_channels, shape.height, shape.width, channels, groups),
-            *(eps, clamp_min, clamp_max),
-            native.current_stream(x.device),
-        )
+    sizes = (shape.batch, shape.in_channels, shape.height, shape.width, shape.out_channels, groups)
+    launch(library(), FUNCTION, *tensors, scale, out, *sizes, eps, clamp_min, clamp_max)
     return out

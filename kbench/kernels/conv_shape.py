@@ -89,6 +89,26 @@ def check_group_size(batch: int, values: int) -> None:
         raise ValueError("group normalisation needs more than one value per group")
 
 
+def checked_arguments(
+    x: Tensor, weight: Tensor, bias: Tensor, gamma: Tensor, beta: Tensor, *, groups: int
+) -> tuple[ConvShape, tuple[Tensor, ...]]:
+    """Check a convolution and the group normalisation after it; the shape, and all five tensors contiguous.
+
+    TypeError unless all are fp32; ValueError for shapes or devices that do not go together, or one value per group.
+    """
+    shape = ConvShape.of(x, weight, groups)
+    check_group_size(shape.batch, shape.out_channels // groups * shape.out_pixels)
+    vectors = {"bias": bias, "gamma": gamma, "beta": beta}
+    tensors = (
+        x.contiguous(),
+        weight.contiguous(),
+        *(channel_vector(name, values, shape.out_channels) for name, values in vectors.items()),
+    )
+    if any(tensor.device != x.device for tensor in tensors):
+        raise ValueError(f"all tensors must be on one device, got {[str(tensor.device) for tensor in tensors]}")
+    return shape, tensors
+
+
 def channel_vector(name: str, values: Tensor, channels: int) -> Tensor:
     """Make `values` a contiguous fp32 (channels,) tensor; TypeError or ValueError if it cannot be one."""
     if values.dtype != torch.float32:

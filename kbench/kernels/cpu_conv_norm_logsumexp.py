@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kbench.kernels import composed, native
-from kbench.kernels.conv_shape import ConvShape, channel_vector, check_group_size
+from kbench.kernels.conv_shape import checked_arguments
 from kbench.kernels.recompute import differentiable
 
 FUNCTION = "kbench_cpu_conv_norm_logsumexp"
@@ -34,25 +34,15 @@ def conv_norm_logsumexp_cpu(
     return differentiable(partial(_forward, **options), reference, *tensors)
 
 
-def _forward(
-    x: Tensor, weight: Tensor, bias: Tensor, gamma: Tensor, beta: Tensor, *, groups: int, eps: float
-) -> Tensor:
-    shape = ConvShape.of(x, weight, groups)
-    channels = shape.out_channels
-    check_group_size(shape.batch, channels // groups * shape.out_pixels)
-    vectors = [
-        channel_vector("bias", bias, channels),
-        channel_vector("gamma", gamma, channels),
-        channel_vector("beta", beta, channels),
-    ]
-    x, weight = x.contiguous(), weight.contiguous()
-    out = x.new_empty((shape.batch, 1, shape.out_height, shape.out_width))
-    workspace = x.new_empty(channels * shape.out_pixels)
+def _forward(*tensors: Tensor, groups: int, eps: float) -> Tensor:
+    shape, tensors = checked_arguments(*tensors, groups=groups)
+    out = tensors[0].new_empty((shape.batch, 1, shape.out_height, shape.out_width))
+    workspace = out.new_empty(shape.out_channels * shape.out_pixels)
     library().call(
         FUNCTION,
-        *(tensor.data_ptr() for tensor in (x, weight, *vectors, out, workspace)),
+        *(tensor.data_ptr() for tensor in (*tensors, out, workspace)),
         *(shape.batch, shape.in_channels, shape.height, shape.width),
-        *(channels, shape.kernel_height, shape.kernel_width, groups),
+        *(shape.out_channels, shape.kernel_height, shape.kernel_width, groups),
         eps,
         torch.get_num_threads(),
     )

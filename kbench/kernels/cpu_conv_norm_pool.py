@@ -8,14 +8,7 @@ import torch
 from torch import Tensor
 
 from kbench.kernels import composed, native
-from kbench.kernels.conv_shape import (
-    ConvShape,
-    Pair,
-    channel_scale,
-    channel_vector,
-    check_group_size,
-    pooled_size,
-)
+from kbench.kernels.conv_shape import Pair, channel_scale, checked_arguments, pooled_size
 from kbench.kernels.recompute import differentiable
 
 FUNCTION = "kbench_cpu_conv_norm_pool"
@@ -53,39 +46,19 @@ def conv_norm_pool_cpu(
     return differentiable(partial(_forward, **options), reference, *tensors)
 
 
-def _forward(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    gamma: Tensor,
-    beta: Tensor,
-    scale: Tensor,
-    *,
-    groups: int,
-    eps: float,
-    pool: Pair,
-    clamp_min: float,
-    clamp_max: float,
-) -> Tensor:
-    shape = ConvShape.of(x, weight, groups)
+def _forward(*tensors: Tensor, groups: int, eps: float, pool: Pair, clamp_min: float, clamp_max: float) -> Tensor:
+    *tensors, scale = tensors
+    shape, tensors = checked_arguments(*tensors, groups=groups)
+    scale = channel_scale(scale, shape.out_channels)
     pooled = pooled_size(shape.out_height, shape.out_width, pool)
-    channels = shape.out_channels
-    check_group_size(shape.batch, channels // groups * shape.out_pixels)
-    vectors = [
-        channel_vector("bias", bias, channels),
-        channel_vector("gamma", gamma, channels),
-        channel_vector("beta", beta, channels),
-        channel_scale(scale, channels),
-    ]
-    x, weight = x.contiguous(), weight.contiguous()
+    out = scale.new_empty((shape.batch, shape.out_channels, *pooled))
     threads = torch.get_num_threads()
-    out = x.new_empty((shape.batch, channels, *pooled))
-    workspace = x.new_empty(threads * (channels // groups * shape.out_pixels + shape.out_width))
+    workspace = out.new_empty(threads * (shape.out_channels // groups * shape.out_pixels + shape.out_width))
     library().call(
         FUNCTION,
-        *(tensor.data_ptr() for tensor in (x, weight, *vectors, out, workspace)),
+        *(tensor.data_ptr() for tensor in (*tensors, scale, out, workspace)),
         *(shape.batch, shape.in_channels, shape.height, shape.width),
-        *(channels, shape.kernel_height, shape.kernel_width, groups),
+        *(shape.out_channels, shape.kernel_height, shape.kernel_width, groups),
         eps,
         *pool,
         clamp_min,
