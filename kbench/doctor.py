@@ -20,11 +20,13 @@ from typing import Any
 
 from kbench.core.errors import MachineError
 from kbench.core.model import Peaks
-from kbench.isolation import probing, sandbox
+from kbench.isolation import health, probing, sandbox
 from kbench.isolation.sandbox import Rung
 from kbench.measure import device as devices
 from kbench.measure import peaks, selection
 from kbench.measure.selection import DeviceChoice
+from kbench.storage import quarantine
+from kbench.storage.quarantine import Quarantine
 
 NEEDED_DISK_BYTES = 256 << 20
 WANTED_DISK_BYTES = 4 << 30
@@ -79,11 +81,6 @@ class Gpu:
     default_power_limit_mw: int | None
 
 
-def diagnose(device: str, cache_dir: Path, *, remeasure: bool = False) -> list[Check]:
-    """Examine the machine for one device (`auto`, `cpu`, `cuda`, `cuda:1`); see `examine`."""
-    return list(examine(device, cache_dir, remeasure=remeasure))
-
-
 def examine(device: str, cache_dir: Path, *, remeasure: bool = False) -> Iterator[Check]:
     """Yield the checks as they are made: seconds, and some ten more where the device's peaks must be measured.
 
@@ -114,8 +111,20 @@ def examine(device: str, cache_dir: Path, *, remeasure: bool = False) -> Iterato
     cache = check_cache(cache_dir)
     yield cache
     yield check_disk(cache_dir)
-    if cache.status != Health.FAIL and torch is not None:
+    held = quarantine.read(cache_dir, choice.uuid)
+    if cache.status != Health.FAIL and torch is not None and held is None:
         yield check_peaks(choice, cache_dir, remeasure=remeasure)
+    if on_gpu or held is not None:
+        yield check_quarantine(held)
+
+
+def clear_quarantine(device: str, cache_dir: Path) -> None:
+    """Probe a device again and lift its quarantine; one that still does not answer is quarantined for that instead."""
+    choice = selection.choose(device)
+    reason = health.examine(choice)
+    quarantine.lift(cache_dir, choice.uuid)
+    if reason is not None:
+        quarantine.impose(cache_dir, uuid=choice.uuid, name=choice.name, reason=reason)
 
 
 GPU_FIX = "install the NVIDIA driver, or pass the GPU into this container; `nvidia-smi` must list it"
@@ -290,6 +299,13 @@ def check_peaks(device: DeviceChoice, cache_dir: Path, *, remeasure: bool) -> Ch
         fix = error.hint or "run `python -m kbench.measure.peaks cuda` to see why"
         return Check(code="D11", name="peaks", status=Health.FAIL, detail=error.message, fix=fix)
     return Check(code="D11", name="peaks", status=Health.OK, detail=describe_peaks(known))
+
+
+def check_quarantine(held: Quarantine | None) -> Check:
+    """Say whether a crash took the device out of use."""
+    if held is None:
+        return Check(code="D12", name="health", status=Health.OK, detail="not quarantined")
+    return Check(code="D12", name="health", status=Health.FAIL, detail=held.message, fix=held.fix)
 
 
 def describe_peaks(known: Peaks) -> str:

@@ -30,7 +30,7 @@ from kbench.core.model import (
     Status,
 )
 from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate
-from kbench.isolation import sandbox
+from kbench.isolation import health, sandbox
 from kbench.isolation.builder import Builder
 from kbench.isolation.client import JudgeProcess, Opened
 from kbench.isolation.process import ChildError
@@ -39,6 +39,7 @@ from kbench.measure import device as devices
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins import plan
 from kbench.plugins.registry import Entry
+from kbench.storage import quarantine
 from kbench.storage import rows as rowmaker
 from kbench.storage.results import RunWriter
 from kbench.storage.settings import cache_dir
@@ -48,11 +49,13 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
     """Judge solutions of a problem, case by case; each yielded event is already true, each row already on disk.
 
     Raises:
-        UsageError: an unknown case or constant; a device that is not there is a MachineError.
+        UsageError: an unknown case or constant.
+        MachineError: a device that is not there, or that is quarantined.
         NothingSelectedError: no case matches.
         PluginError: the problem itself cannot be run.
     """
     device = selection.choose(options.device)
+    quarantine.refuse(cache_dir(), device.uuid)
     cases = plan.select(problem, options, device.kind)
     rung = sandbox_rung(options, device.kind)
     yield Planned(
@@ -122,6 +125,7 @@ class Session:
         self._peaks = peaks.load_peaks(device, cache_dir())
         self._deadlines: dict[str, float] = {}
         self._remarks: tuple[Finding, ...] = ()
+        self._watch = health.Watch(device, cache_dir())
         self._spare_judge: JudgeProcess | None = self._start_judge()
         self._provenance = rowmaker.collect(
             problem.name,
@@ -149,6 +153,7 @@ class Session:
         self._stage_s[entry.name] = elapsed
         if failure is not None:
             self._failed[entry.name] = failure
+            self._watch.look(failure.status)
         detail = "compiled" if failure is None else failure.reason
         yield StageFinished(
             stage="build",
@@ -195,12 +200,17 @@ class Session:
         opened: Opened | None = None
         with contextlib.ExitStack() as stack:
             for number, book in enumerate(books):
+                if self._watch.quarantine is not None:
+                    book.give_up(f"the device stopped working: {self._watch.quarantine.reason}")
+                    yield self._close(book)
+                    continue
                 if book.wants_more(self._options):
                     if opened is None:
                         judge = stack.enter_context(self._take_judge(process))
                         try:
                             opened = judge.open(self._problem, case)
                         except ChildError as error:
+                            self._watch.look(error.status)
                             book.outcome = Failed(status=error.status, reason=error.reason, log=error.log)
                             yield self._close(book)
                             continue
@@ -253,7 +263,9 @@ class Session:
                 detail="",
             )
         outcome = judge.outcome
-        if isinstance(outcome, Passed):
+        if isinstance(outcome, Failed):
+            self._watch.look(outcome.status)
+        else:
             remarks = (*self._remarks, *([EVAL_MODE] if opened.eval_mode else []))
             outcome = replace(outcome, findings=(*outcome.findings, *remarks))
         book.add(outcome)
@@ -344,6 +356,14 @@ class Book:
             )
         self.outcome = outcome
         self.started = True
+
+    def give_up(self, reason: str) -> None:
+        """Leave a solution as it is known so far, since its device is gone: unjudged, or with the processes it has."""
+        if isinstance(self.outcome, Passed):
+            cut = Finding(code="device_quarantined", kind=FindingKind.TIMING, message=reason)
+            self.outcome = replace(self.outcome, findings=(*self.outcome.findings, cut))
+        elif self.outcome is UNTOUCHED:
+            self.outcome = Failed(status=Status.NOT_VERIFIED, reason=reason)
 
     def wants_more(self, options: RunOptions) -> bool:
         """Say whether another process is due: for verification once, for timing until the interval is narrow."""

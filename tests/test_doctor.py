@@ -10,12 +10,14 @@ import pytest
 
 from kbench import doctor
 from kbench.core.errors import MachineError, UsageError
+from kbench.core.health import Answer
 from kbench.core.model import Peaks
 from kbench.doctor import Check, Gpu, Health, Torch
-from kbench.isolation import probing, sandbox
+from kbench.isolation import health, probing, sandbox
 from kbench.isolation.sandbox import Rung
 from kbench.measure import device as devices
 from kbench.measure import peaks, selection
+from kbench.storage import quarantine
 
 ROOT = Path(__file__).parents[1]
 H200 = Gpu(
@@ -216,7 +218,7 @@ def machine(tmp_path, monkeypatch):
 
 
 def test_this_machine_is_examined_for_the_processor(machine):
-    checks = {check.code: check for check in doctor.diagnose("cpu", machine)}
+    checks = {check.code: check for check in doctor.examine("cpu", machine)}
     assert list(checks) == ["D03", "D05", "D06", "D08", "D09", "D10", "D11"]
     assert checks["D03"].status == checks["D09"].status == Health.OK
     assert all(check.fix for check in checks.values() if check.status == Health.FAIL)
@@ -224,10 +226,10 @@ def test_this_machine_is_examined_for_the_processor(machine):
 
 def test_no_gpu_is_a_reservation_or_a_failure(machine, monkeypatch):
     monkeypatch.setattr(selection, "visible_gpus", list)
-    assert doctor.diagnose("auto", machine)[0].status == Health.WARN
-    fails_with_a_fix(doctor.diagnose("cuda", machine)[0], "nvidia-smi")
+    assert next(doctor.examine("auto", machine)).status == Health.WARN
+    fails_with_a_fix(next(doctor.examine("cuda", machine)), "nvidia-smi")
     with pytest.raises(UsageError):
-        doctor.diagnose("tpu", machine)
+        list(doctor.examine("tpu", machine))
 
 
 def test_a_gpu_is_examined_in_full(machine, monkeypatch):
@@ -236,8 +238,27 @@ def test_a_gpu_is_examined_in_full(machine, monkeypatch):
     monkeypatch.setattr(doctor, "read_gpu", lambda _: H200)
     monkeypatch.setattr(devices, "foreign_processes", lambda _: ())
     monkeypatch.setattr(sandbox, "probe", lambda *_: Rung.FULL)
-    codes = [check.code for check in doctor.diagnose("cuda", machine)]
-    assert codes == [f"D{n:02}" for n in range(1, 12)]
+    codes = [check.code for check in doctor.examine("cuda", machine)]
+    assert codes == [f"D{n:02}" for n in range(1, 13)]
+
+
+def test_a_quarantine_is_shown_and_lifted_once_the_device_answers(machine, monkeypatch):
+    cpu = selection.cpu()
+    quarantine.impose(machine, uuid=cpu.uuid, name=cpu.name, reason="it went silent")
+    measured = []
+    monkeypatch.setattr(peaks, "load_peaks", lambda *_: measured.append(1))
+    last = list(doctor.examine("cpu", machine))[-1]
+    assert last.code == "D12"
+    fails_with_a_fix(last, "it went silent", "kbench doctor --clear-quarantine")
+    assert not measured, "nothing is measured on a device that is out of use"
+
+    monkeypatch.setattr(health, "probe", lambda _: (Answer.WRONG, "holds [0]"))
+    doctor.clear_quarantine("cpu", machine)
+    assert "holds [0]" in quarantine.read(machine, cpu.uuid).reason
+
+    monkeypatch.setattr(health, "probe", lambda _: (Answer.RIGHT, ""))
+    doctor.clear_quarantine("cpu", machine)
+    assert quarantine.read(machine, cpu.uuid) is None
 
 
 def test_doctor_imports_no_torch():

@@ -8,8 +8,11 @@ import pandas
 import pytest
 
 import kbench
+from kbench.core.errors import MachineError
 from kbench.core.events import Event, Judged, RunOptions, Saved, StageFinished, StageStarted
+from kbench.core.health import Answer
 from kbench.core.model import Failed, Passed, Status
+from kbench.isolation import health
 from kbench.plugins import registry
 from kbench.run import run
 from kbench.storage import settings
@@ -255,3 +258,34 @@ def test_what_is_built_is_not_built_again(tmp_path) -> None:
         built = [event for event in events if isinstance(event, StageFinished) and event.stage == "build"]
         assert isinstance(judged(events)["compiled"].outcome, Passed), judged(events)["compiled"].outcome
         assert [event.ok for event in built] == [True] * expected
+
+
+def test_after_a_crash_a_device_that_does_not_answer_is_not_used_further(tmp_path, monkeypatch) -> None:
+    """The crash stands, what is left is unjudged, the next run refuses, and a look that finds nothing lets it go on."""
+    crashes = SOLUTION.format(body="import os; os.kill(os.getpid(), 11)")
+    right = SOLUTION.format(body="return x.tanh() * self.scale")
+    solutions = {"before": right, "crashes": crashes, "after": right}
+    answers = [(Answer.RIGHT, ""), (Answer.SILENT, "nothing within 30 s")]
+    monkeypatch.setattr(health, "probe", lambda _device: answers.pop(0))
+
+    options = {"cases": ("small",), "verify_only": True}
+    healthy = {name: one.outcome for name, one in judged(list(begin(tmp_path, SCALE, solutions, **options))).items()}
+    assert isinstance(healthy["after"], Passed)
+    assert healthy["crashes"].status is Status.CRASHED
+
+    options["cases"] = ("*",)
+    events = [e for e in begin(tmp_path, SCALE, solutions, **options) if isinstance(e, Judged)]
+    found = {(e.case, e.solution): e.outcome for e in events}
+    assert isinstance(found["small", "before"], Passed)
+    assert found["small", "crashes"].status is Status.CRASHED
+    rest = [outcome for key, outcome in found.items() if key not in {("small", "before"), ("small", "crashes")}]
+    assert len(rest) == 4
+    for outcome in rest:
+        assert outcome.status is Status.NOT_VERIFIED
+        assert "stopped working" in outcome.reason
+        assert "nothing within 30 s" in outcome.reason
+    assert not answers, "one probe for each crash, none for anything else"
+
+    with pytest.raises(MachineError, match="quarantined") as refused:
+        next(begin(tmp_path, SCALE, solutions, **options))
+    assert "--clear-quarantine" in refused.value.hint

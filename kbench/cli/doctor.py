@@ -24,6 +24,9 @@ class DoctorFlags(OutputFlags):
         None
     )
     remeasure: Annotated[bool, typer.Option("--remeasure", help="Measure known peaks again")] = False
+    clear_quarantine: Annotated[
+        bool, typer.Option("--clear-quarantine", help="Probe a quarantined device; use it again if it answers")
+    ] = False
 
 
 @command(DoctorFlags)
@@ -31,6 +34,8 @@ def main(flags: DoctorFlags) -> int:
     """Check GPU, compilers, sandbox and peaks; print fixes."""
     output = flags.output()
     device = flags.device or flags.settings().run.device
+    if flags.clear_quarantine:
+        verb.clear_quarantine(device, cache_dir())
     checks: list[Check] = []
     for check in verb.examine(device, cache_dir(), remeasure=flags.remeasure):
         checks.append(check)

@@ -210,6 +210,10 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "This device's peaks were never measured, so no limit can be told.",
         "Measure them once: `kbench doctor`.",
     ),
+    "device_quarantined": (
+        "The device stopped working before all processes had run; what was measured before stands.",
+        "See `kbench doctor`, reset the device, then `kbench doctor --clear-quarantine`.",
+    ),
     "foreign_processes": (
         "Other processes used the device, and may have disturbed the times.",
         "End them, or choose another device with `--device cuda:1`.",
@@ -217,6 +221,18 @@ _FINDINGS: dict[str, tuple[str, str]] = {
     "no_oracle": (
         "No fp64 reference could be computed at this size, so the contract alone decided.",
         "Verify a smaller case too: `--case small`.",
+    ),
+    "other_shape": (
+        "The answer is wrong at a shape that the problem does not list but its reference accepts.",
+        "Handle every shape, or raise an error at those that the kernel is not made for.",
+    ),
+    "specialised": (
+        "The solution raises an error at shapes that the problem does not list; at the problem's own it was verified.",
+        "Nothing, where one shape is enough.",
+    ),
+    "shapes_not_derived": (
+        "No other shape could be made from the problem's constants, so only its own was verified.",
+        'Name others: `CASES = {"default": {}, "ragged": {"batch_size": 3}}` in the problem file.',
     ),
     "weights_by_seed": (
         "The solution's parameters match the reference's only by seed, so they were not randomised.",
@@ -312,6 +328,10 @@ _CHECKS: dict[str, tuple[str, str]] = {
     "d11": (
         "The measured peaks of this device, which limits are computed from.",
         "Run `kbench doctor --remeasure` while the device is free.",
+    ),
+    "d12": (
+        "Whether the device is quarantined: after a crash it no longer answered, so nothing is measured on it.",
+        "Reset it or reboot, then run `kbench doctor --clear-quarantine`, which probes it again.",
     ),
 }
 

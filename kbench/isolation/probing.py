@@ -191,7 +191,7 @@ def _exporter(device: str) -> Iterator[tuple[str, Callable[[], str | None]]]:
         child.wait()
 
 
-class _Device:
+class Driver:
     """A CUDA context through the driver's own library."""
 
     def __init__(self, device: str):
@@ -211,7 +211,7 @@ class _Device:
 
 def own_buffer(device: str) -> None:
     """Share a zeroed buffer, wait for a line on stdin, say what the buffer then holds."""
-    cuda = _Device(device)
+    cuda = Driver(device)
     buffer, handle, words = ctypes.c_uint64(), _IpcHandle(), (ctypes.c_uint32 * WORDS)()
     cuda.call("cuMemAlloc_v2", ctypes.byref(buffer), ctypes.c_size_t(4 * WORDS))
     cuda.call("cuMemsetD32_v2", buffer, 0, ctypes.c_size_t(WORDS))
@@ -224,16 +224,22 @@ def own_buffer(device: str) -> None:
 
 def write_buffer(device: str, handle: str) -> None:
     """Map another process's buffer and write it with a kernel."""
-    cuda = _Device(device)
-    buffer, module, kernel = ctypes.c_uint64(), ctypes.c_void_p(), ctypes.c_void_p()
+    cuda = Driver(device)
+    buffer = ctypes.c_uint64()
     shared = _IpcHandle.from_buffer_copy(bytes.fromhex(handle))
     cuda.call("cuIpcOpenMemHandle_v2", ctypes.byref(buffer), shared, ctypes.c_uint(1))
+    write_pattern(cuda, buffer)
+    cuda.call("cuIpcCloseMemHandle", buffer)
+
+
+def write_pattern(cuda: Driver, buffer: ctypes.c_uint64) -> None:
+    """Write PATTERN + i into word i of a buffer of WORDS words with a kernel. Raises OSError."""
+    module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
     cuda.call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(WRITE_PATTERN_PTX))
     cuda.call("cuModuleGetFunction", ctypes.byref(kernel), module, b"write_pattern")
     parameters = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.byref(buffer), ctypes.c_void_p))
     cuda.call("cuLaunchKernel", kernel, 1, 1, 1, WORDS, 1, 1, 0, None, parameters, None)
     cuda.call("cuCtxSynchronize")
-    cuda.call("cuIpcCloseMemHandle", buffer)
 
 
 def check_walls(rung: Rung, scratch: Path, outside: Path) -> None:

@@ -1,0 +1,70 @@
+"""Is a GPU fit to go on after a candidate crashed on it: what was seen, and the one rule that decides."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kbench.core.model import Status
+
+PROBED_AFTER = frozenset(
+    {
+        Status.ILLEGAL_ACCESS,
+        Status.LAUNCH_FAILED,
+        Status.CRASHED,
+        Status.IMPORT_TIMEOUT,
+        Status.CALL_TIMEOUT,
+        Status.TOTAL_TIMEOUT,
+        Status.HARNESS_ERROR,
+        Status.REFERENCE_FAILED,
+    }
+)
+"""Ends that can leave a device behind which does not compute: crashes, hangs, and a judge that failed itself."""
+
+
+class Answer(StrEnum):
+    """How a fresh process fared that allocated memory on the device, filled it by a kernel and read it back."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    FAILED = "failed"
+    """CUDA returned an error, or the process died."""
+    SILENT = "silent"
+    """Nothing within the time limit."""
+    FULL = "full"
+    """No memory was left, which says nothing about the device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vitals:
+    """What the driver says about the device; None where it does not say."""
+
+    uncorrected_errors: int | None = None
+    """Memory errors that ECC found and could not correct since the driver was loaded."""
+    remap_pending: bool | None = None
+    """A memory row waits for a reset to be replaced."""
+    remap_failed: bool | None = None
+    recovery: str | None = None
+    """What the driver asks for (`gpu_reset`, `node_reboot`, ...); empty for nothing."""
+
+
+def diagnose(answer: Answer, detail: str, before: Vitals, after: Vitals) -> str | None:
+    """Say why a device must not be used further, or None where nothing speaks against it.
+
+    `detail` is what the probe said; `before` was read when the run began, so that old errors are not held against it.
+    """
+    words = {
+        Answer.WRONG: "a kernel of one line computed a wrong result",
+        Answer.FAILED: "a fresh process could not use it",
+        Answer.SILENT: "a fresh process got no answer from it",
+    }
+    if answer in words:
+        return f"{words[answer]}: {detail}" if detail else words[answer]
+    if after.recovery:
+        return f"its driver asks for {after.recovery.replace('_', ' ')}"
+    if after.remap_failed:
+        return "a faulty row of its memory could not be replaced"
+    if after.remap_pending and not before.remap_pending:
+        return "a faulty row of its memory waits for a reset to be replaced"
+    new = (after.uncorrected_errors or 0) - (before.uncorrected_errors or 0)
+    if before.uncorrected_errors is not None and new > 0:
+        return f"uncorrectable memory errors: {new} since the run began"
+    return None

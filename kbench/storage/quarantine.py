@@ -1,0 +1,78 @@
+"""Devices that no longer answered properly: one marker file each, below the cache, until somebody lifts it."""
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kbench.core.errors import MachineError
+
+FOLDER = "quarantine"
+FIX = "reset the device (`nvidia-smi --gpu-reset -i {uuid}`) or reboot, then `kbench doctor --clear-quarantine`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantine:
+    """Why a device is not used, and since when."""
+
+    uuid: str
+    name: str
+    reason: str
+    since_utc: str
+
+    @property
+    def message(self) -> str:
+        """The whole story in one line."""
+        return f"{self.name} is quarantined since {self.since_utc}: {self.reason}"
+
+    @property
+    def fix(self) -> str:
+        """What to type."""
+        return FIX.format(uuid=self.uuid)
+
+
+def impose(cache_dir: Path, *, uuid: str, name: str, reason: str) -> Quarantine:
+    """Mark a device and return the mark; of two marks the first stays. A cache that cannot be written keeps none."""
+    found = read(cache_dir, uuid)
+    if found is not None:
+        return found
+    stamp = datetime.now(UTC).isoformat(timespec="seconds")
+    quarantine = Quarantine(uuid=uuid, name=name, reason=reason, since_utc=stamp)
+    path = _path(cache_dir, uuid)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps(dataclasses.asdict(quarantine), indent=1))
+        draft.replace(path)
+    except OSError:
+        pass  # this run knows; the next one will find out as this one did
+    return quarantine
+
+
+def read(cache_dir: Path, uuid: str) -> Quarantine | None:
+    """Return a device's mark, or None; a marker that cannot be read counts, since somebody had a reason to make it."""
+    path = _path(cache_dir, uuid)
+    try:
+        return Quarantine(**json.loads(path.read_text()))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, TypeError):
+        return Quarantine(uuid=uuid, name=uuid, reason=f"{path} cannot be read", since_utc="an unknown time")
+
+
+def lift(cache_dir: Path, uuid: str) -> None:
+    """Remove a device's mark, if there is one."""
+    _path(cache_dir, uuid).unlink(missing_ok=True)
+
+
+def refuse(cache_dir: Path, uuid: str) -> None:
+    """Raise MachineError for a device that is quarantined."""
+    found = read(cache_dir, uuid)
+    if found is not None:
+        raise MachineError(found.message, found.fix)
+
+
+def _path(cache_dir: Path, uuid: str) -> Path:
+    return cache_dir / FOLDER / f"{uuid.replace('/', '_')}.json"

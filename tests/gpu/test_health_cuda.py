@@ -1,0 +1,59 @@
+"""The probe and the vitals of a real GPU: well before, during and after what candidates do to it."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from kbench.core.events import Judged, RunOptions
+from kbench.core.health import Answer
+from kbench.core.model import Failed, Passed
+from kbench.isolation import health
+from kbench.measure import selection
+from kbench.plugins import corpus, registry
+from kbench.run import run
+from kbench.storage import quarantine
+from kbench.storage.settings import Settings, cache_dir
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+HOG = "import torch; a = torch.randn(8192, 8192, device='cuda'); print('ready', flush=True)\nwhile True: a @ a"
+
+
+def test_a_device_that_is_well_answers_right():
+    device = selection.choose("cuda")
+    assert health.probe(device) == (Answer.RIGHT, "")
+    assert health.examine(device) is None
+
+
+def test_the_driver_tells_how_the_device_is():
+    seen = health.vitals(selection.choose("cuda"))
+    assert seen.uncorrected_errors is None or seen.uncorrected_errors >= 0
+    assert seen.remap_failed in {None, False}
+    assert seen.recovery in {None, ""}
+
+
+def test_a_busy_device_is_not_taken_for_a_sick_one():
+    child = subprocess.Popen([sys.executable, "-c", HOG], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout.readline() == "ready\n"
+        assert health.probe(selection.choose("cuda")) == (Answer.RIGHT, "")
+    finally:
+        child.kill()
+        child.wait()
+
+
+@pytest.mark.parametrize("name", ["kernel_traps", "writes_far_out_of_bounds", "kernel_never_ends"])
+def test_crashes_and_hangs_of_candidates_leave_a_device_that_is_used_further(name):
+    problem = registry.find_problem(corpus.SHIPPED / "problems" / "relu.py", Settings())
+    entry = registry.find_solution(problem, corpus.SHIPPED / "cheats" / f"{name}.py", Settings())
+    eager = registry.find_solution(problem, "eager", Settings())
+    options = RunOptions(device="cuda", verify_only=True, save=False)
+    ends = {e.solution: e.outcome for e in run(problem, [entry, eager], options) if isinstance(e, Judged)}
+    assert isinstance(ends[name], Failed)
+    assert isinstance(ends["eager"], Passed), ends["eager"]
+    assert quarantine.read(cache_dir(), selection.choose("cuda").uuid) is None
