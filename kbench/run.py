@@ -39,6 +39,7 @@ from kbench.measure import device as devices
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins import plan
 from kbench.plugins.registry import Entry
+from kbench.plugins.shapes import Derived
 from kbench.storage import quarantine
 from kbench.storage import rows as rowmaker
 from kbench.storage.results import RunWriter
@@ -127,6 +128,7 @@ class Session:
         self._remarks: tuple[Finding, ...] = ()
         self._watch = health.Watch(device, cache_dir())
         self._spare_judge: JudgeProcess | None = self._start_judge()
+        self._derived: Derived | None = None
         self._provenance = rowmaker.collect(
             problem.name,
             build.source_sha256(problem.path),
@@ -138,7 +140,8 @@ class Session:
         """Build one solution unless the cache has it; a failure waits for its turn to be reported."""
         cached = build.entry_for(entry.path, entry.builtin, self._device.key, cache_dir())
         self._entries[entry.name] = cached
-        wanted = plan.rehearsals(self._problem, cases, plan.others(self._problem, self._options, cases))
+        others = plan.others(self._problem, self._options, cases)
+        wanted = plan.rehearsals(self._problem, cases, [*others.values(), *self._derive(entry).cases])
         missing = {key: overrides for key, overrides in wanted.items() if key not in cached.rehearsed()}
         name = cases[0].name
         nothing_to_do = not build.compiles(entry.path, entry.builtin) or (cached.is_built and not missing)
@@ -230,6 +233,18 @@ class Session:
     def _start_judge(self) -> JudgeProcess:
         return JudgeProcess(self._options, self._device, self._rung, self._scratch)
 
+    def _derive(self, entry: Entry) -> Derived:
+        """Return the shapes, beside the problem's cases, that a solution is verified at.
+
+        None where the problem lists ragged ones itself, and for built-in solutions, which are the reference.
+        """
+        if entry.builtin is not None or plan.lists_shapes(self._problem):
+            return Derived()
+        if self._derived is None:
+            self._spare_judge = self._spare_judge or self._start_judge()
+            self._derived = self._spare_judge.derive(self._problem)
+        return self._derived
+
     def close(self) -> None:
         """End what was started ahead and not used."""
         if self._spare_judge is not None:
@@ -245,6 +260,7 @@ class Session:
             artefacts=self._entries[entry.name].folder,
             process=process,
             other_cases=plan.others(self._problem, self._options, (case,)) if process == 0 else {},
+            derived=self._derive(entry),
             more=more,
             deadline_s=self._deadline(entry.name),
         )

@@ -17,6 +17,7 @@ MAY_CATCH_EVERYTHING = {
     "kbench/isolation/judge.py": "child main",
     "kbench/isolation/worker.py": "child main",
     "kbench/cli/app.py": "the last line of the command line",
+    "kbench/plugins/shapes.py": "asks a problem's own code about sizes it was not written for",
     "kbench/plugins/problem.py": "runs a problem's own code, which may raise anything",
     "kbench/selftest.py": "carries what a thread raised to the one that asked",
 }

@@ -227,8 +227,8 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "Handle every shape, or raise an error at those that the kernel is not made for.",
     ),
     "specialised": (
-        "The solution raises an error at shapes that the problem does not list; at the problem's own it was verified.",
-        "Nothing, where one shape is enough.",
+        "The solution raises an error at other shapes or layouts than the problem's own, where it was verified.",
+        "Nothing, where the problem's own are enough.",
     ),
     "shapes_not_derived": (
         "No other shape could be made from the problem's constants, so only its own was verified.",

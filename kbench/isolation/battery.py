@@ -22,6 +22,10 @@ SEEDS = 3
 REPEATS = 3
 SPREAD_FLOOR = 0.25
 """Tolerances by which outputs of equal inputs may differ where the reference's own error is smaller still."""
+SHAPELESS = {
+    *(Status.IMPORT_FAILED, Status.IMPORT_TIMEOUT, Status.TOTAL_TIMEOUT, Status.EXITED),
+    *(Status.PROTOCOL_ERROR, Status.NOT_VERIFIED, Status.HARNESS_ERROR),
+}
 LAYOUT_BYTES = 1 << 28
 """Layouts (strides, misalignment) are tried on inputs up to this size."""
 
@@ -108,6 +112,17 @@ SEMANTIC_VARIATIONS = tuple(v for v in VARIATIONS if v.kind is FindingKind.SEMAN
 
 class Battery:
     """Runs the checks for one candidate. `robust` makes conditioning findings fatal."""
+def other_failure(status: Status) -> FindingKind | None:
+    """Say what a failure at another shape or layout than the problem's own means; None where it means neither.
+
+    An exception of the solution's own is how a kernel says that it was made for other inputs, which is its right. An
+    answer that is wrong, a crash or a hang on inputs that the reference accepts is not.
+    """
+    if status in {Status.RAISED, Status.INIT_FAILED, Status.BUILD_FAILED}:
+        return FindingKind.NOTE
+    return None if status in SHAPELESS else FindingKind.SEMANTICS
+
+
 
     def __init__(self, candidate: Candidate, *, robust: bool):
         self._candidate = candidate
@@ -133,12 +148,12 @@ class Battery:
         if changed is not None:
             raise RefusalError(Status.PARAMETER_MUTATED, f"a call changed the parameter `{changed}`", candidate.log)
         if candidate.weights == "seed":
-            self._note(
+            self.note(
                 "weights_by_seed",
                 "parameters match the reference's by seed only, so they were not randomised",
             )
         if trial.tally.oracle is None and any(t.is_floating_point() for t in trial.arena.outputs(0)):
-            self._note("no_oracle", "no fp64 reference could be computed at this size; the contract alone decided")
+            self.note("no_oracle", "no fp64 reference could be computed at this size; the contract alone decided")
 
     def _repeatable(self, trial: Trial, seed: int) -> None:
         """Call on equal inputs several times; results may differ by no more than rounding explains."""
@@ -166,7 +181,7 @@ class Battery:
             self.findings.append(finding)
             raise RefusalError(Status.NONDETERMINISTIC, message, trial.candidate.log, finding)
         if len(prints) > 1:
-            self._note("nondeterministic_bits", "equal inputs gave outputs that differ within the tolerance")
+            self.note("nondeterministic_bits", "equal inputs gave outputs that differ within the tolerance")
 
     @staticmethod
     def _spread(trial: Trial, before: list[Any], now: list[Any]) -> float:
@@ -186,7 +201,7 @@ class Battery:
         expected = reference.expect(arguments)
         strict = variation.kind is FindingKind.SEMANTICS
         if strict and not self._valid(trial, expected):
-            self._note(
+            self.note(
                 f"skipped_{variation.code}",
                 f"the reference is not finite or not accurate on {variation.code} inputs",
             )
@@ -260,6 +275,8 @@ class Battery:
             except RefusalError as error:
                 message = f"wrong on {code.replace('_', ' ')} inputs: {error.reason}"
                 finding = Finding(
+                if self._refuses(error, f"{code.replace('_', ' ')} inputs"):
+                    continue
                     code=code, kind=FindingKind.SEMANTICS, message=message, fatal=True, status=error.status
                 )
                 self.findings.append(finding)
@@ -267,7 +284,28 @@ class Battery:
             finally:
                 arena.close()
 
-    def _note(self, code: str, message: str) -> None:
+    def explain_shape(self, refusal: RefusalError, shape: str) -> bool:
+        """Say whether a refusal at a shape that the problem does not list is a note; if not, it is a finding."""
+        if self._refuses(refusal, shape):
+            return True
+        kind = other_failure(refusal.status)
+        if kind is FindingKind.SEMANTICS:
+            refusal.reason = f"at {shape}: {refusal.reason}"
+            self.findings.append(
+                Finding(code="other_shape", kind=kind, message=refusal.reason, fatal=True, status=refusal.status)
+            )
+        return False
+
+    def _refuses(self, refusal: RefusalError, where: str) -> bool:
+        """Note it where a solution says itself that it was not made for such inputs."""
+        noted = other_failure(refusal.status) is FindingKind.NOTE
+        if noted:
+            message = f"not made for {where}: {refusal.reason}"
+            self.findings.append(Finding(code="specialised", kind=FindingKind.NOTE, message=message))
+        return noted
+
+    def note(self, code: str, message: str) -> None:
+        """Record what could not be checked, or is worth knowing, once per code."""
         if all(finding.code != code for finding in self.findings):
             self.findings.append(Finding(code=code, kind=FindingKind.NOTE, message=message))
 

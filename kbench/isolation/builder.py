@@ -10,7 +10,7 @@ from kbench.core.model import Failed, Status
 from kbench.isolation import sandbox
 from kbench.isolation.candidate import worker_environment
 from kbench.isolation.process import Child, ChildError, Launch
-from kbench.isolation.wire import Message
+from kbench.isolation.wire import Message, encode_constants
 from kbench.measure import build
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins.registry import Entry
@@ -107,7 +107,7 @@ class Builder:
             "path": str(entry.path),
             "builtin": entry.builtin or "",
             "problem": str(self._problem.path),
-            "overrides": dict(overrides),
+            "overrides": encode_constants(overrides),
             "allow_tf32": self._options.allow_tf32,
         }
         try:
@@ -121,7 +121,8 @@ class Builder:
             raise ChildError(status, f"did not {verb} within {limit:.0f} s", error.log) from error
 
     def _rehearse(self, child: Child, overrides: Mapping[str, Any]) -> None:
-        message = {"op": "rehearse", "problem": str(self._problem.path), "overrides": dict(overrides)}
+        constants = encode_constants(overrides)
+        message = {"op": "rehearse", "problem": str(self._problem.path), "overrides": constants}
         limit = self._options.limits.build_s
         try:
             child.request(message, timeout_s=limit)

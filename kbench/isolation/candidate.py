@@ -15,7 +15,7 @@ from kbench.isolation.matching import StateEntry, check_description, synchronise
 from kbench.isolation.memory import Block, lay_out
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.reference import Expected, Reference
-from kbench.isolation.wire import WireError, encode_tree, list_of
+from kbench.isolation.wire import WireError, encode_constants, encode_tree, list_of
 from kbench.isolation.wire import field as wire_field
 from kbench.measure import build
 
@@ -382,7 +382,7 @@ def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig)
         "path": spec.path,
         "builtin": spec.builtin,
         "problem": spec.problem,
-        "overrides": reference.overrides,
+        "overrides": encode_constants(reference.overrides),
         "allow_tf32": config.allow_tf32,
         "eval_mode": reference.eval_mode,
         "seed": reference.init_seed,

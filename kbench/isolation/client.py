@@ -12,10 +12,11 @@ from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, 
 from kbench.isolation import sandbox
 from kbench.isolation.candidate import STEADY_HOST, python_path
 from kbench.isolation.process import Child, ChildError, Launch
-from kbench.isolation.wire import DeadlineError, Message, PeerGoneError, WireError
+from kbench.isolation.wire import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
 from kbench.measure import build
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins.registry import Entry
+from kbench.plugins.shapes import Derived
 
 OPEN_TIMEOUT_S = 600.0
 SILENCE_TIMEOUT_S = 900.0
@@ -73,7 +74,12 @@ class JudgeProcess:
             "import_timeout_s": options.limits.import_s,
             "call_timeout_s": options.limits.call_s,
         }
-        message = {"op": "open", "problem": str(problem.path), "overrides": case.overrides, "config": config}
+        message = {
+            "op": "open",
+            "config": config,
+            "problem": str(problem.path),
+            "overrides": encode_constants(case.overrides),
+        }
         try:
             answer = self._child.request(message, timeout_s=OPEN_TIMEOUT_S)
         except ChildError as error:
@@ -87,6 +93,17 @@ class JudgeProcess:
         )
 
     def request(
+    def derive(self, problem: Entry) -> Derived:
+        """Have the judge look for shapes that the problem does not list, given the constants set from outside."""
+        overrides = self._options.overrides
+        message = {"op": "derive", "problem": str(problem.path), "overrides": encode_constants(overrides)}
+        try:
+            answer = self._child.request(message, timeout_s=DERIVE_TIMEOUT_S)
+        except ChildError as error:
+            return Derived(reason=f"the problem could not be looked at: {error.reason}")
+        cases = [{**overrides, **decode_constants(changed)} for changed in answer["cases"]]
+        return Derived(cases=cases, reason=answer["reason"])
+
         self,
         problem: Entry,
         entry: Entry,
@@ -95,6 +112,7 @@ class JudgeProcess:
         process: int,
         other_cases: dict[str, dict[str, Any]],
         more: bool,
+        derived: Derived,
         deadline_s: float | None,
     ) -> Message:
         """Return the request to evaluate one solution; the first process verifies everything, all of them time."""
@@ -121,7 +139,9 @@ class JudgeProcess:
                 "backward": options.backward,
                 "crosscheck": options.crosscheck is not None,
                 "require_custom": options.require_custom,
-                "other_cases": list(other_cases.values()),
+                "other_cases": [encode_constants(overrides) for overrides in other_cases.values()],
+                "derived_cases": [encode_constants(overrides) for overrides in derived.cases],
+                "underived": derived.reason,
                 "more": more and self._device.kind == "cuda",
             },
         }

@@ -28,9 +28,10 @@ from kbench.isolation.pairing import Pacing, Pairing
 from kbench.isolation.process import Child, ChildError
 from kbench.isolation.reference import Reference
 from kbench.isolation.trial import Trial, WrongError, secret_seed
-from kbench.isolation.wire import Channel, Message, PeerGoneError
+from kbench.isolation.wire import Channel, Message, PeerGoneError, decode_constants, encode_constants
 from kbench.measure import device as devices
 from kbench.measure.timing import Timer, timer_for
+from kbench.plugins import shapes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,10 @@ class Assignment:
     require_custom: bool
     other_cases: list[dict[str, Any]]
     """Overrides of the further cases that verification covers."""
+    derived_cases: list[dict[str, Any]]
+    """Overrides that make shapes which the problem does not list."""
+    underived: str
+    """Why there are none, where the problem lists none either."""
     more: bool
     """Whether another evaluation follows, for which a worker may start now."""
 
@@ -84,17 +89,21 @@ class Judge:
         if self._spare is not None:
             self._spare[0].kill()
 
+    def do_derive(self, message: Message) -> Message:
+        """Find shapes that the problem does not list; answer with the constants that make them."""
+        derived = shapes.derive(Path(message["problem"]), decode_constants(message["overrides"]))
+        return {"cases": [encode_constants(changed) for changed in derived.cases], "reason": derived.reason}
+
     def do_open(self, message: Message) -> Message:
         """Load the problem with the case's overrides; answer with environment and cost."""
         self._config = WorkerConfig(**message["config"])
         self._problem = Path(message["problem"])
+        overrides = decode_constants(message["overrides"])
         self._start_spare()
         import torch
 
         torch.set_num_threads(self._config.threads)
-        self._reference = Reference(
-            self._problem, message["overrides"], self._config.device, allow_tf32=self._config.allow_tf32
-        )
+        self._reference = Reference(self._problem, overrides, self._config.device, allow_tf32=self._config.allow_tf32)
         self._timer = timer_for(self._config.device)
         self._config = dataclasses.replace(self._config, case_bytes=self._reference.cost.dram_bytes)
         return {
@@ -106,7 +115,10 @@ class Judge:
     def do_evaluate(self, message: Message) -> Message:
         """Judge one solution: verify, then time, each as assigned; answer with its outcome."""
         spec = SolutionSpec(**message["solution"])
-        assignment = Assignment(**message["assignment"])
+        assigned = message["assignment"]
+        for name in ("other_cases", "derived_cases"):
+            assigned[name] = [decode_constants(overrides) for overrides in assigned[name]]
+        assignment = Assignment(**assigned)
         config = dataclasses.replace(self._ready, deadline_s=message["deadline_s"])
         candidate = self._take_worker(spec, config)
         if assignment.more:
@@ -147,6 +159,13 @@ class Judge:
             self._others[key] = Reference(self._problem, overrides, self.device, allow_tf32=self._ready.allow_tf32)
         return self._others[key]
 
+    def derived(self, overrides: dict[str, Any]) -> Reference | None:
+        """Make the reference of a shape that the problem does not list; None where it cannot be made or called."""
+        try:
+            return Reference(self._problem, overrides, self.device, allow_tf32=self._ready.allow_tf32)
+        except Exception:  # noqa: BLE001 - the problem's code may raise anything at sizes that it was not written for
+            return None
+
     def progress(self, **fields: Any) -> None:
         """Tell the parent how far the present request is."""
         self._channel.send({"progress": True, "n": self._number, **fields})
@@ -183,6 +202,7 @@ class Evaluation:
             if self._assignment.verify:
                 self._judge.progress(stage="verify")
                 self._verify_others()
+                self._verify_derived()
             self._candidate.load(self._judge.reference)
             trial = self._bind(self._judge.reference)
             if self._assignment.verify:
@@ -220,6 +240,23 @@ class Evaluation:
             if number == 0:
                 self._battery.values(trial)
                 self._battery.layouts(reference)
+
+    def _verify_derived(self) -> None:
+        """Verify at shapes that the problem does not list; a solution that says it is not made for one is noted."""
+        if self._assignment.underived:
+            self._battery.note("shapes_not_derived", f"verified at its own shape only: {self._assignment.underived}")
+        for overrides in self._assignment.derived_cases:
+            shape = ", ".join(f"{name}={value}" for name, value in overrides.items())
+            reference = self._judge.derived(overrides)
+            if reference is None or not reference.is_finite():
+                self._battery.note("skipped_shape", f"the reference does not accept {shape}")
+                continue
+            try:
+                self._candidate.load(reference)
+                self._battery.essentials(self._bind(reference))
+            except RefusalError as refusal:
+                if not self._battery.explain_shape(refusal, shape):
+                    raise
 
     def _time(self, trial: Trial) -> Timing:
         self._judge.progress(stage="time")

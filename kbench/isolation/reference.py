@@ -77,6 +77,11 @@ class Reference:
     def state(self) -> list[tuple[str, Any]]:
         """Return parameters, then buffers, with their names."""
         return [*self.model.named_parameters(), *self.model.named_buffers()]
+    def is_finite(self) -> bool:
+        """Say whether the outputs for inputs of the problem's own are finite: where not, they prove little."""
+        expected = self.expect(self.arguments(secrets.randbits(31)))
+        return all(bool(t.isfinite().all()) for t in expected.tensors if t.is_floating_point())
+
 
     def restore(self) -> None:
         """Go back to the parameters of construction, which a worker gets from the same seed."""

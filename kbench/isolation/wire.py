@@ -8,7 +8,7 @@ import json
 import re
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 VERSION = 1
@@ -168,6 +168,19 @@ def encode_tree(value: Any, tensor: Callable[[Any], int | None]) -> Any:
     if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
         return {"torch": str(value).removeprefix("torch.")}
     raise TypeError(f"a value of type {type(value).__name__} cannot be passed to a solution")
+
+
+def encode_constants(overrides: Mapping[str, Any]) -> Any:
+    """Encode module constants: JSON alone has neither tuples nor infinities."""
+    return encode_tree(dict(overrides), lambda _value: None)
+
+
+def decode_constants(tree: Any) -> dict[str, Any]:
+    """Undo `encode_constants`. Raises WireError."""
+    overrides = decode_tree(tree, [])
+    if not isinstance(overrides, dict):
+        raise WireError("constants come as a dictionary")
+    return overrides
 
 
 def decode_tree(tree: Any, tensors: Sequence[Any], torch_module: Any = None) -> Any:

@@ -16,7 +16,8 @@ from typing import Any
 from kbench.isolation import sandbox
 from kbench.isolation.extensions import BuildError, record_builds, require_builds
 from kbench.isolation.memory import Block, TensorSpec
-from kbench.isolation.wire import Channel, Message, PeerGoneError, decode_tree, flatten
+from kbench.isolation.wire import Channel, Message, PeerGoneError, decode_constants, decode_tree, flatten
+from kbench.measure import check
 from kbench.measure.build import kernels_of
 from kbench.measure.profiler import profile
 from kbench.measure.timing import CudaTimer, Timer, tensor_leaves, timer_for
@@ -90,20 +91,16 @@ class Worker:
 
     def do_build(self, message: Message, _fds: list[int]) -> None:
         """Import the solution and construct its model once, compiling what they ask for."""
-        from kbench.plugins.problem import load
-
         record_builds(lambda: self._channel.send({"progress": "compiling", "n": message["n"]}))
         self._solution = message
-        problem = load(Path(message["problem"]), message["overrides"], self._device)
+        problem = problem_of(message, self._device)
         self._construct(message, *problem.init_inputs(), seed=0)
 
     def do_rehearse(self, message: Message, _fds: list[int]) -> None:
         """Call the model once on the problem's own inputs, so that just-in-time compilers do their work now."""
         import torch
 
-        from kbench.plugins.problem import load
-
-        problem = load(Path(message["problem"]), message["overrides"], self._device)
+        problem = problem_of(message, self._device)
         self._construct({**self._solution, **message}, *problem.init_inputs(), seed=0)
         with torch.no_grad(), Stage("forward"):
             self._model(*problem.inputs(seed=0))
@@ -133,12 +130,10 @@ class Worker:
         self._state = state_of(self._model)
 
     def _constructor(self, message: Message) -> Any:
-        from kbench.plugins.problem import load
-
-        if message["builtin"]:
-            return load(Path(message["problem"]), message["overrides"], self._device).module.Model
         path = Path(message["path"])
         with Stage("import"):
+        if message["builtin"]:
+            return problem_of(message, self._device).module.Model
             if self._module is None:
                 self._module = import_solution(path)
             if not hasattr(self._module, "ModelNew"):
@@ -237,8 +232,7 @@ class Worker:
         import torch
 
         inputs = {leaf.untyped_storage().data_ptr() for leaf in tensor_leaves(arguments)}
-        described = []
-        remaining = iter(targets)
+        described, remaining = [], iter(targets)
         for path, leaf in flatten(output):
             if not isinstance(leaf, torch.Tensor):
                 described.append([path, type(leaf).__name__, repr(leaf)[:100], [], "", False])
@@ -350,6 +344,13 @@ def import_solution(path: Path) -> ModuleType:
 
     kbench.kernels.__path__ = [str(kernels_of(path))]
     name = f"kbench_solution_{path.stem}"
+def problem_of(message: Message, device: str) -> Any:
+    """Load the problem that a message names, with its constants."""
+    from kbench.plugins.problem import load
+
+    return load(Path(message["problem"]), decode_constants(message["overrides"]), device)
+
+
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None, "a .py path always has a loader"
     assert spec.loader is not None, "as above"

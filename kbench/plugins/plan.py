@@ -2,7 +2,7 @@
 
 import fnmatch
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kbench.core.errors import UsageError
@@ -44,11 +44,14 @@ def others(problem: Entry, options: RunOptions, chosen: Sequence[Case]) -> dict[
     return {name: {**options.overrides, **table[name]} for name in names}
 
 
-def rehearsals(
-    problem: Entry, cases: Sequence[Case], others: Mapping[str, Mapping[str, Any]]
-) -> dict[str, dict[str, Any]]:
+def lists_shapes(problem: Entry) -> bool:
+    """Say whether a problem names ragged shapes of its own; if not, other shapes have to be derived."""
+    return any(name.startswith("ragged") for name in registry.case_table(problem))
+
+
+def rehearsals(problem: Entry, cases: Sequence[Case], others: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return what a solution must have been built for: a key and the overrides of every case."""
-    every = [dict(case.overrides) for case in cases] + [dict(overrides) for overrides in others.values()]
+    every = [dict(case.overrides) for case in cases] + [dict(overrides) for overrides in others]
     text = problem.path.read_bytes()
     return {
         hashlib.sha256(text + repr(sorted(overrides.items())).encode()).hexdigest()[:24]: overrides

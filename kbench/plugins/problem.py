@@ -19,6 +19,8 @@ from kbench.core.errors import PluginError, UsageError
 from kbench.plugins.source import did_you_mean
 
 DEFAULT_TOLERANCE = 1e-5
+OVERRIDES = "__kbench_overrides__"
+"""What a module's changed constants are taken from: not every value (inf, nan) has a literal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +95,7 @@ def _execute(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
     assert spec is not None, "a .py path always has a loader"
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    module.__dict__[OVERRIDES] = dict(overrides)
     try:
         code = compile(_override(path.read_text(), str(path), overrides), str(path), "exec")
         exec(code, module.__dict__)  # noqa: S102 - importing a module is executing it; the problem is trusted
@@ -116,7 +119,7 @@ def _override(source: str, path: str, overrides: Mapping[str, Any]) -> Any:
         body.append(statement)
         for name in sorted(_assigned(statement) & set(overrides)):
             missing.discard(name)
-            value = ast.parse(f"{name} = {overrides[name]!r}").body[0]
+            value = ast.parse(f"{name} = {OVERRIDES}[{name!r}]").body[0]
             body.append(ast.copy_location(value, statement))
     if missing:
         known = sorted({name for statement in tree.body for name in _assigned(statement)})

@@ -1,0 +1,177 @@
+"""Other shapes of a problem that lists none: its constants made smaller where the reference accepts it.
+
+Runs in a judge, on torch's `meta` device: shapes without memory or arithmetic. docs/adr/0004-derived-shapes.md has
+the reasons.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kbench.plugins import problem as problems
+from kbench.plugins import source
+
+MAX_CONSTANTS = 12
+"""Constants that are tried; each costs a few constructions of the reference without memory."""
+MAX_ELEMENTS = 1 << 25
+"""Inputs of a derived shape have at most so many elements, and no more than the problem's own."""
+MAX_LONG_ELEMENTS = 1 << 22
+"""And where one of the constants was made long."""
+LONG = 1031
+"""A prime beyond the widest blocks of threads: what kernels walk through in steps does not end on a step."""
+SHORT = (5, 37, 29, 23, 19, 17, 13, 11, 7, 3)
+"""Distinct primes, so that swapped dimensions show; none is a multiple of a vector or a warp."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derived:
+    """Overrides of the constants that make other shapes, and why there are none."""
+
+    cases: list[dict[str, Any]] = field(default_factory=list)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What one set of constants leads to: shapes of the inputs, arguments of the constructor."""
+
+    inputs: tuple[tuple[int, ...], ...]
+    arguments: str
+
+    @property
+    def elements(self) -> int:
+        """Elements of all input tensors."""
+        return sum(math.prod(shape) for shape in self.inputs)
+
+
+def derive(path: Path, overrides: Mapping[str, Any]) -> Derived:
+    """Find up to two other shapes of a problem file; `overrides` are constants that the caller has set already.
+
+    The first changes only what the inputs depend on and the constructor does not: other inputs of the same model, one
+    of them long. The second changes whatever the inputs depend on, and is short all over.
+    """
+    probe = _Probe(path, overrides)
+    own = probe.look({})
+    if own is None:
+        return Derived(reason="its inputs cannot be described without making them")
+    of_call, of_model = _classify(probe, own)
+    if not of_call and not of_model:
+        return Derived(reason="no constant of the file changes the shape of its inputs")
+    short = probe.vary(of_call)
+    long = with_a_long_one(short, of_call)
+    attempts = [
+        long if probe.fits(long, min(MAX_LONG_ELEMENTS, own.elements)) else short,
+        probe.vary({**of_call, **of_model}) if of_model else short,
+    ]
+    kept: list[dict[str, Any]] = []
+    for attempt in attempts:
+        if attempt and attempt not in kept and probe.fits(attempt, min(MAX_ELEMENTS, own.elements)):
+            kept.append(attempt)
+    return Derived(cases=kept, reason="" if kept else "the reference accepts no smaller shape")
+
+
+def _classify(probe: "_Probe", own: Seen) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the constants that change the inputs alone, and those that change the constructor's arguments as well."""
+    of_call: dict[str, Any] = {}
+    of_model: dict[str, Any] = {}
+    resizable = {name: value for name, value in probe.constants.items() if sizes_of(value)}
+    for name, value in list(resizable.items())[:MAX_CONSTANTS]:
+        seen = probe.look({name: next(smaller(value, SHORT[0]))})
+        if seen is not None and seen.inputs != own.inputs:
+            (of_call if seen.arguments == own.arguments else of_model)[name] = value
+    return of_call, of_model
+
+
+class _Probe:
+    """Evaluates a problem file with constants changed, on the meta device."""
+
+    def __init__(self, path: Path, overrides: Mapping[str, Any]):
+        self._path = path
+        self._overrides = dict(overrides)
+        self.constants = {**source.parse(path).constants, **self._overrides}
+
+    def look(self, changed: Mapping[str, Any]) -> Seen | None:
+        """Return what the file makes of these constants, or None where it refuses them."""
+        try:
+            loaded = problems.load(self._path, {**self._overrides, **changed}, "meta")
+            inputs = loaded.inputs(seed=0)
+            arguments = repr(loaded.init_inputs())
+        except Exception:  # noqa: BLE001 - the problem's code may raise anything at sizes that it was not written for
+            return None
+        return Seen(inputs=tuple(tuple(t.shape) for t in inputs if hasattr(t, "shape")), arguments=arguments)
+
+    def fits(self, changed: Mapping[str, Any], elements: int) -> bool:
+        """Say whether the inputs can be made and have no more than so many elements."""
+        seen = self.look(changed)
+        return seen is not None and seen.elements <= elements
+
+    def runs(self, changed: Mapping[str, Any]) -> bool:
+        """Say whether the reference can be constructed and called, and returns something, with these constants."""
+        import torch
+
+        try:
+            loaded = problems.load(self._path, {**self._overrides, **changed}, "meta")
+            with torch.no_grad():
+                output = loaded.model(seed=0)(*loaded.inputs(seed=0))
+        except Exception:  # noqa: BLE001 - as above
+            return False
+        return not hasattr(output, "numel") or output.numel() > 0
+
+    def vary(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Return smaller values for as many of these constants as the reference accepts together.
+
+        Tried are: all of them, different; all, but alike where they were alike; one after the other, kept where it
+        goes with what was kept. A reference that does not run on the meta device is asked by a real call, later.
+        """
+        different = {name: next(smaller(v, size)) for (name, v), size in zip(wanted.items(), SHORT, strict=False)}
+        sizes = dict(zip(dict.fromkeys(size for v in wanted.values() for size in sizes_of(v)), SHORT, strict=False))
+        alike = {name: next(smaller(v, sizes.get(max(sizes_of(v)), SHORT[0]))) for name, v in wanted.items()}
+        for attempt in (different, alike):
+            if self.runs(attempt):
+                return attempt
+        if not self.runs({}):
+            return different
+        chosen: dict[str, Any] = {}
+        for (name, value), size in zip(wanted.items(), SHORT, strict=False):
+            attempts = ({**chosen, name: n} for n in smaller(value, size))
+            chosen = next((attempt for attempt in attempts if self.runs(attempt)), chosen)
+        return chosen
+
+
+def with_a_long_one(short: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same constants with the largest of the file's `values` made long, and those that must equal it."""
+    largest = max(short, key=lambda name: max(sizes_of(values[name])), default=None)
+    if largest is None or isinstance(values[largest], list | tuple):
+        return dict(short)
+    alike = [name for name in short if (values[name], short[name]) == (values[largest], short[largest])]
+    return {**short, **dict.fromkeys(alike, next(smaller(values[largest], LONG)))}
+
+
+def sizes_of(value: Any) -> list[int]:
+    """Return the sizes in a constant that could be smaller: an integer of 2 or more, or those in a list of integers."""
+    values = list(value) if isinstance(value, list | tuple) else [value]
+    if not all(type(size) is int for size in values):
+        return []
+    return [size for size in values if size >= 2]
+
+
+def smaller(value: Any, size: int) -> Iterator[Any]:
+    """Yield smaller values for a constant: the largest prime up to `size` below it, then its half.
+
+    In a list, sizes below 5 stay: they are channels or dimensions rather than lengths.
+    """
+    if isinstance(value, list | tuple):
+        for change in (lambda n: prime_below(n, size), lambda n: n // 2):
+            yield type(value)(change(n) if n >= SHORT[0] else n for n in value)
+        return
+    yield prime_below(value, size)
+    if value // 2 != prime_below(value, size):
+        yield value // 2
+
+
+def prime_below(value: int, size: int) -> int:
+    """Return the largest prime up to `size` and below `value`, or 1."""
+    candidates = range(min(size, value - 1), 1, -1)
+    return next((n for n in candidates if all(n % d for d in range(2, int(n**0.5) + 1))), 1)
