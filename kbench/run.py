@@ -78,7 +78,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         stack.callback(session.close)
         for entry in solutions:
             yield from session.build(entry, cases)
-        if not options.verify_only:
+        if options.wait_for_device and not options.verify_only:
             yield from session.lease(stack)
         for case in cases:
             yield from session.judge(case, solutions)

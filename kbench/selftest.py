@@ -366,6 +366,8 @@ def _options(fixture: Fixture, device: str, scratch: Path) -> RunOptions:
         max_processes=1,
         pairs=PAIRS,
         precision=0.99,
+        # Side by side on a processor: what is not about time is judged alike on a busy one.
+        wait_for_device=fixture.problem == EXCLUSIVE_PROBLEM or selection.choose(device).kind == "cuda",
         limits=TimeLimits(**fixture.limits),
         save=False,
         results_dir=scratch / "results",

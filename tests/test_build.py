@@ -302,3 +302,18 @@ LOGS = {
 def test_first_error(name) -> None:
     log, expected = LOGS[name]
     assert build.first_error(log) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "compiles", "extension"),
+    [
+        ("import torch", False, False),
+        ("from torch.utils.cpp_extension import load", True, True),
+        ("import subprocess", True, False),
+        ("import triton", True, False),
+        ("os.system('gcc kernel.c')", True, False),
+    ],
+)
+def test_what_may_compile(tmp_path, text, compiles, extension) -> None:
+    path = write(tmp_path, {"solution.py": text + "\n"})
+    assert (build.compiles(path, None), build.has_extension(path, None)) == (compiles, extension)

@@ -42,6 +42,10 @@ MATCHES = {
         ],
         ("order", ["w", "b", "mean"]),
     ),
+    "all of them buffers": (
+        [entry(name, *shape, is_parameter=False) for name, shape in (("w", (4, 3)), ("b", (4,)), ("m", (4,)))],
+        ("order", ["w", "b", "m"]),
+    ),
     "order swapped": ([entry("b", 4), entry("w", 4, 3)], ("seed", [])),
     "another shape": ([entry("fc.weight", 3, 4), entry("fc.bias", 4), entry("mean", 4)], ("seed", [])),
     "another dtype": (
@@ -108,4 +112,25 @@ def test_what_is_no_description(forged) -> None:
 
 def test_an_output_may_alias_where_the_references_does() -> None:
     view = Expected(arguments=[X], leaves=[("output", X[0])])
-    assert check_description([["output", "tensor", "torch.float32", [3], "cpu", True]], view, "cpu") is None
+    description = [["output", "tensor", "torch.float32", [3], "cpu", True]]
+    assert check_description(description, view, "cpu", frozenset({"output"})) is None
+    refused = check_description(description, view, "cpu", frozenset({"other"}))
+    assert refused is not None
+    assert refused[0] is Status.OUTPUT_ALIASED
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "right"),
+    [
+        ("float", "0.1000001", True),
+        ("float", "0.1001", False),
+        ("float", "nan", False),
+        ("float", "inf", False),
+        ("float", "tenth", False),
+        ("float", None, False),
+        ("int", "0", False),
+    ],
+)
+def test_numbers_have_the_tolerance_of_the_tensors_they_come_from(kind, text, right) -> None:
+    want = Expected(arguments=[X], leaves=[("output", 0.1)])
+    assert (check_description([["output", kind, text, [], "", False]], want, "cpu") is None) is right

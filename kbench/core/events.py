@@ -49,6 +49,8 @@ class RunOptions:
     allow_tf32: bool = False
     crosscheck: str | None = None
     """`cupti`: also take kernel times from the profiler."""
+    wait_for_device: bool = True
+    """False where times do not matter: nothing is leased, so others may compute on the device meanwhile."""
     results_dir: Path = Path("results")
     save: bool = True
     name: str | None = None

@@ -33,7 +33,8 @@ class Builder:
     def build(self, entry: Entry, cached: build.CacheEntry, cases: Mapping[str, Mapping[str, Any]]) -> Failed | None:
         """Construct the solution for every case (key -> overrides), compiling what that asks for.
 
-        A just-in-time compiler's solution is called once for each as well. Publishes on success; returns the failure
+        A solution is called once for each as well if a just-in-time compiler works for it, or if it has an extension
+        that is not compiled by then: that may wait for the first call. Publishes on success; returns the failure
         otherwise. What goes wrong in a case for another reason than compilation is the judge's matter.
         """
         staging = cached.stage()
@@ -41,12 +42,14 @@ class Builder:
         home.mkdir(parents=True, exist_ok=True)
         child = self._start(staging, home)
         done = cached.rehearsed()
+        calls = build.is_just_in_time(entry.path, entry.builtin)
+        waits = build.has_extension(entry.path, entry.builtin)
         try:
             self._set_up(child, staging, home)
             for number, (key, overrides) in enumerate(cases.items()):
                 try:
-                    self._construct(child, entry, overrides)
-                    if build.is_just_in_time(entry.path, entry.builtin):
+                    waits &= not self._construct(child, entry, overrides)
+                    if calls or waits:
                         self._rehearse(child, overrides)
                 except ChildError as error:
                     if error.status not in (JUDGES_MATTER if number else {Status.RAISED}):
@@ -92,7 +95,8 @@ class Builder:
             timeout_s=SETUP_TIMEOUT_S,
         )
 
-    def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any]) -> None:
+    def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any]) -> bool:
+        """Import the solution and construct its model; say whether an extension was compiled."""
         limits = self._options.limits
         compiling = False
 
@@ -119,13 +123,14 @@ class Builder:
             limit = limits.build_s if compiling else limits.import_s
             verb = "compile" if compiling else "import"
             raise ChildError(status, f"did not {verb} within {limit:.0f} s", error.log) from error
+        return compiling
 
     def _rehearse(self, child: Child, overrides: Mapping[str, Any]) -> None:
         constants = encode_constants(overrides)
         message = {"op": "rehearse", "problem": str(self._problem.path), "overrides": constants}
         limit = self._options.limits.build_s
         try:
-            child.request(message, timeout_s=limit)
+            child.request(message, timeout_s=limit, extend=lambda _progress: None)
         except ChildError as error:
             if error.status is not Status.CALL_TIMEOUT:
                 raise

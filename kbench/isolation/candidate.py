@@ -172,6 +172,7 @@ class Candidate:
         self._theirs: dict[str, str] = {}
         self._call_timeout_s = config.call_timeout_s or CALL_FLOOR_S
         self._called = False
+        self._aliased: frozenset[str] = frozenset()
         self.weights = "none"
         self.findings: list[Finding] = []
 
@@ -200,6 +201,7 @@ class Candidate:
     def load(self, reference: Reference) -> None:
         """Import the solution, construct its model, and find out how parameters can be synchronised."""
         self._called = False
+        self._aliased = reference.aliased
         request, block = load_request(self.spec, reference, self._config)
         try:
             answer = self._ask(
@@ -298,7 +300,10 @@ class Candidate:
                 slots=slots,
             )
             described = list_of(answer, "outputs", len(slots))
-            faults = [check_description(d, e, self._config.device) for d, e in zip(described, expected, strict=True)]
+            faults = [
+                check_description(d, e, self._config.device, self._aliased)
+                for d, e in zip(described, expected, strict=True)
+            ]
         except WireError as error:
             raise RefusalError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log) from error
         for fault in faults:

@@ -1,9 +1,11 @@
 """How a worker treats `torch.utils.cpp_extension`: a builder compiles, a judged worker only loads what was built.
 
-Both `load` and `load_inline` end in one private function of torch that writes the ninja file and runs it; that is the
-one place to hook. What they do around it (naming, versions, importing) stays torch's.
+Both `load` and `load_inline` go through two private functions of torch: one that is told the build folder, and below it
+one that writes the ninja file and runs it. Those are the places to hook. What they do around them (naming, versions,
+importing) stays torch's.
 """
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,14 @@ class BuildError(RuntimeError):
 
 
 HOOK = "_write_ninja_file_and_build_library"
+FOLDER_HOOK = "_jit_compile"
 
 
 def record_builds(on_compile: Callable[[], None]) -> None:
     """Let extensions compile; call `on_compile` when a compiler is about to start, for its longer time limit."""
     from torch.utils import cpp_extension
 
+    _keep_in_cache()
     original = getattr(cpp_extension, HOOK)
     original = getattr(original, "original", original)
 
@@ -38,8 +42,29 @@ def require_builds() -> None:
     def build(name: str, *_arguments: Any, build_directory: str, **_keywords: Any) -> None:
         if not (Path(build_directory) / f"{name}.so").exists():
             raise BuildError(
-                f"the extension `{name}` was not built in the build step: build it when the module is imported or in "
-                "ModelNew's constructor, not in forward, and from sources that do not change"
+                f"the extension `{name}` was not built in the build step: build it when the module is imported, in "
+                "ModelNew's constructor or in the first call, and from sources that do not change"
             )
 
+    _keep_in_cache()
     setattr(cpp_extension, HOOK, build)
+
+
+def _keep_in_cache() -> None:
+    """Have an extension that names a build folder of its own built in the cache's all the same.
+
+    The folder that a builder sees is not the one that a judged worker sees.
+    """
+    from torch.utils import cpp_extension
+
+    original = getattr(cpp_extension, FOLDER_HOOK)
+    original = getattr(original, "original", original)
+    signature = inspect.signature(original)
+
+    def compile_in_cache(*arguments: Any, **keywords: Any) -> Any:
+        bound = signature.bind(*arguments, **keywords)
+        bound.arguments["build_directory"] = cpp_extension._get_build_directory(bound.arguments["name"], False)  # noqa: SLF001
+        return original(*bound.args, **bound.kwargs)
+
+    compile_in_cache.original = original  # type: ignore[attr-defined]
+    setattr(cpp_extension, FOLDER_HOOK, compile_in_cache)

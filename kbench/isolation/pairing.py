@@ -5,7 +5,7 @@ import secrets
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kbench.core.model import Sample, Status, Timing
@@ -165,8 +165,10 @@ class Pairing:
         """Time both arms on the same fresh inputs, in the given order; expected values always come first."""
         reference = self._trial.reference
         arguments = [reference.arguments(secret_seed()) for _ in range(self._batch)]
+        consumed = [reference.consumable(a) for a in arguments]
         if arms[0] == "reference":
-            expected, event_ns, submit_ns = self._time_reference(arguments)
+            timed, event_ns, submit_ns = self._time_reference(consumed)
+            expected = [replace(e, arguments=a) for e, a in zip(timed, arguments, strict=True)]
         else:
             expected = [reference.expect(a) for a in arguments]
         slots = self._slots()
@@ -175,7 +177,7 @@ class Pairing:
             self._trial.judge_values(slot, wanted)
         if arms[0] == "candidate":
             del expected[:]
-            _, event_ns, submit_ns = self._time_reference(arguments)
+            _, event_ns, submit_ns = self._time_reference(consumed)
         return reply, event_ns, submit_ns
 
     def _time_reference(self, arguments: list[list[Any]]) -> tuple[list[Expected], int, int]:

@@ -11,6 +11,7 @@ from typing import Any
 from kbench.core.model import Cost
 from kbench.isolation.wire import flatten
 from kbench.measure import check
+from kbench.measure.timing import tensor_leaves
 from kbench.plugins import problem as problems
 
 ORACLE_ELEMENTS = 1 << 26
@@ -50,18 +51,21 @@ class Reference:
         self.init_seed = secrets.randbits(31)
         self.model = self.problem.model(self.init_seed)
         self.eval_mode = False
+        self.mutates = False
+        """Whether the reference changes its inputs: then a solution may too."""
+        self.aliased: frozenset[str] = frozenset()
+        """Paths of the outputs that share memory with an input: a solution's may do so there."""
         self._settle_randomness()
         self._double: Any = None
         self.cost, self.factor = self._measure_cost()
 
     def arguments(self, seed: int, transform: Transform | None = None) -> list[Any]:
-        """Make the arguments of `forward`; `transform` is applied to each floating-point tensor."""
-        import torch
-
+        """Make the arguments of `forward`; `transform` is applied to each floating-point tensor but for labels."""
         made = self.problem.inputs(seed)
         if transform is None:
             return made
-        return [transform(a) if isinstance(a, torch.Tensor) and a.is_floating_point() else a for a in made]
+        change = transform
+        return [over_tensors(a, lambda t: change(t) if t.is_floating_point() and not is_labels(t) else t) for a in made]
 
     def call(self, arguments: Sequence[Any]) -> Any:
         """Run the reference."""
@@ -72,7 +76,11 @@ class Reference:
 
     def expect(self, arguments: list[Any]) -> Expected:
         """Run the reference on private arguments and keep what it returned."""
-        return Expected(arguments=arguments, leaves=flatten(self.call(arguments)))
+        return Expected(arguments=arguments, leaves=flatten(self.call(self.consumable(arguments))))
+
+    def consumable(self, arguments: list[Any]) -> list[Any]:
+        """Return what the reference may be called on: the arguments, or a copy where it would change them."""
+        return [over_tensors(a, lambda t: t.clone()) for a in arguments] if self.mutates else arguments
 
     def state(self) -> list[tuple[str, Any]]:
         """Return parameters, then buffers, with their names."""
@@ -127,13 +135,13 @@ class Reference:
         import torch
 
         def widen(value: Any) -> Any:
-            return value.double() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+            return over_tensors(value, lambda t: t.double() if t.is_floating_point() else t)
 
         try:
             if self._double is None:
                 self._double = copy.deepcopy(self.model).double()
             with torch.no_grad():
-                outputs = flatten(self._double(*[widen(a) for a in arguments]))
+                outputs = flatten(self._double(*[widen(a) for a in self.consumable(list(arguments))]))
         except (RuntimeError, TypeError, ValueError, NotImplementedError):
             return None
         return [leaf for _, leaf in outputs if isinstance(leaf, torch.Tensor)]
@@ -166,12 +174,41 @@ class Reference:
         from torch.utils.flop_counter import FlopCounterMode
 
         arguments = self.arguments(secrets.randbits(31))
+        versions = [t._version for t in tensor_leaves(arguments)]  # noqa: SLF001 - torch's only count of changes
         with FlopCounterMode(display=False) as counter:
             expected = self.expect(arguments)
-        tensors = [a for a in arguments if hasattr(a, "element_size")] + expected.tensors
+        self.mutates = versions != [t._version for t in tensor_leaves(arguments)]  # noqa: SLF001
+        self.aliased = aliased_outputs(expected)
+        tensors = tensor_leaves(arguments) + expected.tensors
         tensors += [tensor for _, tensor in self.state()]
         traffic = sum(t.numel() * t.element_size() for t in tensors)
         flops = counter.get_total_flops()
         own = getattr(self.problem.module, "cost", None)
         cost = Cost(dram_bytes=traffic, flops=flops) if own is None else Cost(**own())
         return cost, FACTOR_PRODUCTS if flops else FACTOR
+
+
+def over_tensors(value: Any, change: Transform) -> Any:
+    """Return a value with `change` applied to every tensor in it, however deep in lists, tuples and dictionaries."""
+    if hasattr(value, "untyped_storage"):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: over_tensors(item, change) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)([over_tensors(item, change) for item in value])
+    return value
+
+
+def aliased_outputs(expected: Expected) -> frozenset[str]:
+    """Return the paths of the outputs that lie in the memory of an argument."""
+    inputs = {t.untyped_storage().data_ptr() for t in tensor_leaves(expected.arguments)}
+    outputs = [(path, leaf) for path, leaf in expected.leaves if hasattr(leaf, "untyped_storage")]
+    return frozenset(path for path, leaf in outputs if leaf.untyped_storage().data_ptr() in inputs)
+
+
+def is_labels(tensor: Any) -> bool:
+    """Say whether a tensor holds two values only, as labels and masks do: other values of it would mean nothing."""
+    if tensor.numel() <= 2:
+        return False
+    low, high = tensor.aminmax()
+    return bool((low < high) & ((tensor == low) | (tensor == high)).all())

@@ -101,7 +101,8 @@ class Worker:
         import torch
 
         problem = problem_of(message, self._device)
-        self._construct({**self._solution, **message}, *problem.init_inputs(), seed=0)
+        self._solution.update(message)  # a compiler that starts in this call is announced by its number
+        self._construct(self._solution, *problem.init_inputs(), seed=0)
         with torch.no_grad(), Stage("forward"):
             self._model(*problem.inputs(seed=0))
         if self._device == "cuda":

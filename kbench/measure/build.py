@@ -29,8 +29,15 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]', re.M)
 JUST_IN_TIME = re.compile(
     r"\btriton\b|\btorch\.compile\b|\bcompile_kernel\b|\bnvrtc\b|\btilelang\b|\bcutlass\b|\bnumba\b"
 )
-COMPILES = re.compile(r"cpp_extension|load_inline|\bninja\b|\bnvcc\b|\bcupy\b|\bjit\b|" + JUST_IN_TIME.pattern)
-"""Mentions that make a build step worth its process; a solution without any has nothing to compile."""
+EXTENSION = re.compile(r"cpp_extension|load_inline")
+COMPILES = re.compile(
+    EXTENSION.pattern + r"|\bninja\b|\bnvcc\b|\bcupy\b|\bcffi\b|\bjit\b|"
+    r"\bsubprocess\b|\bos\.system\b|\bsetuptools\b|" + JUST_IN_TIME.pattern
+)
+"""Mentions that make a build step worth its process; a solution without any has nothing to compile.
+
+Whoever starts a program may be starting a compiler, and can do so in the build step only.
+"""
 INCLUDE_FOLDERS = ("", "include")
 LONGEST_NAME = 200
 """A longer string names no file: the system would not even look for it."""
@@ -127,6 +134,11 @@ def is_just_in_time(path: Path, builtin: str | None) -> bool:
     if builtin is not None:
         return builtin != "eager"
     return any(JUST_IN_TIME.search(file.read_text(errors="replace")) for file in dependencies(path))
+
+
+def has_extension(path: Path, builtin: str | None) -> bool:
+    """Say whether a solution has torch compile C++ or CUDA for it."""
+    return builtin is None and any(EXTENSION.search(file.read_text(errors="replace")) for file in dependencies(path))
 
 
 def compiles(path: Path, builtin: str | None) -> bool:

@@ -1,0 +1,93 @@
+"""The judge's side of a problem: what it makes of references that change or return their inputs, and of odd inputs."""
+
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+from kbench.isolation.battery import shifted
+from kbench.isolation.reference import Reference, is_labels, over_tensors
+
+
+def reference(folder: Path, forward: str, inputs: str = "[torch.randn(3, 4)]") -> Reference:
+    path = folder / "problem.py"
+    path.write_text(
+        textwrap.dedent(f"""
+        import torch
+        class Model(torch.nn.Module):
+            def forward(self, x):
+                {forward}
+        def get_inputs():
+            return {inputs}
+        def get_init_inputs():
+            return []
+        """)
+    )
+    return Reference(path, {}, "cpu", allow_tf32=False)
+
+
+@pytest.mark.parametrize(
+    ("forward", "mutates", "aliased"),
+    [
+        ("return x + 1", False, set()),
+        ("return x.t()", False, {"output"}),
+        ("return x + 1, x[0]", False, {"output[1]"}),
+        ("return x.add_(1)", True, {"output"}),
+        ("return x.add_(1).clone()", True, set()),
+    ],
+)
+def test_what_a_reference_does_to_its_inputs(tmp_path, forward, mutates, aliased) -> None:
+    found = reference(tmp_path, forward)
+    assert (found.mutates, found.aliased) == (mutates, aliased)
+
+
+def test_arguments_stay_as_they_were_where_the_reference_changes_them(tmp_path) -> None:
+    found = reference(tmp_path, "return x.mul_(2)")
+    arguments = found.arguments(seed=1)
+    before = arguments[0].clone()
+    expected = found.expect(arguments)
+    assert torch.equal(expected.arguments[0], before)
+    assert torch.equal(expected.tensors[0], 2 * before)
+    ((_, (oracle,)),) = found.oracle(expected)
+    assert torch.equal(oracle, 2 * before.double())
+
+
+def test_tensors_within_lists_are_varied_too(tmp_path) -> None:
+    found = reference(tmp_path, "return x[0] + x[1]['b']", "[[torch.ones(3), {'b': torch.ones(3), 'n': 2}]]")
+    (varied,) = found.arguments(1, lambda t: t + 1)
+    assert torch.equal(varied[0], torch.full((3,), 2.0))
+    assert torch.equal(varied[1]["b"], torch.full((3,), 2.0))
+    assert varied[1]["n"] == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([1.0, -1.0, 1.0], True),
+        ([0.0, 1.0, 1.0, 0.0], True),
+        ([0.0, 0.0, 0.0], False),
+        ([0.5, 1.0, 2.0], False),
+        ([0.0, 1.0], False),
+        ([], False),
+        ([0.0, float("nan"), 1.0], False),
+    ],
+)
+def test_what_counts_as_labels(values, labels) -> None:
+    assert is_labels(torch.tensor(values)) is labels
+
+
+def test_labels_are_not_varied(tmp_path) -> None:
+    found = reference(tmp_path, "return x", "[torch.tensor([1.0, -1.0, 1.0])]")
+    (kept,) = found.arguments(1, lambda t: t + 1)
+    assert kept.tolist() == [1.0, -1.0, 1.0]
+
+
+def test_zeros_among_others_are_structure() -> None:
+    assert shifted(torch.tensor([0.0, 1.0])).tolist() == [0.0, 4.0]
+    assert shifted(torch.zeros(2)).tolist() == [3.0, 3.0]
+
+
+def test_tensors_are_found_wherever_they_are() -> None:
+    nest = {"a": [torch.ones(()), 3], "b": (None, torch.ones(()))}
+    assert over_tensors(nest, lambda t: t.item() + 1) == {"a": [2.0, 3], "b": (None, 2.0)}
