@@ -300,10 +300,8 @@ class Candidate:
                 slots=slots,
             )
             described = list_of(answer, "outputs", len(slots))
-            faults = [
-                check_description(d, e, self._config.device, self._aliased)
-                for d, e in zip(described, expected, strict=True)
-            ]
+            pairs = zip(described, expected, strict=True)
+            faults = [check_description(d, e, self._config.device, self._aliased) for d, e in pairs]
         except WireError as error:
             raise RefusalError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log) from error
         for fault in faults:

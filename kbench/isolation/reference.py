@@ -82,14 +82,14 @@ class Reference:
         """Return what the reference may be called on: the arguments, or a copy where it would change them."""
         return [over_tensors(a, lambda t: t.clone()) for a in arguments] if self.mutates else arguments
 
-    def state(self) -> list[tuple[str, Any]]:
-        """Return parameters, then buffers, with their names."""
-        return [*self.model.named_parameters(), *self.model.named_buffers()]
     def is_finite(self) -> bool:
         """Say whether the outputs for inputs of the problem's own are finite: where not, they prove little."""
         expected = self.expect(self.arguments(secrets.randbits(31)))
         return all(bool(t.isfinite().all()) for t in expected.tensors if t.is_floating_point())
 
+    def state(self) -> list[tuple[str, Any]]:
+        """Return parameters, then buffers, with their names."""
+        return [*self.model.named_parameters(), *self.model.named_buffers()]
 
     def restore(self) -> None:
         """Go back to the parameters of construction, which a worker gets from the same seed."""
