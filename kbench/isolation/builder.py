@@ -7,13 +7,14 @@ from typing import Any
 
 from kbench.core.events import RunOptions
 from kbench.core.model import Failed, Status
-from kbench.isolation import sandbox
+from kbench.isolation import hiding, sandbox
 from kbench.isolation.candidate import worker_environment
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.wire import Message, encode_constants
 from kbench.measure import build
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins.registry import Entry
+from kbench.storage.settings import cache_dir
 
 SETUP_TIMEOUT_S = 120.0
 MEMORY_LIMIT_BYTES = 64 << 30
@@ -45,7 +46,7 @@ class Builder:
         calls = build.is_just_in_time(entry.path, entry.builtin)
         waits = build.has_extension(entry.path, entry.builtin)
         try:
-            self._set_up(child, staging, home)
+            self._set_up(child, entry, staging, home)
             for number, (key, overrides) in enumerate(cases.items()):
                 try:
                     waits &= not self._construct(child, entry, overrides)
@@ -81,7 +82,12 @@ class Builder:
             )
         )
 
-    def _set_up(self, child: Child, staging: Path, home: Path) -> None:
+    def _hidden(self, entry: Entry) -> list[str]:
+        files = [entry.path, self._problem.path]
+        paths = hiding.hidden(results=self._options.results_dir, cache=cache_dir(), run=self._scratch, files=files)
+        return [str(path) for path in paths]
+
+    def _set_up(self, child: Child, entry: Entry, staging: Path, home: Path) -> None:
         child.request(
             {
                 "op": "setup",
@@ -89,6 +95,7 @@ class Builder:
                 "mode": "cold",
                 "rung": self._rung,
                 "writable": [str(staging), str(home)],
+                "hidden": self._hidden(entry),
                 "allow_exec": True,
                 "threads": 2,
             },

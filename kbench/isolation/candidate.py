@@ -52,6 +52,8 @@ class SolutionSpec:
     artefacts: str
     """The build cache's entry, of which every worker gets a private copy."""
     just_in_time: bool
+    hidden: list[str]
+    """What it must not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +193,7 @@ class Candidate:
                 "mode": self._config.mode,
                 "rung": self._config.rung,
                 "writable": [str(self._scratch)],
+                "hidden": self.spec.hidden,
                 "allow_exec": self.spec.just_in_time,
                 "threads": self._config.threads,
             },

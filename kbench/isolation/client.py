@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
-from kbench.isolation import sandbox
+from kbench.isolation import hiding, sandbox
 from kbench.isolation.candidate import STEADY_HOST, python_path
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.wire import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
@@ -17,6 +17,7 @@ from kbench.measure import build
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
+from kbench.storage.settings import cache_dir
 
 OPEN_TIMEOUT_S = 600.0
 SILENCE_TIMEOUT_S = 900.0
@@ -118,6 +119,8 @@ class JudgeProcess:
         """Return the request to evaluate one solution; the first process verifies everything, all of them time."""
         options = self._options
         return {
+        files = [entry.path, problem.path]
+        hidden = hiding.hidden(results=options.results_dir, cache=cache_dir(), run=self._scratch, files=files)
             "op": "evaluate",
             "deadline_s": deadline_s,
             "solution": {
@@ -128,6 +131,7 @@ class JudgeProcess:
                 "artefacts": str(artefacts),
                 "just_in_time": build.is_just_in_time(entry.path, entry.builtin),
             },
+                "hidden": [str(path) for path in hidden],
             "assignment": {
                 "process": process,
                 "verify": process == 0,

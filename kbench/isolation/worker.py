@@ -316,6 +316,7 @@ def describe(error: BaseException) -> Message:
     return {
         "stage": stage,
         "type": type(error).__name__,
+        hidden=[Path(path) for path in message.get("hidden", ())],
         "message": str(error)[:20_000],
         "traceback": trace[-20_000:],
     }
