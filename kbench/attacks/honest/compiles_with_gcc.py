@@ -12,6 +12,7 @@ from torch import nn
 
 PROBLEM = "relu"
 CLASS = "builds"
+SPEED = "fast"
 DEVICES = ("cpu",)
 
 SOURCE = r"""
