@@ -18,7 +18,6 @@ import numpy as np
 from kbench.core.errors import MachineError, ResultsError
 from kbench.core.model import Environment, Timing
 from kbench.core.stats import detectable_effect, pair_log_ratios, process_estimate, summarise_arm
-from kbench.core.verdict import Answer, Thresholds, judge_runs
 from kbench.storage import csvfile
 
 _STRICT = {"extra": "forbid", "strict": True}
@@ -175,7 +174,7 @@ def analyse(subject: Subject, timings: Sequence[Timing]) -> AgainstItself:
         raise MachineError(
             f"{subject.problem}, case {subject.case}: only {len(ratios)} of {len(timings)} processes gave "
             "undisturbed pairs",
-            hint="kbench doctor --noise",
+            hint="try again on a quiet device; `kbench doctor` looks for what disturbs it",
         )
     times = [summarise_arm(timing.samples, "reference").median_ns for timing, _ in ratios]
     return AgainstItself(
@@ -191,23 +190,6 @@ def analyse(subject: Subject, timings: Sequence[Timing]) -> AgainstItself:
 def size_class(time_ns: float) -> str:
     """Name the size class of a call."""
     return next(name for name, below_ns in SIZE_CLASSES if time_ns < below_ns)
-
-
-def null_verdicts(
-    estimates: Sequence[float],
-    *,
-    draws: int,
-    processes: int,
-    thresholds: Thresholds | None = None,
-    seed: int = 0,
-) -> dict[Answer, int]:
-    """Judge pairs of runs that are both drawn from A/A estimates: SLOWER and FASTER are false alarms."""
-    generator = np.random.default_rng(seed)
-    counts = dict.fromkeys(Answer, 0)
-    for _ in range(draws):
-        old, new = generator.choice(np.asarray(estimates), (2, processes)).tolist()
-        counts[judge_runs(old, new, thresholds or Thresholds()).status] += 1
-    return {answer: count for answer, count in counts.items() if count}
 
 
 # --- storage -----------------------------------------------------------------------
@@ -247,9 +229,9 @@ def load(gpu_uuid: str, directory: Path | None = None) -> Calibration | None:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise ResultsError(f"{path}: {where}: {first['msg']}", hint="kbench calibrate") from error
+        raise ResultsError(f"{path}: {where}: {first['msg']}", hint="`kbench calibrate` measures anew") from error
     if calibration.schema != SCHEMA or calibration.gpu_uuid != gpu_uuid:
-        raise ResultsError(f"{path} is of another device or version", hint="kbench calibrate")
+        raise ResultsError(f"{path} is of another device or version", hint="`kbench calibrate` measures anew")
     return calibration
 
 

@@ -8,7 +8,7 @@ process by process.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -112,13 +112,14 @@ class Comparison:
         return dict(Counter(case.verdict.status for case in self.cases if case.verdict is not None))
 
     def geometric_mean(self, label: str) -> float | None:
-        """Geometric mean of t_new / t_old over the cases of one label that have a verdict on speed."""
-        logs = [
-            math.log(case.verdict.ratio)
-            for case in self.cases
-            if case.label == label and case.verdict is not None and case.verdict.ratio is not None
-        ]
-        return math.exp(sum(logs) / len(logs)) if logs else None
+        """Geometric mean of t_new / t_old over the cases of one label that have a verdict on speed.
+
+        None where all of these are unclear: a mean of what nobody could tell would read like an answer.
+        """
+        verdicts = [case.verdict for case in self.cases if case.label == label and case.verdict is not None]
+        logs = [math.log(verdict.ratio) for verdict in verdicts if verdict.ratio is not None]
+        decided = any(verdict.ratio is not None and verdict.status is not Answer.UNCLEAR for verdict in verdicts)
+        return math.exp(sum(logs) / len(logs)) if decided else None
 
 
 def compare(
@@ -149,10 +150,10 @@ def compare(
     else:
         raise UsageError(
             f"comparing by {by} does not go with {len(runs)} run{'s' * (len(runs) != 1)}",
-            hint="kbench compare RUN --by solution, or kbench compare OLD NEW --by run",
+            hint="`kbench compare RUN --by solution`, or `kbench compare OLD NEW --by run`",
         )
     if not comparison.cases:
-        raise NothingSelectedError("no case to compare", hint="kbench show RUN lists a run's cases")
+        raise NothingSelectedError("no case to compare", hint="`kbench show RUN` lists a run's cases")
     return comparison
 
 
@@ -170,9 +171,11 @@ def measurements(run: Run) -> dict[CaseKey, Measurement]:
     return {key: found.measurement for key, found in measured(run).items()}
 
 
-def arm_differences(timings: Iterable[Timing], old: str = "old", new: str = "candidate") -> tuple[float, ...]:
-    """Log(t_new / t_old) of each process that timed two candidates beside the reference (three-arm runs)."""
-    return tuple(process_estimate(timing, new, old) for timing in timings if pair_log_ratios(timing.samples, new, old))
+def process_differences(old: Measurement, new: Measurement) -> tuple[float, ...]:
+    """Log(t_new / t_old) of the processes that timed both, each next to the reference."""
+    before = dict(zip(old.processes, old.log_ratios, strict=True))
+    after = dict(zip(new.processes, new.log_ratios, strict=True))
+    return tuple(after[process] - before[process] for process in after if process in before)
 
 
 # --- one measurement ---------------------------------------------------------------
@@ -310,7 +313,7 @@ def _judged(line: ComparedCase, thresholds: Thresholds, *, paired: bool) -> Comp
         verdict = Verdict(status=Answer.NOT_COMPARABLE, reason_code=code, message=message)
         return replace(line, verdict=verdict)
     old, new = line.old.measurement, line.new.measurement
-    differences = _differences(old, new) if paired else None
+    differences = process_differences(old, new) if paired else None
     verdict = judge_change(old, new, thresholds, differences=differences)
     opinion = None
     if differences:
@@ -322,10 +325,3 @@ def _judged(line: ComparedCase, thresholds: Thresholds, *, paired: bool) -> Comp
         centre = float(np.mean(new.log_ratios) - np.mean(old.log_ratios))
         verdict = replace(verdict, ratio=math.exp(centre))
     return replace(line, verdict=verdict, second_opinion=opinion)
-
-
-def _differences(old: Measurement, new: Measurement) -> tuple[float, ...]:
-    """Log(t_new / t_old) of the processes that both have."""
-    before = dict(zip(old.processes, old.log_ratios, strict=True))
-    after = dict(zip(new.processes, new.log_ratios, strict=True))
-    return tuple(after[process] - before[process] for process in after if process in before)

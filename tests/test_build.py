@@ -1,11 +1,13 @@
 """The build cache: what a solution is made of, keys, entries that appear as a whole, and what compilers say."""
 
 import os
+import tempfile
 import threading
 from pathlib import Path
 
 import pytest
 
+from kbench.core.errors import MachineError
 from kbench.measure import build
 from kbench.measure.build import CacheEntry
 
@@ -212,6 +214,46 @@ def test_builders_that_race_leave_one_whole_entry(tmp_path) -> None:
     assert os.listdir(tmp_path / "builds") == ["key"]  # noqa: PTH208 - hidden leftovers count
 
 
+def test_a_copy_taken_while_others_publish_is_one_whole_build(tmp_path) -> None:
+    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+    entry.publish(staged(entry, "build0"), ())
+    done = threading.Event()
+    errors: list[BaseException] = []
+
+    def publish() -> None:
+        try:
+            for number in range(1, 150):
+                staging = Path(tempfile.mkdtemp(dir=entry.folder.parent))
+                for name in ("artefact", *(f"part{n}" for n in range(20))):
+                    (staging / name).write_text(f"build{number}")
+                entry.publish(staging, ())
+        except BaseException as error:  # noqa: BLE001 - the thread's failure is the test's
+            errors.append(error)
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    copies = 0
+    while not done.is_set() or not copies:
+        copy = tmp_path / f"copy{copies}"
+        entry.copy_to(copy)
+        texts = {file.read_text() for file in copy.iterdir() if file.is_file() and file.name != "built.json"}
+        assert len(texts) == 1, "a copy is of one build"
+        assert (copy / "built.json").exists()
+        copies += 1
+    thread.join()
+    assert errors == []
+
+
+def test_a_copy_that_cannot_be_made_is_an_error(tmp_path) -> None:
+    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+    entry.publish(staged(entry, "one"), ())
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        entry.copy_to(tmp_path / "file" / "copy")
+
+
 def test_a_broken_record_is_no_rehearsal(tmp_path) -> None:
     entry = CacheEntry(folder=tmp_path)
     for text in ("", "[]", "{}", '{"rehearsed":'):
@@ -317,3 +359,11 @@ def test_first_error(name) -> None:
 def test_what_may_compile(tmp_path, text, compiles, extension) -> None:
     path = write(tmp_path, {"solution.py": text + "\n"})
     assert (build.compiles(path, None), build.has_extension(path, None)) == (compiles, extension)
+
+
+def test_a_cache_that_cannot_be_written_is_the_machines_fault(tmp_path):
+    (tmp_path / "file").write_text("")
+    entry = CacheEntry(folder=tmp_path / "file" / "builds" / "key")
+    with pytest.raises(MachineError, match="cannot be written: Not a directory") as caught:
+        entry.stage()
+    assert "KBENCH_CACHE" in (caught.value.hint or "")

@@ -39,6 +39,15 @@ def test_a_lease_keeps_a_second_process_out_and_says_who_holds_it(leases):
     assert not list(leases.glob("*.holder"))
 
 
+@pytest.mark.parametrize("program", ["/env/bin/kbench", "/env/lib/kbench/__main__.py"])
+def test_the_holder_is_named_as_it_was_called(leases, monkeypatch, program):
+    monkeypatch.setattr(sys, "argv", [program, "run", "group_norm"])
+    with device.lease(selection.cpu(), timeout_s=0.0):
+        with pytest.raises(device.DeviceBusyError) as caught, device.lease(selection.cpu(), timeout_s=0.0):
+            pytest.fail("both hold it")
+    assert caught.value.holder.endswith(" s): kbench run group_norm")
+
+
 def test_two_devices_have_two_leases(leases):
     with device.lease(GPU, timeout_s=0.0), device.lease(selection.cpu(), timeout_s=0.0):
         assert len(list(leases.glob("*.lock"))) == 2

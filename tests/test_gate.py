@@ -90,6 +90,12 @@ def test_unclear_is_a_choice(main: Run, tmp_path: Path, unclear: str, code: int)
     assert gate(run, main, Policy(unclear=unclear)).exit_code == code
 
 
+@pytest.mark.parametrize(("unclear", "code"), [("pass", 0), ("warn", 4), ("fail", 4)])
+def test_unclear_cases_alone_are_no_answer(main: Run, tmp_path: Path, unclear: str, code: int) -> None:
+    old = replace(main, rows=tuple(row for row in main.rows if row.solution == "a"))
+    assert gate(make_run(tmp_path, "pr", {"a": by(0.01, WIDE)}), old, Policy(unclear=unclear)).exit_code == code
+
+
 def test_a_missing_case_is_never_green(main: Run, tmp_path: Path) -> None:
     run = make_run(tmp_path, "pr", {"a": FIVE})
     result = gate(run, main)
@@ -327,7 +333,7 @@ def test_a_baseline_is_set_found_and_replaced(main: Run, tmp_path: Path) -> None
     root = tmp_path / "baselines"
     with pytest.raises(MachineError, match="no baseline `main` of group_norm on NVIDIA H200") as caught:
         baselines.load_baseline(main, root=root)
-    assert caught.value.hint == "kbench baseline set main"
+    assert caught.value.hint == "`kbench baseline set main` makes this run one"
     path = baselines.set_baseline(main, root=root)
     assert path == root / "nvidia-h200" / "main" / "group_norm.csv"
     assert baselines.load_baseline(main, root=root).rows == main.rows

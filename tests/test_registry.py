@@ -143,9 +143,24 @@ def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
     write(tmp_path / "plus.py", PROBLEM)
     with pytest.raises(UsageError, match="no problem file") as caught:
         registry.find_problem(tmp_path / "plsu.py", NO_PATHS)
-    assert caught.value.hint == "did you mean `plus.py`?"
+    assert caught.value.hint == f"did you mean `{tmp_path / 'plus.py'}`?"
+    for name, hint in (("xyz.py", "check the path"), ("absent/plus.py", f"there is no folder {tmp_path / 'absent'}")):
+        with pytest.raises(UsageError) as caught:
+            registry.find_problem(tmp_path / name, NO_PATHS)
+        assert caught.value.hint == hint
     with pytest.raises(PluginError, match="is a folder"):
         registry.find_problem(str(tmp_path) + "/", NO_PATHS)
+
+
+def test_a_file_named_without_its_ending_is_hinted_at(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "plus.py", PROBLEM)
+    with pytest.raises(UsageError) as caught:
+        registry.find_problem("plus", NO_PATHS)
+    assert caught.value.hint == "a file of your own needs its path: `plus.py`"
+    with pytest.raises(UsageError) as caught:
+        registry.find_solution(registry.find_problem("plus.py", NO_PATHS), "plus", NO_PATHS)
+    assert caught.value.hint == "a file of your own needs its path: `plus.py`"
 
 
 def test_a_broken_file_stays_in_the_listing_and_says_so(tmp_path):

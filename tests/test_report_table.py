@@ -40,5 +40,5 @@ def test_markdown_cells_cannot_break_their_row(text):
     st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.tuples(inner))
 )
 def test_every_value_becomes_json(value):
-    assert render_document("x", status="ok", results=value)
+    assert render_document("x", status="ok", results=[value])
     assert plain(float("nan")) == "nan"

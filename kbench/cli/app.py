@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from kbench import __version__
-from kbench.cli.output import Output
+from kbench.cli.output import Output, silence
 from kbench.cli.words import completing
 from kbench.core.errors import ExitCode, KbenchError, UsageError
 
@@ -89,6 +89,8 @@ def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with one of the documented codes."""
     arguments = (sys.argv[1:] if argv is None else argv) or ["--help"]
     signal.signal(signal.SIGTERM, _as_interrupt)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123  # as after `>&-`
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without `×` must not end a run
@@ -96,8 +98,9 @@ def main(argv: list[str] | None = None) -> NoReturn:
     code = _guarded(arguments)
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        _drop_stdout()
+    except OSError as error:
+        silence(sys.stdout)
+        code = code or (ExitCode.OK if isinstance(error, BrokenPipeError) else ExitCode.ENVIRONMENT)
     sys.exit(int(code))
 
 
@@ -117,7 +120,7 @@ def _guarded(arguments: list[str]) -> int:
     except KbenchError as error:
         return _report(error, arguments)
     except BrokenPipeError:
-        _drop_stdout()
+        silence(sys.stdout)  # the parser's own help text, into a pipe whose reader has had enough
         return int(ExitCode.OK)
     except KeyboardInterrupt:
         return _interrupted(arguments)
@@ -180,11 +183,6 @@ def command_name(arguments: list[str]) -> str | None:
     """Find the sub-command: the first argument that is no flag, or what a shell wants completed."""
     words = completing() or arguments
     return next((word for word in words if not word.startswith("-")), None)
-
-
-def _drop_stdout() -> None:
-    """Let the reader of a pipe have had enough (`| head`): that is no failure."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _as_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from kbench.cli import completion
-from kbench.cli.options import OutputFlags, SettingsFlags, command, parse_share
-from kbench.cli.output import Format, Output
+from kbench.cli.options import DocumentFlags, OutputFlags, command, parse_share
+from kbench.cli.output import Format
+from kbench.cli.saved import find_run
 from kbench.core.errors import ExitCode, UsageError
 from kbench.plugins.source import did_you_mean
 from kbench.report import csvout
@@ -38,7 +39,7 @@ class ShowFlags(OutputFlags):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetFlags(SettingsFlags):
+class SetFlags(DocumentFlags):
     """What `kbench baseline set` can be told."""
 
     run: Annotated[str, typer.Argument(metavar="RUN", help="Name, path or @latest", autocompletion=completion.runs)] = (
@@ -49,7 +50,7 @@ class SetFlags(SettingsFlags):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptFlags(SettingsFlags):
+class AcceptFlags(DocumentFlags):
     """What `kbench baseline accept` can be told."""
 
     case: Annotated[str, typer.Argument(metavar="CASE", help="PROBLEM/SOLUTION/CASE, or its unique end")]
@@ -93,18 +94,18 @@ def set_(flags: SetFlags) -> int:
     """Make a run the baseline of its problem and device model."""
     settings = flags.settings()
     folder = flags.results or settings.results
-    run = results.find_run(flags.run, folder)
+    run = find_run(flags.run, folder, settings)
     path = baselines.set_baseline(run, flags.name or settings.gate.baseline, folder / "baselines")
-    Output().data(str(path))
-    Output().note(f"hint: `git add {path.parent}`, so that a change of the baseline is reviewed")
+    flags.output().written("baseline", path, f"`git add {path.parent}`, so that a change of the baseline is reviewed")
     return ExitCode.OK
 
 
 @command(AcceptFlags)
 def accept(flags: AcceptFlags) -> int:
     """Accept a slow-down of one case until a date."""
-    folder = flags.results or flags.settings().results
-    run = results.find_run(flags.run, folder)
+    settings = flags.settings()
+    folder = flags.results or settings.results
+    run = find_run(flags.run, folder, settings)
     problem, solution, case = _find_case(flags.case, run)
     path = baselines.accept(
         Acceptance(
@@ -118,7 +119,7 @@ def accept(flags: AcceptFlags) -> int:
         run.rows[0].gpu_name,
         folder / "baselines",
     )
-    Output().data(str(path))
+    flags.output().written("baseline", path, f"`git add {path}`, so that what was accepted is reviewed")
     return ExitCode.OK
 
 

@@ -11,13 +11,13 @@ from kbench import compare as verb
 from kbench.cli import completion
 from kbench.cli.options import OutputFlags, command, parse_share
 from kbench.cli.output import Format, Output
+from kbench.cli.saved import find_run
 from kbench.compare import ComparedCase, Comparison
 from kbench.core.errors import ExitCode
 from kbench.core.verdict import Answer, Thresholds
 from kbench.report import comparison as report
 from kbench.report import csvout
 from kbench.report.document import plain, render_document
-from kbench.storage import results
 
 DROPPED_IN_JSON = ("timings",)
 """Raw samples are in the runs' own files; a comparison of ten runs would repeat megabytes."""
@@ -79,7 +79,7 @@ def main(flags: CompareFlags) -> int:
     output, settings = flags.output(), flags.settings()
     folder = flags.results or settings.results
     found = verb.compare(
-        [results.find_run(name, folder) for name in flags.runs],
+        [find_run(name, folder, settings) for name in flags.runs],
         by=flags.by.value if flags.by else None,
         base=flags.base,
         cases=tuple(flags.case or ()),
@@ -120,6 +120,7 @@ def _print(output: Output, found: Comparison) -> None:
                 render_document(
                     "compare",
                     status="ok",
+                    speedup=_speedup(found),
                     by=found.by,
                     base=found.base,
                     labels=found.labels,
@@ -135,6 +136,13 @@ def _print(output: Output, found: Comparison) -> None:
             output.data(report.render_markdown(found))
         case Format.TEXT:
             output.data(report.render_text(found, verbosity=output.verbosity))
+
+
+def _speedup(found: Comparison) -> float | None:
+    """Turn the one mean change of two sides into a speed-up; None where there are more sides, or no times."""
+    others = [label for label in found.labels if label != found.base]
+    mean = found.geometric_mean(others[0]) if len(others) == 1 else None
+    return 1 / mean if mean else None
 
 
 def _line(case: ComparedCase) -> dict[str, Any]:

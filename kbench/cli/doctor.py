@@ -53,13 +53,17 @@ def line(check: Check) -> str:
 
 
 def _print(output: Output, checks: list[Check], code: ExitCode) -> None:
-    failing = [check for check in checks if check.status is Health.FAIL]
+    unfit = [check for check in checks if check.status is not Health.OK]
+    failing = [check for check in unfit if check.status is Health.FAIL]
     reason = "; ".join(f"{check.name}: {check.detail}" for check in failing)
     columns = [Column(title=title) for title in ("status", "code", "check", "detail", "fix")]
     match output.format:
         case Format.JSON:
             status = "failed" if failing else "passed"
-            output.data(render_document("doctor", status=status, reason=reason, exit_code=int(code), results=checks))
+            document = render_document(
+                "doctor", status=status, reason=reason, exit_code=code, findings=map(_finding, unfit), results=checks
+            )
+            output.data(document)
         case Format.CSV:
             output.data(csvout.render_records(checks, Check))
         case Format.MD:
@@ -67,3 +71,7 @@ def _print(output: Output, checks: list[Check], code: ExitCode) -> None:
             output.data(render_markdown_table(columns, cells))
         case Format.TEXT:
             pass  # each check was printed when it was made
+
+
+def _finding(check: Check) -> dict[str, str]:
+    return {"code": check.code, "kind": check.status.value, "message": f"{check.name}: {check.detail}"}

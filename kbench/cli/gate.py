@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +16,7 @@ from kbench.cli.options import OutputFlags, command, parse_share
 from kbench.cli.output import Format, Output
 from kbench.cli.progress import progress_for
 from kbench.cli.run import choose_solutions
+from kbench.cli.saved import find_run
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.events import RunOptions
 from kbench.gate import GateReport, Policy
@@ -86,7 +86,7 @@ def main(flags: GateFlags) -> int:
     """Fail when a run regresses against its baseline."""
     output, settings = flags.output(), flags.settings()
     if flags.against is None:
-        report = _against_baseline(flags, settings)
+        report = _against_baseline(flags, settings, output)
     else:
         report = _against_commit(flags.against, flags, settings, output)
     _write_files(report, flags)
@@ -94,24 +94,25 @@ def main(flags: GateFlags) -> int:
     return report.exit_code
 
 
-def _against_baseline(flags: GateFlags, settings: Settings) -> GateReport:
+def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> GateReport:
     """Hold a saved run against a saved baseline."""
     if flags.case or flags.device or len(flags.targets or ()) > 1:
         raise UsageError("a saved run is gated as it is", "`--against REV` measures: PROBLEM [SOLUTION]... --case GLOB")
     folder = flags.results or settings.results
-    run = results.find_run((flags.targets or [results.LATEST])[0], folder)
+    run = find_run((flags.targets or [results.LATEST])[0], folder, settings)
     root = folder / "baselines"
     first = run.rows[0]
     name = flags.baseline or settings.gate.baseline
-    report = verb.gate(
-        run,
-        baselines.load_baseline(run, name, root),
-        make_policy(settings.gate, flags),
-        confirm=confirm.by_running(run, settings) if flags.confirm else None,
-        pinned=baselines.load_pinned(run, root),
-        accepted=baselines.load_acceptances(first.gpu_name, root),
-        calibration=calibrate.load(first.gpu_uuid),
-    )
+    with progress_for(output) as progress:
+        report = verb.gate(
+            run,
+            baselines.load_baseline(run, name, root),
+            make_policy(settings.gate, flags),
+            confirm=confirm.by_running(run, settings, progress.show) if flags.confirm else None,
+            pinned=baselines.load_pinned(run, root),
+            accepted=baselines.load_acceptances(first.gpu_name, root),
+            calibration=calibrate.load(first.gpu_uuid),
+        )
     return replace(report, baseline=name)  # its file is named after the problem
 
 
@@ -119,7 +120,7 @@ def _against_commit(revision: str, flags: GateFlags, settings: Settings, output:
     """Measure this checkout and another commit in one run."""
     if not flags.targets:
         raise UsageError(
-            "`--against` measures, and needs to know what", "kbench gate PROBLEM [SOLUTION]... --against REV"
+            "`--against` measures, and needs to know what", "`kbench gate PROBLEM [SOLUTION]... --against REV`"
         )
     if flags.baseline or flags.confirm:
         raise UsageError("`--against` needs no baseline, and always confirms", "leave out `--baseline` and `--confirm`")
@@ -136,14 +137,8 @@ def _against_commit(revision: str, flags: GateFlags, settings: Settings, output:
         isolation=settings.run.isolation,
     )
     solutions = choose_solutions(problem, flags.targets[1:], options.device, settings)
-    events = against.against(problem, solutions, revision, options, policy, settings)
-    with progress_for(output) as progress, closing(events):
-        while True:
-            try:
-                progress.show(next(events))
-            except StopIteration as done:
-                report: GateReport = done.value
-                return report
+    with progress_for(output) as progress:
+        return against.against(problem, solutions, revision, options, policy, settings, progress.show)
 
 
 def make_policy(given: GateSettings, flags: GateFlags) -> Policy:
@@ -201,9 +196,8 @@ def _document(report: GateReport) -> str:
         "gate",
         status="inconclusive" if report.exit_code is ExitCode.INCONCLUSIVE else status,
         reason=gated.headline(report),
-        exit_code=int(report.exit_code),
-        findings=gated.warnings(report),
-        speedup=None,
+        exit_code=report.exit_code,
+        findings=[{"kind": "warning", "message": text} for text in gated.warnings(report)],
         run=report.run,
         baseline=report.baseline,
         confirmed=report.confirmed,

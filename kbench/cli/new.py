@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from kbench.cli import completion, scaffold
-from kbench.cli.options import OutputFlags, command
+from kbench.cli.options import DocumentFlags, command
 from kbench.core.errors import ExitCode, MachineError, UsageError
 from kbench.plugins import registry
-from kbench.report.document import render_document
 
 
 class Language(StrEnum):
@@ -25,7 +24,7 @@ class Language(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProblemFlags(OutputFlags):
+class ProblemFlags(DocumentFlags):
     """What `kbench new problem` can be told."""
 
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the problem, a Python identifier")]
@@ -33,7 +32,7 @@ class ProblemFlags(OutputFlags):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SolutionFlags(OutputFlags):
+class SolutionFlags(DocumentFlags):
     """What `kbench new solution` can be told."""
 
     problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="Name or path", autocompletion=completion.problems)]
@@ -50,7 +49,7 @@ def problem(flags: ProblemFlags) -> int:
     name = _checked(flags.name)
     path = flags.folder / f"{name}.py"
     _write(path, scaffold.problem(name))
-    _tell(flags, path, f"fill in `Model.forward`, then `kbench run {path} eager`")
+    _tell(flags, path, f"fill in `Model.forward`, then `kbench run {path} eager` and `kbench new solution {path} NAME`")
     return ExitCode.OK
 
 
@@ -73,13 +72,8 @@ def _checked(name: str) -> str:
     return name
 
 
-def _tell(flags: OutputFlags, path: Path, hint: str) -> None:
-    output = flags.output()
-    if output.wants_json:
-        output.data(render_document("new", status="ok", hint=hint, path=path, findings=[], speedup=None, results=[]))
-        return
-    output.data(str(path))
-    output.note(f"hint: {hint}")
+def _tell(flags: DocumentFlags, path: Path, hint: str) -> None:
+    flags.output().written("new", path, hint)
 
 
 def _from_here(path: Path) -> Path:

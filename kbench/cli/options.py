@@ -87,6 +87,18 @@ class SettingsFlags:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentFlags(SettingsFlags):
+    """What every command that writes a file, and reports no more than that, can be told."""
+
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document, also on errors")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no hints")] = False
+
+    def output(self) -> Output:
+        """Combine the flags that say what to print."""
+        return Output(format=Format.JSON if self.json else Format.TEXT, verbosity=-int(self.quiet))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFlags(SettingsFlags):
     """What every command that reports something can be told."""
 

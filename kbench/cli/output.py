@@ -5,9 +5,10 @@ import re
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TextIO
 
-from kbench.core.errors import KbenchError
+from kbench.core.errors import ExitCode, KbenchError
 
 
 class Format(StrEnum):
@@ -55,6 +56,17 @@ class Output:
         """Print the result of the command."""
         _print(sys.stdout, paint(text) if self._colours(sys.stdout) else text)
 
+    def written(self, command: str, path: Path, hint: str | None = None) -> None:
+        """Report the file that a command has written, and what to do with it."""
+        if self.wants_json:
+            from kbench.report.document import render_document
+
+            self.data(render_document(command, status="ok", hint=hint, path=path))
+            return
+        self.data(str(path))
+        if hint is not None:
+            self.note(f"hint: {hint}")
+
     def note(self, text: str) -> None:
         """Print a remark about the result, unless quiet."""
         if self.verbosity >= 0:
@@ -90,5 +102,21 @@ def paint(text: str) -> str:
 
 
 def _print(stream: TextIO, text: str) -> None:
-    stream.write(text + "\n")
-    stream.flush()
+    """Write a line; end with the environment's exit code where a result cannot be written.
+
+    A reader that has had enough (`| head`) changes no verdict, nor does a remark that is lost.
+    """
+    try:
+        stream.write(text + "\n")
+        stream.flush()
+    except OSError as error:
+        silence(stream)
+        if stream is sys.stdout and not isinstance(error, BrokenPipeError):
+            lost = f"error: stdout cannot be written: {error.strerror}\n\nhint: send it where there is room"
+            _print(sys.stderr, lost)
+            raise SystemExit(ExitCode.ENVIRONMENT) from error
+
+
+def silence(stream: TextIO) -> None:
+    """Send what is still to be written nowhere, so that no second error comes when the process ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -15,7 +15,7 @@ from kbench.core.errors import ExitCode, InternalError, MachineError
 from kbench.plugins import corpus
 from kbench.report import csvout
 from kbench.report.document import render_document
-from kbench.report.selftest import line, render_selftest, verdict
+from kbench.report.selftest import line, render_markdown, render_selftest, verdict
 from kbench.selftest import Checked, Report, Started
 from kbench.storage.csvfile import replace_file
 
@@ -55,8 +55,10 @@ def main(flags: SelftestFlags) -> int:
     match output.format:
         case Format.JSON:
             output.data(_document(report, code))
-        case Format.CSV | Format.MD:
+        case Format.CSV:
             output.data(csvout.render_records(report.checks, Checked))
+        case Format.MD:
+            output.data(render_markdown(report))
         case Format.TEXT:
             output.data(render_selftest(report, verbosity=output.verbosity))
     return code
@@ -88,7 +90,8 @@ def _document(report: Report, code: ExitCode) -> str:
         "selftest",
         status="passed" if code is ExitCode.OK else "failed",
         reason=verdict(report),
-        exit_code=int(code),
+        exit_code=code,
+        findings=[{"kind": "miss", "solution": miss.name, "message": miss.complaint} for miss in report.misses],
         device=report.device,
         device_name=report.device_name,
         isolation=report.isolation,

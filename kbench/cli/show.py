@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from kbench.cli import completion
-from kbench.cli.options import OutputFlags, SettingsFlags, command
-from kbench.cli.output import Format, Output
-from kbench.core.errors import ExitCode, MachineError
+from kbench.cli.options import DocumentFlags, OutputFlags, command
+from kbench.cli.output import Format
+from kbench.cli.saved import find_run
+from kbench.core.errors import ExitCode, MachineError, UsageError
 from kbench.core.events import Judged
 from kbench.report import csvout, jsonout, markdown, samples, terminal
 from kbench.report.stored import recall
@@ -43,11 +44,11 @@ class ShowFlags(OutputFlags):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportFlags(SettingsFlags):
+class ExportFlags(DocumentFlags):
     """What `kbench export` can be told."""
 
     run: RunArgument = results.LATEST
-    to: Annotated[Target, typer.Option("--to", help="Format to write")] = Target.JSON
+    to: Annotated[Target | None, typer.Option("--to", help="Format to write (ending of FILE, else json)")] = None
     file: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write (stdout)")] = None
     results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
 
@@ -56,10 +57,10 @@ class ExportFlags(SettingsFlags):
 def show(flags: ShowFlags) -> int:
     """Show a saved run in full."""
     output, settings = flags.output(), flags.settings()
-    run = results.find_run(flags.run, flags.results or settings.results)
+    run = find_run(flags.run, flags.results or settings.results, settings)
     judged, summary = recall(run, flags.case or ())
     if output.format is not Format.TEXT:
-        output.data(_render(Target(output.format.value), summary, judged))
+        output.data(_render(Target(output.format.value), summary, judged, "show"))
     elif flags.samples:
         output.data(samples.render_samples(summary, judged))
     else:
@@ -70,24 +71,34 @@ def show(flags: ShowFlags) -> int:
 @command(ExportFlags)
 def export(flags: ExportFlags) -> int:
     """Convert a run to json, markdown, csv or html."""
-    run = results.find_run(flags.run, flags.results or flags.settings().results)
+    output, target = flags.output(), _target(flags)
+    if output.wants_json and flags.file is None and target is not Target.JSON:
+        raise UsageError(f"`--json` contradicts `--to {target.value}` on stdout", "write it to a file with `-o FILE`")
+    settings = flags.settings()
+    run = find_run(flags.run, flags.results or settings.results, settings)
     judged, summary = recall(run)
-    text = _render(flags.to, summary, judged)
+    text = _render(target, summary, judged, "export")
     if flags.file is None:
-        Output().data(text)
+        output.data(text)
         return ExitCode.OK
     try:
         flags.file.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise MachineError(f"{flags.file} cannot be written: {error.strerror}", "write elsewhere with `-o`") from error
-    Output().note(f"wrote {flags.file}")
+    output.written("export", flags.file)
     return ExitCode.OK
 
 
-def _render(target: Target, summary: RunSummary, judged: tuple[Judged, ...]) -> str:
+def _target(flags: ExportFlags) -> Target:
+    """Return the format that was asked for, else the one that the file's ending names."""
+    ending = flags.file.suffix.removeprefix(".").lower() if flags.file is not None else ""
+    return flags.to or {target.value: target for target in Target}.get(ending, Target.JSON)
+
+
+def _render(target: Target, summary: RunSummary, judged: tuple[Judged, ...], command: str) -> str:
     match target:
         case Target.JSON:
-            return jsonout.render_run(summary, judged, exit_code=ExitCode.OK, command="show")
+            return jsonout.render_run(summary, judged, exit_code=ExitCode.OK, command=command)
         case Target.CSV:
             return csvout.render_rows(row for case in summary.cases for row in case.rows)
         case Target.MD:

@@ -18,9 +18,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from kbench.core.errors import MachineError
 
 FORMAT = 1
 """Version of the cache's layout; part of every key."""
@@ -39,6 +42,9 @@ COMPILES = re.compile(
 Whoever starts a program may be starting a compiler, and can do so in the build step only.
 """
 INCLUDE_FOLDERS = ("", "include")
+OUTGOING = ".old-"
+"""Prefix of what an entry is moved into while the next one takes its place."""
+PUBLISH_LIMIT_S = 2.0
 LONGEST_NAME = 200
 """A longer string names no file: the system would not even look for it."""
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -193,11 +199,17 @@ class CacheEntry:
             return set()
 
     def stage(self) -> Path:
-        """Return a new staging folder beside the entry, holding a copy of what the entry has."""
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{self.folder.name[:12]}-", dir=self.folder.parent))
-        if self.folder.exists():
-            shutil.copytree(self.folder, staging, dirs_exist_ok=True, symlinks=True)
+        """Return a new staging folder beside the entry, holding a copy of what the entry has.
+
+        Raises MachineError where the cache cannot be written.
+        """
+        try:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            staging = Path(tempfile.mkdtemp(prefix=f".{self.folder.name[:12]}-", dir=self.folder.parent))
+        except OSError as error:
+            message = f"the build cache {self.folder.parent} cannot be written: {error.strerror}"
+            raise MachineError(message, "set KBENCH_CACHE to a folder that can be written") from error
+        self.copy_to(staging)
         return staging
 
     def publish(self, staging: Path, rehearsed: Iterable[str]) -> None:
@@ -211,15 +223,37 @@ class CacheEntry:
                     raise
             else:
                 return
-            doomed = Path(tempfile.mkdtemp(prefix=".old-", dir=self.folder.parent))
+            doomed = Path(tempfile.mkdtemp(prefix=OUTGOING, dir=self.folder.parent))
             with contextlib.suppress(FileNotFoundError):  # another builder was quicker to move it away
                 self.folder.rename(doomed / "entry")
             shutil.rmtree(doomed, ignore_errors=True)
 
     def copy_to(self, folder: Path) -> None:
-        """Give a worker its private copy."""
-        if self.folder.exists():
-            shutil.copytree(self.folder, folder, dirs_exist_ok=True, symlinks=True)
+        """Give a worker or a builder its private copy, of one and the same build.
+
+        Another kbench may publish meanwhile, which moves what is being copied away and deletes it: then anew.
+        """
+        while (before := self._identity()) is not None:
+            try:
+                shutil.copytree(self.folder, folder, dirs_exist_ok=True, symlinks=True)
+            except OSError:  # shutil.Error is one
+                if self._identity() == before:
+                    raise
+            if self._identity() == before:
+                return
+            for path in folder.iterdir() if folder.exists() else ():
+                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+    def _identity(self) -> tuple[int, int] | None:
+        """Return what tells this build from the next one; None where there is none, and nobody about to publish one."""
+        deadline = time.monotonic() + PUBLISH_LIMIT_S
+        while True:
+            with contextlib.suppress(FileNotFoundError):
+                found = self.folder.stat()
+                return found.st_ino, found.st_ctime_ns
+            if time.monotonic() > deadline or not any(self.folder.parent.glob(f"{OUTGOING}*")):
+                return None
+            time.sleep(0.001)
 
 
 def entry_for(path: Path, builtin: str | None, device_key: str, cache: Path) -> CacheEntry:

@@ -88,8 +88,10 @@ def _share(folder: Path, mode: int) -> None:
 
 def _sign(note: Path) -> None:
     """Say who holds the lock, for those who wait. Best effort: the lock itself is what counts."""
-    words = [Path(word).name for word in sys.argv[:1]] + sys.argv[1:]
-    text = json.dumps({"pid": os.getpid(), "user": _user(), "since": time.time(), "command": " ".join(words)})
+    program = Path(sys.argv[0])
+    name = program.parent.name if program.name == "__main__.py" else program.name  # `python -m kbench`
+    command = " ".join([name, *sys.argv[1:]])
+    text = json.dumps({"pid": os.getpid(), "user": _user(), "since": time.time(), "command": command})
     with contextlib.suppress(OSError):
         note.unlink(missing_ok=True)
         note.write_text(text)

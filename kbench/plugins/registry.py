@@ -4,6 +4,7 @@ Nothing is imported. The files that belong to a problem `softmax.py` in a folder
 `D/solutions/softmax/*.py` and `D/../solutions/softmax/*.py`; the package itself is laid out in the last way.
 """
 
+import difflib
 import importlib.util
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -71,6 +72,8 @@ def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
     matches = [found for found in _unique(_problem_files(settings)) if found[0].stem == name]
     if matches:
         return _read(*_only(name, "problem", matches))
+    if Path(f"{name}.py").is_file():
+        raise UsageError(f"no problem named `{name}`", f"a file of your own needs its path: `{name}.py`")
     known = [entry.name for entry in problems(settings)]
     raise UsageError(
         f"no problem named `{name}`", did_you_mean(name, known, listing="`kbench list` shows all problems")
@@ -97,6 +100,10 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings) 
     for entry in known:
         if entry.name == name:
             return entry
+    if Path(f"{name}.py").is_file():
+        raise UsageError(
+            f"`{problem.name}` has no solution named `{name}`", f"a file of your own needs its path: `{name}.py`"
+        )
     listing = f"`kbench list {problem.name}` shows its solutions"
     raise UsageError(
         f"`{problem.name}` has no solution named `{name}`",
@@ -191,8 +198,7 @@ def _read(path: Path, kind: Kind, origin: Origin) -> Entry:
     if path.is_dir():
         raise PluginError(f"{path} is a folder, not a {kind}", f"give a file in it, such as `{path}/NAME.py`")
     if not path.exists():
-        near = did_you_mean(path.name, [p.name for p in path.parent.glob("*.py")], listing="check the path")
-        raise UsageError(f"no {kind} file {path}", near)
+        raise UsageError(f"no {kind} file {path}", _nearest_file(path))
     parsed = source.parse(path)
     required = _REQUIRED[kind]
     if required not in parsed.names:
@@ -209,6 +215,14 @@ def _read(path: Path, kind: Kind, origin: Origin) -> Entry:
             "a problem has `Model`, `get_inputs()` and `get_init_inputs()`, as in KernelBench",
         )
     return _entry(parsed, kind, origin)
+
+
+def _nearest_file(path: Path) -> str:
+    """Word a hint for a file that is not there; names that share no more than their ending are not near."""
+    near = difflib.get_close_matches(path.stem, [beside.stem for beside in path.parent.glob("*.py")], n=1, cutoff=0.7)
+    if near:
+        return f"did you mean `{path.with_name(f'{near[0]}.py')}`?"
+    return "check the path" if path.parent.is_dir() else f"there is no folder {path.parent}"
 
 
 def _listed(path: Path, kind: Kind, origin: Origin) -> Entry | None:

@@ -1,9 +1,9 @@
-"""One JSON document per command, whatever happened: `schema`, `command`, `status`, `reason`, and its data."""
+"""One JSON document per command, whatever happened: the keys that all have in common, and its own data."""
 
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import PurePath
 from typing import Any
@@ -15,24 +15,42 @@ SCHEMA = 1
 """Version of the documents: names and meanings of the keys. New keys may come without a new version."""
 
 
-def render_document(command: str, *, status: str, reason: str = "", **data: Any) -> str:
-    """Write one document; values that JSON lacks (NaN, infinities) become their names as text."""
-    head = {"schema": SCHEMA, "command": command, "kbench_version": __version__, "status": status}
-    return json.dumps(plain({**head, "reason": reason, **data}), indent=2, allow_nan=False, ensure_ascii=False)
+def render_document(
+    command: str,
+    *,
+    status: str,
+    reason: str = "",
+    hint: str | None = None,
+    exit_code: int = 0,
+    findings: Iterable[Any] = (),
+    speedup: float | None = None,
+    results: Iterable[Any] = (),
+    **data: Any,
+) -> str:
+    """Write one document, with every key that documents have in common even where it is empty.
+
+    Findings are mappings or records with at least a `message`. Values that JSON lacks (NaN, infinities) become their
+    names as text.
+    """
+    document = {
+        "schema": SCHEMA,
+        "command": command,
+        "kbench_version": __version__,
+        "status": status,
+        "reason": reason,
+        "hint": hint,
+        "exit_code": int(exit_code),
+        "findings": list(findings),
+        "speedup": speedup,
+        **data,
+        "results": list(results),
+    }
+    return json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False)
 
 
 def render_error(command: str, error: KbenchError) -> str:
     """Write the document of a command that ended before it had anything to show."""
-    return render_document(
-        command,
-        status="error",
-        reason=error.message,
-        hint=error.hint,
-        exit_code=int(error.exit_code),
-        findings=[],
-        speedup=None,
-        results=[],
-    )
+    return render_document(command, status="error", reason=error.message, hint=error.hint, exit_code=error.exit_code)
 
 
 def plain(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """The selftest's proof as text: one row per class, then every miss with what was expected of it."""
 
 from kbench.report import units
-from kbench.report.table import Column, one_line, render_table
+from kbench.report.table import Column, one_line, render_markdown_table, render_table
 from kbench.selftest import Checked, Report, Tally
 
 COLUMNS = (
@@ -25,6 +25,23 @@ def render_selftest(report: Report, *, verbosity: int = 0) -> str:
         blocks.append("\n".join(line(check) for check in report.checks))
     blocks += [_miss(check) for check in report.misses]
     return "\n\n".join([*blocks, verdict(report)])
+
+
+def render_markdown(report: Report) -> str:
+    """Write a report for a step summary: every fixture, then the verdict."""
+    titles = ("result", "fixture", "problem", "class", "status", "complaint")
+    cells = [
+        [
+            "ok" if check.complaint is None else "MISS",
+            check.name,
+            check.problem,
+            f"{'honest' if check.honest else 'attack'}: {check.category}",
+            check.status,
+            check.complaint or "",
+        ]
+        for check in report.checks
+    ]
+    return render_markdown_table([Column(title=title) for title in titles], cells) + f"\n\n{verdict(report)}"
 
 
 def verdict(report: Report) -> str:

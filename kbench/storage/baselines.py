@@ -71,7 +71,10 @@ def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
     if len(problems) > 1:
         raise UsageError(f"{run.name} holds several problems: {', '.join(sorted(problems))}")
     if not any(row.status == Status.PASSED and row.samples_sha256 for row in run.rows):
-        raise UsageError(f"{run.name} cannot be a baseline: nothing in it passed and was timed", hint="kbench run")
+        raise UsageError(
+            f"{run.name} cannot be a baseline: nothing in it passed and was timed",
+            hint="gate runs of `kbench run`, not of `kbench verify`",
+        )
     path = baseline_path(run, name, root)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +106,9 @@ def load_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Run:
     close = get_close_matches(name, others, n=1)
     raise MachineError(
         f"no baseline `{name}` of {run.rows[0].problem} on {run.rows[0].gpu_name}",
-        hint=f"did you mean `{close[0]}`?" if close and close[0] != name else f"kbench baseline set {run.name}",
+        hint=f"did you mean `{close[0]}`?"
+        if close and close[0] != name
+        else f"`kbench baseline set {run.name}` makes this run one",
     )
 
 

@@ -24,9 +24,11 @@ def read_table(path: Path) -> list[tuple[int, list[str]]]:
         with path.open(encoding="utf-8", newline="") as stream:
             text = stream.read()
     except FileNotFoundError:
-        raise ResultsError(f"{path} does not exist", hint="kbench list --runs") from None
+        raise ResultsError(f"{path} does not exist", hint="`kbench list --runs` shows the saved runs") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ResultsError(f"{path} cannot be read: {error}", hint="kbench list --runs") from error
+        raise ResultsError(
+            f"{path} cannot be read: {error}", hint="`kbench list --runs` shows the saved runs"
+        ) from error
     if text and not text.endswith("\n"):
         raise refuse(path, "is truncated: its last line has no end")
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
@@ -145,7 +147,7 @@ def write_failed(path: Path, error: OSError) -> MachineError:
         return MachineError(
             f"no room left on the disk for {path}",
             hint="free some, or write elsewhere with `--results DIR`"
-            + (f"; finished rows are in {path}" if path.exists() else ""),
+            + (f"; finished rows are in {path}" if path.exists() and path.stat().st_size else ""),
         )
     if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
         return MachineError(

@@ -182,7 +182,7 @@ def read_run(path: Path) -> Run:
     path = Path(path)
     rows = tuple(_parse_rows(path))
     if not rows:
-        raise ResultsError(f"{path} holds no rows", hint="kbench list --runs")
+        raise ResultsError(f"{path} holds no rows", hint="`kbench list --runs` shows the saved runs")
     if len({row.run_id for row in rows}) > 1:
         raise csvfile.refuse(path, "mixes the rows of several runs")
     groups = _read_samples(path, needed=any(row.samples_sha256 for row in rows))
@@ -215,7 +215,7 @@ def find_run(name: str, directory: Path = Path("results")) -> Run:
     if name == LATEST:
         whole = [run for run in list_runs(directory) if run.broken is None]
         if not whole:
-            raise UsageError(f"no run in {directory}", hint="kbench run PROBLEM")
+            raise UsageError(f"no run in {directory}", hint="`kbench run PROBLEM` makes one")
         return read_run(max(whole, key=lambda run: (run.started_utc, run.name)).path)
     candidates = [Path(name), directory / name, directory / f"{name}.csv"]
     for path in candidates:
@@ -223,7 +223,7 @@ def find_run(name: str, directory: Path = Path("results")) -> Run:
             return read_run(path)
     stems = [path.stem for path in _run_files(directory)]
     close = get_close_matches(Path(name).stem, stems, n=1)
-    hint = f"did you mean `{close[0]}`?" if close else "kbench list --runs"
+    hint = f"did you mean `{close[0]}`?" if close else "`kbench list --runs` shows the saved runs"
     raise UsageError(f"no run named `{name}` in {directory}", hint=hint)
 
 
@@ -272,7 +272,8 @@ def _check_version(path: Path, header: list[str], lines: list[tuple[int, list[st
     """Compare versions before columns: a file of another version is not an edited one."""
     if "schema_version" not in header:
         raise ResultsError(
-            f"{path} is not a kbench results file: no column `schema_version`", hint="kbench list --runs"
+            f"{path} is not a kbench results file: no column `schema_version`",
+            hint="`kbench list --runs` shows the saved runs",
         )
     place = header.index("schema_version")
     for number, cells in lines:

@@ -13,7 +13,10 @@ from kbench.storage.settings import Settings
 def test_a_new_problem_is_a_problem(kbench):
     done = kbench("new", "problem", "plus")
     assert (done.code, done.out) == (0, "plus.py\n")
-    assert done.err == "hint: fill in `Model.forward`, then `kbench run plus.py eager`\n"
+    assert (
+        done.err
+        == "hint: fill in `Model.forward`, then `kbench run plus.py eager` and `kbench new solution plus.py NAME`\n"
+    )
     entry = registry.find_problem("./plus.py", Settings())
     assert set(registry.case_table(entry)) == {"default", "small", "ragged"}
     assert "raise NotImplementedError" in Path("plus.py").read_text()

@@ -41,8 +41,9 @@ def test_every_format_keeps_every_row(kbench):
 @pytest.mark.parametrize("target", ["json", "md", "csv"])
 def test_export_writes_what_show_prints(kbench, target):
     done = kbench("export", "saved", "--to", target, "-o", f"out.{target}")
-    assert (done.code, done.out, done.err) == (0, "", f"wrote out.{target}\n")
-    assert Path(f"out.{target}").read_text() == kbench("show", "saved", "--format", target).out
+    assert (done.code, done.out, done.err) == (0, f"out.{target}\n", "")
+    shown = kbench("show", "saved", "--format", target).out
+    assert Path(f"out.{target}").read_text() == shown.replace('"command": "show"', '"command": "export"')
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,8 @@ def test_export_writes_what_show_prints(kbench, target):
     [
         (("show", "svaed"), 2, "hint: did you mean `saved`?"),
         (("show", "saved", "--case", "none"), 5, "has no such case"),
+        (("show", "group_norm"), 2, "hint: `group_norm` is a problem; its latest run is `saved`"),
+        (("show", "group_norm", "--results", "absent"), 2, "`kbench run group_norm` makes a run of it"),
         (("export", "saved", "--to", "xml"), 2, "Invalid value for '--to'"),
         (("export", "saved", "-o", "absent/out.json"), 3, "hint: write elsewhere with `-o`"),
     ],
