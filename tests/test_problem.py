@@ -53,6 +53,15 @@ def loaded(path: Path, **overrides) -> LoadedProblem:
     return load(path, overrides, "cpu")
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), (3, 5), [2], "a'b\n", None, True, 1e-300])
+def test_any_value_overrides_a_constant(path, value) -> None:
+    assert loaded(path, high=value).module.high == value
+
+
+def test_nan_overrides_a_constant(path) -> None:
+    assert loaded(path, low=float("nan")).module.low != loaded(path, low=float("nan")).module.low
+
+
 def test_without_overrides(path) -> None:
     problem = loaded(path)
     x, elements, _ = problem.inputs(seed=1)

@@ -284,6 +284,36 @@ def states(pid: int) -> set[str]:
     return {line.rpartition(")")[2].split()[0] for line in lines}
 
 
+SPIN = """
+import os, threading
+for _ in range(4):
+    threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()
+os.fork()
+os.write(1, b"on")
+while True:
+    pass
+"""
+
+
+def running_threads(pid: int) -> list[str]:
+    stats = [stat for p in tree.members(pid) for stat in Path(f"/proc/{p.pid}/task").glob("*/stat")]
+    states = [stat.read_bytes().rpartition(b")")[2].split()[0].decode() for stat in stats]
+    return [state for state in states if state not in "Tt"]
+
+
+def test_when_a_tree_is_said_to_be_stopped_no_thread_of_it_runs():
+    child = subprocess.Popen([sys.executable, "-c", SPIN], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert child.stdout.read(4) == b"onon"
+        for _ in range(50):
+            sandbox.stop_tree(child.pid)
+            assert running_threads(child.pid) == []
+            sandbox.continue_tree(child.pid)
+    finally:
+        sandbox.kill_tree(child.pid)
+        child.wait()
+
+
 @pytest.mark.parametrize("rung", RUNGS_WITH_A_SUPERVISOR)
 def test_a_tree_is_stopped_and_goes_on(rung):
     require_rung(rung)

@@ -34,6 +34,10 @@ MS_REC_PRIVATE = 0x4000 | 0x40000
 EXIT_NO_NAMESPACES = 125
 EXIT_CANNOT_EXECUTE = 127
 POLL_INTERVAL_S = 0.005
+STOP_LIMIT_S = 2.0
+"""A thread that is deep in the kernel (the GPU driver, a disk) stops when it comes out, which nobody can hurry."""
+ENDED = (b"Z", b"X")
+AT_REST = (b"T", b"t", *ENDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,7 @@ class Process:
     session: int
     dead: bool
     """A zombie: killed or ended, waiting for its parent to notice."""
+    stopped: bool = False
 
 
 def prctl(option: int, value: int) -> None:
@@ -68,10 +73,10 @@ def processes() -> dict[int, Process]:
     return table
 
 
-def _read_process(pid: int) -> Process | None:
+def _read_process(pid: int, place: str = "") -> Process | None:
     # Read without pathlib and io: a worker is stopped around every timed call of the reference.
     try:
-        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+        descriptor = os.open(place or f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:
         return None
     try:
@@ -82,7 +87,7 @@ def _read_process(pid: int) -> Process | None:
         os.close(descriptor)
     # The command's name may itself hold spaces and brackets: the fields begin after the last bracket.
     state, parent, _group, session = text[text.rindex(b")") + 2 :].split(maxsplit=4)[:4]
-    return Process(pid=pid, parent=int(parent), session=int(session), dead=state in (b"Z", b"X"))
+    return Process(pid=pid, parent=int(parent), session=int(session), dead=state in ENDED, stopped=state in AT_REST)
 
 
 def members(pid: int) -> list[Process]:
@@ -135,11 +140,27 @@ def kill_tree(pid: int, limit_s: float = 10.0) -> int:
 
 
 def stop_tree(pid: int) -> None:
-    """Stop every process of the tree (SIGSTOP); `continue_tree` undoes it."""
+    """Stop every process of the tree (SIGSTOP) and wait until all its threads rest; `continue_tree` undoes it.
+
+    Returns after STOP_LIMIT_S all the same. The signal is only on its way when kill(2) returns.
+    """
     stopped: set[int] = set()
     while fresh := {p.pid for p in members(pid)} - stopped:
         _signal(fresh, signal.SIGSTOP)
         stopped |= fresh
+    deadline = time.monotonic() + STOP_LIMIT_S
+    while not all(map(_rests, stopped)) and time.monotonic() < deadline:
+        time.sleep(0)
+
+
+def _rests(pid: int) -> bool:
+    """Say whether no thread of a process runs."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - a worker is stopped around every timed call
+    except OSError:
+        return True
+    states = (_read_process(int(thread), f"/proc/{pid}/task/{thread}/stat") for thread in threads)
+    return all(state is None or state.stopped for state in states)
 
 
 def continue_tree(pid: int) -> None:

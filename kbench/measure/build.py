@@ -215,18 +215,25 @@ class CacheEntry:
     def publish(self, staging: Path, rehearsed: Iterable[str]) -> None:
         """Rename a filled staging folder into place; of two builders that race, the last one stays."""
         (staging / "built.json").write_text(json.dumps({"rehearsed": sorted(rehearsed)}))
-        while True:
-            try:
-                staging.rename(self.folder)
-            except OSError as error:
-                if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
-                    raise
-            else:
-                return
-            doomed = Path(tempfile.mkdtemp(prefix=OUTGOING, dir=self.folder.parent))
-            with contextlib.suppress(FileNotFoundError):  # another builder was quicker to move it away
-                self.folder.rename(doomed / "entry")
-            shutil.rmtree(doomed, ignore_errors=True)
+        outgoing: list[Path] = []
+        try:
+            while not self._take_place(staging):
+                outgoing.append(Path(tempfile.mkdtemp(prefix=OUTGOING, dir=self.folder.parent)))
+                with contextlib.suppress(FileNotFoundError):  # another builder was quicker to move it away
+                    self.folder.rename(outgoing[-1] / "entry")
+        finally:
+            # Only now: as long as one of them is there, whoever copies knows that an entry is about to come.
+            for folder in outgoing:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _take_place(self, staging: Path) -> bool:
+        try:
+            staging.rename(self.folder)
+        except OSError as error:
+            if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+                raise
+            return False
+        return True
 
     def copy_to(self, folder: Path) -> None:
         """Give a worker or a builder its private copy, of one and the same build.
