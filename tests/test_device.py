@@ -42,9 +42,12 @@ def test_a_lease_keeps_a_second_process_out_and_says_who_holds_it(leases):
 @pytest.mark.parametrize("program", ["/env/bin/kbench", "/env/lib/kbench/__main__.py"])
 def test_the_holder_is_named_as_it_was_called(leases, monkeypatch, program):
     monkeypatch.setattr(sys, "argv", [program, "run", "group_norm"])
-    with device.lease(selection.cpu(), timeout_s=0.0):
-        with pytest.raises(device.DeviceBusyError) as caught, device.lease(selection.cpu(), timeout_s=0.0):
-            pytest.fail("both hold it")
+    with (
+        device.lease(selection.cpu(), timeout_s=0.0),
+        pytest.raises(device.DeviceBusyError) as caught,
+        device.lease(selection.cpu(), timeout_s=0.0),
+    ):
+        pytest.fail("both hold it")
     assert caught.value.holder.endswith(" s): kbench run group_norm")
 
 
