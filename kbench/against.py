@@ -9,7 +9,8 @@ import io
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -39,8 +40,9 @@ def against(
     options: RunOptions,
     policy: Policy,
     settings: Settings,
-) -> Generator[Event, None, GateReport]:
-    """Measure both sides, look again at what is flagged, and return the gate's report.
+    watch: Callable[[Event], None],
+) -> GateReport:
+    """Measure both sides, look again at what is flagged, and return the gate's report; `watch` sees every event.
 
     Raises:
         UsageError: the solutions lie in no git repository, or it has no such commit.
@@ -51,7 +53,7 @@ def against(
         tree = Path(folder, "tree")
         commit = extract(root, revision, tree)
         arms, notes = pair(problem, solutions, root, tree, commit, settings)
-        run = yield from _measure(problem, arms, options, Path(folder))
+        run = _measure(problem, arms, options, Path(folder), watch)
 
         def remeasure(keys: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Contest]:
             names = {key[1] for key in keys}
@@ -62,8 +64,7 @@ def against(
                 max_processes=processes,
             )
             flagged = [one for one in arms if one.new.name in names]
-            events = _measure(problem, flagged, again, Path(folder))
-            return contests(_exhaust(events), flagged)
+            return contests(_measure(problem, flagged, again, Path(folder), watch), flagged)
 
         found = contests(run, arms)
         decided = decide(found, policy, remeasure=remeasure)
@@ -78,11 +79,7 @@ def contests(run: Mapping[CaseKey, Measured], arms: Sequence[Arms]) -> dict[Case
     for key, new in run.items():
         if key[1] not in news:
             continue
-        old = run[_old_key(key, arms)].measurement
-        before = dict(zip(old.processes, old.log_ratios, strict=True))
-        after = dict(zip(new.measurement.processes, new.measurement.log_ratios, strict=True))
-        shared = tuple(after[process] - before[process] for process in after if process in before)
-        found[key] = Contest(old=old, new=new.measurement, differences=shared or None)
+        found[key] = Contest.side_by_side(run[_old_key(key, arms)].measurement, new.measurement)
     return found
 
 
@@ -137,24 +134,16 @@ def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def _measure(
-    problem: Entry, arms: Sequence[Arms], options: RunOptions, folder: Path
-) -> Generator[Event, None, dict[CaseKey, Measured]]:
+    problem: Entry, arms: Sequence[Arms], options: RunOptions, folder: Path, watch: Callable[[Event], None]
+) -> dict[CaseKey, Measured]:
     """Run both sides in one run, in a folder of its own."""
     with tempfile.TemporaryDirectory(dir=folder) as results:
         chosen = tuple(entry for one in arms for entry in (one.old, one.new))
-        yield from verb.run(problem, chosen, replace(options, results_dir=Path(results), name="run", save=True))
+        events = verb.run(problem, chosen, replace(options, results_dir=Path(results), name="run"))
+        with closing(events) as stream:  # type: ignore[type-var]  # the verb is a generator
+            for event in stream:
+                watch(event)
         return measured(read_run(Path(results, "run.csv")))
-
-
-def _exhaust(
-    events: Generator[Event, None, dict[CaseKey, Measured]],
-) -> dict[CaseKey, Measured]:
-    while True:
-        try:
-            next(events)
-        except StopIteration as done:
-            value: dict[CaseKey, Measured] = done.value
-            return value
 
 
 def _old_key(key: CaseKey, arms: Sequence[Arms]) -> CaseKey:

@@ -2,14 +2,15 @@
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from kbench import run as verb
 from kbench.compare import CaseKey, measurements
 from kbench.core.errors import MachineError
-from kbench.core.events import RunOptions, TimeLimits
+from kbench.core.events import Event, RunOptions, TimeLimits
 from kbench.core.model import ResultRow
 from kbench.core.verdict import Measurement
 from kbench.gate import Confirm
@@ -18,8 +19,10 @@ from kbench.storage.results import Run, read_run
 from kbench.storage.settings import Settings
 
 
-def by_running(run: Run, settings: Settings) -> Confirm:
+def by_running(run: Run, settings: Settings, watch: Callable[[Event], None]) -> Confirm:
     """Make a `confirm` that measures cases of `run` again, here and now, from the solutions as they are now.
+
+    `watch` sees the events of every measurement.
 
     It raises MachineError where this machine has another device than the run was measured on: a second look
     through other glasses would confirm nothing.
@@ -30,13 +33,15 @@ def by_running(run: Run, settings: Settings) -> Confirm:
         found: dict[CaseKey, Measurement] = {}
         for problem, case in dict.fromkeys((key[0], key[2]) for key in keys):
             chosen = [rows[key] for key in keys if (key[0], key[2]) == (problem, case)]
-            found |= _measure(chosen, processes, settings)
+            found |= _measure(chosen, processes, settings, watch)
         return found
 
     return confirm
 
 
-def _measure(rows: Sequence[ResultRow], processes: int, settings: Settings) -> dict[CaseKey, Measurement]:
+def _measure(
+    rows: Sequence[ResultRow], processes: int, settings: Settings, watch: Callable[[Event], None]
+) -> dict[CaseKey, Measurement]:
     """Measure the solutions of one problem and case."""
     first = rows[0]
     problem = registry.find_problem(first.problem, settings)
@@ -57,8 +62,10 @@ def _measure(rows: Sequence[ResultRow], processes: int, settings: Settings) -> d
             results_dir=Path(folder),
             name="confirm",
         )
-        for _ in verb.run(problem, solutions, options):
-            pass
+        events = verb.run(problem, solutions, options)
+        with closing(events) as stream:  # type: ignore[type-var]  # the verb is a generator
+            for event in stream:
+                watch(event)
         fresh = read_run(Path(folder) / "confirm.csv")
     if fresh.rows[0].gpu_name != first.gpu_name:
         raise MachineError(

@@ -2,7 +2,7 @@
 
 A case is called SLOWER only if two independent measurements say so: the run itself, and a fresh one of the
 flagged cases alone. What is unclear is measured again, with as many processes as would decide. Nothing that
-could not be judged is green: a gate with a missing case or without any case does not pass.
+could not be judged is green: a gate with a missing case, without any case or with unclear ones alone does not pass.
 """
 
 from collections import Counter
@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Literal, Self
 
 from kbench.calibrate import Calibration
-from kbench.compare import CaseKey, Measured, measured
+from kbench.compare import CaseKey, Measured, measured, process_differences
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.verdict import (
     NOT_EVALUATED,
@@ -65,6 +65,11 @@ class Contest:
     old: Measurement
     new: Measurement
     differences: tuple[float, ...] | None = None
+
+    @classmethod
+    def side_by_side(cls, old: Measurement, new: Measurement) -> Self:
+        """Set two measurements of one run against each other, process by process where both were timed."""
+        return cls(old=old, new=new, differences=process_differences(old, new) or None)
 
 
 Remeasure = Callable[[tuple[CaseKey, ...], int], Mapping[CaseKey, Contest]]
@@ -222,16 +227,21 @@ def decide(
 def report(
     run: str, baseline: str, cases: Sequence[GatedCase], *, confirmed: bool, notes: Sequence[str] = ()
 ) -> GateReport:
-    """Add up what the cases do to the gate. A failure outranks what is missing, that what is unclear."""
+    """Add up what the cases do to the gate. A failure outranks what is missing, that what is unclear.
+
+    Where every judged case is unclear, the gate has judged nothing and is inconclusive, unless unclear cases were
+    asked to pass.
+    """
     outcomes = {case.outcome for case in cases}
     judged = [case for case in cases if case.verdict.status is not Answer.NOT_COMPARABLE]
+    unclear = [case for case in judged if case.verdict.status is Answer.UNCLEAR and case.outcome is not Outcome.OK]
     if Outcome.FAILED in outcomes:
         code = ExitCode.NEGATIVE
     elif Outcome.NO_VERDICT in outcomes:
         code = ExitCode.ENVIRONMENT
     elif not judged:
         code = ExitCode.NOTHING_SELECTED
-    elif Outcome.INCONCLUSIVE in outcomes:
+    elif Outcome.INCONCLUSIVE in outcomes or len(unclear) == len(judged):
         code = ExitCode.INCONCLUSIVE
     else:
         code = ExitCode.OK

@@ -22,7 +22,7 @@ from scipy.stats import beta, mannwhitneyu, ttest_ind
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kbench.compare import CaseKey, arm_differences
+from kbench.compare import CaseKey
 from kbench.core.model import Sample, Status, Timing
 from kbench.core.stats import needs_more_processes, process_estimate, ratio_interval
 from kbench.core.verdict import Conditions, Measurement
@@ -227,14 +227,13 @@ def gate_suite(
 def gate_three_arms(
     rng: np.random.Generator, noise: Noise, design: Design, changes: list[float], policy: Policy | None = None
 ) -> list[GatedCase]:
-    """Measure reference, old and new side by side in one session, and gate every case."""
+    """Measure old and new in the same processes, each next to the reference, and gate every case."""
     session = rng.normal(0, noise.session)
 
     def contest(change: float, processes: int) -> Contest:
-        arms = {"reference": 0.0, "old": 0.0, "candidate": change}
-        timings = [time_process(rng, noise, session, p, design.pairs, arms) for p in range(processes)]
-        side = measurement([process_estimate(timing) for timing in timings])
-        return Contest(old=side, new=side, differences=arm_differences(timings))
+        fixed = replace(design, processes=processes, max_processes=processes)
+        old, new = (run_case(rng, noise, fixed, moved, session) for moved in (0.0, change))
+        return Contest.side_by_side(old, new)
 
     keys: dict[CaseKey, float] = {("p", "s", str(n)): np.log1p(change) for n, change in enumerate(changes)}
     contests = {key: contest(change, design.processes) for key, change in keys.items()}

@@ -1,7 +1,6 @@
 """`gate --against`: two commits of a solution measured in one run, fake times, real git."""
 
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from records import make_row, make_samples
 
 from kbench import against as verb
 from kbench.core.errors import ExitCode, NothingSelectedError, UsageError
-from kbench.core.events import RunOptions
+from kbench.core.events import Event, Planned, RunOptions
 from kbench.core.verdict import Answer
 from kbench.gate import Policy
 from kbench.plugins import registry
@@ -61,26 +60,22 @@ def measured(monkeypatch):
                     row = make_row(problem=problem.name, solution=entry.name, case="small", process=process)
                     wobbling = ratio * (1 + 1e-4 * process)
                     writer.append([row], make_samples(process=process, ratio=wobbling, reference_ns=1.5e8))
-        yield from ()
+        yield Planned(problem=problem.name, solutions=(), cases=(), device="cpu", processes=options.processes)
 
     monkeypatch.setattr(verb.verb, "run", run)
     return calls
 
 
-def gate(folder: Path, *names: str, revision: str = "HEAD~1", **options):
+def gate(folder: Path, *names: str, revision: str = "HEAD~1", watch=lambda event: None):
     settings = Settings()
     problem = registry.find_problem(folder / "spin.py", settings)
     solutions = [registry.find_solution(problem, name, settings) for name in names]
-    events = verb.against(problem, solutions, revision, replace(RunOptions(processes=5), **options), Policy(), settings)
-    while True:
-        try:
-            next(events)
-        except StopIteration as done:
-            return done.value
+    return verb.against(problem, solutions, revision, RunOptions(processes=5), Policy(), settings, watch)
 
 
 def test_the_slower_commit_fails_with_the_right_case(repository, measured):
-    report = gate(repository, "fast", "steady")
+    seen: list[Event] = []
+    report = gate(repository, "fast", "steady", watch=seen.append)
     assert report.exit_code is ExitCode.NEGATIVE
     assert {case.solution: case.verdict.status for case in report.cases} == {
         "fast": Answer.SLOWER,
@@ -89,6 +84,7 @@ def test_the_slower_commit_fails_with_the_right_case(repository, measured):
     assert report.failed[0].verdict.ratio == pytest.approx(1.05, rel=1e-3)
     assert report.confirmed
     assert len(measured) == 2, "the slow case is measured a second time"
+    assert len(seen) == 2, "and both measurements are watched"
     assert [name.partition("@")[0] for name in measured[1][0]] == ["fast", "fast"], "and it alone"
 
 

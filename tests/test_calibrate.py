@@ -18,13 +18,11 @@ from kbench.calibrate import (
     analyse,
     calibrate,
     load,
-    null_verdicts,
     save,
     size_class,
 )
 from kbench.core.errors import MachineError, ResultsError
 from kbench.core.model import Environment, Timing
-from kbench.core.verdict import Answer
 
 ENVIRONMENT = Environment(
     device="cuda", gpu_name="NVIDIA H200", gpu_uuid="GPU-1/x", driver="580", cuda="13.0", torch="2.11"
@@ -96,17 +94,6 @@ def test_detectable_shrinks_with_processes_and_grows_with_the_margin() -> None:
     assert (found.detectable(9e6, 5, margin=0.005) or 0) > effects[1]
     # Two runs of five processes: 3.61 sds of one process, from the noncentral t with 8 degrees of freedom.
     assert effects[1] == pytest.approx(math.expm1(3.61 * 0.002), abs=1e-5)
-
-
-def test_null_verdicts_of_quiet_processes_raise_no_alarm() -> None:
-    counts = null_verdicts(np.random.default_rng(5).normal(0, 0.0006, 30).tolist(), draws=300, processes=5)
-    assert counts == {Answer.SAME: 300}
-
-
-def test_null_verdicts_see_estimates_that_are_not_null() -> None:
-    """The count is not blind: two kinds of process 3 % apart, mixed by chance, do raise alarms."""
-    counts = null_verdicts([0.0, 0.0001, 0.03, 0.0301], draws=300, processes=2)
-    assert counts.get(Answer.SLOWER, 0) + counts.get(Answer.FASTER, 0) > 10
 
 
 def test_the_verb_yields_events_and_saves(tmp_path: Path) -> None:

@@ -1,18 +1,19 @@
 """Comparisons from raw samples: runs side by side, solutions of one run, and what cannot be compared."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from records import make_row, make_run, make_samples
 
-from kbench.compare import arm_differences, compare, measured, measurements
+from kbench.compare import compare, measured, measurements, process_differences
 from kbench.core.errors import NothingSelectedError, ResultsError, UsageError
-from kbench.core.model import Timing
 from kbench.core.verdict import Answer, Thresholds
 from kbench.storage.results import RunWriter, read_run
 
 FIVE = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
+WIDE = [0.5, 0.51, 0.49, 0.505, 0.495]
 
 
 def slower(by: float) -> list[float]:
@@ -188,11 +189,18 @@ def test_no_case_left(tmp_path: Path) -> None:
     assert len(compare([run], cases=["sm*"]).cases) == 1
 
 
-def test_arm_differences() -> None:
-    arms = ("reference", "old", "candidate")
-    timings = [
-        Timing(samples=tuple(make_samples(process=p, arms=arms, ratio=1.03, wobble=0)), timer="events", l2="warm")
-        for p in range(3)
-    ]
-    two_arms = replace(timings[0], samples=tuple(make_samples()))
-    assert arm_differences([*timings, two_arms]) == pytest.approx([0.02956] * 3, abs=1e-4)
+def test_process_differences_pair_what_shares_a_process(tmp_path: Path) -> None:
+    found = measurements(make_run(tmp_path, "run", {"a": [0.5, 0.6, 0.7], "b": [0.515, 0.618]}))
+    old, new = (found["group_norm", name, "small"] for name in "ab")
+    assert process_differences(old, new) == pytest.approx([math.log(1.03)] * 2, abs=1e-4)
+    assert process_differences(new, replace(old, processes=(7, 8, 9))) == ()
+
+
+def test_unclear_cases_alone_have_no_mean(tmp_path: Path) -> None:
+    old = make_run(tmp_path, "old", {"a": WIDE, "b": FIVE})
+    new = make_run(tmp_path, "new", {"a": WIDE, "b": FIVE})
+    assert compare([old, new]).geometric_mean("new") == pytest.approx(1)
+    alone = [replace(run, rows=tuple(row for row in run.rows if row.solution == "a")) for run in (old, new)]
+    unclear = compare(alone)
+    assert unclear.counts == {Answer.UNCLEAR: 1}
+    assert unclear.geometric_mean("new") is None

@@ -50,6 +50,8 @@ def headline(report: GateReport) -> str:
     judged = len(report.cases) - counts.get(Answer.NOT_COMPARABLE, 0)
     if report.failed:
         what = f"{len(report.failed)} of {len(report.cases)} cases"
+    elif report.exit_code is ExitCode.INCONCLUSIVE:
+        what = f"{counts.get(Answer.UNCLEAR, 0)} of {len(report.cases)} cases unclear"
     else:
         what = f"{judged} of {len(report.cases)} cases judged"
     looked = "" if report.confirmed else ", slow cases not measured a second time"
@@ -61,7 +63,7 @@ def warnings(report: GateReport) -> list[str]:
     found = list(report.notes)
     warned = [case for case in report.cases if case.outcome is Outcome.WARNED]
     unclear = sum(case.verdict.status is Answer.UNCLEAR for case in warned)
-    if unclear:
+    if unclear and report.exit_code is not ExitCode.INCONCLUSIVE:
         found.append(f"{unclear} unclear, not counted (`gate.unclear`)")
     found += [
         f"{case.name} is accepted until {case.accepted.until}: {case.accepted.reason}"
@@ -80,7 +82,15 @@ def hints(report: GateReport) -> list[str]:
         accept = f"kbench baseline accept {case.name} --up-to {_up_to(case)} --until DATE --reason TEXT"
         found.append(f"reproduce with `kbench run {_arguments(case)} --processes 12`")
         found.append(f"if intended, `{accept}`")
+    unclear = [case for case in report.cases if case.verdict.status is Answer.UNCLEAR]
+    if report.exit_code is ExitCode.INCONCLUSIVE and unclear:
+        found.append(f"measure with more processes: `kbench run {_arguments(unclear[0])} --processes {_more(unclear)}`")
     return found
+
+
+def _more(unclear: Sequence[GatedCase]) -> int:
+    """Give as many processes as would decide every case, as far as that can be told; 12 else."""
+    return max([case.verdict.processes_to_decide or 12 for case in unclear])
 
 
 def _arguments(case: GatedCase) -> str:
