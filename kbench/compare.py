@@ -207,6 +207,7 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> Measured:
             conditions=conditions.pop(),
             processes=tuple(timing.samples[0].process for timing in usable),
             log_ratios=tuple(process_estimate(timing) for timing in usable),
+            weak=any(row.attestation == "weak" for row in rows),
             unstable="unstable" in flags or (bool(marks) and sum(marks) / len(marks) > MOST_MARKED),
         ),
         timings=timings,

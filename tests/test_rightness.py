@@ -1,10 +1,12 @@
 """The rules that decide right and wrong, and hold a claim against a clock: tables of examples."""
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kbench.core.rightness import Ratios, attest, rule
+from kbench.measure import check
 
 TABLE = [
     # contract, oracle, reference, vacuous, factor -> right, by which rule
@@ -29,6 +31,25 @@ def test_rule(contract, oracle, reference, vacuous, factor, right, kind) -> None
 
     assert (right, kind) == (ruling.right, ruling.contract)
     assert ruling.reason
+
+
+@pytest.mark.parametrize("terms", [16, 64, 128, 512, 2048])
+@pytest.mark.parametrize("operands", ["one_sign", "zero_mean"])
+def test_an_honest_order_of_summation_is_right_whichever_rule_decides(terms, operands) -> None:
+    """Where the reference is within UNATTAINABLE_ABOVE, so is a sum in another order: the factor is for the rest."""
+    torch.manual_seed(terms)
+    make = torch.rand if operands == "one_sign" else torch.randn
+    a, b = make(64, terms), make(terms, 64)
+    exact, reference, sequential = a.double() @ b.double(), a @ b, torch.zeros(64, 64)
+    for k in range(terms):
+        sequential += a[:, k : k + 1] * b[k : k + 1]
+    tolerance = check.tolerance_for(torch.float32)
+    ratios = Ratios(
+        contract=check.compare(sequential, reference, tolerance).ratio,
+        oracle=check.oracle_ratio(sequential, exact, tolerance),
+        reference=check.oracle_ratio(reference, exact, tolerance),
+    )
+    assert rule(ratios, 16.0).right, ratios
 
 
 ratio = st.floats(0, 1e6)

@@ -265,3 +265,13 @@ def test_every_draw_has_one_answer_with_its_bounds(old: list[float], new: list[f
     assert verdict.high is not None
     assert verdict.ratio is not None
     assert verdict.low <= verdict.ratio <= verdict.high
+
+
+@pytest.mark.parametrize("weak", ["old", "new"])
+def test_a_weak_attestation_changes_no_answer_and_is_said(weak):
+    old, new = BASE, around(-0.2)
+    plain = judge_change(old, new, Thresholds())
+    marked = {"old": old, "new": new, weak: replace({"old": old, "new": new}[weak], weak=True)}
+    said = judge_change(**marked, thresholds=Thresholds())
+    assert replace(said, message=plain.message) == plain
+    assert "too short to attest" in said.message

@@ -7,7 +7,7 @@ for what is left. docs/adr/0010-verdict-rule.md says why.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -19,6 +19,8 @@ from kbench.core.student import t_quantile
 
 MOST_PROCESSES = 1000
 """Above this, a number of processes that would decide is no advice."""
+
+UNPROVED = "by the solution's own clock (calls too short to attest)"
 
 NOT_EVALUATED = frozenset({Status.HARNESS_ERROR, Status.REFERENCE_FAILED, Status.NOT_VERIFIED, Status.SKIPPED})
 """Statuses that say nothing about the candidate."""
@@ -70,6 +72,8 @@ class Measurement:
     log_ratios: tuple[float, ...] = ()
     unstable: bool = False
     """Too many pairs were marked as throttled or disturbed."""
+    weak: bool = False
+    """Its calls are too short for the judge's clock to prove or to refute their times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +133,12 @@ def judge_change(
         return verdict
     margin = margin_between(old.conditions, new.conditions, thresholds)
     if differences is not None:
-        return judge_ratios(differences, thresholds, margin)
-    return judge_runs(old.log_ratios, new.log_ratios, thresholds, margin)
+        verdict = judge_ratios(differences, thresholds, margin)
+    else:
+        verdict = judge_runs(old.log_ratios, new.log_ratios, thresholds, margin)
+    if old.weak or new.weak:
+        return replace(verdict, message=f"{verdict.message}; {UNPROVED}")
+    return verdict
 
 
 def judge_runs(

@@ -96,6 +96,8 @@ class Pairing:
         self._check_interference(alone_before, self._alone())
         return Timing(
             samples=tuple(self._samples),
+        if attestation == "weak":
+            self._flags.add("attestation_weak")
             timer=self._timer.name,
             l2=self._l2,
             attested_ns=attested,
