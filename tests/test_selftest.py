@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,17 @@ from kbench.isolation.canaries import Canaries
 from kbench.plugins import corpus
 from kbench.plugins.corpus import Fixture
 from kbench.report.selftest import render_selftest, verdict
-from kbench.selftest import EXCLUSIVE_PROBLEM, GROUP_SIZE, Checked, Report, complain, group, selftest
+from kbench.selftest import (
+    EXCLUSIVE_PROBLEM,
+    GROUP_SIZE,
+    Checked,
+    Group,
+    Report,
+    complain,
+    group,
+    is_doubtful,
+    selftest,
+)
 
 SHIPPED = corpus.read()
 
@@ -117,6 +128,44 @@ def test_only_fixtures_about_time_have_the_processor_to_themselves(tmp_path: Pat
     about_time, other = group([fixture(problem=EXCLUSIVE_PROBLEM), fixture()], "cpu", tmp_path)
     assert (about_time.exclusive, about_time.options.wait_for_device) == (True, True)
     assert (other.exclusive, other.options.wait_for_device) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("status", "speedup", "escapes", "doubtful"),
+    [
+        ("passed", 1.6, (), True),
+        ("passed", 1.6, ("tcp 1",), False),
+        ("passed", 1.1, (), False),
+        ("wrong_value", None, (), False),
+        ("timing_unattested", None, (), False),
+    ],
+)
+def test_what_gets_a_second_look(status: str, speedup: float | None, escapes: tuple[str, ...], doubtful: bool) -> None:
+    complaint = complain(fixture(), status, (), speedup, escapes)
+    assert is_doubtful(check(status=status, speedup=speedup, escapes=escapes, complaint=complaint)) is doubtful
+
+
+def test_an_honest_solution_without_a_time_gets_a_second_look() -> None:
+    complaint = complain(fixture(honest=True, expect=("passed",)), "timing_unattested", (), None, ())
+    assert is_doubtful(check(honest=True, complaint=complaint))
+
+
+@pytest.mark.parametrize("second", [None, "passed with a speed-up of 1.60, must stay below 1.5"])
+def test_a_miss_by_time_must_show_twice(monkeypatch: pytest.MonkeyPatch, second: str | None) -> None:
+    """The first look misses by its time; the second decides, with nothing beside it."""
+    looks: list[tuple[bool, int]] = []
+
+    def judge_all(_bench: object, groups: Sequence[Group], width: int) -> Iterator[Checked]:
+        for one in groups:
+            looks.append((one.options.wait_for_device, width))
+            first = "timing_unattested, expected passed"
+            yield check(name=one.fixtures[0].name, honest=True, complaint=first if len(looks) == 1 else second)
+
+    monkeypatch.setattr("kbench.selftest.Bench.judge_all", judge_all)
+    *_, proof = selftest(device="cpu", names=["gelu_by_erf"])
+    assert isinstance(proof, Report)
+    assert [one.complaint for one in proof.checks] == [second]
+    assert looks == [(False, 2), (True, 1)]
 
 
 def test_selection() -> None:

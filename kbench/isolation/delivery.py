@@ -1,0 +1,46 @@
+"""What a worker does with a result: describe every leaf of it, and copy what fits into the judge's buffers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kbench.isolation.wire import flatten
+from kbench.measure.timing import tensor_leaves
+
+
+def deliver(output: Any, targets: list[Any], arguments: list[Any]) -> list[list[Any]]:
+    """Describe the leaves of one result and copy those that fit; the judge compares the description."""
+    import torch
+
+    inputs = {leaf.untyped_storage().data_ptr() for leaf in tensor_leaves(arguments)}
+    described, remaining = [], iter(targets)
+    for path, leaf in flatten(output):
+        if not isinstance(leaf, torch.Tensor):
+            described.append([path, type(leaf).__name__, repr(leaf)[:100], [], "", False])
+            continue
+        exact = type(leaf) in {torch.Tensor, torch.nn.Parameter}
+        aliased = leaf.numel() > 0 and exact and leaf.untyped_storage().data_ptr() in inputs
+        kind = "tensor" if exact else f"{type(leaf).__module__}.{type(leaf).__qualname__}"
+        described.append([path, kind, str(leaf.dtype), list(leaf.shape), leaf.device.type, aliased])
+        target = next(remaining, None)
+        if target is not None and exact and fits(leaf, target):
+            target.copy_(leaf)
+    return described
+
+
+def fits(leaf: Any, target: Any) -> bool:
+    """Say whether a result can be copied as it is, without a cast or a broadcast."""
+    return bool(leaf.dtype == target.dtype and leaf.shape == target.shape and leaf.device.type == target.device.type)
+
+
+def share_memory(outputs: Sequence[Any]) -> bool:
+    """Say whether results of several calls begin at one address, so that only the last of them is still there."""
+    import torch
+
+    seen: set[int] = set()
+    for output in outputs:
+        leaves = [leaf for leaf in tensor_leaves(output) if type(leaf) in {torch.Tensor, torch.nn.Parameter}]
+        addresses = {leaf.data_ptr() for leaf in leaves if leaf.layout is torch.strided and leaf.numel()}
+        if addresses & seen:
+            return True
+        seen |= addresses
+    return False
