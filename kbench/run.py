@@ -30,7 +30,7 @@ from kbench.core.model import (
     Status,
 )
 from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate
-from kbench.isolation import health, sandbox
+from kbench.isolation import health, sandbox, sanitizer
 from kbench.isolation.builder import Builder
 from kbench.isolation.client import JudgeProcess, Opened
 from kbench.isolation.process import ChildError
@@ -57,6 +57,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
     """
     device = selection.choose(options.device)
     quarantine.refuse(cache_dir(), device.uuid)
+    sanitizer.require(options, device)
     cases = plan.select(problem, options, device.kind)
     rung = sandbox_rung(options, device.kind)
     yield Planned(
@@ -93,13 +94,9 @@ def sandbox_rung(options: RunOptions, device: str) -> int:
     """
     if options.trusted:
         return 0
-    rung = int(sandbox.probe(device, cache_dir()))
-    if options.isolation is not None and rung < options.isolation:
-        raise MachineError(
-            f"isolation rung {options.isolation} was asked for, but only {rung} works here",
-            "`kbench doctor` says what is missing",
-        )
-    return rung
+    rung = sandbox.probe(device, cache_dir())
+    sandbox.require(rung, options.isolation)
+    return int(rung)
 
 
 class Session:
@@ -127,6 +124,7 @@ class Session:
         self._deadlines: dict[str, float] = {}
         self._remarks: tuple[Finding, ...] = ()
         self._watch = health.Watch(device, cache_dir())
+        self._sanitizer = sanitizer.Sanitizer(problem, options, device, rung, scratch)
         self._spare_judge: JudgeProcess | None = self._start_judge()
         self._derived: Derived | None = None
         self._provenance = rowmaker.collect(
@@ -264,7 +262,7 @@ class Session:
             more=more,
             deadline_s=self._deadline(entry.name),
         )
-        for stage, ok, elapsed_s in judge.evaluate(request):
+        for stage, ok, elapsed_s in self._sanitizer.around(judge, request, entry, case, opened.cost.dram_bytes):
             if elapsed_s is None:
                 yield StageStarted(stage=stage, solution=entry.name, case=case.name, process=process)
                 continue

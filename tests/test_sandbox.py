@@ -438,6 +438,15 @@ def test_the_filter_answers_as_its_rules_say(machine):
     assert answer("socket", socket.AF_UNIX, socket.SOCK_STREAM, arch=0x40000003) == seccomp.FAIL
 
 
+@pytest.mark.parametrize(("connect", "answer"), [(False, seccomp.FAIL), (True, seccomp.ALLOW)])
+def test_connections_are_closed_to_all_but_the_tool_that_needs_them(connect, answer):
+    rules = seccomp.rules(allow_exec=True, signals=True, strangers=True, truncate=True, connect=connect)
+    program = list(seccomp.assemble(rules, "x86_64"))
+    audit, _ = seccomp.MACHINES["x86_64"]
+    assert evaluate(program, 42, audit, ()) == answer
+    assert evaluate(program, 101, audit, ()) == seccomp.FAIL  # ptrace, all the same
+
+
 def evaluate(program, number, arch, arguments):
     """Run a classic BPF program over one call."""
     memory = {0: number, 4: arch} | {16 + 8 * i: a & 0xFFFFFFFF for i, a in enumerate((*arguments, *[0] * 6)[:6])}

@@ -84,6 +84,12 @@ class VerifyFlags(OutputFlags):
     require_custom: Annotated[
         bool, typer.Option("--require-custom", help="Fail a solution that launches no kernel of its own")
     ] = False
+    sanitize: Annotated[
+        bool | None,
+        typer.Option(
+            "--sanitize/--no-sanitize", help="Run compute-sanitizer first (its memcheck after an illegal access)"
+        ),
+    ] = None
     allow_tf32: Annotated[bool, typer.Option("--allow-tf32", help="Let both sides use TF32")] = False
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the saved run")] = None
     no_save: Annotated[bool, typer.Option("--no-save", help="Write no files")] = False
@@ -170,6 +176,7 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
         robust=flags.robust,
         backward=flags.backward,
         require_custom=flags.require_custom,
+        sanitize=flags.sanitize,
         allow_tf32=flags.allow_tf32,
         crosscheck=timing.crosscheck.value if timing is not None and timing.crosscheck is not None else None,
         results_dir=flags.results or settings.results,

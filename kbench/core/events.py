@@ -46,6 +46,8 @@ class RunOptions:
     robust: bool = False
     backward: bool = False
     require_custom: bool = False
+    sanitize: bool | None = None
+    """Run compute-sanitizer on a small case first; None: its memcheck after an illegal access, to name the line."""
     allow_tf32: bool = False
     crosscheck: str | None = None
     """`cupti`: also take kernel times from the profiler."""

@@ -25,7 +25,7 @@ _STATUSES: dict[Status, tuple[str, str]] = {
     ),
     Status.BUILD_FAILED: (
         "The solution's sources did not compile. The first error of the compiler is shown.",
-        "Correct that error; `-v` shows the whole log.",
+        "Correct that error, or install what it misses; `-v` shows the whole log.",
     ),
     Status.BUILD_TIMEOUT: (
         "Compiling took longer than allowed.",
@@ -100,11 +100,15 @@ _STATUSES: dict[Status, tuple[str, str]] = {
     ),
     Status.ILLEGAL_ACCESS: (
         "A kernel read or wrote memory that is not its own.",
-        "Find the index with `compute-sanitizer`.",
+        "Correct the index at the named line; `kbench verify --sanitize` looks for more of them.",
+    ),
+    Status.DATA_RACE: (
+        "Threads of a kernel access the same shared memory in no fixed order, and one of them writes.",
+        "Put a barrier (`__syncthreads`, `__syncwarp`) between the two named lines.",
     ),
     Status.CRASHED: (
         "The worker process died by a signal.",
-        "Look at the log's tail; `compute-sanitizer` finds wild accesses.",
+        "Look at the log's tail; `--sanitize` finds wild accesses of kernels.",
     ),
     Status.EXITED: (
         "The solution ended the worker process by itself.",
@@ -209,6 +213,22 @@ _FINDINGS: dict[str, tuple[str, str]] = {
     "no_peaks": (
         "This device's peaks were never measured, so no limit can be told.",
         "Measure them once: `kbench doctor`.",
+    ),
+    "memcheck": (
+        "memcheck saw a kernel read or write memory that is not its own, at the named line.",
+        "Correct the index; mind tails that the grid covers beyond the end.",
+    ),
+    "racecheck": (
+        "racecheck saw threads access the same shared memory in no fixed order. What it calls a warning is not fatal.",
+        "Put a barrier between the two named lines.",
+    ),
+    "initcheck": (
+        "initcheck saw a kernel read device memory that nothing had written. Fatal with `--robust` only.",
+        "Write before you read, or read no padding; what reaches an output is found by poisoned memory too.",
+    ),
+    "sanitizer": (
+        "What compute-sanitizer looked at, and what it could not.",
+        "Where it could not run, try `compute-sanitizer` by hand on a small case.",
     ),
     "device_quarantined": (
         "The device stopped working before all processes had run; what was measured before stands.",

@@ -62,8 +62,10 @@ def abi() -> int:
         return 0
 
 
-def restrict(*, writable: Sequence[Path], hidden: Sequence[Path], allow_exec: bool) -> None:
+def restrict(*, writable: Sequence[Path], hidden: Sequence[Path], allow_exec: bool, then_exec: bool = False) -> None:
     """Restrict this thread and all that it starts to write below `writable`, and to read all but `hidden`.
+
+    With `then_exec` the restriction fits the program that this process is about to become.
 
     Devices are closed but for the GPU's and the harmless ones; TCP, signals to and abstract sockets of others
     are closed as far as the kernel's Landlock version goes. The caller has set no_new_privs.
@@ -83,7 +85,8 @@ def restrict(*, writable: Sequence[Path], hidden: Sequence[Path], allow_exec: bo
         for path, rights in _rules(writable, hidden, allow_exec=allow_exec):
             _allow(ruleset, path, rights & handled)
         # Kept open for good: a rule on /proc holds only as long as the kernel keeps this very directory in mind.
-        os.open(OWN_THREADS, os.O_PATH | os.O_CLOEXEC)
+        kept = os.open(OWN_THREADS, os.O_PATH | os.O_CLOEXEC)
+        os.set_inheritable(kept, then_exec)
         _call(RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     finally:
         os.close(ruleset)

@@ -139,6 +139,15 @@ class Child:
         status, reason = explain_exit(code, self.log)
         return ChildError(status, reason, self.log)
 
+    def finish(self, timeout_s: float) -> bool:
+        """Hang up, which a child takes as leave to end by itself; say whether it did so in time."""
+        self.channel.close()
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def kill(self) -> None:
         """Kill the child and everything that it ever started; return when nothing of it is left."""
         sandbox.kill_tree(self.pid)

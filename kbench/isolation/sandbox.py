@@ -36,6 +36,7 @@ __all__ = [
     "probe",
     "require",
     "restrict_self",
+    "restrict_tool",
     "stop_tree",
     "tree_rss_bytes",
 ]
@@ -98,8 +99,7 @@ def require(reached: Rung, wanted: int | None) -> None:
     """Refuse to go on below the wanted rung. Raises MachineError."""
     if wanted is not None and reached < wanted:
         raise MachineError(
-            f"isolation {Rung(wanted).value} ({Rung(wanted).name.lower()}) was asked for, and this machine "
-            f"reaches {reached.value} ({reached.name.lower()})",
+            f"isolation {wanted} was asked for, and this machine reaches {reached.value} ({reached.name.lower()})",
             hint="kbench doctor",
         )
 
@@ -127,25 +127,46 @@ def restrict_self(
     writable: Sequence[Path],
     hidden: Sequence[Path] = (),
     allow_exec: bool,
+    then_exec: bool = False,
 ) -> None:
     """Lock this process in, for good. To be called before any thread, torch or CUDA exists.
 
     `writable` are the folders that it may change files in, `hidden` those that it may not read (Landlock
-    rungs only). Without `allow_exec` it can start neither programs nor processes; threads are free. Raises
+    rungs only). Without `allow_exec` it can start neither programs nor processes; threads are free. With
+    `then_exec` the process becomes another program next, which ends all threads but this one. Raises
     OSError where the kernel refuses, so that a process which returns from here is locked in.
     """
     if rung == Rung.NONE:
         return
-    if len(os.listdir("/proc/self/task")) != 1:  # noqa: PTH208
+    if len(os.listdir("/proc/self/task")) != 1 and not then_exec:  # noqa: PTH208
         raise OSError("a sandbox must be entered before the first thread starts")
     _limit_resources()
     _drop_capabilities()
     tree.prctl(PR_SET_NO_NEW_PRIVS, 1)
-    version = landlock.abi()
     if rung.has_landlock:
-        landlock.restrict(writable=writable, hidden=hidden, allow_exec=allow_exec)
+        landlock.restrict(writable=writable, hidden=hidden, allow_exec=allow_exec, then_exec=then_exec)
+    _filter_calls(rung, allow_exec=allow_exec, connect=False)
+
+
+def restrict_tool(rung: Rung) -> None:
+    """Lock in a tool of ours that starts an untrusted process and talks with it over a local socket.
+
+    It may connect to local sockets, and has no Landlock: this would bind what it starts, whose own folder in /proc,
+    which CUDA writes, does not exist yet. What it starts calls `restrict_self` with `then_exec`. Raises OSError.
+    """
+    if rung == Rung.NONE:
+        return
+    _limit_resources()
+    _drop_capabilities()
+    tree.prctl(PR_SET_NO_NEW_PRIVS, 1)
+    _filter_calls(rung, allow_exec=True, connect=True)
+
+
+def _filter_calls(rung: Rung, *, allow_exec: bool, connect: bool) -> None:
+    version = landlock.abi()
     seccomp.install(
         allow_exec=allow_exec,
+        connect=connect,
         # What Landlock does not yet do on this kernel, the filter does, if more coarsely.
         signals=rung.has_namespaces or (rung.has_landlock and version >= landlock.ABI_SCOPES),
         strangers=rung.has_namespaces,

@@ -83,14 +83,15 @@ def supported() -> bool:
     return platform.machine() in MACHINES and Path("/proc/sys/kernel/seccomp").exists()
 
 
-def install(*, allow_exec: bool, signals: bool, strangers: bool, truncate: bool) -> None:
+def install(*, allow_exec: bool, signals: bool, strangers: bool, truncate: bool, connect: bool = False) -> None:
     """Filter the calls of this thread and of all that it starts, for good. The caller has set no_new_privs.
 
     Denied are: without `allow_exec` new programs and processes (threads stay); without `signals` signals to
     any process but this one; without `strangers` changes of other processes' priorities and limits; without
-    `truncate` the call of that name, which early versions of Landlock overlook. Raises OSError.
+    `truncate` the call of that name, which early versions of Landlock overlook; without `connect` connections to
+    local sockets. Raises OSError.
     """
-    chosen = rules(allow_exec=allow_exec, signals=signals, strangers=strangers, truncate=truncate)
+    chosen = rules(allow_exec=allow_exec, signals=signals, strangers=strangers, truncate=truncate, connect=connect)
     instructions = list(assemble(chosen, platform.machine()))
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
     buffer = ctypes.create_string_buffer(code, len(code))
@@ -104,9 +105,10 @@ def install(*, allow_exec: bool, signals: bool, strangers: bool, truncate: bool)
         raise OSError(ctypes.get_errno(), f"seccomp: {os.strerror(ctypes.get_errno())}")
 
 
-def rules(*, allow_exec: bool, signals: bool, strangers: bool, truncate: bool) -> list[Rule]:
+def rules(*, allow_exec: bool, signals: bool, strangers: bool, truncate: bool, connect: bool = False) -> list[Rule]:
     """Return the rules in the order in which they apply; what none of them answers is allowed."""
-    chosen = [Rule(call=entry.split(":")[0]) for entry in NEVER.split()]
+    never = [entry.split(":")[0] for entry in NEVER.split()]
+    chosen = [Rule(call=call) for call in never if not (connect and call == "connect")]
     chosen += [Rule(call=entry.split(":")[0], answer=PRETEND) for entry in PRETENDED.split()]
     for call in ("socket", "socketpair"):
         # Local streams only: a datagram can be addressed to any service that listens, without connect(2).

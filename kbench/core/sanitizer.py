@@ -1,0 +1,198 @@
+"""What compute-sanitizer's text means: reports with kernel and line, and the findings that follow from them.
+
+The text has had three ways to write a place (CUDA 11, 12 and 13), all read here; NVIDIA documents neither them nor the
+XML of `--xml`. Whatever is not understood is said, never dropped: the tool's own summary is the count to arrive at.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kbench.core.model import Finding, FindingKind, Status
+
+SHOWN_REPORTS = 4
+"""Distinct reports that become findings of their own; further ones are counted."""
+LONGEST_KERNEL = 160
+
+
+class Tool(StrEnum):
+    """The checks of compute-sanitizer that are used, in this order."""
+
+    MEMCHECK = "memcheck"
+    RACECHECK = "racecheck"
+    INITCHECK = "initcheck"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where in device code something happened; file and line only where the code was built with line information."""
+
+    kernel: str
+    file: str | None = None
+    line: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The place in words: `kernel(float*) at file.cu:12`."""
+        return self.kernel[:LONGEST_KERNEL] + (f" at {self.file}:{self.line}" if self.file is not None else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One report of the tool: what, where, and the further places of a race."""
+
+    what: str
+    severe: bool
+    """False for what racecheck itself calls a warning."""
+    places: tuple[Place, ...] = ()
+    detail: str = ""
+    """Thread and address, of the first of several equal reports."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """A whole run of one tool."""
+
+    reports: tuple[Report, ...]
+    counted: int | None
+    """Errors and warnings by the tool's own summary; None where it printed none, so did not finish."""
+    complaints: tuple[str, ...]
+    """What the tool says about itself: it could not attach, it ran out of memory."""
+
+
+STATUS = {
+    Tool.MEMCHECK: Status.ILLEGAL_ACCESS,
+    Tool.RACECHECK: Status.DATA_RACE,
+    Tool.INITCHECK: Status.FRAGILE,
+}
+"""What a fatal finding of each tool makes of a solution."""
+
+PREFIX = re.compile(r"^={5,}(?P<indent>[ \t]*)(?P<text>.*)$")
+SUMMARY = re.compile(r"^ERROR SUMMARY: ([\d,]+) errors?|^RACECHECK SUMMARY: .*\(([\d,]+) errors?, ([\d,]+) warnings?\)")
+BANNER = re.compile(r"^(COMPUTE-SANITIZER|CUDA-MEMCHECK|LEAK SUMMARY|RACECHECK SUMMARY|ERROR SUMMARY)\b")
+REPORT = {
+    Tool.MEMCHECK: re.compile(r"^(Invalid |Malloc/Free error|Fatal UVM )"),
+    Tool.RACECHECK: re.compile(r"^(?P<level>error|warn|warning):\s*(\([^)]*\)\s*)?(?P<what>.*(race|hazard).*)$", re.I),
+    Tool.INITCHECK: re.compile(r"^(Uninitialized |Host API )"),
+}
+AT = re.compile(r"(?:^| )at (?P<place>.+)$")
+FRAME = re.compile(r"^Device Frame: ?(?P<place>.+?)(?: \[0x[0-9a-f]+\])?$")
+ACCESS = re.compile(r"\b(Read|Write|Atomic) access\b")
+HAZARDS = re.compile(r" \[[\d,]+ hazards?\]$")
+DETAIL = re.compile(r"^(by thread .*|(Address|Access to) 0x[0-9a-f]+ (?P<why>is .*)|and is (?P<near>.*))$")
+FILE_FIRST = re.compile(r"^0x[0-9a-f]+ in (?P<file>[^:]+):(?P<line>\d+):(?P<kernel>.+)$")
+KERNEL_ONLY = re.compile(r"^0x[0-9a-f]+ in (?P<kernel>.+)$")
+KERNEL_FIRST = re.compile(r"^(?P<kernel>.+?)[+:]0x[0-9a-f]+(?: in (?P<file>.+):(?P<line>\d+))?$")
+
+
+def parse(text: str, tool: Tool) -> Log:
+    """Read the text of one run, which may be cut off anywhere; lines without the tool's prefix are not its own."""
+    blocks: list[tuple[str, list[str]]] = []
+    counted: int | None = None
+    complaints: list[str] = []
+    for line in text.splitlines():
+        own = PREFIX.match(line)
+        if own is None or not (said := own["text"].strip()):
+            continue
+        if summary := SUMMARY.match(said):
+            counted = sum(int(number.replace(",", "")) for number in summary.groups() if number)
+        elif BANNER.match(said):
+            continue
+        elif len(own["indent"].expandtabs()) <= 1:
+            blocks.append((said, []))
+        elif blocks:
+            blocks[-1][1].append(said)
+    reports = []
+    for head, rest in blocks:
+        if REPORT[tool].match(head):
+            reports.append(_report(head, rest, tool))
+        else:
+            complaints.append(head)
+    return Log(reports=tuple(reports), counted=counted, complaints=tuple(dict.fromkeys(complaints)))
+
+
+def place(text: str) -> Place | None:
+    """Read a place as any version writes it; None for an address alone."""
+    said = HAZARDS.sub("", text.strip())
+    for pattern in (FILE_FIRST, KERNEL_ONLY, KERNEL_FIRST):
+        if found := pattern.match(said):
+            parts = found.groupdict()
+            line = parts.get("line")
+            return Place(kernel=parts["kernel"].strip(), file=parts.get("file"), line=int(line) if line else None)
+    return None
+
+
+def _report(head: str, rest: Sequence[str], tool: Tool) -> Report:
+    what, severe = head, True
+    if tool is Tool.RACECHECK and (found := REPORT[tool].match(head)):
+        severe = found["level"].lower() == "error"
+        accesses = ACCESS.findall(" ".join((head, *rest)))
+        what = f"race between {' and '.join(accesses).lower()}" if accesses else found["what"].rstrip(" :")
+    texts = [match["place"] for said in (head, *rest) if (match := AT.search(said)) and not FRAME.match(said)]
+    places = [spot for text in texts if (spot := place(text)) is not None]
+    frames = [spot for said in rest if (match := FRAME.match(said)) and (spot := place(match["place"])) is not None]
+    if places and frames:
+        # The place is in a device function; the last of its callers is the kernel.
+        places[0] = Place(kernel=frames[-1].kernel, file=places[0].file, line=places[0].line)
+    details = [match["why"] or match["near"] or match[0] for said in rest if (match := DETAIL.match(said))]
+    return Report(what=what, severe=severe, places=tuple(places), detail=", ".join(details))
+
+
+def findings(
+    tool: Tool, log: Log, sources: Mapping[Place, str], is_own: Callable[[str], bool], *, robust: bool
+) -> tuple[Finding, ...]:
+    """Decide what a run of one tool means for the solution.
+
+    `sources` has the source line of a place where it is known; `is_own` tells the solution's kernels from libraries'.
+    memcheck's reports are fatal whosever kernel it is, since a kernel gets its addresses from its caller; racecheck's
+    errors are in the solution's own kernels. Its warnings are reported, and so are reads of memory that was never
+    written, which `robust` makes fatal.
+    """
+    own = [r for r in log.reports if tool is Tool.MEMCHECK or all(is_own(p.kernel) for p in r.places)]
+    groups = Counter((report.what, report.severe, report.places) for report in own)
+    first = {(report.what, report.severe, report.places): report for report in reversed(own)}
+    found = [
+        _finding(tool, _words(first[group], count, sources), severe=group[1], robust=robust)
+        for group, count in groups.most_common(SHOWN_REPORTS)
+    ]
+    notes = []
+    if len(groups) > SHOWN_REPORTS:
+        notes.append(f"{tool} has {len(groups) - SHOWN_REPORTS} more reports at other places")
+    if len(own) < len(log.reports):
+        notes.append(f"{tool} has {len(log.reports) - len(own)} reports in kernels of libraries, which do not count")
+    if log.counted is None:
+        why = "; ".join(log.complaints) or "its report breaks off"
+        notes.append(f"{tool} could not finish: {why}")
+    elif log.counted and not log.reports:
+        why = "; ".join(log.complaints) or "no report"
+        unread = f"{tool} counted {log.counted} errors and described none that could be read: {why}"
+        found.append(_finding(tool, unread, severe=True, robust=robust))
+    return (*found, *(note("sanitizer", words[:500]) for words in notes))
+
+
+def note(code: str, message: str) -> Finding:
+    """Return a finding that decides nothing."""
+    return Finding(code=code, kind=FindingKind.NOTE, message=message)
+
+
+def _words(report: Report, count: int, sources: Mapping[Place, str]) -> str:
+    where = []
+    for spot in dict.fromkeys(report.places):
+        line = sources.get(spot)
+        where.append(spot.text + (f" `{line}`" if line else ""))
+    words = f"{report.what} in {' and '.join(where)}" if where else report.what
+    words += f" ({report.detail})" if report.detail else ""
+    return words + (f"; {count} such reports" if count > 1 else "")
+
+
+def _finding(tool: Tool, words: str, *, severe: bool, robust: bool) -> Finding:
+    message = f"{tool}: {words}"[:800]
+    if tool is Tool.INITCHECK:
+        kind, fatal = FindingKind.CONDITIONING, robust
+    elif severe:
+        kind, fatal = FindingKind.INTEGRITY, True
+    else:
+        kind, fatal = FindingKind.NOTE, False
+    return Finding(code=tool.value, kind=kind, message=message, fatal=fatal, status=STATUS[tool] if fatal else None)
