@@ -96,6 +96,19 @@ NEW_KIND = """\
 ========= ERROR SUMMARY: 3 errors
 """
 
+IMPRECISE = """\
+========= COMPUTE-SANITIZER
+========= Warp illegal address
+=========     at mine(float*)+0x20 in cuda.cu:9
+=========
+========= ERROR SUMMARY: 1 error
+"""
+BLIND = """\
+========= COMPUTE-SANITIZER
+========= Internal Sanitizer Error: The Sanitizer encountered an error while launching mine and didn't track the launch.
+========= ERROR SUMMARY: 0 errors
+"""
+
 PLACES = [
     ("unaligned_kernel()+0x50", Place(kernel="unaligned_kernel()")),
     (
@@ -134,6 +147,8 @@ VERDICTS = [
     (Tool.MEMCHECK, CUDA_12_WITH_LINES, False, [("memcheck", "integrity", Status.ILLEGAL_ACCESS)]),
     (Tool.MEMCHECK, CUDA_12_WITHOUT_LINES, False, [("memcheck", "integrity", Status.ILLEGAL_ACCESS)]),
     (Tool.MEMCHECK, NEW_KIND, False, [("memcheck", "integrity", Status.ILLEGAL_ACCESS)]),
+    (Tool.MEMCHECK, IMPRECISE, False, [("memcheck", "integrity", Status.ILLEGAL_ACCESS)]),
+    (Tool.MEMCHECK, BLIND, False, [("sanitizer", "note", None)]),
     (Tool.MEMCHECK, CLEAN, False, []),
     (Tool.MEMCHECK, NOT_ATTACHED, False, [("sanitizer", "note", None)]),
     (Tool.MEMCHECK, DIED, False, [("sanitizer", "note", None)]),
@@ -171,6 +186,8 @@ MESSAGES = [
     (Tool.MEMCHECK, CUDA_12_WITH_LINES, ["relu(const float *, float *, long)", "cuda.cu:42", "2 such reports"]),
     (Tool.MEMCHECK, CUDA_12_WITHOUT_LINES, ["Iota(unsigned char*)", "misaligned"]),
     (Tool.MEMCHECK, NEW_KIND, ["counted 3 errors", "Tensor Memory column 32"]),
+    (Tool.MEMCHECK, IMPRECISE, ["Warp illegal address in mine(float*) at cuda.cu:9"]),
+    (Tool.MEMCHECK, BLIND, ["didn't track the launch"]),
     (Tool.MEMCHECK, NOT_ATTACHED, ["could not finish", "No attachable process"]),
     (Tool.MEMCHECK, "========= COMPUTE-SANITIZER\n", ["breaks off"]),
     (Tool.RACECHECK, RACE, ["race between write and read", "block_error.cu:41 and ", "block_error.cu:51"]),

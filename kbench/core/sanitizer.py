@@ -73,7 +73,9 @@ PREFIX = re.compile(r"^={5,}(?P<indent>[ \t]*)(?P<text>.*)$")
 SUMMARY = re.compile(r"^ERROR SUMMARY: ([\d,]+) errors?|^RACECHECK SUMMARY: .*\(([\d,]+) errors?, ([\d,]+) warnings?\)")
 BANNER = re.compile(r"^(COMPUTE-SANITIZER|CUDA-MEMCHECK|LEAK SUMMARY|RACECHECK SUMMARY|ERROR SUMMARY)\b")
 REPORT = {
-    Tool.MEMCHECK: re.compile(r"^(Invalid |Malloc/Free error|Fatal UVM )"),
+    Tool.MEMCHECK: re.compile(
+        r"^(Invalid |Potential invalid |Malloc/Free error|Fatal UVM |Stack overflow|(Device|Warp|Lane|Cluster) [a-z])"
+    ),
     Tool.RACECHECK: re.compile(r"^(?P<level>error|warn|warning):\s*(\([^)]*\)\s*)?(?P<what>.*(race|hazard).*)$", re.I),
     Tool.INITCHECK: re.compile(r"^(Uninitialized |Host API )"),
 }
@@ -169,6 +171,8 @@ def findings(
         why = "; ".join(log.complaints) or "no report"
         unread = f"{tool} counted {log.counted} errors and described none that could be read: {why}"
         found.append(_finding(tool, unread, severe=True, robust=robust))
+    elif log.complaints:
+        notes.append(f"{tool} says of itself: {'; '.join(log.complaints)}")
     return (*found, *(note("sanitizer", words[:500]) for words in notes))
 
 
