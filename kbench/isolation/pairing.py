@@ -15,7 +15,7 @@ from kbench.isolation.candidate import RefusalError, Reply
 from kbench.isolation.reference import Expected
 from kbench.isolation.trial import Trial, secret_seed
 from kbench.measure.device import DeviceMonitor
-from kbench.measure.timing import FLUSH_SKIP_FACTOR, Timer
+from kbench.measure.timing import FLUSH_SKIP_FACTOR, Timer, poison_pool, start_on
 
 SETTLE_PAIRS = 3
 SETTLE_LIMIT_S = 3.0
@@ -23,6 +23,10 @@ SETTLED_WITHIN = {"events": 0.01, "graph": 0.01, "host": 0.1}
 """Share by which two successive medians may differ; a shared processor never comes to rest as a GPU does."""
 BATCH_BELOW_NS = 20_000
 BATCH_TARGET_NS = 200_000
+HOST_CALLS = 5
+HOST_TARGET_NS = 20_000_000
+"""On a CPU, calls in a row and their median: what ran between two calls has the caches when the first one begins."""
+HOST_REST_S = 2e-3
 ATTEST_COUNTS = (1, 2, 4, 8, 16)
 ATTEST_ROUNDS = 3
 ATTEST_ATTEMPTS = 6
@@ -91,13 +95,13 @@ class Pairing:
         if self._clean_pairs() < min(target, ENOUGH_PAIRS):
             self._flags.add("unstable")
         attested, attestation = self._attest()
+        if attestation == "weak":
+            self._flags.add("attestation_weak")
         on_timed(statistics.median(s.t_event_ns for s in self._samples if s.arm == "candidate"))
         self._kill_verify()
         self._check_interference(alone_before, self._alone())
         return Timing(
             samples=tuple(self._samples),
-        if attestation == "weak":
-            self._flags.add("attestation_weak")
             timer=self._timer.name,
             l2=self._l2,
             attested_ns=attested,
@@ -134,8 +138,8 @@ class Pairing:
                 self._flags.add("not_settled")
                 break
         fastest = min(statistics.median(values[-SETTLE_PAIRS:]) for values in times.values())
+        self._batch = batch_size(self._timer.name, fastest, self._trial.arena.count)
         if self._timer.name != "host" and fastest < BATCH_BELOW_NS:
-            self._batch = min(self._trial.arena.count, max(1, round(BATCH_TARGET_NS / max(1, fastest))))
             self._flags.add("resolution_limited")
 
     def _pair(self, block: int, arms: tuple[str, str]) -> None:
@@ -168,33 +172,48 @@ class Pairing:
         reference = self._trial.reference
         arguments = [reference.arguments(secret_seed()) for _ in range(self._batch)]
         consumed = [reference.consumable(a) for a in arguments]
+        slots = self._slots()
         if arms[0] == "reference":
-            timed, event_ns, submit_ns = self._time_reference(consumed)
+            timed, event_ns, submit_ns = self._time_reference(consumed, slots)
             expected = [replace(e, arguments=a) for e, a in zip(timed, arguments, strict=True)]
         else:
             expected = [reference.expect(a) for a in arguments]
-        slots = self._slots()
         reply = self._trial.call(expected, flush=self._flush, slots=slots)
         for slot, wanted in zip(slots, expected, strict=True):
             self._trial.judge_values(slot, wanted)
         if arms[0] == "candidate":
             del expected[:]
-            _, event_ns, submit_ns = self._time_reference(consumed)
+            _, event_ns, submit_ns = self._time_reference(consumed, slots)
         return reply, event_ns, submit_ns
 
-    def _time_reference(self, arguments: list[list[Any]]) -> tuple[list[Expected], int, int]:
-        """Time the reference here, with the worker's tree stopped."""
+    def _time_reference(self, arguments: list[list[Any]], slots: list[int]) -> tuple[list[Expected], int, int]:
+        """Time the reference here, with the worker's tree stopped; on a CPU, step by step as a worker does it."""
+        import torch
+
         from kbench.isolation.wire import flatten
 
-        reference = self._trial.reference
-        with self._trial.candidate.stopped():
-            measured = self._timer.measure(
-                lambda n: reference.call(arguments[n]), range(len(arguments)), flush=self._flush
-            )
-        expected = [
-            Expected(arguments=a, leaves=flatten(output)) for a, output in zip(arguments, measured.outputs, strict=True)
-        ]
-        return expected, measured.t_event_ns, measured.t_submit_ns
+        host = self._timer.name == "host"
+        model = self._trial.reference.model
+        everything = range(len(arguments))
+        expected, times = [], []
+        with self._trial.candidate.stopped(), torch.no_grad():
+            if host:
+                # The worker slept until it was asked: a process that wakes up is not the first to lose its turn.
+                time.sleep(HOST_REST_S)
+                start_on(slots[0])
+            for together in [[n] for n in everything] if host else [everything]:
+                if host:
+                    poison_pool(self._trial.arena.outputs(slots[0]))
+                measured = self._timer.measure(lambda n: model(*arguments[n]), together, flush=self._flush)
+                times.append(measured)
+                for n in together:
+                    leaves = flatten(measured.outputs.pop(0))
+                    # Kept as a copy on a CPU, so that the next result finds the memory of this one, as in a worker.
+                    kept = [(path, leaf.clone() if host and hasattr(leaf, "clone") else leaf) for path, leaf in leaves]
+                    expected.append(Expected(arguments=arguments[n], leaves=kept))
+                    del leaves
+        event_ns = round(statistics.median(m.t_event_ns for m in times))
+        return expected, event_ns, round(statistics.median(m.t_submit_ns for m in times))
 
     def _slots(self) -> list[int]:
         count = self._trial.arena.count
@@ -299,6 +318,15 @@ class Pairing:
         slot = self._trial.arena.random_slot()
         self._trial.call([expected], flush=self._flush, slots=[slot], kill=True)
         self._trial.judge_values(slot, expected)
+
+
+def batch_size(timer: str, fastest_ns: float, slots: int) -> int:
+    """Return how many calls make one sample, each on a slot of its own; `fastest_ns` is the time of the faster arm."""
+    if timer == "host":
+        wanted = min(HOST_CALLS, int(HOST_TARGET_NS / max(1.0, fastest_ns)))
+    else:
+        wanted = round(BATCH_TARGET_NS / max(1.0, fastest_ns)) if fastest_ns < BATCH_BELOW_NS else 1
+    return max(1, min(slots, wanted))
 
 
 def settled(values: list[int], within: float) -> bool:

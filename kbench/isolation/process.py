@@ -72,6 +72,7 @@ class Child:
         self.channel = Channel(ours)
         self._sequence = 0
         self._killed_because: tuple[Status, str] | None = None
+        self._stopped = False
         self._log = _Log()
         assert self._process.stdout is not None, "stdout is a pipe"
         self._drain = threading.Thread(target=self._log.drain, args=(self._process.stdout,), daemon=True)
@@ -160,14 +161,17 @@ class Child:
     def stopped(self) -> Any:
         """Keep the whole tree stopped (SIGSTOP) for the length of a `with` block."""
         sandbox.stop_tree(self.pid)
+        self._stopped = True
         try:
             yield
         finally:
+            self._stopped = False
             sandbox.continue_tree(self.pid)
 
     def _watch_memory(self, limit_bytes: int) -> None:
         while self._process.poll() is None:
-            if sandbox.tree_rss_bytes(self.pid) > limit_bytes:
+            # What is stopped cannot grow, and what runs meanwhile is being timed.
+            if not self._stopped and sandbox.tree_rss_bytes(self.pid) > limit_bytes:
                 self._killed_because = (
                     Status.OUT_OF_MEMORY,
                     f"the process used more than {limit_bytes / 2**30:.1f} GiB of host memory and was killed",

@@ -19,10 +19,9 @@ from kbench.isolation.delivery import deliver, share_memory
 from kbench.isolation.extensions import BuildError, record_builds, require_builds
 from kbench.isolation.memory import Block, TensorSpec
 from kbench.isolation.wire import Channel, Message, PeerGoneError, decode_constants, decode_tree, flatten
-from kbench.measure import check
 from kbench.measure.build import kernels_of
 from kbench.measure.profiler import profile
-from kbench.measure.timing import CudaTimer, Timer, start_on, timer_for
+from kbench.measure.timing import CudaTimer, Timer, poison_pool, start_on, timer_for
 
 BUILTIN_MODES = {"eager": None, "compile": "default", "compile-max-autotune": "max-autotune-no-cudagraphs"}
 
@@ -205,7 +204,7 @@ class Worker:
         with torch.no_grad():
             for together in rounds:
                 if not message["attest"]:
-                    check.poison_pool([output for slot in together for output in self._outputs[slot]])
+                    poison_pool([output for slot in together for output in self._outputs[slot]])
                 with Stage("forward"):
                     measured = self._timer.measure(
                         self._forward, together, flush=message["flush"], spin=not message["attest"]
