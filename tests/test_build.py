@@ -330,6 +330,18 @@ LOGS = {
         "/usr/bin/ld: cannot find -lnot_there: No such file or directory\ncollect2: error: ld returned 1 exit status\n",
         "/usr/bin/ld: cannot find -lnot_there: No such file or directory",
     ),
+    "in the folder of the build": (
+        '/cache/builds/.5cda90-x/extensions/mine/cuda.cu(5): error: identifier "x" is undefined\n',
+        'mine/cuda.cu(5): error: identifier "x" is undefined',
+    ),
+    "torch without CUDA": (
+        "/usr/bin/ld: cannot find -lc10_cuda: No such file or directory\ncollect2: error: ld returned 1 exit status\n",
+        "its CUDA sources compile, but this torch was built without CUDA and cannot link them",
+    ),
+    "no nvcc": (
+        "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.\n",
+        "no CUDA compiler: nvcc is not on PATH, and CUDA_HOME is not set",
+    ),
     "none": (
         (
             "a.cu(1): warning #177-D: variable error_count was declared but never referenced\n0 errors\n"

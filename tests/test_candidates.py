@@ -1,5 +1,6 @@
 """Every way for a candidate to fail has its own status, and none of them takes the harness along."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,7 @@ STATUSES = {
     "segfaults": {Status.CRASHED},
     "aborts": {Status.CRASHED},
     "does_not_compile": {Status.BUILD_FAILED},
+    "cuda_does_not_compile": {Status.BUILD_FAILED},
     "eats_memory": {Status.OUT_OF_MEMORY},
     "hangs_in_import": {Status.IMPORT_TIMEOUT},
     "hangs_in_forward": {Status.CALL_TIMEOUT},
@@ -117,6 +119,7 @@ def test_a_failure_leaves_those_after_it_alone(quick: dict[str, Judged]) -> None
         ("wrong_shape", "expected (3, 301)"),
         ("wrong_dtype", "float16"),
         ("does_not_compile", "undeclared_name"),
+        ("cuda_does_not_compile", "undeclared_in_cuda" if shutil.which("nvcc") else "no CUDA compiler: nvcc is not"),
     ],
 )
 def test_reason_names_the_cause(quick: dict[str, Judged], name: str, shown: str) -> None:

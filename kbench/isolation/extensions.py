@@ -6,6 +6,8 @@ importing) stays torch's.
 """
 
 import inspect
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ class BuildError(RuntimeError):
     """An extension that does not compile, or that the build step did not build."""
 
 
+WITHOUT_A_DEVICE = "9.0a"
+"""What nvcc compiles for where no GPU tells: with Hopper's own instructions, so that no source is refused for one."""
 HOOK = "_write_ninja_file_and_build_library"
 FOLDER_HOOK = "_jit_compile"
 
@@ -24,6 +28,7 @@ def record_builds(on_compile: Callable[[], None]) -> None:
     from torch.utils import cpp_extension
 
     _keep_in_cache()
+    _offer_nvcc()
     original = getattr(cpp_extension, HOOK)
     original = getattr(original, "original", original)
 
@@ -48,6 +53,21 @@ def require_builds() -> None:
 
     _keep_in_cache()
     setattr(cpp_extension, HOOK, build)
+
+
+def _offer_nvcc() -> None:
+    """Have CUDA sources compiled without a GPU, and for a torch without CUDA, as far as that goes.
+
+    Torch refuses before nvcc speaks. What nvcc says of a source helps its author more.
+    """
+    import torch
+    from torch.utils import cpp_extension
+
+    nvcc = shutil.which("nvcc")
+    if cpp_extension.CUDA_HOME is None and nvcc is not None:
+        cpp_extension.CUDA_HOME = str(Path(nvcc).parent.parent)
+    if not torch.cuda.is_available():
+        os.environ.setdefault("TORCH_CUDA_ARCH_LIST", WITHOUT_A_DEVICE)
 
 
 def _keep_in_cache() -> None:

@@ -275,11 +275,22 @@ def compiler_environment(folder: Path) -> dict[str, str]:
     return {name: str(folder / place) for name, place in ENVIRONMENT_FOLDERS.items()}
 
 
+ERROR = re.compile(
+    r"\berror\b\s*:|: error |\berror C\d+|undefined reference|cannot find -l|fatal error|nvcc fatal|"
+    r"CUDA_HOME environment variable is not set|nvcc: not found"
+)
+STAGED = re.compile(r"\S*/extensions/")
+LACKS_CUDA = {
+    "cannot find -lc10_cuda": "its CUDA sources compile, but this torch was built without CUDA and cannot link them",
+    "CUDA_HOME environment variable is not set": "no CUDA compiler: nvcc is not on PATH, and CUDA_HOME is not set",
+}
+"""What is said of the machine in words that do not say so."""
+
+
 def first_error(log: str) -> str | None:
-    """Return the first compiler or linker error of a build log, on one line."""
+    """Return the first compiler or linker error of a build log, on one line, without the build's own folder."""
     for line in log.splitlines():
-        if re.search(
-            r"(\berror\b\s*:|: error |\berror C\d+|undefined reference|cannot find -l|fatal error|nvcc fatal)", line
-        ):
-            return line.strip()[:400]
+        if ERROR.search(line):
+            lacking = next((text for words, text in LACKS_CUDA.items() if words in line), None)
+            return lacking or STAGED.sub("", line.strip())[:400]
     return None

@@ -8,6 +8,8 @@ from kbench.report.table import Column, one_line, render_table
 
 LOG_LINES = 12
 """Lines of a build or crash log that are shown without `-v`."""
+LOG_COLUMNS = 160
+"""Characters of such a line: a compiler's command line has thousands."""
 
 
 def render_run(run: RunSummary, *, verbosity: int = 0) -> str:
@@ -109,14 +111,23 @@ def _failure(case: CaseSummary, verbosity: int) -> str:
     lines = [f"{case.status.value}: {case.solution}, case {case.case}: {one_line(case.reason)}"]
     log = case.log.rstrip().splitlines()
     if log:
-        shown = log if verbosity > 0 else log[-LOG_LINES:]
+        shown = log if verbosity > 0 else excerpt(log, case)
+        lines += [f"  | {one_line_keeping_indent(line)}" for line in shown]
         if len(shown) < len(log):
             lines.append(f"  … {len(log) - len(shown)} more lines with `-v`")
-        lines += [f"  | {one_line_keeping_indent(line)}" for line in shown]
     known = explain(case.status.value)
     if known is not None and case.status is not Status.SKIPPED:
         lines.append(f"hint: {known.fix}")
     return "\n".join(lines)
+
+
+def excerpt(log: list[str], case: CaseSummary) -> list[str]:
+    """Choose the lines to show: of a build those from the first error on, else the last; long ones are cut."""
+    first = max(len(log) - LOG_LINES, 0)
+    if case.status is Status.BUILD_FAILED:
+        first = next((place for place, line in enumerate(log) if case.reason[:200] in line), first)
+    chosen = log[first : first + LOG_LINES]
+    return [line if len(line) <= LOG_COLUMNS else f"{line[:LOG_COLUMNS]} …" for line in chosen]
 
 
 def one_line_keeping_indent(line: str) -> str:

@@ -21,11 +21,14 @@ def test_a_pass_prints_the_table_on_stdout_and_progress_on_stderr(kbench, fake_r
 
 
 def test_a_failure_says_where_and_what_to_do(kbench, fake_run, golden):
-    log = "\n".join(f"line {number}" for number in range(30)) + "\n\x1b[31merror\x1b[0m: expected a `;`"
+    error = "kernel.cu(7): error: expected a `;`"
+    log = "\n".join(
+        [*("nvcc " + "-flag " * 40 for _ in range(9)), f"/build/{error}", "  \x1b[31mint x\x1b[0m", *("then",) * 30]
+    )
     fake_run(
         *fakes.events(
             fakes.failed(Status.WRONG_VALUE, MISMATCH),
-            fakes.failed(Status.BUILD_FAILED, "nvcc: expected a `;`", solution="other", log=log),
+            fakes.failed(Status.BUILD_FAILED, error, solution="other", log=log),
         )
     )
     done = kbench("run", "group_norm", "eager")
