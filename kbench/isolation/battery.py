@@ -113,8 +113,6 @@ SEMANTIC_VARIATIONS = tuple(v for v in VARIATIONS if v.kind is FindingKind.SEMAN
 """Those that decide, and that cost one temporary of the inputs' size."""
 
 
-class Battery:
-    """Runs the checks for one candidate. `robust` makes conditioning findings fatal."""
 def other_failure(status: Status) -> FindingKind | None:
     """Say what a failure at another shape or layout than the problem's own means; None where it means neither.
 
@@ -126,6 +124,8 @@ def other_failure(status: Status) -> FindingKind | None:
     return None if status in SHAPELESS else FindingKind.SEMANTICS
 
 
+class Battery:
+    """Runs the checks for one candidate. `robust` makes conditioning findings fatal."""
 
     def __init__(self, candidate: Candidate, *, robust: bool):
         self._candidate = candidate
@@ -276,10 +276,10 @@ def other_failure(status: Status) -> FindingKind | None:
                 reply = trial.call([expected])
                 trial.judge_values(reply.slots[0], expected)
             except RefusalError as error:
-                message = f"wrong on {code.replace('_', ' ')} inputs: {error.reason}"
-                finding = Finding(
                 if self._refuses(error, f"{code.replace('_', ' ')} inputs"):
                     continue
+                message = f"wrong on {code.replace('_', ' ')} inputs: {error.reason}"
+                finding = Finding(
                     code=code, kind=FindingKind.SEMANTICS, message=message, fatal=True, status=error.status
                 )
                 self.findings.append(finding)

@@ -20,6 +20,7 @@ from kbench.plugins.shapes import Derived
 from kbench.storage.settings import cache_dir
 
 OPEN_TIMEOUT_S = 600.0
+DERIVE_TIMEOUT_S = 120.0
 SILENCE_TIMEOUT_S = 900.0
 """A judge bounds every wait of its own; one that says nothing for so long is broken."""
 
@@ -93,7 +94,6 @@ class JudgeProcess:
             eval_mode=answer["eval_mode"],
         )
 
-    def request(
     def derive(self, problem: Entry) -> Derived:
         """Have the judge look for shapes that the problem does not list, given the constants set from outside."""
         overrides = self._options.overrides
@@ -105,6 +105,7 @@ class JudgeProcess:
         cases = [{**overrides, **decode_constants(changed)} for changed in answer["cases"]]
         return Derived(cases=cases, reason=answer["reason"])
 
+    def request(
         self,
         problem: Entry,
         entry: Entry,
@@ -112,15 +113,15 @@ class JudgeProcess:
         artefacts: Path,
         process: int,
         other_cases: dict[str, dict[str, Any]],
-        more: bool,
         derived: Derived,
+        more: bool,
         deadline_s: float | None,
     ) -> Message:
         """Return the request to evaluate one solution; the first process verifies everything, all of them time."""
         options = self._options
-        return {
         files = [entry.path, problem.path]
         hidden = hiding.hidden(results=options.results_dir, cache=cache_dir(), run=self._scratch, files=files)
+        return {
             "op": "evaluate",
             "deadline_s": deadline_s,
             "solution": {
@@ -130,8 +131,8 @@ class JudgeProcess:
                 "problem": str(problem.path),
                 "artefacts": str(artefacts),
                 "just_in_time": build.is_just_in_time(entry.path, entry.builtin),
-            },
                 "hidden": [str(path) for path in hidden],
+            },
             "assignment": {
                 "process": process,
                 "verify": process == 0,
