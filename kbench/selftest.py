@@ -148,7 +148,7 @@ def selftest(
     device: str = "auto",
     fast: bool = False,
     names: Sequence[str] = (),
-    jobs: int = 2,
+    jobs: int = 3,
     folder: Path = corpus.SHIPPED,
 ) -> Generator[Event, None, None]:
     """Judge the corpus in `folder` and yield what came of each fixture, then a Report.

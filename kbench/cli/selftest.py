@@ -36,7 +36,7 @@ class SelftestFlags(OutputFlags):
     ] = None
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:INDEX")] = "auto"
     fast: Annotated[bool, typer.Option("--fast", help="The quick half, as in CI")] = False
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Builds and judgements side by side")] = 2
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Builds and judgements side by side")] = 3
     corpus: Annotated[
         Path | None,
         typer.Option("--corpus", metavar="DIR", help="Another corpus: cheats, honest, problems"),

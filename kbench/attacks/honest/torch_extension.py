@@ -1,4 +1,4 @@
-"""A C++ extension with torch's headers and a Python module, as most machine-written solutions have."""
+"""A C++ extension with torch's headers and a Python module, its loop shared by torch's threads (at::parallel_for)."""
 
 import torch
 from torch import nn
@@ -10,17 +10,26 @@ DEVICES = ("cpu",)
 
 SOURCE = r"""
 #include <torch/extension.h>
+#include <ATen/Parallel.h>
 #include <cmath>
 torch::Tensor own_gelu(torch::Tensor x) {
   auto dense = x.contiguous();
   auto y = torch::empty_like(dense);
   const float* from = dense.data_ptr<float>();
   float* to = y.data_ptr<float>();
-  for (int64_t i = 0; i < dense.numel(); ++i) to[i] = 0.5f * from[i] * (1.0f + std::erf(from[i] * 0.70710678f));
+  at::parallel_for(0, dense.numel(), 1024, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) to[i] = 0.5f * from[i] * (1.0f + std::erf(from[i] * 0.70710678f));
+  });
   return y;
 }
 """
-extension = load_inline("kbench_selftest_extension", cpp_sources=[SOURCE], functions=["own_gelu"])
+extension = load_inline(
+    "kbench_selftest_extension",
+    cpp_sources=[SOURCE],
+    functions=["own_gelu"],
+    extra_cflags=["-O2", "-fopenmp"],
+    extra_ldflags=["-fopenmp"],
+)
 
 
 class ModelNew(nn.Module):
