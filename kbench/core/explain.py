@@ -304,7 +304,7 @@ _FLAGS: dict[str, tuple[str, str]] = {
         "Nothing, or a larger case.",
     ),
     "one_process": (
-        "one process: the interval does not cover what differs between processes",
+        "one process: no interval, since what differs between processes cannot be seen in one",
         "Run without `--quick`.",
     ),
 }

@@ -129,7 +129,7 @@ class Sample:
     t_wall_ns: int
     """Time of the whole exchange as the judge's clock saw it (flush, call, copy)."""
     calls: int = 1
-    """Calls between the two events; `t_event_ns` is already divided by it."""
+    """Calls between the two events, `t_event_ns` being already divided by it; on a CPU, calls it is the median of."""
     sm_clock_mhz: int | None = None
     power_mw: int | None = None
     temperature_c: int | None = None
@@ -253,7 +253,7 @@ class ResultRow:
     speedup: float | None
     """Reference time over candidate time, from the pairs of this process."""
     speedup_low: float | None
-    """95 % interval: over processes where there are several (same in each row of the case), else within."""
+    """95 % interval over processes, the same in each row of the case; one process has none."""
     speedup_high: float | None
     attested_ns: int | None
     attestation: str

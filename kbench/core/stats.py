@@ -27,7 +27,7 @@ DRIFT_SHARE = 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A confidence interval over `processes`; within one process its `basis` is `pairs` or `samples`."""
+    """A confidence interval over `processes`; its `basis` is `samples` where it comes from single times."""
 
     low: float
     centre: float
@@ -157,7 +157,7 @@ def ratio_interval(estimates: Sequence[float], confidence: float = 0.95) -> Inte
     """Student's t interval over the estimates of at least two processes, in log units.
 
     Raises:
-        ValueError: for fewer than two processes: they have no spread (`pairs_interval` is for one).
+        ValueError: for fewer than two processes, which have no spread.
     """
     count = len(estimates)
     if count < 2:
@@ -209,25 +209,13 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
     )
 
 
-def pairs_interval(timing: Timing, confidence: float = 0.95) -> Interval | None:
-    """Interval of one process's median log ratio: blind to what differs between processes."""
-    interval = median_interval(pair_log_ratios(timing.samples), confidence)
-    if interval is None:
-        return None
-    return Interval(low=interval.low, centre=interval.centre, high=interval.high, processes=1, basis="pairs")
-
-
 def timings_interval(timings: Sequence[Timing], confidence: float = 0.95) -> Interval | None:
-    """Interval of log(t_candidate / t_reference): over processes, or within the only one.
+    """Interval of log(t_candidate / t_reference) over processes; None for fewer than two with an unmarked pair.
 
-    Processes without an unmarked pair are passed over; None where nothing is left to make an interval from.
+    Pairs of one process give none: they are blind to what differs between processes.
     """
     usable = [timing for timing in timings if pair_log_ratios(timing.samples)]
-    if not usable:
-        return None
-    if len(usable) == 1:
-        return pairs_interval(usable[0], confidence)
-    return ratio_interval([process_estimate(timing) for timing in usable], confidence)
+    return ratio_interval([process_estimate(timing) for timing in usable], confidence) if len(usable) > 1 else None
 
 
 def hodges_lehmann(values: Sequence[float]) -> float:

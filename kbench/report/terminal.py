@@ -32,7 +32,8 @@ def verdict_line(case: CaseSummary) -> str:
     measured = ""
     if case.speedup is not None:
         shown = units.speedup(case.speedup, case.speedup_low, case.speedup_high)
-        measured = f"  {units.duration(case.time_ns)}  {shown}"
+        alone = "  one process, no interval" if "one_process" in case.flags else ""
+        measured = f"  {units.duration(case.time_ns)}  {shown}{alone}"
     return f"passed  {case.solution}  {case.case}{measured}"
 
 

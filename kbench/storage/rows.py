@@ -25,7 +25,7 @@ from kbench.core.model import (
     Sample,
     Timing,
 )
-from kbench.core.stats import ArmSummary, Interval, summarise_arm, timings_interval
+from kbench.core.stats import ArmSummary, pair_log_ratios, process_estimate, summarise_arm, timings_interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,6 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
     correctness = outcome.correctness
     candidate = None if timing is None else summarise_arm(timing.samples)
     reference = None if timing is None else summarise_arm(timing.samples, "reference")
-    interval = None if timing is None else timings_interval([timing])
     bound = None
     if judged.cost is not None and judged.peaks is not None:
         bound = roofline.limit(judged.cost, judged.peaks, tf32=judged.tf32)
@@ -129,7 +128,9 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
         time_ns_q3=_ns(candidate, "q3_ns"),
         time_ns_min=_ns(candidate, "min_ns"),
         ref_time_ns_median=_ns(reference, "median_ns"),
-        **_speedup(interval),
+        speedup=_speedup(timing),
+        speedup_low=None,
+        speedup_high=None,
         attested_ns=None if timing is None or timing.attested_ns is None else round(timing.attested_ns),
         attestation=timing.attestation if timing else "none",
         max_abs_err=correctness.max_abs_err if correctness else None,
@@ -161,15 +162,15 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
 def with_interval(rows: Sequence[ResultRow], timings: Sequence[Timing], precision: float) -> tuple[ResultRow, ...]:
     """Give every row of a case the interval over all its processes, flagged where it stayed wider than asked."""
     interval = timings_interval(timings)
-    if interval is None or len(rows) < 2:
+    if interval is None:
         return tuple(rows)
-    bounds = _speedup(interval)
+    speedup = interval.as_speedup()
     wide = interval.half_width > math.log1p(precision)
     return tuple(
         replace(
             row,
-            speedup_low=bounds["speedup_low"],
-            speedup_high=bounds["speedup_high"],
+            speedup_low=speedup.low,
+            speedup_high=speedup.high,
             flags=" ".join([*row.flags.split(), *(["imprecise"] if wide else [])]),
         )
         for row in rows
@@ -187,14 +188,8 @@ def median_clock(samples: Sequence[Sample]) -> int | None:
     return clocks[len(clocks) // 2] if clocks else None
 
 
-def _speedup(interval: Interval | None) -> dict[str, float | None]:
-    if interval is None:
-        return {"speedup": None, "speedup_low": None, "speedup_high": None}
-    return {
-        "speedup": math.exp(-interval.centre),
-        "speedup_low": math.exp(-interval.high),
-        "speedup_high": math.exp(-interval.low),
-    }
+def _speedup(timing: Timing | None) -> float | None:
+    return math.exp(-process_estimate(timing)) if timing is not None and pair_log_ratios(timing.samples) else None
 
 
 def _ns(summary: ArmSummary | None, name: str) -> int | None:
