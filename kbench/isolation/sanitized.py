@@ -24,7 +24,7 @@ def main(descriptor: str, step: str = "front") -> None:
     """Take one step, on the channel with the given descriptor; the first two never return. Raises OSError."""
     orders = json.loads(os.environ[ORDERS])
     rung = sandbox.Rung(orders["rung"])
-    again = [sys.executable, "-m", "kbench.isolation.sanitized", descriptor]
+    again = [sys.executable, "-P", "-m", "kbench.isolation.sanitized", descriptor]
     if step == "front":
         sandbox.restrict_tool(rung)
         _become([*orders["command"], *again, "lock"])
