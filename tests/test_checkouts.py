@@ -5,7 +5,7 @@ import sys
 import pytest
 
 import kbench.kernels
-from kbench.isolation.worker import import_solution
+from kbench.isolation.solution import import_solution
 from kbench.measure import build
 
 SOLUTION = "from kbench.kernels.knob import VALUE\n\nclass ModelNew:\n    value = VALUE\n"

@@ -1,13 +1,12 @@
 """The build step: a worker of its own compiles a solution, before any device is leased and any judge exists."""
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from kbench.core.events import RunOptions
 from kbench.core.model import Failed, Status
-from kbench.isolation import hiding, sandbox
+from kbench.isolation import hiding, leftovers, sandbox
 from kbench.isolation.candidate import worker_environment
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.wire import Message, encode_constants
@@ -60,11 +59,15 @@ class Builder:
             return describe(error)
         else:
             child.kill()
-            cached.publish(staging, done)
+            try:
+                cached.publish(staging, done)
+            except (build.UnfitArtefactsError, OSError) as error:
+                return Failed(status=Status.BUILD_FAILED, reason=f"its artefacts cannot be kept: {error}")
             return None
         finally:
             child.kill()
-            shutil.rmtree(staging, ignore_errors=True)
+            leftovers.remove(staging)
+            leftovers.remove(home)
 
     def _start(self, staging: Path, home: Path) -> Child:
         environment = {

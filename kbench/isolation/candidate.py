@@ -1,7 +1,6 @@
 """The judge's handle on one worker: start, load, bind, call, kill; whatever goes wrong comes back as a Refusal."""
 
 import os
-import shutil
 import sys
 import time
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.core.model import Finding, Status
-from kbench.isolation import sandbox
+from kbench.isolation import leftovers, sandbox
 from kbench.isolation.arena import Arena
 from kbench.isolation.matching import StateEntry, check_description, synchronise
 from kbench.isolation.memory import Block, lay_out
@@ -342,7 +341,7 @@ class Candidate:
     def kill(self) -> None:
         """Kill the worker and all that it started; its scratch folder goes with it."""
         self._child.kill()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        leftovers.remove(self._scratch)
 
     def _ask(self, message: dict[str, Any], timeout_s: float, on_timeout: Status, fds: list[int] | None = None) -> Any:
         timeout_s, limit = self._within_total(timeout_s)

@@ -57,7 +57,7 @@ def probe(device: DeviceChoice) -> tuple[Answer, str]:
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, **device.environment, "PYTHONPATH": path}
-    return ask([sys.executable, "-m", __name__, "cuda"], environment, PROBE_LIMIT_S)
+    return ask([sys.executable, "-P", "-m", __name__, "cuda"], environment, PROBE_LIMIT_S)
 
 
 def ask(command: Sequence[str], environment: dict[str, str], limit_s: float) -> tuple[Answer, str]:

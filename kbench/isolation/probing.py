@@ -128,6 +128,7 @@ def _save(cache: Path, known: dict[str, int]) -> None:
 def _trial(rung: Rung, arguments: list[str], scratch: Path, outside: Path) -> str | None:
     module = [
         sys.executable,
+        "-P",
         "-m",
         __name__,
         "worker",
@@ -167,7 +168,7 @@ def _environment() -> dict[str, str]:
 def _exporter(device: str) -> Iterator[tuple[str, Callable[[], str | None]]]:
     """Run a process that owns a buffer; yield its IPC handle, and a call that says how it was not written."""
     child = subprocess.Popen(
-        [sys.executable, "-m", __name__, "owner", device],
+        [sys.executable, "-P", "-m", __name__, "owner", device],
         env=_environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

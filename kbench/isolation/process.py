@@ -57,7 +57,8 @@ class Child:
 
     def __init__(self, launch: Launch):
         ours, theirs = socket.socketpair()
-        python = [sys.executable, "-m", launch.module, str(theirs.fileno())]
+        # -P: the folder that kbench is run in may be a stranger's checkout, with a `secrets.py` of its own.
+        python = [sys.executable, "-P", "-m", launch.module, str(theirs.fileno())]
         self._process = subprocess.Popen(
             sandbox.command(launch.rung, python),
             env=dict(launch.environment),

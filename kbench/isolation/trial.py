@@ -84,7 +84,9 @@ class Trial:
         With `kill` the worker dies the moment it has answered, before anything is looked at.
         """
         chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
-        prints = [self.arena.fill(slot, e) for slot, e in zip(chosen, expected, strict=True)]
+        # Stopped, since a thread that watches the shared memory could compute the answer before it is asked.
+        with self.candidate.stopped():
+            prints = [self.arena.fill(slot, e) for slot, e in zip(chosen, expected, strict=True)]
         reply = self.candidate.call(chosen, expected, flush=flush, attest=attest)
         if kill:
             self.candidate.kill()

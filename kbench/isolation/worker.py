@@ -4,7 +4,6 @@ It serves requests from its channel one after the other (see `Worker`). Whatever
 whatever else it does (exit, crash, hang, forge) the judge finds out by itself.
 """
 
-import importlib.util
 import os
 import socket
 import sys
@@ -18,8 +17,8 @@ from kbench.isolation import sandbox
 from kbench.isolation.delivery import deliver, share_memory
 from kbench.isolation.extensions import BuildError, record_builds, require_builds
 from kbench.isolation.memory import Block, TensorSpec
+from kbench.isolation.solution import import_solution
 from kbench.isolation.wire import Channel, Message, PeerGoneError, decode_constants, decode_tree, flatten
-from kbench.measure.build import kernels_of
 from kbench.measure.profiler import profile
 from kbench.measure.timing import CudaTimer, Timer, poison_pool, start_on, timer_for
 
@@ -321,25 +320,6 @@ def attach(descriptors: list[Message], fds: list[int]) -> list[Block]:
     """Map the blocks of a message; the file descriptors came in the order of the memfd blocks."""
     remaining = iter(fds)
     return [Block.attach(d, next(remaining) if d["kind"] == "memfd" else None) for d in descriptors]
-
-
-def import_solution(path: Path) -> ModuleType:
-    """Import a solution file under its own name, with its folder importable, as `python file.py` would.
-
-    `kbench.kernels` is what lies beside it in its checkout, so that two commits can be measured in one run.
-    """
-    import kbench.kernels
-
-    kbench.kernels.__path__ = [str(kernels_of(path))]
-    name = f"kbench_solution_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None, "a .py path always has a loader"
-    assert spec.loader is not None, "as above"
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.path.append(str(path.parent))  # last: a solution may be called `triton.py`
-    spec.loader.exec_module(module)
-    return module
 
 
 def problem_of(message: Message, device: str) -> Any:

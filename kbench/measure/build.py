@@ -42,6 +42,9 @@ COMPILES = re.compile(
 Whoever starts a program may be starting a compiler, and can do so in the build step only.
 """
 INCLUDE_FOLDERS = ("", "include")
+RECORD = "built.json"
+MOST_FILES, MOST_BYTES, DEEPEST = 50_000, 8 << 30, 60
+"""Of one build's artefacts; every worker copies them."""
 OUTGOING = ".old-"
 """Prefix of what an entry is moved into while the next one takes its place."""
 PUBLISH_LIMIT_S = 2.0
@@ -189,12 +192,12 @@ class CacheEntry:
     @property
     def is_built(self) -> bool:
         """Whether the build finished at some time."""
-        return (self.folder / "built.json").exists()
+        return (self.folder / RECORD).exists()
 
     def rehearsed(self) -> set[str]:
         """Return the keys of the rehearsals that this entry has seen."""
         try:
-            return set(json.loads((self.folder / "built.json").read_text())["rehearsed"])
+            return set(json.loads((self.folder / RECORD).read_text())["rehearsed"])
         except (OSError, ValueError, KeyError, TypeError):
             return set()
 
@@ -213,8 +216,13 @@ class CacheEntry:
         return staging
 
     def publish(self, staging: Path, rehearsed: Iterable[str]) -> None:
-        """Rename a filled staging folder into place; of two builders that race, the last one stays."""
-        (staging / "built.json").write_text(json.dumps({"rehearsed": sorted(rehearsed)}))
+        """Rename a filled staging folder into place; of two builders that race, the last one stays.
+
+        What a builder left there is a stranger's: only plain files and folders are kept, and no record of its own.
+        Raises UnfitArtefactsError where there is too much of them.
+        """
+        make_plain(staging)
+        (staging / RECORD).write_text(json.dumps({"rehearsed": sorted(rehearsed)}))
         outgoing: list[Path] = []
         try:
             while not self._take_place(staging):
@@ -261,6 +269,39 @@ class CacheEntry:
             if time.monotonic() > deadline or not any(self.folder.parent.glob(f"{OUTGOING}*")):
                 return None
             time.sleep(0.001)
+
+
+class UnfitArtefactsError(Exception):
+    """A build left more than a cache should hold, or nests its folders too deeply to be copied."""
+
+
+def make_plain(staging: Path) -> None:
+    """Remove links out of the folder, pipes, sockets, devices and records, none of which a compiler leaves.
+
+    Raises UnfitArtefactsError beyond MOST_FILES, MOST_BYTES or DEEPEST.
+    """
+    record = staging / RECORD
+    if record.is_dir() and not record.is_symlink():
+        shutil.rmtree(record)
+    record.unlink(missing_ok=True)
+    files = size = 0
+    queue = [(staging, 0)]
+    while queue:
+        folder, depth = queue.pop()
+        for entry in list(os.scandir(folder)):
+            path = Path(entry.path)
+            files += 1
+            inside = not entry.is_symlink() or Path(os.path.realpath(path)).is_relative_to(os.path.realpath(staging))
+            if entry.is_dir(follow_symlinks=False):
+                queue.append((path, depth + 1))
+            elif not inside or not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
+                path.unlink()
+            else:
+                size += entry.stat(follow_symlinks=False).st_size
+        if files > MOST_FILES or size > MOST_BYTES or depth > DEEPEST:
+            raise UnfitArtefactsError(
+                f"the build left more than {MOST_FILES} files, {MOST_BYTES >> 30} GiB or {DEEPEST} levels"
+            )
 
 
 def entry_for(path: Path, builtin: str | None, device_key: str, cache: Path) -> CacheEntry:

@@ -52,7 +52,7 @@ def refresh_peaks(device: DeviceChoice, cache_dir: Path) -> Peaks:
     path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     try:
         done = subprocess.run(
-            [sys.executable, "-m", __name__, device.kind],
+            [sys.executable, "-P", "-m", __name__, device.kind],
             env={**os.environ, **device.environment, "PYTHONPATH": path},
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -1,0 +1,55 @@
+"""Import a solution file in a worker: what runs is the source that was hashed."""
+
+import functools
+import importlib.machinery
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kbench.measure.build import kernels_of
+
+
+def import_solution(path: Path) -> ModuleType:
+    """Import a solution file under its own name, with its folder importable, as `python file.py` would.
+
+    `kbench.kernels` is what lies beside it in its checkout, so that two commits can be measured in one run.
+    """
+    import kbench.kernels
+
+    kbench.kernels.__path__ = [str(kernels_of(path))]
+    name = f"kbench_solution_{path.stem}"
+    # What runs is the source that was hashed: a `__pycache__` beside it may hold something else.
+    roots = (path.parent, kernels_of(path))
+    sys.path_hooks.insert(0, functools.partial(source_finder, roots))
+    spec = importlib.util.spec_from_file_location(name, path, loader=SourceLoader(name, str(path)))
+    assert spec is not None, "a .py path always has a loader"
+    assert spec.loader is not None, "as above"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.append(str(path.parent))  # last: a solution may be called `triton.py`
+    spec.loader.exec_module(module)
+    return module
+
+
+class SourceLoader(importlib.machinery.SourceFileLoader):
+    """Compiles the source itself, whatever is cached."""
+
+    def get_code(self, fullname: str) -> Any:
+        """Return the code of the module's source."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+def source_finder(roots: tuple[Path, ...], folder: str) -> Any:
+    """Find modules below a solution's folders as sources and extensions only: an entry for `sys.path_hooks`.
+
+    Python's own folders are left to Python, also where they lie below. Raises ImportError for what is not its to find.
+    """
+    place = Path(folder)
+    installed = any(place.is_relative_to(prefix) for prefix in (sys.prefix, sys.base_prefix))
+    if installed or not any(place.is_relative_to(root) for root in roots):
+        raise ImportError(folder)
+    extensions = importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES
+    return importlib.machinery.FileFinder(folder, extensions, (SourceLoader, importlib.machinery.SOURCE_SUFFIXES))
