@@ -27,7 +27,7 @@ extension = load_inline(
     "kbench_selftest_extension",
     cpp_sources=[SOURCE],
     functions=["own_gelu"],
-    extra_cflags=["-O2", "-fopenmp"],
+    extra_cflags=["-fopenmp"],
     extra_ldflags=["-fopenmp"],
 )
 
