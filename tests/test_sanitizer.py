@@ -280,6 +280,9 @@ def test_memcheck_is_asked_after_an_illegal_access(tmp_path, monkeypatch, device
     assert judge.outcome.reason.startswith(outcome.reason)
     assert ("mine.cu:2" in judge.outcome.reason) == expected
     assert [f.code for f in judge.outcome.findings] == (["memcheck"] if expected else [])
+    # A rehearsal in the build step can crash as a call does.
+    assert below.explain(outcome, entry, Case(name="c")) == judge.outcome
+    assert len(calls) == expected, "once for each solution"
 
 
 def test_without_the_tool_a_crash_says_so(tmp_path, monkeypatch) -> None:
@@ -330,6 +333,8 @@ CHOICES = [
     ('{"default": {}, "ragged": {"n": 7}}', "default", LARGE, "ragged"),
     ('{"default": {}}', "default", SMALL, "default"),
     ('{"default": {}}', "default", LARGE, None),
+    ('{"default": {}, "small": {"n": 8}}', "default", None, "small"),
+    ('{"default": {}}', "default", None, None),
 ]
 
 

@@ -92,11 +92,10 @@ class Sanitizer:
         Without it memcheck is asked after an illegal access, so that the reason names kernel and line; that never makes
         a failure a pass. Yields stages as JudgeProcess.evaluate does, and leaves the outcome in the same place.
         """
-        asked, known = self._options.sanitize, self._known
         alarms: tuple[Finding, ...] = ()
-        if asked and request["assignment"]["process"] == 0:
+        if self._options.sanitize and request["assignment"]["process"] == 0:
             yield from self._stage(entry, case, case_bytes, tuple(Tool))
-            alarms = known[entry.name]
+            alarms = self._known[entry.name]
             fatal = next((finding for finding in alarms if finding.fatal), None)
             if fatal is not None:
                 status = fatal.status or Status.ILLEGAL_ACCESS
@@ -104,12 +103,24 @@ class Sanitizer:
                 return
         yield from judge.evaluate(request)
         outcome = judge.outcome
-        if asked is None and self._device.kind == "cuda" and isinstance(outcome, Failed) and outcome.status in AFTER:
+        if isinstance(outcome, Failed) and self._is_asked_after(outcome):
             yield from self._stage(entry, case, case_bytes, (Tool.MEMCHECK,))
-            alarms = known[entry.name]
-            named = [finding.message for finding in alarms if finding.fatal]
-            outcome = dataclasses.replace(outcome, reason="; ".join([outcome.reason, *named]))
+            outcome = self.explain(outcome, entry, case, case_bytes)
         judge.outcome = dataclasses.replace(outcome, findings=(*outcome.findings, *alarms))
+
+    def explain(self, failed: Failed, entry: Entry, case: Case, case_bytes: int | None = None) -> Failed:
+        """Add what memcheck says of an illegal access, or of a failed launch, to reason and findings; else nothing."""
+        if not self._is_asked_after(failed):
+            return failed
+        if entry.name not in self._known:
+            self._known[entry.name] = self._run(entry, case, case_bytes, (Tool.MEMCHECK,))
+        alarms = self._known[entry.name]
+        named = [finding.message for finding in alarms if finding.fatal]
+        reason = "; ".join([failed.reason, *named])
+        return dataclasses.replace(failed, reason=reason, findings=(*failed.findings, *alarms))
+
+    def _is_asked_after(self, failed: Failed) -> bool:
+        return self._options.sanitize is None and self._device.kind == "cuda" and failed.status in AFTER
 
     def _stage(
         self, entry: Entry, case: Case, case_bytes: int, tools: Sequence[Tool]
@@ -121,7 +132,7 @@ class Sanitizer:
         ok = not any(finding.fatal for finding in self._known[entry.name])
         yield "sanitize", ok, time.monotonic() - started
 
-    def _run(self, entry: Entry, case: Case, case_bytes: int, tools: Sequence[Tool]) -> tuple[Finding, ...]:
+    def _run(self, entry: Entry, case: Case, case_bytes: int | None, tools: Sequence[Tool]) -> tuple[Finding, ...]:
         path = find()
         if path is None:
             return (note("sanitizer", f"{NAME} is not installed, so nothing names the line"),)
@@ -244,14 +255,15 @@ def is_own(kernel: str) -> bool:
     return origin(kernel) is not Origin.LIBRARY
 
 
-def small_case(problem: Entry, options: RunOptions, case: Case, case_bytes: int) -> Case | None:
-    """Return the case to run below the tool: `small`, else the judged one or a ragged one, if it is small enough."""
+def small_case(problem: Entry, options: RunOptions, case: Case, case_bytes: int | None) -> Case | None:
+    """Return the case to run below the tool: `small`, else the judged one if it is known to be, else a ragged one."""
+    fits = case_bytes is not None and case_bytes <= SMALL_BYTES
     table = registry.case_table(problem)
     names = ["small"] if "small" in table else []
-    names += [] if case_bytes <= SMALL_BYTES else [name for name in table if name.startswith("ragged")]
+    names += [] if fits else [name for name in table if name.startswith("ragged")]
     if names and names[0] != case.name:
         return Case(name=names[0], overrides={**options.overrides, **table[names[0]]})
-    return case if names or case_bytes <= SMALL_BYTES else None
+    return case if names or fits else None
 
 
 def source_lines(log: Log, files: Iterable[Path]) -> Mapping[Place, str]:
