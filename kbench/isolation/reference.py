@@ -210,5 +210,8 @@ def is_labels(tensor: Any) -> bool:
     """Say whether a tensor holds two values only, as labels and masks do: other values of it would mean nothing."""
     if tensor.numel() <= 2:
         return False
+    row = tensor[(0,) * (tensor.dim() - 1)]
+    if row.unique().numel() > 2:  # almost always, and at no cost
+        return False
     low, high = tensor.aminmax()
     return bool((low < high) & ((tensor == low) | (tensor == high)).all())
