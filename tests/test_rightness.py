@@ -88,3 +88,17 @@ def test_attest(claim_us, slope_us, submit_us, expected) -> None:
 def test_attest_on_a_busy_host(claim_us, slope_us, expected) -> None:
     found = attest(claim_us * 1e3, slope_us * 1e3, 0.0, slack_ns=100_000, doubtful_from=0.7)
     assert expected == found
+
+
+@pytest.mark.parametrize(
+    ("claim_ns", "quiet_ns", "verdict"),
+    [
+        (1_000_000, 980_000, "held"),
+        (1_400_000, 1_000_000, "held"),
+        (1_000_000, 720_000, "weak"),
+        (1_000_000, 995_000, "held"),
+        (500_000, 490_000, "failed"),
+    ],
+)
+def test_a_claim_that_only_a_busy_machine_lengthens_to_the_slope_is_not_proved(claim_ns, quiet_ns, verdict) -> None:
+    assert attest(claim_ns, 1_000_000, 0, quiet_ns=quiet_ns) == verdict

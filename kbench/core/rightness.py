@@ -76,6 +76,7 @@ def attest(
     *,
     slack_ns: float = CLOCK_FLOOR_NS,
     doubtful_from: float = PROVED_FROM,
+    quiet_ns: float | None = None,
 ) -> str:
     """Hold a worker's claimed time per call against the judge's own clock: `held`, `weak` or `failed`.
 
@@ -83,10 +84,14 @@ def attest(
     included. Where the calls are short and the host's submission explains the slope, a true device time can be far
     below it: such a claim can be neither proved nor refuted by a clock outside. `slack_ns` is what delivering a result
     may add to each call, and a claim of at least `doubtful_from` of the slope may be an honest one on a busy machine.
+
+    The slope is of the shortest wall times, the claim a median: where other programs lengthen most calls, a false claim
+    would hide in the difference. So it counts as proved only if `quiet_ns`, what the quickest calls claim, does too.
     """
     gap_ns = slope_ns - claim_ns
+    quiet_ns = claim_ns if quiet_ns is None else quiet_ns
     if claim_ns >= PROVED_FROM * slope_ns or gap_ns <= CLOCK_FLOOR_NS:
-        return "held"
+        return "held" if quiet_ns >= PROVED_FROM * slope_ns or slope_ns - quiet_ns <= CLOCK_FLOOR_NS else "weak"
     if claim_ns >= doubtful_from * slope_ns or gap_ns <= slack_ns:
         return "weak"
     return "weak" if slope_ns < 300_000 and submit_ns >= 0.6 * slope_ns else "failed"

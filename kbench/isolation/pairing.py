@@ -237,20 +237,22 @@ class Pairing:
 
     def _attest(self) -> tuple[float | None, str]:
         """Bound the time per call by the slope of the judge's wall time over K back-to-back calls."""
-        claim = statistics.median(s.t_event_ns for s in self._samples if s.arm == "candidate")
+        claims = sorted(s.t_event_ns for s in self._samples if s.arm == "candidate")
+        claim = statistics.median(claims)
+        bounds = {"slack_ns": SLACK_NS[self._timer.name], "doubtful_from": DOUBTFUL_FROM[self._timer.name]}
+        bounds["quiet_ns"] = claims[len(claims) // 4]
         submit = statistics.median(s.t_host_submit_ns for s in self._samples if s.arm == "candidate")
         count = self._trial.arena.count
         counts = [k for k in ATTEST_COUNTS if k <= count]
         shortest = dict.fromkeys(counts if len(counts) > 1 else [0, 1], math.inf)
         copy_ns = self._copy_ns() * (1 if len(counts) > 1 else COPY_SPREAD)
         references = dict(shortest)
-        slack_ns, doubtful_from = SLACK_NS[self._timer.name], DOUBTFUL_FROM[self._timer.name]
         for _ in range(ATTEST_ATTEMPTS):
             slope = slope_of(shortest, self._wall) - copy_ns
-            verdict = attest(claim, slope, submit, slack_ns=slack_ns, doubtful_from=doubtful_from)
+            verdict = attest(claim, slope, submit, **bounds)
             if verdict == "failed" and self._timer.name == "host":
                 slope /= self._congestion(references)
-                verdict = attest(claim, slope, submit, slack_ns=slack_ns, doubtful_from=doubtful_from)
+                verdict = attest(claim, slope, submit, **bounds)
             if verdict != "failed":
                 return slope, verdict
         raise RefusalError(
