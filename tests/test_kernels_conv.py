@@ -197,6 +197,15 @@ def test_misfits_are_refused_with_the_reason():
         pooled_size(3, 3, (4, 1))
 
 
+@pytest.mark.parametrize("place", range(1, 5))
+@pytest.mark.parametrize("run", [conv_norm_pool_cpu, conv_norm_logsumexp_cpu])
+def test_tensors_on_several_devices_are_refused(run, place):
+    tensors = arguments(scale=run is conv_norm_pool_cpu)
+    tensors[place] = tensors[place].to("meta")
+    with pytest.raises(ValueError, match="one device"):
+        run(*tensors, **(POOL if run is conv_norm_pool_cpu else NORM))
+
+
 @pytest.mark.parametrize("batch", [1, 2])
 def test_a_single_value_is_no_group(batch):
     """As torch: one value in all cannot be normalised, one value per sample can."""

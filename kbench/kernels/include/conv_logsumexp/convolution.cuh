@@ -31,30 +31,6 @@ constexpr int HIGH_SLICE = 0, EMPTY_SLICE = TAPS, LOW_SLICE = TAPS + 1, HIGH_8_S
 constexpr int SLICES = HIGH_8_SLICE + 1;
 using WeightSlices = uint4[SLICES][MAX_CHANNELS];
 
-/// sums = A * B + (accumulate ? sums : 0), both operands from shared memory.
-__device__ __forceinline__ void wgmma_m64n128k16_shared(float (&d)[WGMMA_SUMS], uint64_t a, uint64_t b, bool accumulate) {
-  KBENCH_ASM_SM90A(
-      "{\n"
-      ".reg .pred keep;\n"
-      "setp.ne.b32 keep, %66, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-      "%64, %65, keep, 1, 1, 0, 0;\n"
-      "}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]), "+f"(d[8]),
-        "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]), "+f"(d[16]),
-        "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]),
-        "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]),
-        "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]),
-        "+f"(d[41]), "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
-        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]),
-        "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-      : "l"(a), "l"(b), "r"(int(accumulate)));
-}
-
 /// One step: weight slices `slice` and the next; the pixels of the first at `offset` bytes from `row`'s address,
 /// those of the second `second_half` pixels further. All constants: a descriptor is then one addition to the row's,
 /// shared memory being too small for a carry between its fields.
@@ -62,7 +38,7 @@ __device__ __forceinline__ void two_taps(float (&sums)[WGMMA_SUMS], uint64_t wei
                                          int second_half, bool accumulate = true) {
   const uint64_t pixels = row + (operand_layout(second_half * PIXEL_BYTES) + uint64_t(offset / 16));
   const uint64_t slices = weights + (operand_layout(SLICE_BYTES) + uint64_t(slice * SLICE_BYTES / 16));
-  wgmma_m64n128k16_shared(sums, slices, pixels, accumulate);
+  wgmma_m64n128k16(sums, slices, pixels, accumulate);
 }
 
 /// Starts the 14 steps of one output row; `address` is its first input row in the ring's high plane. Small products

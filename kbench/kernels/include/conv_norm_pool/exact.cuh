@@ -11,8 +11,7 @@
 
 namespace kbench::conv_norm_pool {
 
-constexpr int EXACT_CHANNELS =
-    4;  // output channels of a lane at a time: each input pixel is loaded once for all of them
+constexpr int EXACT_CHANNELS = 4;  // output channels of a lane at a time: a pixel is loaded once for all of them
 constexpr int EXACT_PATCH = POOL + KERNEL - 1;
 
 class ExactSample {

@@ -181,7 +181,7 @@ class Writer {
   /// Whether the scales chosen from a few pixels held for all of this band, and the parameters can be folded.
   __device__ __forceinline__ bool band_fits(int buffer) const {
     if (share_.rows <= 0) return true;
-    bool fits = shared_.unfit_weights == 0 && fabs(gain_) <= MAX_GAIN;
+    bool fits = shared_.unfit_weights == 0 && fabs(gain_) <= MAX_GAIN && isfinite(beta_);
     for (int input = 0; input < arguments_.in_channels; ++input) {
       const float largest = __uint_as_float(shared_.magnitude[buffer][input]);  // a NaN fails both comparisons
       fits = fits && (shared_.live[input] ? largest >= MIN_SCALED && largest <= SPLIT_MAX : largest == 0.0f);
