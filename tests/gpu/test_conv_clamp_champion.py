@@ -175,6 +175,15 @@ def test_weights_of_any_size(monkeypatch, factor):
     check(model, candidate, x)
 
 
+@pytest.mark.parametrize("name", ["conv.weight", "conv.bias", "group_norm.weight", "group_norm.bias", "scale"])
+def test_a_nan_in_a_parameter_goes_where_it_goes_in_torch(monkeypatch, name):
+    model, candidate, x = build(monkeypatch, {"batch_size": 2, "height": 32, "width": 32})
+    with torch.no_grad():
+        dict(model.named_parameters())[name].view(-1)[1] = NAN
+    candidate.load_state_dict(model.state_dict())
+    check(model, candidate, x)
+
+
 def test_bias_of_100(monkeypatch):
     model, candidate, x = build(monkeypatch, {"batch_size": 2, "height": 64, "width": 64})
     with torch.no_grad():
