@@ -197,9 +197,10 @@ def _panel_marks(each: Panel, top: int) -> list[str]:
     step, count = scale(max([*times, each.limit_ns or 0.0, 1.0]) / unit.size_ns)
     pixels_per_ns = (WIDTH - LEFT - RIGHT) / (step * count * unit.size_ns)
     base = top + TITLE + ROW * len(each.lines)
+    limit_x = LEFT + (each.limit_ns or 0.0) * pixels_per_ns
     marks = [f'<text class="title" x="8" y="{top + 18}">{escape(each.problem)}</text>']
     for number, line in enumerate(each.lines):
-        marks += _line_marks(line, top + TITLE + ROW * number, pixels_per_ns)
+        marks += _line_marks(line, top + TITLE + ROW * number, pixels_per_ns, remark_x=limit_x + 6)
     marks.append(f'<line class="axis" x1="{LEFT}" y1="{base}" x2="{WIDTH - RIGHT}" y2="{base}"/>')
     for tick in range(count + 1):
         x = LEFT + tick * step * unit.size_ns * pixels_per_ns
@@ -208,17 +209,17 @@ def _panel_marks(each: Panel, top: int) -> list[str]:
     middle = (LEFT + WIDTH - RIGHT) / 2
     marks.append(f'<text class="unit" x="{middle:.0f}" y="{base + 32}">time of a call, {unit.name}</text>')
     if each.limit_ns is not None:
-        x = LEFT + each.limit_ns * pixels_per_ns
-        marks.append(f'<line class="limit" x1="{x:.1f}" y1="{top + TITLE - 6}" x2="{x:.1f}" y2="{base}"/>')
+        ends = f'x1="{limit_x:.1f}" y1="{top + TITLE - 6}" x2="{limit_x:.1f}" y2="{base}"'
+        marks.append(f'<line class="limit" {ends}/>')
         label = f"limit {units.duration(each.limit_ns)}"
-        marks.append(f'<text class="label" x="{x:.1f}" y="{top + TITLE - 10}">{label}</text>')
+        marks.append(f'<text class="label" x="{limit_x:.1f}" y="{top + TITLE - 10}">{label}</text>')
     return marks
 
 
-def _line_marks(line: Line, y: int, pixels_per_ns: float) -> list[str]:
+def _line_marks(line: Line, y: int, pixels_per_ns: float, remark_x: float) -> list[str]:
     marks = [f'<text class="name" x="{LEFT - 8}" y="{y + 15}">{escape(line.solution)}</text>']
     if line.time_ns is None:
-        return [*marks, f'<text class="remark" x="{LEFT + 6}" y="{y + 15}">{escape(line.remark)}</text>']
+        return [*marks, f'<text class="remark" x="{remark_x:.1f}" y="{y + 15}">{escape(line.remark)}</text>']
     width = line.time_ns * pixels_per_ns
     kind = "changed" if line.remark else "bar"
     said = f"{line.solution}: {units.duration(line.time_ns)}" + (f" ({line.remark})" if line.remark else "")
