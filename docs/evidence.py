@@ -198,9 +198,10 @@ def _panel_marks(each: Panel, top: int) -> list[str]:
     pixels_per_ns = (WIDTH - LEFT - RIGHT) / (step * count * unit.size_ns)
     base = top + TITLE + ROW * len(each.lines)
     limit_x = LEFT + (each.limit_ns or 0.0) * pixels_per_ns
+    remark_x = limit_x + 6 if limit_x < (LEFT + WIDTH) / 2 else LEFT + 6  # beside the limit's line where there is room
     marks = [f'<text class="title" x="8" y="{top + 18}">{escape(each.problem)}</text>']
     for number, line in enumerate(each.lines):
-        marks += _line_marks(line, top + TITLE + ROW * number, pixels_per_ns, remark_x=limit_x + 6)
+        marks += _line_marks(line, top + TITLE + ROW * number, pixels_per_ns, remark_x)
     marks.append(f'<line class="axis" x1="{LEFT}" y1="{base}" x2="{WIDTH - RIGHT}" y2="{base}"/>')
     for tick in range(count + 1):
         x = LEFT + tick * step * unit.size_ns * pixels_per_ns
@@ -219,7 +220,8 @@ def _panel_marks(each: Panel, top: int) -> list[str]:
 def _line_marks(line: Line, y: int, pixels_per_ns: float, remark_x: float) -> list[str]:
     marks = [f'<text class="name" x="{LEFT - 8}" y="{y + 15}">{escape(line.solution)}</text>']
     if line.time_ns is None:
-        return [*marks, f'<text class="remark" x="{remark_x:.1f}" y="{y + 15}">{escape(line.remark)}</text>']
+        why = escape(line.remark.partition(";")[0])
+        return [*marks, f'<text class="remark" x="{remark_x:.1f}" y="{y + 15}">{why}</text>']
     width = line.time_ns * pixels_per_ns
     kind = "changed" if line.remark else "bar"
     said = f"{line.solution}: {units.duration(line.time_ns)}" + (f" ({line.remark})" if line.remark else "")
