@@ -176,7 +176,7 @@ def events(*judged: Judged, csv_path: str | None = "results/2026-11-20T123100-so
     for one in judged:
         for stage, elapsed_s in one.stage_s.items():
             ok = stage != "verify" or isinstance(one.outcome, Passed)
-            stream.append(StageStarted(stage=stage, solution=one.solution, case=one.case, expected_s=elapsed_s))
+            stream.append(StageStarted(stage=stage, solution=one.solution, case=one.case))
             stream.append(
                 StageFinished(
                     stage=stage,

@@ -1,5 +1,6 @@
 """Tables keep every cell in a pipe, and untrusted text can neither break them nor reach the terminal raw."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,3 +43,63 @@ def test_markdown_cells_cannot_break_their_row(text):
 def test_every_value_becomes_json(value):
     assert render_document("x", status="ok", results=[value])
     assert plain(float("nan")) == "nan"
+
+
+COLUMNS = (
+    Column(title="name"),
+    Column(title="time", right=True),
+    Column(title="bar", spare=True),
+    Column(title="error", right=True, spare=True),
+    Column(title="why", wraps=True),
+)
+ROWS = [
+    ["a_rather_long_name", "12.5", "████", "1e-06", "slower than the limit that the margin of the gate sets for it"],
+    ["b", "3.25", "█", "", ""],
+]
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (
+            None,
+            """\
+name                time  bar   error  why
+a_rather_long_name  12.5  ████  1e-06  slower than the limit that the margin of the gate sets for it
+b                   3.25  █""",
+        ),
+        (
+            98,
+            """\
+name                time  bar   why
+a_rather_long_name  12.5  ████  slower than the limit that the margin of the gate sets for it
+b                   3.25  █""",
+        ),
+        (
+            60,
+            """\
+name                time  why
+a_rather_long_name  12.5  slower than the limit that the
+                          margin of the gate sets for it
+b                   3.25""",
+        ),
+        (
+            40,
+            """\
+name                time
+a_rather_long_name  12.5
+    why: slower than the limit that the
+      margin of the gate sets for it
+b                   3.25""",
+        ),
+    ],
+)
+def test_a_terminal_gets_what_it_has_room_for(width, expected):
+    assert render_table(COLUMNS, ROWS, indent="", width=width) == expected
+
+
+@given(st.integers(8, 200))
+def test_no_word_of_a_text_is_lost_or_broken(width):
+    shown = render_table(COLUMNS, ROWS, width=width).split()
+    assert [word for word in ROWS[0][4].split() if word not in shown] == []
+    assert "a_rather_long_name" in shown

@@ -23,6 +23,9 @@ from kbench.storage.results import Run
 ResultsFlag = Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")]
 
 
+TITLES = ("baseline", "device", "problem", "commit", "solutions", "cases")
+
+
 def parse_date(text: str) -> date:
     """Read `2026-12-31`."""
     try:
@@ -71,7 +74,7 @@ def show(flags: ShowFlags) -> int:
     found = baselines.list_baselines(root)
     gpus = dict.fromkeys(summary.gpu for summary in found)
     accepted = [(gpu, one) for gpu in gpus for one in baselines.load_acceptances(gpu, root)]
-    columns = [Column(title=title) for title in ("baseline", "device", "problem", "commit", "solutions", "cases")]
+    columns = [Column(title=title, wraps=title in {"solutions", "cases"}) for title in TITLES]
     cells = [[s.name, s.gpu, s.problem, s.git_commit[:10], " ".join(s.solutions), " ".join(s.cases)] for s in found]
     match output.format:
         case Format.JSON:
@@ -83,7 +86,7 @@ def show(flags: ShowFlags) -> int:
             output.data(render_markdown_table(columns, cells))
         case Format.TEXT if cells:
             lines = [_acceptance_line(gpu, one) for gpu, one in accepted]
-            output.data("\n".join([render_table(columns, cells, indent=""), *lines]))
+            output.data("\n".join([render_table(columns, cells, indent="", width=output.width), *lines]))
         case Format.TEXT:
             output.note("no baseline yet\n\nhint: `kbench baseline set @latest`")
     return ExitCode.OK

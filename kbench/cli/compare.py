@@ -13,7 +13,7 @@ from kbench.cli.options import OutputFlags, command, parse_share
 from kbench.cli.output import Format, Output
 from kbench.cli.saved import find_run
 from kbench.compare import ComparedCase, Comparison
-from kbench.core.errors import ExitCode
+from kbench.core.errors import ExitCode, NothingSelectedError
 from kbench.core.verdict import Answer, Thresholds
 from kbench.report import comparison as report
 from kbench.report import csvout
@@ -86,6 +86,11 @@ def main(flags: CompareFlags) -> int:
         thresholds=make_thresholds(flags.slower, flags.confidence),
         any_gpu=flags.any_gpu,
     )
+    if all(case.verdict is None for case in found.cases):
+        raise NothingSelectedError(
+            f"`{found.base}` is all there is: nothing to compare it with",
+            "`kbench run PROBLEM A B` makes a run of two solutions, `kbench compare OLD NEW` takes two runs",
+        )
     _print(output, replace(found, cases=tuple(_chosen(found, flags))))
     return ExitCode.OK
 
@@ -135,7 +140,7 @@ def _print(output: Output, found: Comparison) -> None:
         case Format.MD:
             output.data(report.render_markdown(found))
         case Format.TEXT:
-            output.data(report.render_text(found, verbosity=output.verbosity))
+            output.data(report.render_text(found, verbosity=output.verbosity, width=output.width))
 
 
 def _speedup(found: Comparison) -> float | None:

@@ -31,5 +31,5 @@ def main(flags: ConfigFlags) -> int:
         case Format.MD:
             output.data(render_markdown_table(columns, cells))
         case Format.TEXT:
-            output.data(render_table(columns, cells, indent=""))
+            output.data(render_table(columns, cells, indent="", width=output.width))
     return ExitCode.OK

@@ -35,7 +35,7 @@ def main(flags: ExplainFlags) -> int:
     columns = [
         Column(title="code"),
         Column(title="kind"),
-        Column(title="meaning"),
+        Column(title="meaning", wraps=True),
         Column(title="what to do"),
     ]
     cells = [[entry.code, entry.kind, entry.meaning, entry.fix] for entry in found]
@@ -50,7 +50,7 @@ def main(flags: ExplainFlags) -> int:
             entry = found[0]
             output.data(f"{entry.code}  ({entry.kind})\n\n{entry.meaning}\n\nhint: {entry.fix}")
         case Format.TEXT:
-            output.data(render_table(columns[:3], [row[:3] for row in cells], indent=""))
+            output.data(render_table(columns[:3], [row[:3] for row in cells], indent="", width=output.width))
     return ExitCode.OK
 
 

@@ -184,7 +184,7 @@ def _print(output: Output, report: GateReport, flags: GateFlags) -> None:
         case Format.MD:
             output.data(gated.render_markdown(report))
         case Format.TEXT:
-            output.data(gated.render_text(report, verbosity=output.verbosity))
+            output.data(gated.render_text(report, verbosity=output.verbosity, width=output.width))
     if flags.github:
         # GitHub reads commands from either stream; stdout stays one document in every format.
         output.note(github.render_annotations(report))

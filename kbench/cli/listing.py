@@ -19,6 +19,9 @@ from kbench.report.table import Column, one_line, render_markdown_table, render_
 from kbench.storage import results
 from kbench.storage.settings import Settings
 
+WRAPPING = frozenset({"cases", "constants", "problems", "solutions", "summary", "unreadable"})
+"""Headings of texts and of lists of names, which a narrow terminal may break."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListFlags(OutputFlags):
@@ -104,7 +107,7 @@ def _runs(folder: Path) -> Listing:
 
 
 def _print(output: Output, listing: Listing) -> None:
-    columns = [Column(title=name) for name in listing.names]
+    columns = [Column(title=name, wraps=name in WRAPPING) for name in listing.names]
     cells = [[_text(value) for value in row] for row in listing.rows]
     match output.format:
         case Format.JSON:
@@ -117,7 +120,7 @@ def _print(output: Output, listing: Listing) -> None:
         case Format.TEXT if output.verbosity < 0:
             output.data("\n".join(row[0] for row in cells))
         case Format.TEXT if cells:
-            output.data(render_table(columns, cells, indent=""))
+            output.data(render_table(columns, cells, indent="", width=output.width))
         case _:
             output.note("nothing to list")
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
@@ -51,6 +52,11 @@ class Output:
     def wants_json(self) -> bool:
         """Whether stdout gets one JSON document."""
         return self.format is Format.JSON
+
+    @property
+    def width(self) -> int | None:
+        """Columns of the terminal that shows stdout; None where no terminal does, and nothing has to fit."""
+        return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
     def data(self, text: str) -> None:
         """Print the result of the command."""

@@ -41,7 +41,7 @@ class Lines:
 
 
 class Live:
-    """Keeps a spinner line with elapsed and expected time per running stage below the finished lines."""
+    """Keeps a spinner line per running stage below the finished lines: the time so far, and what it took before."""
 
     def __init__(self, output: Output):
         from rich.console import Console
@@ -58,6 +58,7 @@ class Live:
             transient=True,
         )
         self._tasks: dict[_Key, object] = {}
+        self._last_s: dict[tuple[str, str], float] = {}
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -69,11 +70,13 @@ class Live:
     def show(self, event: Event) -> None:
         """Start or end the stage's line; other events become plain lines above."""
         if isinstance(event, StageStarted):
-            expected = "" if event.expected_s is None else f"of about {units.seconds(event.expected_s)}"
+            last_s = self._last_s.get((event.stage, event.case))
+            expected = "" if last_s is None else f"last time {units.seconds(last_s)}"
             task = self._live.add_task(_stage(event), total=None, expected=expected)
             self._tasks[_key(event)] = task
             return
         if isinstance(event, StageFinished):
+            self._last_s[event.stage, event.case] = event.elapsed_s
             finished = self._tasks.pop(_key(event), None)
             if finished is not None:
                 self._live.remove_task(finished)  # type: ignore[arg-type]  # rich's TaskID is an int
@@ -100,7 +103,8 @@ def describe(event: Event) -> str:
         cases = ", ".join(case.name for case in event.cases)
         plural = "process" if event.processes == 1 else "processes"
         processes = "" if event.processes == 0 else f" · {event.processes} {plural}"
-        return f"{event.problem} · {', '.join(event.solutions)} · {cases} · {event.device}{processes}"
+        plural = "case" if len(event.cases) == 1 else "cases"
+        return f"{event.problem} · {', '.join(event.solutions)} · {plural} {cases} · on {event.device}{processes}"
     if isinstance(event, Waiting):
         return f"waiting for {event.device}, in use by {one_line(event.holder)}"
     if isinstance(event, StageFinished):

@@ -1,5 +1,6 @@
 """`kbench run` and `kbench verify`: parse, let the verb work, render what it yields."""
 
+import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -21,8 +22,11 @@ from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.report import csvout, jsonout, markdown, terminal
 from kbench.report.summary import RunSummary, summarise
+from kbench.storage import results
 from kbench.storage.settings import Settings
 
+CLOCK_STEP_S = 0.02
+"""A file's time may lag behind the clock by a tick of the kernel."""
 INCONCLUSIVE_FLAGS = frozenset({"unstable", "imprecise", "resolution_limited", "throttled", "interference"})
 """Flags of a row that `--strict` does not let pass."""
 
@@ -118,6 +122,10 @@ class RunFlags(VerifyFlags):
     ] = None
     quick: Annotated[bool, typer.Option("--quick", help="One process; no interval across processes")] = False
     mode: Annotated[Mode | None, typer.Option("--mode", help="What precedes a timed call (cold)")] = None
+    lock_clocks: Annotated[
+        int | None,
+        typer.Option("--lock-clocks", metavar="MHZ", min=1, help="Lock the SM clock while measuring (privileged)"),
+    ] = None
     crosscheck: Annotated[
         Crosscheck | None, typer.Option("--crosscheck", help="Take kernel times from the profiler as well")
     ] = None
@@ -165,6 +173,7 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
         pairs=given.pairs,
         precision=given.precision if precision is None else precision,
         mode=mode,
+        lock_clocks_mhz=timing.lock_clocks if timing is not None else None,
         limits=TimeLimits(
             import_s=flags.import_timeout or given.import_timeout_s,
             build_s=flags.build_timeout or given.build_timeout_s,
@@ -204,6 +213,7 @@ def _follow(
     judged: list[Judged] = []
     error: KbenchError | None = None
     interrupted = False
+    began = time.time() - CLOCK_STEP_S
     try:
         stream = cast("Generator[Event]", verb.run(problem, chosen, options))
         with progress_for(output) as progress, closing(stream) as events:
@@ -223,11 +233,17 @@ def _follow(
         planned=planned,
         cases=tuple(summarise(one) for one in judged),
         environment=saved.environment if saved else None,
-        csv_path=saved.csv_path if saved else None,
+        csv_path=saved.csv_path if saved else _written(options, began),
         error=error,
         interrupted=interrupted,
-        unfinished_in=str(options.results_dir) if options.save and saved is None else None,
     )
+
+
+def _written(options: RunOptions, since: float) -> str | None:
+    """Find the rows of what had finished when a run broke off, before it could name its file."""
+    paths = results.run_files(options.results_dir) if options.save else []
+    fresh = {path.stat().st_mtime: path for path in paths if path.stat().st_mtime >= since}
+    return str(fresh[max(fresh)]) if fresh else None
 
 
 def exit_code(run: RunSummary, *, strict: bool) -> ExitCode:
@@ -262,6 +278,6 @@ def _print(name: str, output: Output, run: RunSummary, judged: tuple[Judged, ...
         case Format.MD:
             output.data(markdown.render_run(run))
         case Format.TEXT:
-            output.data(terminal.render_run(run, verbosity=output.verbosity))
+            output.data(terminal.render_run(run, verbosity=output.verbosity, width=output.width))
     if run.error is not None and not output.wants_json:
         output.error(run.error)

@@ -64,7 +64,9 @@ def show(flags: ShowFlags) -> int:
     elif flags.samples:
         output.data(samples.render_samples(summary, judged))
     else:
-        output.data(f"{run.path}\n\n" + terminal.render_run(summary, verbosity=max(output.verbosity, 0)))
+        output.data(
+            f"{run.path}\n\n" + terminal.render_run(summary, verbosity=max(output.verbosity, 0), width=output.width)
+        )
     return ExitCode.OK
 
 

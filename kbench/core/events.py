@@ -39,6 +39,8 @@ class RunOptions:
     """Stop once the half-width of the 95 % interval of the speed-up is below this share."""
     mode: str = "cold"
     """`cold`, `warm` or `graph`."""
+    lock_clocks_mhz: int | None = None
+    """Lock the SM clock there while this run measures; None leaves the clocks alone."""
     limits: TimeLimits = TimeLimits()
     isolation: int | None = None
     """Refuse to run below this rung of the sandbox ladder."""
@@ -86,7 +88,6 @@ class StageStarted:
     solution: str
     case: str
     process: int | None = None
-    expected_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

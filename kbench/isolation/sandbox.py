@@ -100,7 +100,7 @@ def require(reached: Rung, wanted: int | None) -> None:
     if wanted is not None and reached < wanted:
         raise MachineError(
             f"isolation {wanted} was asked for, and this machine reaches {reached.value} ({reached.name.lower()})",
-            hint="kbench doctor",
+            hint="`kbench doctor` says what is missing",
         )
 
 

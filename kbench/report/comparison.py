@@ -22,12 +22,12 @@ WORDS = {
 BAR_WIDTH = 41
 
 
-def render_text(comparison: Comparison, *, verbosity: int = 0) -> str:
+def render_text(comparison: Comparison, *, verbosity: int = 0, width: int | None = None) -> str:
     """Write a comparison for a terminal; verbosity -1 keeps the summary, 1 draws the intervals."""
     summary = summary_line(comparison)
     if verbosity < 0:
         return summary
-    blocks = [_heading(comparison), render_table(*_table(comparison))]
+    blocks = [_heading(comparison), render_table(*_table(comparison), width=width)]
     if verbosity > 0:
         blocks.append(_bars(comparison.cases))
     return "\n\n".join([*(block for block in blocks if block), summary])
@@ -136,8 +136,8 @@ def _table(comparison: Comparison) -> tuple[list[Column], list[list[str]]]:
         Column(title="change", right=True),
         Column(title=bound, right=True),
         Column(title="of limit", right=True),
-        Column(title=""),
-        Column(title="reason"),
+        Column(title="", spare=True),
+        Column(title="reason", wraps=True),
     ]
     problems = {case.problem for case in cases}
     rows = [

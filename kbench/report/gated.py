@@ -20,14 +20,14 @@ HEADLINES = {
 """What is printed for each exit code of a gate."""
 
 
-def render_text(report: GateReport, *, verbosity: int = 0) -> str:
+def render_text(report: GateReport, *, verbosity: int = 0, width: int | None = None) -> str:
     """Write the report as text; verbosity -1 keeps the first line, 0 what is not green, 1 every case."""
     if verbosity < 0:
         return headline(report)
     shown = report.cases if verbosity > 0 else [case for case in report.cases if case.outcome is not Outcome.OK]
     blocks = [headline(report)]
     if shown:
-        blocks.append(render_table(*_table(worst_first(shown))))
+        blocks.append(render_table(*_table(worst_first(shown)), width=width))
     lines = [f"warning: {one_line(text)}" for text in warnings(report)]
     lines += [f"hint: {text}" for text in hints(report)]
     return "\n\n".join([*blocks, *(["\n".join(lines)] if lines else [])])
@@ -143,7 +143,7 @@ def _table(cases: Sequence[GatedCase]) -> tuple[list[Column], list[list[str]]]:
         Column(title="change", right=True),
         Column(title="bounds", right=True),
         Column(title="looks", right=True),
-        Column(title="reason"),
+        Column(title="reason", wraps=True),
     ]
     rows = [
         [

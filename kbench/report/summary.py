@@ -63,8 +63,6 @@ class RunSummary:
     csv_path: str | None = None
     error: KbenchError | None = None
     interrupted: bool = False
-    unfinished_in: str | None = None
-    """Folder with the rows of what had finished, where a run broke off before it could name its file."""
 
     @property
     def failing(self) -> tuple[CaseSummary, ...]:
@@ -90,7 +88,7 @@ class RunSummary:
         if self.error is not None:
             return self.error.message
         if self.interrupted:
-            return f"interrupted; finished rows are in {self.unfinished_in}" if self.unfinished_in else "interrupted"
+            return "interrupted"
         shown = self.failing or tuple(case for case in self.cases if not case.passed)
         if shown and self.status != Status.PASSED.value:
             return f"{shown[0].solution}, case {shown[0].case}: {shown[0].reason}"

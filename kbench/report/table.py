@@ -1,34 +1,86 @@
-"""Plain tables: columns aligned by spaces; no box, wrapping or truncation, so that pipes keep every cell."""
+"""Plain tables: columns aligned by spaces, no box. A pipe gets every cell in one line; a terminal what has room."""
 
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from kbench.report.units import ABSENT
+
+LEAST_WIDTH = 32
+"""Columns that a text keeps beside others when a terminal is narrow; with less room it goes below its row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column's heading, and whether its cells are aligned to the right, as numbers are."""
+    """A column's heading, how its cells are aligned, and what a narrow terminal may do to it."""
 
     title: str
     right: bool = False
+    """Align to the right, as numbers are."""
+    wraps: bool = False
+    """Text that may go on in the next line."""
+    spare: bool = False
+    """May be left out: the rightmost spare column goes first."""
 
 
-def render_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: str = "  ") -> str:
-    """Align the cells below their headings; columns that say nothing in any row are left out."""
+def render_table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: str = "  ", width: int | None = None
+) -> str:
+    """Align the cells below their headings; columns that say nothing in any row are left out.
+
+    `width` is a terminal's. To fit in, spare columns are left out, texts are wrapped, and at last put below their rows.
+    """
     used = [i for i, _ in enumerate(columns) if any(row[i] not in {"", ABSENT} for row in rows)]
-    heads = [columns[i] for i in used]
-    body = [[row[i] for i in used] for row in rows]
-    widths = [max(_width(cell) for cell in (head.title, *(row[i] for row in body))) for i, head in enumerate(heads)]
+    widths = {i: max(_width(cell) for cell in (columns[i].title, *(row[i] for row in rows))) for i in used}
+    below: list[int] = []
+    if width is not None:
+        widths, below = _fit(columns, widths, width - len(indent))
+    lines = _row(columns, [column.title for column in columns], widths)
+    for row in rows:
+        lines += _row(columns, row, widths)
+        for i in below:
+            start = f"    {columns[i].title}: "
+            room = (width or 0) - len(indent)
+            lines += textwrap.wrap(start + row[i], room, subsequent_indent="      ", **KEEP_WORDS) if row[i] else []
+    return "\n".join((indent + line).rstrip() for line in lines)
+
+
+KEEP_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
+"""A name that is broken in two cannot be copied."""
+
+
+def _row(columns: Sequence[Column], cells: Sequence[str], widths: dict[int, int]) -> list[str]:
+    """Write one row: as many lines as its longest text needs."""
+    parts = {i: textwrap.wrap(cells[i], widths[i], **KEEP_WORDS) if columns[i].wraps else [cells[i]] for i in widths}
     lines = []
-    for cells in ([head.title for head in heads], *body):
-        padded = [
-            " " * (width - _width(cell)) + cell if head.right else cell + " " * (width - _width(cell))
-            for cell, width, head in zip(cells, widths, heads, strict=True)
-        ]
-        lines.append((indent + "  ".join(padded)).rstrip())
-    return "\n".join(lines)
+    for number in range(max((len(part) for part in parts.values()), default=0)):
+        padded = []
+        for i, part in parts.items():
+            cell = part[number] if number < len(part) else ""
+            gap = " " * (widths[i] - _width(cell))
+            padded.append(gap + cell if columns[i].right else cell + gap)
+        lines.append("  ".join(padded))
+    return lines
+
+
+def _fit(columns: Sequence[Column], widths: dict[int, int], room: int) -> tuple[dict[int, int], list[int]]:
+    """Make the columns fit as far as they can; return their widths, and the texts that go below their rows."""
+    fitted = dict(widths)
+
+    def excess() -> int:
+        return sum(fitted.values()) + 2 * (len(fitted) - 1) - room
+
+    for i in [i for i in reversed(widths) if columns[i].spare]:
+        if excess() > 0:
+            del fitted[i]
+    texts = [i for i in fitted if columns[i].wraps]
+    while excess() > 0 and texts and max(fitted[i] for i in texts) > LEAST_WIDTH:
+        fitted[max(texts, key=lambda i: fitted[i])] -= 1
+    if excess() <= 0:
+        return fitted, []
+    return {i: size for i, size in fitted.items() if i not in texts}, texts
 
 
 def render_markdown_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:

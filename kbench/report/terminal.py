@@ -12,11 +12,14 @@ LOG_COLUMNS = 160
 """Characters of such a line: a compiler's command line has thousands."""
 
 
-def render_run(run: RunSummary, *, verbosity: int = 0) -> str:
-    """Write a run as text; verbosity -1 keeps the verdict, 1 adds whole logs and where the time went."""
+def render_run(run: RunSummary, *, verbosity: int = 0, width: int | None = None) -> str:
+    """Write a run as text; verbosity -1 keeps the verdict, 1 adds whole logs and where the time went.
+
+    `width` is a terminal's.
+    """
     if verbosity < 0:
         return "\n".join([*(verdict_line(case) for case in run.cases), *_closing(run)])
-    blocks = [_heading(run), _table(run)] if run.cases else []
+    blocks = [_heading(run), _table(run, width)] if run.cases else []
     blocks += [_failure(case, verbosity) for case in run.cases if not case.passed]
     blocks += ["\n".join(lines) for lines in [_remarks(run)] if lines]
     if verbosity > 0 and run.cases:
@@ -63,21 +66,21 @@ def _stack(row: ResultRow) -> list[str]:
     return [row.gpu_name, *(f"{name} {version}" for name, version in named.items() if version)]
 
 
-def _table(run: RunSummary) -> str:
+def _table(run: RunSummary, width: int | None) -> str:
     unit = units.unit_for(time for case in run.cases for time in (case.time_ns, case.reference_ns))
     columns = [
         Column(title="solution"),
         Column(title="case"),
         Column(title="verdict"),
         Column(title=f"time {unit.name}", right=True),
-        Column(title=f"reference {unit.name}", right=True),
+        Column(title=f"reference {unit.name}", right=True, spare=True),
         Column(title="speed-up", right=True),
         Column(title="95 % interval", right=True),
         Column(title="of limit", right=True),
-        Column(title=""),
-        Column(title="worst error", right=True),
+        Column(title="", spare=True),
+        Column(title="worst error", right=True, spare=True),
     ]
-    return render_table(columns, [_cells(case, unit) for case in run.cases] + _means(run))
+    return render_table(columns, [_cells(case, unit) for case in run.cases] + _means(run), width=width)
 
 
 def _cells(case: CaseSummary, unit: units.Unit) -> list[str]:

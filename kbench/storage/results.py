@@ -221,7 +221,7 @@ def find_run(name: str, directory: Path = Path("results")) -> Run:
     for path in candidates:
         if path.is_file():
             return read_run(path)
-    stems = [path.stem for path in _run_files(directory)]
+    stems = [path.stem for path in run_files(directory)]
     close = get_close_matches(Path(name).stem, stems, n=1)
     hint = f"did you mean `{close[0]}`?" if close else "`kbench list --runs` shows the saved runs"
     raise UsageError(f"no run named `{name}` in {directory}", hint=hint)
@@ -230,7 +230,7 @@ def find_run(name: str, directory: Path = Path("results")) -> Run:
 def list_runs(directory: Path = Path("results")) -> list[RunSummary]:
     """Summarise every run in a folder, oldest first. A file that cannot be read is listed as broken."""
     found = []
-    for path in _run_files(directory):
+    for path in run_files(directory):
         try:
             rows = list(_parse_rows(path))
         except ResultsError as error:
@@ -252,7 +252,8 @@ def list_runs(directory: Path = Path("results")) -> list[RunSummary]:
     return sorted(found, key=lambda run: (run.started_utc, run.name))
 
 
-def _run_files(directory: Path) -> list[Path]:
+def run_files(directory: Path) -> list[Path]:
+    """List the CSV files of a folder, those of samples aside, in alphabetical order."""
     if not directory.is_dir():
         return []
     return sorted(path for path in directory.glob("*.csv") if not path.name.endswith(SAMPLES_SUFFIX))

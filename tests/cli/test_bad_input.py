@@ -81,4 +81,4 @@ def test_a_read_only_results_folder(kbench):
 def test_nothing_fits_the_isolation_that_was_asked_for(kbench):
     code, err = rejected(kbench, "run", "group_norm", "eager", "--device", "cpu", "--isolation", "99")
     assert code == 3
-    assert "isolation rung 99 was asked for" in err
+    assert "isolation 99 was asked for" in err

@@ -105,3 +105,10 @@ def test_any_gpu_shows_ratios_without_verdicts(kbench, runs):
     done = kbench("compare", "main", "other-gpu", "--any-gpu", "--format", "csv")
     row = next(row for row in csv.DictReader(io.StringIO(done.out)) if row["solution"] == "fast")
     assert (row["verdict"], float(row["ratio"])) == ("not_comparable", pytest.approx(2, rel=1e-3))
+
+
+def test_one_solution_alone_is_nothing_to_compare(kbench):
+    make_run(Path("results"), "alone", {"only": [0.5, 0.5002, 0.4999]}, wobble=0.001)
+    done = kbench("compare", "alone")
+    assert done.code == 5
+    assert "`only` is all there is: nothing to compare it with" in done.err

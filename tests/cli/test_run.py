@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import fakes
 import pytest
 
+from kbench import run as run_verb
 from kbench.core.errors import MachineError
 from kbench.core.model import Finding, FindingKind, Status
 
@@ -65,7 +67,8 @@ def test_one_process_says_what_its_interval_lacks(kbench, fake_run):
     fake_run(*fakes.events(replace(one, rows=one.rows[:1])))
     done = kbench("run", "group_norm", "eager", "--quick")
     assert "1 process ·" in done.out
-    assert "the interval does not cover what differs between processes [one_process]" in done.out
+    assert "[one_process]" in done.out
+    assert "hint: one_process: Run without `--quick`." in done.out
 
 
 def test_a_cpu_timing_is_labelled(kbench, fake_run):
@@ -201,8 +204,20 @@ def test_an_interrupt_keeps_what_had_finished(kbench, fake_run):
     assert done.code == 130
     document = json.loads(done.out)
     assert document["status"] == "interrupted"
-    assert document["reason"] == "interrupted; finished rows are in results"
-    assert len(document["results"]) == 1
+    assert (document["reason"], document["csv"], len(document["results"])) == ("interrupted", None, 1)
+
+
+def test_an_interrupted_run_names_the_file_with_what_had_finished(kbench, monkeypatch):
+    def run(*_):
+        Path("results").mkdir()
+        Path("results/half.csv").write_text("rows")
+        Path("results/half.samples.csv").write_text("samples")
+        yield from ()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_verb, "run", run)
+    done = kbench("run", "group_norm", "eager", "--device", "cpu")
+    assert (done.code, done.out) == (130, "interrupted\nsaved results/half.csv\n")
 
 
 def test_an_error_after_the_first_result_keeps_it(kbench, fake_run):
