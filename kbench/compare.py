@@ -37,6 +37,7 @@ from kbench.core.verdict import (
     judge_change,
 )
 from kbench.storage.results import Run
+from kbench.storage.rows import CLOCKS_LOCKED
 
 CaseKey = tuple[str, str, str]
 """(problem, solution, case)."""
@@ -242,6 +243,7 @@ def _conditions(row: ResultRow) -> Conditions:
         timer=row.timer,
         l2=row.l2,
         mode=row.mode,
+        clocks=next((code for code in row.findings.split() if code.startswith(CLOCKS_LOCKED)), ""),
         tf32=row.tf32,
         oracle_factor=row.oracle_factor,
         trusted=row.isolation == "none",

@@ -16,6 +16,7 @@ from kbench.core.verdict import Measurement
 from kbench.gate import Confirm
 from kbench.plugins import registry
 from kbench.storage.results import Run, read_run
+from kbench.storage.rows import CLOCKS_LOCKED
 from kbench.storage.settings import Settings
 
 
@@ -56,6 +57,7 @@ def _measure(
             max_processes=processes,
             pairs=settings.run.pairs,
             mode=first.mode,
+            lock_clocks_mhz=locked_clock_mhz(first),
             limits=TimeLimits(import_s=settings.run.import_timeout_s, build_s=settings.run.build_timeout_s),
             trusted=first.isolation == "none",
             allow_tf32=first.tf32,
@@ -73,6 +75,12 @@ def _measure(
             "confirm where the run was measured, or gate without `--confirm`",
         )
     return measurements(fresh)
+
+
+def locked_clock_mhz(row: ResultRow) -> int | None:
+    """Return the clock that was locked while a row was measured; a second look locks it again."""
+    codes = (code for code in row.findings.split() if code.startswith(CLOCKS_LOCKED))
+    return next((int(code.rpartition("_")[2]) for code in codes), None)
 
 
 def _changed(overrides: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:

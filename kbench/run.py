@@ -34,7 +34,7 @@ from kbench.isolation import health, sandbox, sanitizer
 from kbench.isolation.builder import Builder
 from kbench.isolation.client import JudgeProcess, Opened
 from kbench.isolation.process import ChildError
-from kbench.measure import build, peaks, selection
+from kbench.measure import build, clocks, peaks, selection
 from kbench.measure import device as devices
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins import plan
@@ -179,6 +179,13 @@ class Session:
                 self._peaks = peaks.refresh_peaks(self._device, cache_dir())
             except MachineError as error:
                 self._remarks += (Finding(code="no_peaks", kind=FindingKind.NOTE, message=error.message),)
+        if self._options.lock_clocks_mhz is not None:
+            stack.enter_context(clocks.locked(self._device, self._options.lock_clocks_mhz))
+            mhz = self._options.lock_clocks_mhz
+            remark = Finding(
+                code=f"{rowmaker.CLOCKS_LOCKED}_{mhz}", kind=FindingKind.NOTE, message=f"SM clock locked at {mhz} MHz"
+            )
+            self._remarks += (remark,)
         strangers = devices.foreign_processes(self._device)
         if strangers:
             message = f"other processes computed on the device when the run began: {', '.join(strangers)}"

@@ -35,6 +35,7 @@ CONDITIONS = Conditions(
     timer="events",
     l2="flushed",
     mode="cold",
+    clocks="",
     tf32=False,
     oracle_factor=4.0,
     trusted=False,

@@ -234,6 +234,10 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "The device stopped working before all processes had run; what was measured before stands.",
         "See `kbench doctor`, reset the device, then `kbench doctor --clear-quarantine`.",
     ),
+    "clocks_locked": (
+        "The SM clock was locked with `--lock-clocks`: rows are compared with rows of the same clock only.",
+        "Nothing; measure both sides alike.",
+    ),
     "foreign_processes": (
         "Other processes used the device, and may have disturbed the times.",
         "End them, or choose another device with `--device cuda:1`.",

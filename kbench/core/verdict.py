@@ -48,6 +48,8 @@ class Conditions:
     timer: str
     l2: str
     mode: str
+    clocks: str
+    """The code `clocks_locked_MHZ` where they were, else empty."""
     tf32: bool
     oracle_factor: float | None
     trusted: bool
@@ -226,6 +228,7 @@ def _obstacle(old: Conditions, new: Conditions) -> tuple[str, str] | None:
         ("other_mode", "mode", old.mode, new.mode),
         ("other_timer", "timer", old.timer, new.timer),
         ("other_l2", "L2 treatment", old.l2, new.l2),
+        ("other_clocks", "lock of the clocks", old.clocks or "none", new.clocks or "none"),
         ("other_tf32", "TF32 setting", old.tf32, new.tf32),
         ("other_tolerance", "oracle factor", old.oracle_factor, new.oracle_factor),
         ("other_isolation", "trust in the solution", old.trusted, new.trusted),

@@ -27,6 +27,9 @@ from kbench.core.model import (
 )
 from kbench.core.stats import ArmSummary, pair_log_ratios, process_estimate, summarise_arm, timings_interval
 
+CLOCKS_LOCKED = "clocks_locked"
+"""Code of the finding that clocks were locked, followed by `_` and the clock in MHz."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
