@@ -14,8 +14,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbench.core.model import Status
 from kbench.isolation import wire
-from kbench.isolation.wire import Channel, DeadlineError, PeerGoneError, WireError
+from kbench.isolation.process import ChildError
+from kbench.isolation.wire import Channel, DeadlineError, PeerGoneError, WireError, printable
 
 PATIENCE_S = 5.0
 
@@ -251,3 +253,9 @@ def test_flatten_names_every_leaf() -> None:
     ]
     assert wire.flatten({"a": 1, "b": 2}) == wire.flatten({"b": 2, "a": 1})
     assert wire.flatten(7) == [("output", 7)]
+
+
+def test_a_strangers_words_move_no_cursor():
+    assert printable("\x1b[2J\x07 ::error::\x00 \u202e") == "\\x1b[2J\\x07 ::error::\\x00 \\x202e"
+    assert printable("plain, µs ± 1\nand more") == "plain, µs ± 1\nand more"
+    assert ChildError(Status.RAISED, "A\x1b[2J: x").reason == "A\\x1b[2J: x"

@@ -9,7 +9,7 @@ from kbench.core.model import Failed, Status
 from kbench.isolation import hiding, leftovers, sandbox
 from kbench.isolation.candidate import worker_environment
 from kbench.isolation.process import Child, ChildError, Launch
-from kbench.isolation.wire import Message, encode_constants
+from kbench.isolation.wire import Message, encode_constants, printable
 from kbench.measure import build
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins.registry import Entry
@@ -151,4 +151,4 @@ class Builder:
 def describe(error: ChildError) -> Failed:
     """Turn a builder's end into a failure whose reason is the compiler's first error, if there is one."""
     first = build.first_error(error.log) if error.status is Status.BUILD_FAILED else None
-    return Failed(status=error.status, reason=first or error.reason, log=error.log)
+    return Failed(status=error.status, reason=printable(first or error.reason), log=error.log)

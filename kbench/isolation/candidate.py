@@ -14,7 +14,7 @@ from kbench.isolation.matching import StateEntry, check_description, synchronise
 from kbench.isolation.memory import Block, lay_out
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.reference import Expected, Reference
-from kbench.isolation.wire import WireError, encode_constants, encode_tree, list_of
+from kbench.isolation.wire import WireError, encode_constants, encode_tree, list_of, printable
 from kbench.isolation.wire import field as wire_field
 from kbench.measure import build
 
@@ -89,7 +89,7 @@ class RefusalError(Exception):
     def __init__(self, status: Status, reason: str, log: str = "", finding: Finding | None = None):
         super().__init__(reason)
         self.status = status
-        self.reason = reason
+        self.reason = printable(reason)
         self.log = log
         self.finding = finding
 

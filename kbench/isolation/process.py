@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from kbench.core.model import Status
 from kbench.isolation import sandbox
-from kbench.isolation.wire import Channel, DeadlineError, Message, PeerGoneError, WireError, field
+from kbench.isolation.wire import Channel, DeadlineError, Message, PeerGoneError, WireError, field, printable
 
 LOG_TAIL_BYTES = 64 << 10
 WATCHDOG_INTERVAL_S = 0.1
@@ -37,7 +37,7 @@ class ChildError(Exception):
     def __init__(self, status: Status, reason: str, log: str = ""):
         super().__init__(reason)
         self.status = status
-        self.reason = reason
+        self.reason = printable(reason)
         self.log = log
 
 

@@ -147,6 +147,11 @@ def list_of(message: Message, name: str, length: int) -> list[Any]:
     return values
 
 
+def printable(text: str) -> str:
+    """Escape what is not printable in a stranger's words, which end up on terminals, in tables and in files."""
+    return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
+
+
 def encode_tree(value: Any, tensor: Callable[[Any], int | None]) -> Any:
     """Encode a value; `tensor(x)` gives the number of a tensor leaf, or None where x is no tensor.
 

@@ -1,26 +1,17 @@
-"""`ModelNew` is a function that chooses a class: what it returns is a module like any other."""
+"""`ModelNew` is a function that returns a module."""
 
 import torch
 from torch import nn
 
-PROBLEM = "scale_bias"
+PROBLEM = "gelu"
 CLASS = "python"
+SPEED = "fast"
 
 
-class Narrow(nn.Module):
-    def __init__(self, features):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(features))
-        self.bias = nn.Parameter(torch.zeros(features))
-
+class Gelu(nn.Module):
     def forward(self, x):
-        return torch.addcmul(self.bias, x, self.weight)
+        return torch.nn.functional.gelu(x)
 
 
-class Wide(Narrow):
-    def forward(self, x):
-        return torch.cat([Narrow.forward(self, part) for part in x.split(16)])
-
-
-def ModelNew(features):
-    return Wide(features) if features > 100 else Narrow(features)
+def ModelNew():  # noqa: N802 - the name that the format asks for
+    return Gelu()
