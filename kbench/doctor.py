@@ -98,7 +98,7 @@ def examine(device: str, cache_dir: Path, *, remeasure: bool = False) -> Iterato
         yield check_gpu(gpu, devices.foreign_processes(choice))
         yield check_driver(gpu, torch)
     elif device == "auto":
-        detail = f"none found; problems run on the processor ({choice.name})"
+        detail = f"none found: problems run on the processor ({choice.name}); not checked: driver, nvcc, clocks, health"
         yield Check(code="D01", name="gpu", status=Health.WARN, detail=detail, fix=GPU_FIX)
     yield check_torch(torch, on_gpu=on_gpu)
     if on_gpu:

@@ -226,7 +226,9 @@ def test_this_machine_is_examined_for_the_processor(machine):
 
 def test_no_gpu_is_a_reservation_or_a_failure(machine, monkeypatch):
     monkeypatch.setattr(selection, "visible_gpus", list)
-    assert next(doctor.examine("auto", machine)).status == Health.WARN
+    first = next(doctor.examine("auto", machine))
+    assert first.status == Health.WARN
+    assert first.detail.endswith("not checked: driver, nvcc, clocks, health")
     fails_with_a_fix(next(doctor.examine("cuda", machine)), "nvidia-smi")
     with pytest.raises(UsageError):
         list(doctor.examine("tpu", machine))
