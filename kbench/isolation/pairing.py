@@ -126,13 +126,15 @@ class Pairing:
         """Alternate both arms until neither moves any more; choose the batch size from what they take."""
         times: dict[str, list[int]] = {"reference": [], "candidate": []}
         deadline = time.monotonic() + SETTLE_LIMIT_S
+        # Whoever asks for less precision than that has no use for more rest.
+        within = max(SETTLED_WITHIN[self._timer.name], self._pacing.precision)
         while True:
             for _ in range(SETTLE_PAIRS):
                 reply, reference_ns, _ = self._timed_pair(("reference", "candidate"))
                 times["reference"].append(reference_ns)
                 times["candidate"].append(reply.event_ns)
             self._trial.candidate.set_reference_time(statistics.median(times["reference"]) / 1e9)
-            if all(settled(values, SETTLED_WITHIN[self._timer.name]) for values in times.values()):
+            if all(settled(values, within) for values in times.values()):
                 break
             if time.monotonic() > deadline:
                 self._flags.add("not_settled")
