@@ -5,6 +5,7 @@ from typing import Any
 
 from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample
 from kbench.storage.results import Run, RunWriter, read_run
+from kbench.storage.rows import figures
 
 ROW = {
     "schema_version": SCHEMA_VERSION,
@@ -134,7 +135,8 @@ def make_run(
                 )
                 writer.append([row])
             for process, ratio in enumerate(of_processes):
-                row = make_row(solution=solution, case=case, process=process, **({"run_id": name} | changes))
                 samples = make_samples(process=process, ratio=ratio, wobble=wobble, reference_ns=reference_ns)
+                told = {"run_id": name, "speedup_low": None, "speedup_high": None, **figures(samples)}
+                row = make_row(solution=solution, case=case, process=process, **(told | changes))
                 writer.append([row], samples)
     return read_run(writer.csv_path)

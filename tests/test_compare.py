@@ -22,7 +22,7 @@ def slower(by: float) -> list[float]:
 
 def test_measured_recomputes_from_samples_and_ignores_the_summary(tmp_path: Path) -> None:
     """The rows claim a speed-up of 1.5 and 100 us; the samples say 2 and 75 ms."""
-    run = make_run(tmp_path, "one", {"fast": FIVE})
+    run = make_run(tmp_path, "one", {"fast": FIVE}, speedup=1.5, time_ns_median=100_000)
     found = measured(run)[("group_norm", "fast", "small")]
     assert found.time_ns == pytest.approx(75e6, rel=1e-3)
     assert found.reference_ns == pytest.approx(150e6, rel=1e-3)

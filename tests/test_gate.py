@@ -18,6 +18,7 @@ from kbench.gate import Contest, GateReport, Outcome, Policy, decide, gate, repo
 from kbench.storage import baselines
 from kbench.storage.baselines import Acceptance
 from kbench.storage.results import Run, RunWriter, read_run, samples_path
+from kbench.storage.rows import figures
 
 FIVE = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
 WIDE = [0.5, 0.51, 0.49, 0.505, 0.495]
@@ -376,7 +377,7 @@ def test_what_cannot_be_a_baseline(main: Run, tmp_path: Path) -> None:
         baselines.set_baseline(main, "../elsewhere", tmp_path / "b")
     with RunWriter(tmp_path, "two") as writer:
         for problem in ("p", "q"):
-            writer.append([make_row(problem=problem)], make_samples())
+            writer.append([make_row(problem=problem, **figures(make_samples()))], make_samples())
     with pytest.raises(UsageError, match="several problems"):
         baselines.set_baseline(read_run(writer.csv_path), root=tmp_path / "b")
     (tmp_path / "file").write_text("")

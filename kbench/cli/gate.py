@@ -99,7 +99,7 @@ def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> G
     if flags.case or flags.device or len(flags.targets or ()) > 1:
         raise UsageError("a saved run is gated as it is", "`--against REV` measures: PROBLEM [SOLUTION]... --case GLOB")
     folder = flags.results or settings.results
-    run = find_run((flags.targets or [results.LATEST])[0], folder, settings)
+    run = baselines.require_unedited(find_run((flags.targets or [results.LATEST])[0], folder, settings))
     root = folder / "baselines"
     first = run.rows[0]
     name = flags.baseline or settings.gate.baseline

@@ -16,6 +16,7 @@ from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Status
 from kbench.storage import csvfile
 from kbench.storage.results import SAMPLES_SUFFIX, Run, read_run, samples_path
+from kbench.storage.rows import contradiction
 
 ROOT = Path("results/baselines")
 MAIN = "main"
@@ -75,6 +76,7 @@ def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
             f"{run.name} cannot be a baseline: nothing in it passed and was timed",
             hint="gate runs of `kbench run`, not of `kbench verify`",
         )
+    require_unedited(run)
     path = baseline_path(run, name, root)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,6 +92,21 @@ def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
     return path
 
 
+def require_unedited(run: Run) -> Run:
+    """Return a run whose figures are those of its samples: verdicts rest on these, and reviewers read the figures.
+
+    Raises:
+        ResultsError: naming the cell that was changed.
+    """
+    for row in run.rows:
+        samples = run.samples.get((row.problem, row.solution, row.case, row.process))
+        what = contradiction(row, samples) if samples else None
+        if what is not None:
+            where = f"{row.problem}/{row.solution}/{row.case}, process {row.process}"
+            raise csvfile.refuse(run.path, f"was edited: {where}: {what}")
+    return run
+
+
 def load_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Run:
     """Read the baseline that a run is held against: by name, or by the path of a CSV.
 
@@ -98,10 +115,10 @@ def load_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Run:
         ResultsError: where it was edited or is truncated.
     """
     if name.endswith(".csv") and Path(name).is_file():
-        return read_run(Path(name))
+        return require_unedited(read_run(Path(name)))
     path = baseline_path(run, name, root)
     if path.is_file():
-        return read_run(path)
+        return require_unedited(read_run(path))
     others = sorted({summary.name for summary in list_baselines(root)})
     close = get_close_matches(name, others, n=1)
     raise MachineError(
@@ -115,7 +132,7 @@ def load_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Run:
 def load_pinned(run: Run, root: Path = ROOT) -> Run | None:
     """Read the pinned release baseline of a run's problem and device model; None where none was set."""
     path = baseline_path(run, PINNED, root)
-    return read_run(path) if path.is_file() else None
+    return require_unedited(read_run(path)) if path.is_file() else None
 
 
 def list_baselines(root: Path = ROOT) -> list[BaselineSummary]:

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from kbench import __version__
 from kbench.core import roofline
@@ -25,7 +28,7 @@ from kbench.core.model import (
     Sample,
     Timing,
 )
-from kbench.core.stats import ArmSummary, pair_log_ratios, process_estimate, summarise_arm, timings_interval
+from kbench.core.stats import ArmSummary, pair_log_ratios, summarise_arm, timings_interval
 
 CLOCKS_LOCKED = "clocks_locked"
 """Code of the finding that clocks were locked, followed by `_` and the clock in MHz."""
@@ -98,7 +101,6 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
     timing = outcome.timings[-1] if isinstance(outcome, Passed) and outcome.timings else None
     correctness = outcome.correctness
     candidate = None if timing is None else summarise_arm(timing.samples)
-    reference = None if timing is None else summarise_arm(timing.samples, "reference")
     bound = None
     if judged.cost is not None and judged.peaks is not None:
         bound = roofline.limit(judged.cost, judged.peaks, tf32=judged.tf32)
@@ -125,13 +127,7 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
         timer=timing.timer if timing else "",
         l2=timing.l2 if timing else "",
         mode=judged.mode,
-        samples=len(timing.samples) if timing else 0,
-        time_ns_median=_ns(candidate, "median_ns"),
-        time_ns_q1=_ns(candidate, "q1_ns"),
-        time_ns_q3=_ns(candidate, "q3_ns"),
-        time_ns_min=_ns(candidate, "min_ns"),
-        ref_time_ns_median=_ns(reference, "median_ns"),
-        speedup=_speedup(timing),
+        **figures(timing.samples if timing else ()),
         speedup_low=None,
         speedup_high=None,
         attested_ns=None if timing is None or timing.attested_ns is None else round(timing.attested_ns),
@@ -154,12 +150,40 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
         driver=environment.driver if environment else "",
         cuda=environment.cuda if environment else "",
         torch=environment.torch if environment else "",
-        sm_clock_mhz=median_clock(timing.samples) if timing else None,
-        throttled=any(sample.marked for sample in timing.samples) if timing else False,
         flags=" ".join(_flags(timing, attained)),
         samples_sha256="",
         kbench_version=__version__,
     )
+
+
+def figures(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Return the cells of a row that say what its own samples say, by column."""
+    candidate = summarise_arm(samples) if samples else None
+    reference = summarise_arm(samples, "reference") if samples else None
+    ratios = pair_log_ratios(samples)
+    return {
+        "samples": len(samples),
+        "time_ns_median": _ns(candidate, "median_ns"),
+        "time_ns_q1": _ns(candidate, "q1_ns"),
+        "time_ns_q3": _ns(candidate, "q3_ns"),
+        "time_ns_min": _ns(candidate, "min_ns"),
+        "ref_time_ns_median": _ns(reference, "median_ns"),
+        "speedup": math.exp(-float(np.median(ratios))) if ratios else None,
+        "sm_clock_mhz": median_clock(samples),
+        "throttled": any(sample.marked for sample in samples),
+    }
+
+
+def contradiction(row: ResultRow, samples: Sequence[Sample]) -> str | None:
+    """Name the first cell of a row that its samples do not bear out, with both values; None where all agree."""
+    for name, told in figures(samples).items():
+        found = getattr(row, name)
+        same = found == told
+        if isinstance(found, float) and isinstance(told, float):
+            same = math.isclose(found, told, rel_tol=1e-9)
+        if not same:
+            return f"`{name}` is {found}, and its samples say {told}"
+    return None
 
 
 def with_interval(rows: Sequence[ResultRow], timings: Sequence[Timing], precision: float) -> tuple[ResultRow, ...]:
@@ -189,10 +213,6 @@ def median_clock(samples: Sequence[Sample]) -> int | None:
     """Return the median SM clock of the samples that have one."""
     clocks = sorted(s.sm_clock_mhz for s in samples if s.sm_clock_mhz is not None)
     return clocks[len(clocks) // 2] if clocks else None
-
-
-def _speedup(timing: Timing | None) -> float | None:
-    return math.exp(-process_estimate(timing)) if timing is not None and pair_log_ratios(timing.samples) else None
 
 
 def _ns(summary: ArmSummary | None, name: str) -> int | None:

@@ -12,6 +12,7 @@ from records import make_run
 from kbench import confirm
 from kbench.compare import measurements
 from kbench.core.events import StageFinished
+from kbench.storage import csvfile
 
 RESULTS = Path("results")
 STEADY = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
@@ -207,6 +208,23 @@ def test_an_edited_baseline_is_refused(kbench):
     done = kbench("gate", "main")
     assert done.code == 2
     assert "does not hold the samples" in done.err
+
+
+@pytest.mark.parametrize("column", ["time_ns_median", "ref_time_ns_median", "speedup", "samples", "sm_clock_mhz"])
+def test_an_edited_figure_is_refused_on_either_side(kbench, column):
+    baseline(kbench, {"fast": STEADY})
+    kept = next(path for path in (RESULTS / "baselines").rglob("main/*.csv") if ".samples" not in path.name)
+    for path, command in ((kept, ("gate", "main")), (RESULTS / "main.csv", ("baseline", "set", "main"))):
+        whole = path.read_text()
+        rows = list(csv.reader(io.StringIO(whole)))
+        rows[2][rows[0].index(column)] = "42"
+        path.write_text("".join(csvfile.line(row) for row in rows))
+        done = kbench(*command)
+        assert done.code == 2
+        assert f"was edited: group_norm/fast/small, process 1: `{column}` is 42" in done.err
+        assert f"git checkout -- {path}" in done.err
+        path.write_text(whole)
+    assert kbench("gate", "main").code == 0
 
 
 def test_baseline_show_lists_what_set_made(kbench):

@@ -10,11 +10,14 @@ from records import make_run
 
 RESULTS = Path("results")
 RATIOS = [0.5, 0.5002, 0.4999]
+INTERVAL = {"speedup_low": 1.998, "speedup_high": 2.002}
 
 
 @pytest.fixture(autouse=True)
 def run():
-    return make_run(RESULTS, "saved", {"fast": RATIOS, "broken": []}, wobble=0.001, findings="mean_offset_30")
+    return make_run(
+        RESULTS, "saved", {"fast": RATIOS, "broken": []}, wobble=0.001, findings="mean_offset_30", **INTERVAL
+    )
 
 
 def test_the_latest_run_is_shown_by_default(kbench, golden):
