@@ -9,7 +9,6 @@ from typing import Annotated, cast
 
 import typer
 
-from kbench import run as verb
 from kbench.cli import completion
 from kbench.cli.options import Crosscheck, Mode, OutputFlags, command, parse_duration, parse_overrides, parse_share
 from kbench.cli.output import Format, Output
@@ -20,7 +19,6 @@ from kbench.core.model import Status
 from kbench.measure import selection
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
-from kbench.report import csvout, jsonout, markdown, terminal
 from kbench.report.summary import RunSummary, summarise
 from kbench.storage import results
 from kbench.storage.settings import Settings
@@ -215,6 +213,8 @@ def _follow(
     interrupted = False
     began = time.time() - CLOCK_STEP_S
     try:
+        from kbench import run as verb
+
         stream = cast("Generator[Event]", verb.run(problem, chosen, options))
         with progress_for(output) as progress, closing(stream) as events:
             for event in events:
@@ -270,6 +270,8 @@ def exit_code(run: RunSummary, *, strict: bool) -> ExitCode:
 
 
 def _print(name: str, output: Output, run: RunSummary, judged: tuple[Judged, ...], code: ExitCode) -> None:
+    from kbench.report import csvout, jsonout, markdown, terminal
+
     match output.format:
         case Format.JSON:
             output.data(jsonout.render_run(run, judged, exit_code=int(code), command=name))

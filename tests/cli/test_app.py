@@ -118,6 +118,27 @@ def test_completion(words, expected):
     assert done.stdout.split() == expected, done.stderr
 
 
+@pytest.mark.parametrize("words", ["kbench run group_n", "kbench verify group_norm ea", "kbench list group_n"])
+def test_completion_loads_nothing_heavy(words):
+    code = (
+        "import atexit, sys\n"
+        "heavy = {'torch', 'pandas', 'numpy', 'kbench.run', 'rich.console'}\n"
+        "atexit.register(lambda: print(sorted(heavy & set(sys.modules)), file=sys.stderr))\n"
+        "sys.argv = ['kbench']\nfrom kbench.cli.app import main\nmain()"
+    )
+    asked = {"_KBENCH_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, **asked},
+    )
+    assert done.stdout.strip()
+    assert done.stderr == "[]\n"
+
+
 def test_a_reader_that_has_had_enough_is_no_failure():
     command = f"{sys.executable} -m kbench explain --json | head -c 10; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, cwd=ROOT)
