@@ -179,13 +179,10 @@ class Session:
                 self._peaks = peaks.refresh_peaks(self._device, cache_dir())
             except MachineError as error:
                 self._remarks += (Finding(code="no_peaks", kind=FindingKind.NOTE, message=error.message),)
-        if self._options.lock_clocks_mhz is not None:
-            stack.enter_context(clocks.locked(self._device, self._options.lock_clocks_mhz))
-            mhz = self._options.lock_clocks_mhz
-            remark = Finding(
-                code=f"{rowmaker.CLOCKS_LOCKED}_{mhz}", kind=FindingKind.NOTE, message=f"SM clock locked at {mhz} MHz"
-            )
-            self._remarks += (remark,)
+        if (mhz := self._options.lock_clocks_mhz) is not None:
+            stack.enter_context(clocks.locked(self._device, mhz))
+            code, message = f"{rowmaker.CLOCKS_LOCKED}_{mhz}", f"SM clock locked at {mhz} MHz"
+            self._remarks += (Finding(code=code, kind=FindingKind.NOTE, message=message),)
         strangers = devices.foreign_processes(self._device)
         if strangers:
             message = f"other processes computed on the device when the run began: {', '.join(strangers)}"
