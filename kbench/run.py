@@ -156,14 +156,9 @@ class Session:
             self._failed[entry.name] = self._sanitizer.explain(failure, entry, cases[0])
             self._watch.look(failure.status)
         detail = "compiled" if failure is None else failure.reason
+        ok = failure is None
         yield StageFinished(
-            stage="build",
-            solution=entry.name,
-            case=name,
-            process=None,
-            ok=failure is None,
-            elapsed_s=elapsed,
-            detail=detail,
+            stage="build", solution=entry.name, case=name, process=None, ok=ok, elapsed_s=elapsed, detail=detail
         )
 
     def lease(self, stack: contextlib.ExitStack) -> Iterator[Event]:
@@ -193,12 +188,23 @@ class Session:
         books = [Book(entry=entry, case=case) for entry in solutions]
         for book in books:
             book.stage_s["build"] = self._stage_s.get(book.entry.name, 0.0)
-            book.outcome = self._unsupported(book.entry) or self._failed.get(book.entry.name) or UNTOUCHED
+            book.outcome = self._unsupported(book.entry) or self._build_failure(book.entry, case) or UNTOUCHED
         process = 0
         while open_books := [book for book in books if not book.closed]:
             # Turn about, so that what a judge does to those who come first is no advantage to any of them.
             yield from self._replicate(case, open_books[:: -1 if process % 2 else 1], process)
             process += 1
+
+    def _build_failure(self, entry: Entry, case: Case) -> Failed | None:
+        """Return what the build came to; a model that could not be constructed may be the problem's own fault."""
+        failure = self._failed.get(entry.name)
+        if failure is not None and failure.status is Status.INIT_FAILED:
+            judge = self._spare_judge = self._spare_judge or self._start_judge()
+            try:
+                judge.open(self._problem, case)
+            except ChildError as error:
+                return Failed(status=error.status, reason=error.reason, log=error.log)
+        return failure
 
     def _replicate(self, case: Case, books: list["Book"], process: int) -> Iterator[Event]:
         """Take every open book one process further, and close those that need no more."""
@@ -271,14 +277,9 @@ class Session:
                 yield StageStarted(stage=stage, solution=entry.name, case=case.name, process=process)
                 continue
             book.stage_s[stage] = book.stage_s.get(stage, 0.0) + elapsed_s
+            name = entry.name
             yield StageFinished(
-                stage=stage,
-                solution=entry.name,
-                case=case.name,
-                process=process,
-                ok=ok,
-                elapsed_s=elapsed_s,
-                detail="",
+                stage=stage, solution=name, case=case.name, process=process, ok=ok, elapsed_s=elapsed_s, detail=""
             )
         outcome = judge.outcome
         if isinstance(outcome, Failed):

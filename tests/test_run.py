@@ -230,6 +230,15 @@ def test_a_problem_that_fails_is_the_problems_fault(tmp_path) -> None:
     assert [row.status for row in read_run(csv_of(tmp_path)).rows] == ["reference_failed"] * 2
 
 
+def test_a_constant_that_the_reference_refuses_is_not_the_solutions_fault(tmp_path) -> None:
+    """A build constructs the model first, and meets the fault of the problem before the judge does."""
+    compiles = SOLUTION.format(body="return torch.compile(torch.tanh)(x) * self.scale")
+    (event,) = judged(list(begin(tmp_path, SCALE, {"one": compiles}, overrides={"n": -7}, verify_only=True))).values()
+    assert isinstance(event.outcome, Failed)
+    assert event.outcome.status is Status.REFERENCE_FAILED
+    assert "negative dimension -7" in event.outcome.log
+
+
 def test_a_run_that_is_broken_off_leaves_what_was_finished(tmp_path) -> None:
     """A generator that is closed, as Ctrl-C does it: the second solution has no row, the first one's is whole."""
     right = SOLUTION.format(body="return x.tanh() * self.scale")
