@@ -173,11 +173,11 @@ class Session:
             try:
                 self._peaks = peaks.refresh_peaks(self._device, cache_dir())
             except MachineError as error:
-                self._remarks += (Finding(code="no_peaks", kind=FindingKind.NOTE, message=error.message),)
+                self._remarks += (Finding.note("no_peaks", error.message),)
         if (mhz := self._options.lock_clocks_mhz) is not None:
             stack.enter_context(clocks.locked(self._device, mhz))
             code, message = f"{rowmaker.CLOCKS_LOCKED}_{mhz}", f"SM clock locked at {mhz} MHz"
-            self._remarks += (Finding(code=code, kind=FindingKind.NOTE, message=message),)
+            self._remarks += (Finding.note(code, message),)
         strangers = devices.foreign_processes(self._device)
         if strangers:
             message = f"other processes computed on the device when the run began: {', '.join(strangers)}"
@@ -343,11 +343,7 @@ class Session:
         return self._deadlines.setdefault(name, time.monotonic() + total)
 
 
-EVAL_MODE = Finding(
-    code="eval_mode",
-    kind=FindingKind.NOTE,
-    message="the reference is random in training mode; both sides ran in eval mode",
-)
+EVAL_MODE = Finding.note("eval_mode", "the reference is random in training mode; both sides ran in eval mode")
 
 
 UNTOUCHED = Failed(status=Status.NOT_VERIFIED, reason="not run")

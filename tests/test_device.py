@@ -121,7 +121,7 @@ class FakeNvml:
     """NVML of one GPU; `None` stands for a question that the device refuses."""
 
     NVMLError = type("NVMLError", (Exception,), {})
-    NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
+    NVML_CLOCK_SM, NVML_TEMPERATURE_GPU = 1, 0
 
     def __init__(self, **answers):
         self.answers = {"sm_mhz": 1980, "power_mw": 300_000, "reasons": 0, "processes": []} | answers
@@ -138,7 +138,8 @@ class FakeNvml:
         return "handle"
 
     def nvmlDeviceGetClockInfo(self, handle, clock):
-        return self._answer("sm_mhz") if clock == self.NVML_CLOCK_SM else 3201
+        assert clock == self.NVML_CLOCK_SM
+        return self._answer("sm_mhz")
 
     def nvmlDeviceGetPowerUsage(self, handle):
         return self._answer("power_mw")
@@ -169,9 +170,7 @@ def nvml(monkeypatch):
 def test_a_reading_holds_what_the_device_tells(nvml):
     with DeviceMonitor("cuda", "GPU-1") as monitor:
         nvml.answers["power_mw"] = None
-        assert monitor.read() == Reading(
-            sm_clock_mhz=1980, memory_clock_mhz=3201, power_mw=None, temperature_c=40, throttle_reasons=0
-        )
+        assert monitor.read() == Reading(sm_clock_mhz=1980, power_mw=None, temperature_c=40, throttle_reasons=0)
 
 
 @pytest.mark.parametrize(("reasons", "disturbed"), [(0, False), (0x1, False), (0x2, False), (0x4, True), (0x41, True)])

@@ -304,8 +304,8 @@ _FLAGS: dict[str, tuple[str, str]] = {
         "Look for work that was left out; or measure the peaks again with `kbench doctor`.",
     ),
     "attestation_weak": (
-        "calls are too short for the judge's clock to confirm the time",
-        "Nothing, or a larger case.",
+        "the judge's clock cannot confirm the time: the calls are too short, or the processor is busy",
+        "Close what else runs, or take a larger case.",
     ),
     "one_process": (
         "one process: no interval, since what differs between processes cannot be seen in one",

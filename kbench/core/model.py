@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 SCHEMA_VERSION = 1
 """Version of the results files. 1: first release."""
@@ -68,6 +68,11 @@ class Finding:
     fatal: bool = False
     status: Status | None = None
     """The status that a fatal finding gives the solution."""
+
+    @classmethod
+    def note(cls, code: str, message: str) -> Self:
+        """Make a finding that decides nothing."""
+        return cls(code=code, kind=FindingKind.NOTE, message=message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -173,12 +173,7 @@ def findings(
         found.append(_finding(tool, unread, severe=True, robust=robust))
     elif log.complaints:
         notes.append(f"{tool} says of itself: {'; '.join(log.complaints)}")
-    return (*found, *(note("sanitizer", words[:500]) for words in notes))
-
-
-def note(code: str, message: str) -> Finding:
-    """Return a finding that decides nothing."""
-    return Finding(code=code, kind=FindingKind.NOTE, message=message)
+    return (*found, *(Finding.note("sanitizer", words[:500]) for words in notes))
 
 
 def _words(report: Report, count: int, sources: Mapping[Place, str]) -> str:

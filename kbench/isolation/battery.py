@@ -302,13 +302,13 @@ class Battery:
         noted = other_failure(refusal.status) is FindingKind.NOTE
         if noted:
             message = f"not made for {where}: {refusal.reason}"
-            self.findings.append(Finding(code="specialised", kind=FindingKind.NOTE, message=message))
+            self.findings.append(Finding.note("specialised", message))
         return noted
 
     def note(self, code: str, message: str) -> None:
         """Record what could not be checked, or is worth knowing, once per code."""
         if all(finding.code != code for finding in self.findings):
-            self.findings.append(Finding(code=code, kind=FindingKind.NOTE, message=message))
+            self.findings.append(Finding.note(code, message))
 
 
 def layouts_of(tensors: list[Any]) -> Iterator[tuple[str, Callable[[Any], Any], int]]:

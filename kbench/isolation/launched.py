@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kbench.core.model import Finding, FindingKind, Status
+from kbench.core.model import Finding, Status
 from kbench.isolation.candidate import RefusalError
 from kbench.isolation.trial import Trial, secret_seed
 from kbench.isolation.wire import WireError
@@ -96,9 +96,13 @@ class Profile:
     def findings(self, event_ns: float | None) -> list[Finding]:
         """Say which kernels ran and, given the time by events, how long they took."""
         if not self.seen:
-            return [_note("crosscheck_cupti", f"kernels could not be listed: {self.reason}")]
-        kernels = [_note("kernels", describe_kernels(self.seen))]
-        return kernels if event_ns is None else [*kernels, _note("crosscheck_cupti", crosscheck(self.seen, event_ns))]
+            return [Finding.note("crosscheck_cupti", f"kernels could not be listed: {self.reason}")]
+        kernels = [Finding.note("kernels", describe_kernels(self.seen))]
+        return (
+            kernels
+            if event_ns is None
+            else [*kernels, Finding.note("crosscheck_cupti", crosscheck(self.seen, event_ns))]
+        )
 
     def require_custom(self) -> None:
         """Refuse a solution whose kernels are all of libraries and compilers; on a CPU there is nothing to tell by."""
@@ -149,7 +153,3 @@ def crosscheck(seen: Sequence[Activity], event_ns: float) -> str:
     if span - busy > CLOSE * max(1, span):
         message += f"; the device was idle for {(span - busy) / 1e3:.1f} us between kernels of the profiled call"
     return message
-
-
-def _note(code: str, message: str) -> Finding:
-    return Finding(code=code, kind=FindingKind.NOTE, message=message)

@@ -282,10 +282,11 @@ class Pairing:
         """Return the wall time of `calls` back-to-back calls of the reference, each on fresh inputs, and delivery."""
         reference = self._trial.reference
         arguments = [reference.arguments(secret_seed()) for _ in range(calls)]
+        targets = [self._trial.arena.outputs(slot) for slot in range(calls)]
         with self._trial.candidate.stopped():
             started = time.perf_counter_ns()
-            for slot, each in enumerate(arguments):
-                deliver(reference.call(each), self._trial.arena.outputs(slot), each)
+            for each, target in zip(arguments, targets, strict=True):
+                deliver(reference.call(each), target, each)
             return time.perf_counter_ns() - started
 
     def _wall(self, calls: int) -> int:

@@ -17,8 +17,8 @@ from typing import Any
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, TimeLimits
 from kbench.core.model import Case, Failed, Finding, Status
-from kbench.core.sanitizer import Log, Place, Tool, findings, note, parse
-from kbench.isolation import sandbox
+from kbench.core.sanitizer import Log, Place, Tool, findings, parse
+from kbench.isolation import leftovers, sandbox
 from kbench.isolation.builder import MEMORY_LIMIT_BYTES, Builder
 from kbench.isolation.candidate import worker_environment
 from kbench.isolation.client import JudgeProcess
@@ -135,13 +135,13 @@ class Sanitizer:
     def _run(self, entry: Entry, case: Case, case_bytes: int | None, tools: Sequence[Tool]) -> tuple[Finding, ...]:
         path = find()
         if path is None:
-            return (note("sanitizer", f"{NAME} is not installed, so nothing names the line"),)
+            return (Finding.note("sanitizer", f"{NAME} is not installed, so nothing names the line"),)
         if entry.builtin is not None:
-            return (note("sanitizer", "a built-in solution is not looked at: its kernels are libraries'"),)
+            return (Finding.note("sanitizer", "a built-in solution is not looked at: its kernels are libraries'"),)
         small = small_case(self._problem, self._options, case, case_bytes)
         if small is None:
             words = f"case {case.name} is too large to be run below {NAME}; add a case `small` to the problem's CASES"
-            return (note("sanitizer", words),)
+            return (Finding.note("sanitizer", words),)
         artefacts = self._artefacts(entry, small)
         found: list[Finding] = []
         for number, tool in enumerate(tools):
@@ -149,14 +149,14 @@ class Sanitizer:
             log, complaint = watched.run(path, tool, entry, artefacts, small)
             quoted = source_lines(log, [*artefacts.rglob("*"), *build.dependencies(entry.path)])
             found += findings(tool, log, quoted, is_own, robust=self._options.robust)
-            found += [note("sanitizer", f"below {tool}, case {small.name}: {complaint}")] if complaint else []
+            found += [Finding.note("sanitizer", f"below {tool}, case {small.name}: {complaint}")] if complaint else []
             if any(finding.fatal for finding in found):
                 return tuple(found)
             if log.counted is None and (left := tools[number + 1 :]):
                 # What keeps one tool from its work keeps the others from theirs, and each would wait minutes for it.
-                return (*found, note("sanitizer", f"{', '.join(left)} not tried"))
+                return (*found, Finding.note("sanitizer", f"{', '.join(left)} not tried"))
         if not found:
-            found.append(note("sanitizer", f"{', '.join(tools)} found nothing in case {small.name}"))
+            found.append(Finding.note("sanitizer", f"{', '.join(tools)} found nothing in case {small.name}"))
         return tuple(found)
 
     def _artefacts(self, entry: Entry, case: Case) -> Path:
@@ -201,7 +201,7 @@ class Watched(Builder):
             ended = child.finish(END_LIMIT_S)
             child.kill()
         text = _head(report) or child.log
-        shutil.rmtree(home, ignore_errors=True)
+        leftovers.remove(home)
         return parse(text, tool), complaint if ended else f"{complaint}; {tool} did not end".lstrip("; ")
 
     @staticmethod

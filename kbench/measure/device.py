@@ -157,7 +157,6 @@ class Reading:
     """The device's state at one moment; None where the device does not tell."""
 
     sm_clock_mhz: int | None = None
-    memory_clock_mhz: int | None = None
     power_mw: int | None = None
     temperature_c: int | None = None
     throttle_reasons: int | None = None
@@ -193,7 +192,6 @@ class DeviceMonitor:
 
         reading = Reading(
             sm_clock_mhz=_ask(nvml.nvmlDeviceGetClockInfo, self._handle, nvml.NVML_CLOCK_SM),
-            memory_clock_mhz=_ask(nvml.nvmlDeviceGetClockInfo, self._handle, nvml.NVML_CLOCK_MEM),
             power_mw=_ask(nvml.nvmlDeviceGetPowerUsage, self._handle),
             temperature_c=_ask(nvml.nvmlDeviceGetTemperature, self._handle, nvml.NVML_TEMPERATURE_GPU),
             throttle_reasons=_ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, self._handle),

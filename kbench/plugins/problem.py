@@ -18,7 +18,6 @@ from typing import Any
 from kbench.core.errors import PluginError, UsageError
 from kbench.plugins.source import did_you_mean
 
-DEFAULT_TOLERANCE = 1e-5
 OVERRIDES = "__kbench_overrides__"
 """What a module's changed constants are taken from: not every value (inf, nan) has a literal."""
 
