@@ -2,11 +2,12 @@
 
 An entry is a folder with everything that compilers left behind (extensions, Triton and Inductor caches). A builder
 fills a staging folder, which is renamed into place; workers get private copies, so nothing they write outlives them.
+Whoever reads an entry holds a shared lock on the folder of all entries, and whoever replaces one an exclusive lock.
 """
 
 import ast
 import contextlib
-import errno
+import fcntl
 import functools
 import hashlib
 import importlib.metadata
@@ -18,8 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,9 +45,6 @@ INCLUDE_FOLDERS = ("", "include")
 RECORD = "built.json"
 MOST_FILES, MOST_BYTES, DEEPEST = 50_000, 8 << 30, 60
 """Of one build's artefacts; every worker copies them."""
-OUTGOING = ".old-"
-"""Prefix of what an entry is moved into while the next one takes its place."""
-PUBLISH_LIMIT_S = 2.0
 LONGEST_NAME = 200
 """A longer string names no file: the system would not even look for it."""
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -192,14 +189,16 @@ class CacheEntry:
     @property
     def is_built(self) -> bool:
         """Whether the build finished at some time."""
-        return (self.folder / RECORD).exists()
+        with self._lock(fcntl.LOCK_SH):
+            return (self.folder / RECORD).exists()
 
     def rehearsed(self) -> set[str]:
         """Return the keys of the rehearsals that this entry has seen."""
-        try:
-            return set(json.loads((self.folder / RECORD).read_text())["rehearsed"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return set()
+        with self._lock(fcntl.LOCK_SH):
+            try:
+                return set(json.loads((self.folder / RECORD).read_text())["rehearsed"])
+            except (OSError, ValueError, KeyError, TypeError):
+                return set()
 
     def stage(self) -> Path:
         """Return a new staging folder beside the entry, holding a copy of what the entry has.
@@ -223,52 +222,32 @@ class CacheEntry:
         """
         make_plain(staging)
         (staging / RECORD).write_text(json.dumps({"rehearsed": sorted(rehearsed)}))
-        outgoing: list[Path] = []
-        try:
-            while not self._take_place(staging):
-                outgoing.append(Path(tempfile.mkdtemp(prefix=OUTGOING, dir=self.folder.parent)))
-                with contextlib.suppress(FileNotFoundError):  # another builder was quicker to move it away
-                    self.folder.rename(outgoing[-1] / "entry")
-        finally:
-            # Only now: as long as one of them is there, whoever copies knows that an entry is about to come.
-            for folder in outgoing:
-                shutil.rmtree(folder, ignore_errors=True)
-
-    def _take_place(self, staging: Path) -> bool:
-        try:
+        outgoing = Path(tempfile.mkdtemp(prefix=".old-", dir=self.folder.parent))
+        with self._lock(fcntl.LOCK_EX):
+            if self.folder.exists():
+                self.folder.rename(outgoing / "entry")
             staging.rename(self.folder)
-        except OSError as error:
-            if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
-                raise
-            return False
-        return True
+        shutil.rmtree(outgoing, ignore_errors=True)
 
     def copy_to(self, folder: Path) -> None:
-        """Give a worker or a builder its private copy, of one and the same build.
-
-        Another kbench may publish meanwhile, which moves what is being copied away and deletes it: then anew.
-        """
-        while (before := self._identity()) is not None:
-            try:
+        """Give a worker or a builder its private copy, of one and the same build; nothing where there is none."""
+        with self._lock(fcntl.LOCK_SH):
+            if self.folder.exists():
                 shutil.copytree(self.folder, folder, dirs_exist_ok=True, symlinks=True)
-            except OSError:  # shutil.Error is one
-                if self._identity() == before:
-                    raise
-            if self._identity() == before:
-                return
-            for path in folder.iterdir() if folder.exists() else ():
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
-    def _identity(self) -> tuple[int, int] | None:
-        """Return what tells this build from the next one; None where there is none, and nobody about to publish one."""
-        deadline = time.monotonic() + PUBLISH_LIMIT_S
-        while True:
-            with contextlib.suppress(FileNotFoundError):
-                found = self.folder.stat()
-                return found.st_ino, found.st_ctime_ns
-            if time.monotonic() > deadline or not any(self.folder.parent.glob(f"{OUTGOING}*")):
-                return None
-            time.sleep(0.001)
+    @contextlib.contextmanager
+    def _lock(self, kind: int) -> Iterator[None]:
+        """Hold the lock of the folder of all entries; a process that dies lets go of it."""
+        try:
+            folder = os.open(self.folder.parent, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:  # nothing was ever built
+            yield
+            return
+        try:
+            fcntl.flock(folder, kind)
+            yield
+        finally:
+            os.close(folder)
 
 
 class UnfitArtefactsError(Exception):
