@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from kbench import __version__
-from kbench.cli.output import Output, silence
+from kbench.cli.output import Output, lost, silence
 from kbench.cli.words import completing
 from kbench.core.errors import ExitCode, KbenchError, UsageError
 
@@ -119,15 +119,29 @@ def _guarded(arguments: list[str]) -> int:
         return int(app(args=arguments, prog_name="kbench", standalone_mode=False) or 0)
     except KbenchError as error:
         return _report(error, arguments)
-    except BrokenPipeError:
-        silence(sys.stdout)  # the parser's own help text, into a pipe whose reader has had enough
-        return int(ExitCode.OK)
     except KeyboardInterrupt:
         return _interrupted(arguments)
     except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # the parser ends with 1 then, which is a verdict here
+            return _unwritten(error.__context__, arguments)
         return error.code if isinstance(error.code, int) else int(ExitCode.INTERNAL)
+    except OSError as error:
+        return _unwritten(error, arguments)
     except Exception as error:  # noqa: BLE001  # the last line: no uncaught error may look like a verdict
         return _unexpected(error, arguments)
+
+
+def _unwritten(error: OSError, arguments: list[str]) -> int:
+    """End a command whose help, version or completion nobody took; all else is written by `Output`, so a defect."""
+    if not _parser_prints(arguments):
+        return _unexpected(error, arguments)
+    silence(sys.stdout)
+    return int(ExitCode.OK) if isinstance(error, BrokenPipeError) else _report(lost(error), arguments)
+
+
+def _parser_prints(arguments: list[str]) -> bool:
+    """Tell whether the parser writes to stdout itself; all else is written by `Output`."""
+    return completing() is not None or bool({"-h", "--help", "--version"} & set(arguments))
 
 
 def _unexpected(error: Exception, arguments: list[str]) -> int:

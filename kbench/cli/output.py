@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TextIO
 
-from kbench.core.errors import ExitCode, KbenchError
+from kbench.core.errors import KbenchError, MachineError
 
 
 class Format(StrEnum):
@@ -118,9 +118,14 @@ def _print(stream: TextIO, text: str) -> None:
     except OSError as error:
         silence(stream)
         if stream is sys.stdout and not isinstance(error, BrokenPipeError):
-            lost = f"error: stdout cannot be written: {error.strerror}\n\nhint: send it where there is room"
-            _print(sys.stderr, lost)
-            raise SystemExit(ExitCode.ENVIRONMENT) from error
+            told = lost(error)
+            Output().error(told)
+            raise SystemExit(told.exit_code) from error
+
+
+def lost(error: OSError) -> KbenchError:
+    """Word what becomes of a result that cannot be written."""
+    return MachineError(f"stdout cannot be written: {error.strerror}", "send it where there is room")
 
 
 def silence(stream: TextIO) -> None:

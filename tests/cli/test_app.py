@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import kbench as package
-from kbench.cli.app import COMMANDS, EXIT_CODES
+from kbench.cli.app import COMMANDS, EXIT_CODES, main
 from kbench.core.errors import ExitCode
 from kbench.core.explain import explain
 
@@ -143,6 +143,26 @@ def test_a_reader_that_has_had_enough_is_no_failure():
     command = f"{sys.executable} -m kbench explain --json | head -c 10; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("words", ["--help", "run --help", "--version", "explain --json"])
+def test_a_full_disk_is_the_machines_fault(words):
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        command = [sys.executable, "-m", "kbench", *words.split()]
+        done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert done.returncode == ExitCode.ENVIRONMENT
+    assert "stdout cannot be written: No space left on device" in done.stderr
+
+
+def test_a_pipe_that_breaks_inside_a_command_is_no_success(monkeypatch, capsys):
+    def broken(*_):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("kbench.storage.settings.load", broken)
+    with pytest.raises(SystemExit) as left:
+        main(["list"])
+    assert left.value.code == ExitCode.INTERNAL
+    assert "BrokenPipeError" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
