@@ -259,3 +259,12 @@ def test_a_strangers_words_move_no_cursor():
     assert printable("\x1b[2J\x07 ::error::\x00 \u202e") == "\\x1b[2J\\x07 ::error::\\x00 \\x202e"
     assert printable("plain, µs ± 1\nand more") == "plain, µs ± 1\nand more"
     assert ChildError(Status.RAISED, "A\x1b[2J: x").reason == "A\\x1b[2J: x"
+
+
+def test_a_long_text_keeps_what_it_begins_and_ends_with():
+    text = "the first error" + "x" * 100_000 + "the exception"
+    short = wire.both_ends(text)
+    assert short.startswith("the first error")
+    assert short.endswith("the exception")
+    assert "[60028 characters left out]" in short
+    assert wire.both_ends("as it is") == "as it is"

@@ -28,7 +28,7 @@ from kbench.isolation.pairing import Pacing, Pairing
 from kbench.isolation.process import Child, ChildError
 from kbench.isolation.reference import Reference
 from kbench.isolation.trial import Trial, WrongError, secret_seed
-from kbench.isolation.wire import Channel, Message, PeerGoneError, decode_constants, encode_constants
+from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
 from kbench.measure import device as devices
 from kbench.measure.timing import Timer, timer_for
 from kbench.plugins import shapes
@@ -325,8 +325,8 @@ def describe(error: BaseException) -> Message:
     return {
         "stage": kind,
         "type": type(error).__name__,
-        "message": str(error)[:20_000],
-        "traceback": trace[-20_000:],
+        "message": both_ends(str(error)),
+        "traceback": both_ends(trace),
     }
 
 

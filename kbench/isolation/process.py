@@ -17,7 +17,16 @@ from typing import IO, Any
 
 from kbench.core.model import Status
 from kbench.isolation import sandbox
-from kbench.isolation.wire import Channel, DeadlineError, Message, PeerGoneError, WireError, field, printable
+from kbench.isolation.wire import (
+    Channel,
+    DeadlineError,
+    Message,
+    PeerGoneError,
+    WireError,
+    both_ends,
+    field,
+    printable,
+)
 
 LOG_TAIL_BYTES = 64 << 10
 WATCHDOG_INTERVAL_S = 0.1
@@ -244,7 +253,7 @@ def reported(answer: Message, log: str) -> ChildError:
     trace = str(error.get("traceback", "")) if isinstance(error, dict) else ""
     status = classify(stage, kind, message)
     reason = f"{kind}: {message}".strip(": ").splitlines()
-    text = "\n".join(part for part in (log, trace[-LOG_TAIL_BYTES:]) if part)
+    text = "\n".join(part for part in (log, both_ends(trace)) if part)
     return ChildError(status, reason[0][:500] if reason else "no reason given", text)
 
 

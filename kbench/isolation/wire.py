@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 MAX_LINE_BYTES = 4 << 20
 """A longer line is refused: the biggest honest message is a traceback or a list of parameters."""
+LONGEST_TEXT = 40_000
+"""Characters of an exception's message or traceback."""
 MAX_FDS = 64
 SEND_TIMEOUT_S = 60.0
 """A peer that reads nothing for so long has stopped serving."""
@@ -149,6 +151,14 @@ def list_of(message: Message, name: str, length: int) -> list[Any]:
 def printable(text: str) -> str:
     """Escape what is not printable in a stranger's words, which end up on terminals, in tables and in files."""
     return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
+
+
+def both_ends(text: str, limit: int = LONGEST_TEXT) -> str:
+    """Shorten a text in its middle: a compiler's first error stands near the beginning, an exception at the end."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
 
 
 def encode_tree(value: Any, tensor: Callable[[Any], int | None]) -> Any:

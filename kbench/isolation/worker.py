@@ -18,7 +18,7 @@ from kbench.isolation.delivery import deliver, share_memory
 from kbench.isolation.extensions import BuildError, record_builds, require_builds
 from kbench.isolation.memory import Block, TensorSpec
 from kbench.isolation.solution import import_solution
-from kbench.isolation.wire import Channel, Message, PeerGoneError, decode_constants, decode_tree, flatten
+from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, decode_tree, flatten
 from kbench.measure.profiler import profile
 from kbench.measure.timing import CudaTimer, Timer, poison_pool, start_on, timer_for
 
@@ -301,8 +301,8 @@ def describe(error: BaseException) -> Message:
     return {
         "stage": stage,
         "type": type(error).__name__,
-        "message": str(error)[:20_000],
-        "traceback": trace[-20_000:],
+        "message": both_ends(str(error)),
+        "traceback": both_ends(trace),
     }
 
 

@@ -9,7 +9,7 @@ SOURCE = (
 extern "C" int own_gelu(const float* x, float* y, long n) {
   for (long i = 0; i < n; ++i) y[i] = undeclared_name(x[i]);
   """
-    + "".join(f"another_{i}();\n" for i in range(100))
+    + "".join(f"another_{i}();\n" for i in range(400))
     + """
   return 0;
 }

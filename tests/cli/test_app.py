@@ -168,7 +168,8 @@ def test_a_pipe_that_breaks_inside_a_command_is_no_success(monkeypatch, capsys):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupts_end_with_130(tmp_path, number):
     code = (
-        "import sys, time\nfrom kbench import run as verb\nfrom kbench.cli.app import main\n"
+        "import signal, sys, time\nfrom kbench import run as verb\nfrom kbench.cli.app import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         "def run(*_):\n    sys.stderr.write('ready\\n'); sys.stderr.flush(); time.sleep(30)\n    yield\n"
         "verb.run = run\nmain(['run', 'group_norm', 'eager', '--device', 'cpu', '--json'])\n"
     )
