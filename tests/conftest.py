@@ -1,4 +1,4 @@
-"""Fixtures of the whole suite: the golden files."""
+"""Of the whole suite: the golden files, and what a test that was run again failed with at first."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +10,14 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files anew")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    again = terminalreporter.stats.get("rerun", [])
+    if again:
+        terminalreporter.section("run again because of")
+    for report in again:
+        terminalreporter.line(f"{report.nodeid}\n{report.longreprtext[-2000:]}\n")
 
 
 @pytest.fixture
