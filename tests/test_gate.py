@@ -8,17 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from records import make_row, make_run, make_samples
+from records import make_run
 
 from kbench.calibrate import AgainstItself, Calibration
 from kbench.compare import CaseKey, measurements
-from kbench.core.errors import ExitCode, MachineError, ResultsError, UsageError
+from kbench.core.errors import ExitCode, UsageError
 from kbench.core.verdict import Answer, Measurement
 from kbench.gate import Contest, GateReport, Outcome, Policy, decide, gate, report
-from kbench.storage import baselines
 from kbench.storage.baselines import Acceptance
-from kbench.storage.results import Run, RunWriter, read_run, samples_path
-from kbench.storage.rows import figures
+from kbench.storage.results import Run
 
 FIVE = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
 WIDE = [0.5, 0.51, 0.49, 0.505, 0.495]
@@ -325,85 +323,3 @@ def test_three_arms_without_a_baseline_file(main: Run) -> None:
     assert [case.verdict.status for case in decided.values()] == [Answer.SLOWER, Answer.SAME]
     assert asked == [(A,)]
     assert report("HEAD", "main", list(decided.values()), confirmed=True).exit_code == ExitCode.NEGATIVE
-
-
-# --- baselines on disk ---------------------------------------------------------
-
-
-def test_a_baseline_is_set_found_and_replaced(main: Run, tmp_path: Path) -> None:
-    root = tmp_path / "baselines"
-    with pytest.raises(MachineError, match="no baseline `main` of group_norm on NVIDIA H200") as caught:
-        baselines.load_baseline(main, root=root)
-    assert caught.value.hint == "`kbench baseline set main` makes this run one"
-    path = baselines.set_baseline(main, root=root)
-    assert path == root / "nvidia-h200" / "main" / "group_norm.csv"
-    assert baselines.load_baseline(main, root=root).rows == main.rows
-    assert path.read_bytes() == main.path.read_bytes()
-    baselines.set_baseline(make_run(tmp_path, "next", {"a": by(0.1)}), root=root)
-    assert {row.run_id for row in baselines.load_baseline(main, root=root).rows} == {"next"}
-    assert baselines.load_baseline(main, str(main.path)).rows == main.rows
-    (summary,) = baselines.list_baselines(root)
-    assert (summary.gpu, summary.name, summary.problem, summary.solutions) == (
-        "nvidia-h200",
-        "main",
-        "group_norm",
-        ("a",),
-    )
-    with pytest.raises(MachineError) as caught:
-        baselines.load_baseline(main, "mian", root)
-    assert caught.value.hint == "did you mean `main`?"
-
-
-def test_an_edited_baseline_is_refused(main: Run, tmp_path: Path) -> None:
-    path = baselines.set_baseline(main, root=tmp_path / "b")
-    beside = samples_path(path)
-    beside.write_text(beside.read_text().replace(",candidate,7", ",candidate,8", 1))
-    with pytest.raises(ResultsError, match="does not hold the samples"):
-        baselines.load_baseline(main, root=tmp_path / "b")
-
-
-def test_the_pinned_release(main: Run, tmp_path: Path) -> None:
-    assert baselines.load_pinned(main, tmp_path / "b") is None
-    baselines.set_baseline(main, "release", tmp_path / "b")
-    pinned = baselines.load_pinned(main, tmp_path / "b")
-    assert pinned is not None
-    assert pinned.rows == main.rows
-
-
-def test_what_cannot_be_a_baseline(main: Run, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nothing in it passed"):
-        baselines.set_baseline(make_run(tmp_path, "bad", {"a": []}), root=tmp_path / "b")
-    with pytest.raises(UsageError, match="cannot name a baseline"):
-        baselines.set_baseline(main, "../elsewhere", tmp_path / "b")
-    with RunWriter(tmp_path, "two") as writer:
-        for problem in ("p", "q"):
-            writer.append([make_row(problem=problem, **figures(make_samples()))], make_samples())
-    with pytest.raises(UsageError, match="several problems"):
-        baselines.set_baseline(read_run(writer.csv_path), root=tmp_path / "b")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(MachineError, match="cannot be written"):
-        baselines.set_baseline(main, root=tmp_path / "file")
-
-
-def test_acceptances_are_kept_in_a_file(tmp_path: Path) -> None:
-    root, gpu = tmp_path / "b", "NVIDIA H200"
-    assert baselines.load_acceptances(gpu, root) == ()
-    other = replace(acceptance(), solution="b", reason='a "reason", with commas')
-    path = baselines.accept(acceptance(), gpu, root)
-    baselines.accept(other, gpu, root)
-    baselines.accept(acceptance(up_to=0.02), gpu, root)
-    assert baselines.load_acceptances(gpu, root) == (acceptance(up_to=0.02), other)
-    assert baselines.in_force([acceptance()], date(2027, 1, 1)) == {}
-    assert set(baselines.in_force([acceptance()], date(2026, 12, 31))) == {A}
-    with pytest.raises(UsageError, match="needs a reason"):
-        baselines.accept(replace(other, reason=" "), gpu, root)
-    with pytest.raises(UsageError, match="more than 0 %"):
-        baselines.accept(replace(other, up_to=0.0), gpu, root)
-    whole = path.read_text()
-    for spoilt in ("2026-13-45", "soon"):
-        path.write_text(whole.replace("2026-12-31", spoilt))
-        with pytest.raises(ResultsError, match=rf"`{spoilt}` as `until` in line 2"):
-            baselines.load_acceptances(gpu, root)
-    path.write_text("until,reason\n")
-    with pytest.raises(ResultsError, match="no `problem`"):
-        baselines.load_acceptances(gpu, root)

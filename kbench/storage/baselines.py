@@ -13,10 +13,10 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from kbench.core.errors import MachineError, UsageError
-from kbench.core.model import Status
+from kbench.core.model import ResultRow, Status
 from kbench.storage import csvfile
 from kbench.storage.results import SAMPLES_SUFFIX, Run, read_run, samples_path
-from kbench.storage.rows import contradiction
+from kbench.storage.rows import contradiction, interval_contradiction
 
 ROOT = Path("results/baselines")
 MAIN = "main"
@@ -98,12 +98,16 @@ def require_unedited(run: Run) -> Run:
     Raises:
         ResultsError: naming the cell that was changed.
     """
+    cases: dict[tuple[str, str, str], list[ResultRow]] = {}
     for row in run.rows:
-        samples = run.samples.get((row.problem, row.solution, row.case, row.process))
-        what = contradiction(row, samples) if samples else None
+        cases.setdefault((row.problem, row.solution, row.case), []).append(row)
+    for key, rows in cases.items():
+        samples = {row.process: run.samples.get((*key, row.process), ()) for row in rows}
+        told = {row.process: contradiction(row, samples[row.process]) for row in rows if samples[row.process]}
+        what = next((f"process {process}: {text}" for process, text in told.items() if text is not None), None)
+        what = what or interval_contradiction(rows, [found for found in samples.values() if found])
         if what is not None:
-            where = f"{row.problem}/{row.solution}/{row.case}, process {row.process}"
-            raise csvfile.refuse(run.path, f"was edited: {where}: {what}")
+            raise csvfile.refuse(run.path, f"was edited: {'/'.join(key)}, {what}")
     return run
 
 

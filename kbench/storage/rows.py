@@ -183,6 +183,27 @@ def contradiction(row: ResultRow, samples: Sequence[Sample]) -> str | None:
             same = math.isclose(found, told, rel_tol=1e-9)
         if not same:
             return f"`{name}` is {found}, and its samples say {told}"
+    if row.percent_of_limit is not None and row.limit_ns and row.time_ns_median:
+        told, rounding = 100 * row.limit_ns / row.time_ns_median, 1 / row.limit_ns + 1 / row.time_ns_median
+        if not math.isclose(row.percent_of_limit, told, rel_tol=rounding):
+            return f"`percent_of_limit` is {row.percent_of_limit}, and its limit and its samples say {told:.4g}"
+    return None
+
+
+def interval_contradiction(rows: Sequence[ResultRow], samples: Sequence[Sequence[Sample]]) -> str | None:
+    """Say where the interval in the rows of a case is not that of its samples, one sequence per process."""
+    timings = [Timing(samples=tuple(of_process), timer=rows[0].timer, l2=rows[0].l2) for of_process in samples]
+    interval = timings_interval(timings)
+    told = interval.as_speedup() if interval is not None else None
+    for row in rows:
+        if row.speedup_low is None and row.speedup_high is None:  # the case failed, or its run was interrupted
+            continue
+        if told is None:
+            return "`speedup_low` and `speedup_high` stand there, and its samples give no interval"
+        for name, bound in (("speedup_low", told.low), ("speedup_high", told.high)):
+            found = getattr(row, name)
+            if found is None or not math.isclose(found, bound, rel_tol=1e-9):
+                return f"`{name}` is {found}, and its samples say {bound}"
     return None
 
 

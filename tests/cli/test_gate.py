@@ -210,7 +210,9 @@ def test_an_edited_baseline_is_refused(kbench):
     assert "does not hold the samples" in done.err
 
 
-@pytest.mark.parametrize("column", ["time_ns_median", "ref_time_ns_median", "speedup", "samples", "sm_clock_mhz"])
+@pytest.mark.parametrize(
+    "column", ["time_ns_median", "ref_time_ns_median", "speedup", "samples", "sm_clock_mhz", "percent_of_limit"]
+)
 def test_an_edited_figure_is_refused_on_either_side(kbench, column):
     baseline(kbench, {"fast": STEADY})
     kept = next(path for path in (RESULTS / "baselines").rglob("main/*.csv") if ".samples" not in path.name)

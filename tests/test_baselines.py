@@ -1,0 +1,135 @@
+"""Baselines on disk: set, found, replaced, and refused where somebody edited them."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+from records import make_row, make_run, make_samples
+
+from kbench.core.errors import MachineError, ResultsError, UsageError
+from kbench.core.model import Timing
+from kbench.core.stats import timings_interval
+from kbench.storage import baselines
+from kbench.storage.baselines import Acceptance
+from kbench.storage.results import Run, RunWriter, read_run, samples_path
+from kbench.storage.rows import figures
+
+FIVE = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
+A = ("group_norm", "a", "small")
+
+
+@pytest.fixture
+def main(tmp_path: Path) -> Run:
+    return make_run(tmp_path, "main", {"a": FIVE, "b": FIVE})
+
+
+def acceptance(up_to: float = 0.08, until: date = date(2026, 12, 31)) -> Acceptance:
+    return Acceptance(
+        problem="group_norm", solution="a", case="small", up_to=up_to, until=until, reason="new layout, #12"
+    )
+
+
+def test_a_baseline_is_set_found_and_replaced(main: Run, tmp_path: Path) -> None:
+    root = tmp_path / "baselines"
+    with pytest.raises(MachineError, match="no baseline `main` of group_norm on NVIDIA H200") as caught:
+        baselines.load_baseline(main, root=root)
+    assert caught.value.hint == "`kbench baseline set main` makes this run one"
+    path = baselines.set_baseline(main, root=root)
+    assert path == root / "nvidia-h200" / "main" / "group_norm.csv"
+    assert baselines.load_baseline(main, root=root).rows == main.rows
+    assert path.read_bytes() == main.path.read_bytes()
+    baselines.set_baseline(make_run(tmp_path, "next", {"a": [0.55, 0.56]}), root=root)
+    assert {row.run_id for row in baselines.load_baseline(main, root=root).rows} == {"next"}
+    assert baselines.load_baseline(main, str(main.path)).rows == main.rows
+    (summary,) = baselines.list_baselines(root)
+    assert (summary.gpu, summary.name, summary.problem, summary.solutions) == (
+        "nvidia-h200",
+        "main",
+        "group_norm",
+        ("a",),
+    )
+    with pytest.raises(MachineError) as caught:
+        baselines.load_baseline(main, "mian", root)
+    assert caught.value.hint == "did you mean `main`?"
+
+
+def test_an_edited_baseline_is_refused(main: Run, tmp_path: Path) -> None:
+    path = baselines.set_baseline(main, root=tmp_path / "b")
+    beside = samples_path(path)
+    beside.write_text(beside.read_text().replace(",candidate,7", ",candidate,8", 1))
+    with pytest.raises(ResultsError, match="does not hold the samples"):
+        baselines.load_baseline(main, root=tmp_path / "b")
+
+
+def test_an_edited_interval_is_refused(tmp_path: Path) -> None:
+    true = timings_interval(
+        [
+            Timing(samples=tuple(make_samples(process=n, ratio=0.5 + n / 100)), timer="events", l2="flushed")
+            for n in range(3)
+        ]
+    )
+    assert true is not None
+    honest = {"speedup_low": true.as_speedup().low, "speedup_high": true.as_speedup().high}
+    for changes, what in (
+        (honest, None),
+        (honest | {"speedup_low": honest["speedup_low"] * 1.0001}, "`speedup_low` is"),
+        (honest | {"speedup_high": None}, "`speedup_high` is None"),
+    ):
+        run = make_run(tmp_path, "kept", {"a": [0.5, 0.51, 0.52]}, wobble=0.001, reference_ns=150_000, **changes)
+        refused = (
+            pytest.raises(ResultsError, match=f"was edited: group_norm/a/small, {what}") if what else nullcontext()
+        )
+        with refused:
+            baselines.require_unedited(run)
+    alone = make_run(tmp_path, "alone", {"a": [0.5]}, **honest)
+    with pytest.raises(ResultsError, match="its samples give no interval"):
+        baselines.require_unedited(alone)
+
+
+def test_the_pinned_release(main: Run, tmp_path: Path) -> None:
+    assert baselines.load_pinned(main, tmp_path / "b") is None
+    baselines.set_baseline(main, "release", tmp_path / "b")
+    pinned = baselines.load_pinned(main, tmp_path / "b")
+    assert pinned is not None
+    assert pinned.rows == main.rows
+
+
+def test_what_cannot_be_a_baseline(main: Run, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing in it passed"):
+        baselines.set_baseline(make_run(tmp_path, "bad", {"a": []}), root=tmp_path / "b")
+    with pytest.raises(UsageError, match="cannot name a baseline"):
+        baselines.set_baseline(main, "../elsewhere", tmp_path / "b")
+    with RunWriter(tmp_path, "two") as writer:
+        for problem in ("p", "q"):
+            writer.append([make_row(problem=problem, **figures(make_samples()))], make_samples())
+    with pytest.raises(UsageError, match="several problems"):
+        baselines.set_baseline(read_run(writer.csv_path), root=tmp_path / "b")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MachineError, match="cannot be written"):
+        baselines.set_baseline(main, root=tmp_path / "file")
+
+
+def test_acceptances_are_kept_in_a_file(tmp_path: Path) -> None:
+    root, gpu = tmp_path / "b", "NVIDIA H200"
+    assert baselines.load_acceptances(gpu, root) == ()
+    other = replace(acceptance(), solution="b", reason='a "reason", with commas')
+    path = baselines.accept(acceptance(), gpu, root)
+    baselines.accept(other, gpu, root)
+    baselines.accept(acceptance(up_to=0.02), gpu, root)
+    assert baselines.load_acceptances(gpu, root) == (acceptance(up_to=0.02), other)
+    assert baselines.in_force([acceptance()], date(2027, 1, 1)) == {}
+    assert set(baselines.in_force([acceptance()], date(2026, 12, 31))) == {A}
+    with pytest.raises(UsageError, match="needs a reason"):
+        baselines.accept(replace(other, reason=" "), gpu, root)
+    with pytest.raises(UsageError, match="more than 0 %"):
+        baselines.accept(replace(other, up_to=0.0), gpu, root)
+    whole = path.read_text()
+    for spoilt in ("2026-13-45", "soon"):
+        path.write_text(whole.replace("2026-12-31", spoilt))
+        with pytest.raises(ResultsError, match=rf"`{spoilt}` as `until` in line 2"):
+            baselines.load_acceptances(gpu, root)
+    path.write_text("until,reason\n")
+    with pytest.raises(ResultsError, match="no `problem`"):
+        baselines.load_acceptances(gpu, root)
