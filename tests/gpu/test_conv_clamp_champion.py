@@ -175,9 +175,11 @@ def test_weights_of_any_size(monkeypatch, factor):
     check(model, candidate, x)
 
 
+@pytest.mark.parametrize("size", [1.0, 1e-4])
 @pytest.mark.parametrize("name", ["conv.weight", "conv.bias", "group_norm.weight", "group_norm.bias", "scale"])
-def test_a_nan_in_a_parameter_goes_where_it_goes_in_torch(monkeypatch, name):
+def test_a_nan_in_a_parameter_goes_where_it_goes_in_torch(monkeypatch, name, size):
     model, candidate, x = build(monkeypatch, {"batch_size": 2, "height": 32, "width": 32})
+    x = x * size
     with torch.no_grad():
         dict(model.named_parameters())[name].view(-1)[1] = NAN
     candidate.load_state_dict(model.state_dict())

@@ -136,6 +136,15 @@ def test_one_wild_pixel_stays_in_its_sample(value):
     check(x, parameters(shape[1], shape[4]), shape[5])
 
 
+@pytest.mark.parametrize("size", [1.0, 1e-4])
+@pytest.mark.parametrize("which", range(4))
+def test_a_nan_in_a_parameter_goes_where_it_goes_in_torch(which, size):
+    shape = SHAPES["small"]
+    tensors = parameters(shape[1], shape[4])
+    tensors[which].view(-1)[1] = float("nan")
+    check(images(shape) * size, tensors, shape[5])
+
+
 def test_default_size():
     check(images((128, 8, 128, 128)), parameters(8, 64), 16, samples=slice(0, None, 42))
 

@@ -235,7 +235,8 @@ class Writer {
     }
     const double count = double(group_channels) * arguments_.out_height() * arguments_.out_width();
     const double mean = total.value / count;
-    const double variance = fmax(total.square / count - mean * mean, 0.0) + double(arguments_.eps);
+    const double spread = total.square / count - mean * mean;
+    const double variance = (spread < 0.0 ? 0.0 : spread) + double(arguments_.eps);  // fmax would drop a NaN
     // Written so that a NaN rejects; only sums that the whole cluster shares decide.
     if (!(total.shifted_square <= MAX_CANCELLATION * count * variance && variance > 0.0)) {
       atomicOr(&shared_.rejected[round / 32], 1u << (round % 32));
