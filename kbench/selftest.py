@@ -208,18 +208,24 @@ def group(fixtures: Sequence[Fixture], device: str, scratch: Path, *, alone: boo
     """Put fixtures of one problem and equal options together, at most GROUP_SIZE of them; `alone`: all exclusive."""
     found: dict[str, list[Fixture]] = defaultdict(list)
     for fixture in fixtures:
-        key = repr((fixture.problem, sorted(fixture.options.items()), sorted(fixture.limits.items())))
+        limits = sorted(fixture.limits.items())
+        key = repr((fixture.problem, is_exclusive(fixture), sorted(fixture.options.items()), limits))
         found[key].append(fixture)
     return tuple(
         Group(
             problem=members[0].problem,
-            options=_options(members[0], device, scratch, alone=alone or members[0].problem == EXCLUSIVE_PROBLEM),
+            options=_options(members[0], device, scratch, alone=alone or is_exclusive(members[0])),
             fixtures=tuple(members[first : first + GROUP_SIZE]),
-            exclusive=alone or members[0].problem == EXCLUSIVE_PROBLEM,
+            exclusive=alone or is_exclusive(members[0]),
         )
         for members in found.values()
         for first in range(0, len(members), GROUP_SIZE)
     )
+
+
+def is_exclusive(fixture: Fixture) -> bool:
+    """Say whether nothing may run beside a fixture."""
+    return fixture.alone or fixture.problem == EXCLUSIVE_PROBLEM
 
 
 def places(staged: Path) -> dict[str, str]:
@@ -383,8 +389,8 @@ def _options(fixture: Fixture, device: str, scratch: Path, *, alone: bool) -> Ru
         max_processes=1,
         pairs=PAIRS,
         precision=0.99,
-        # Side by side on a processor: what is not about time is judged alike on a busy one.
-        wait_for_device=alone or selection.choose(device).kind == "cuda",
+        # Side by side: what is not about time is judged alike on a busy device.
+        wait_for_device=alone,
         limits=TimeLimits(**fixture.limits),
         save=False,
         results_dir=scratch / "results",

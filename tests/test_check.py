@@ -320,3 +320,35 @@ def test_poison_is_recognised_in_wrong_outputs() -> None:
     computed_nan = torch.ones(10)
     computed_nan[0] = math.nan
     assert check.compare(computed_nan, torch.ones(10), TIGHT).poisoned == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.float16, torch.int32, torch.float32, torch.complex64])
+def test_equal_bits(dtype) -> None:
+    one = torch.arange(24).reshape(2, 3, 4).to(dtype)
+    assert check.same_bits(one, one.clone())
+    assert check.same_bits(one, one.transpose(1, 2).contiguous().transpose(1, 2))
+    other = one.clone()
+    other[1, 2, 3] = other[0, 0, 0]
+    assert not check.same_bits(one, other)
+    assert check.same_bits(one[:0], other[:0])
+    assert check.same_bits(one[0, 0, 0], other[0, 0, 0])
+
+
+def test_equal_values_are_not_equal_bits() -> None:
+    zero, nan = torch.tensor([0.0, 1.0]), torch.tensor([math.nan, 1.0])
+    assert not check.same_bits(zero, torch.tensor([-0.0, 1.0]))
+    assert check.same_bits(nan, nan.clone())
+    assert not check.same_bits(nan, (nan.view(torch.int32) + 1).view(torch.float32))
+    turned = torch.tensor([1 + 2j]).conj()
+    assert check.same_bits(turned, torch.tensor([1 - 2j]))
+
+
+def test_equal_bits_in_chunks(monkeypatch) -> None:
+    monkeypatch.setattr(check, "CPU_CHUNK_ELEMENTS", 4)
+    one = torch.randn(5, 3)
+    other = one.clone()
+    assert check.same_bits(one, other)
+    assert check.all_finite(one)
+    other[4, 2] = math.inf
+    assert not check.same_bits(one, other)
+    assert not check.all_finite(other)

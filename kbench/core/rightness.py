@@ -6,6 +6,8 @@ CLOCK_FLOOR_NS = 10_000
 """Differences of two clocks' readings below this say nothing about either."""
 PROVED_FROM = 0.9
 """Share of the judge's slope that a claim must reach to count as proved."""
+HANDOVER_NS = 20_000
+"""What a result's way from one process to the other may add to a call beyond what the judge measured of it."""
 UNATTAINABLE_ABOVE = 0.5
 """A reference further than this from fp64, in tolerances, leaves an honest candidate no room within the contract."""
 
@@ -82,16 +84,22 @@ def attest(
 
     The slope of the judge's wall time over back-to-back calls bounds the true time per call from above, host work
     included. Where the calls are short and the host's submission explains the slope, a true device time can be far
-    below it: such a claim can be neither proved nor refuted by a clock outside. `slack_ns` is what delivering a result
-    may add to each call, and a claim of at least `doubtful_from` of the slope may be an honest one on a busy machine.
+    below it: such a claim can be neither proved nor refuted by a clock outside. Nor can less than half the slope where
+    only the clock's resolution lies between. `slack_ns` is what delivering a result may add to each call, and a claim
+    of at least `doubtful_from` of the slope may be an honest one on a busy machine.
 
     The slope is of the shortest wall times, the claim a median: where other programs lengthen most calls, a false claim
     would hide in the difference. So it counts as proved only if `quiet_ns`, what the quickest calls claim, does too.
     """
     gap_ns = slope_ns - claim_ns
     quiet_ns = claim_ns if quiet_ns is None else quiet_ns
-    if claim_ns >= PROVED_FROM * slope_ns or gap_ns <= CLOCK_FLOOR_NS:
-        return "held" if quiet_ns >= PROVED_FROM * slope_ns or slope_ns - quiet_ns <= CLOCK_FLOOR_NS else "weak"
+
+    def proved(ns: float) -> bool:
+        return ns >= PROVED_FROM * slope_ns or (slope_ns - ns <= CLOCK_FLOOR_NS and 2 * ns >= slope_ns)
+
+    if proved(claim_ns):
+        return "held" if proved(quiet_ns) else "weak"
     if claim_ns >= doubtful_from * slope_ns or gap_ns <= slack_ns:
         return "weak"
-    return "weak" if slope_ns < 300_000 and submit_ns >= 0.6 * slope_ns else "failed"
+    explained = submit_ns >= 0.6 * slope_ns or slope_ns - submit_ns <= HANDOVER_NS
+    return "weak" if slope_ns < 300_000 and explained else "failed"

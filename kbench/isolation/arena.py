@@ -63,20 +63,17 @@ class Arena:
         }
         return message, [] if self._block.fd is None else [self._block.fd]
 
-    def fill(self, slot: int, expected: Expected) -> int:
-        """Copy fresh arguments into a slot, poison its outputs, and return the fingerprint of its inputs."""
+    def fill(self, slot: int, expected: Expected) -> None:
+        """Copy fresh arguments into a slot, and poison its outputs."""
         for leaf, view in zip(tensor_leaves(expected.arguments), self.inputs(slot), strict=True):
             view.copy_(leaf)
         begin, end = self._output_span[slot]
         check.poison(self._block.bytes[begin:end])
-        return self.fingerprint(slot)
 
-    def fingerprint(self, slot: int) -> int:
-        """Return one number for all the inputs' bits of a slot."""
-        total = 0
-        for view in self.inputs(slot):
-            total = (total * 31 + check.fingerprint(view)) & 0xFFFF_FFFF_FFFF_FFFF
-        return total
+    def holds(self, slot: int, expected: Expected) -> bool:
+        """Say whether the inputs of a slot are still, bit for bit, those that it was filled with."""
+        pairs = zip(tensor_leaves(expected.arguments), self.inputs(slot), strict=True)
+        return all(check.same_bits(leaf, view) for leaf, view in pairs)
 
     def inputs(self, slot: int) -> list[Any]:
         """Return the judge's views of a slot's inputs: what the worker may have written to."""

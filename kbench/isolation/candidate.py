@@ -142,7 +142,7 @@ def start_worker(config: WorkerConfig, number: int) -> tuple[Child, Path]:
             environment=worker_environment(scratch),
             folder=scratch,
             rung=sandbox.Rung(config.rung),
-            memory_limit_bytes=memory_limit_bytes(config.case_bytes),
+            memory_limit_bytes=memory_limit_bytes(),
         )
     )
     return child, scratch

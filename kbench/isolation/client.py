@@ -1,5 +1,6 @@
 """The parent's handle on a judge: start it, open a case, have solutions evaluated, follow the stages."""
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -50,6 +51,7 @@ class JudgeProcess:
                 environment={**os.environ, **device.environment, **STEADY_HOST, "PYTHONPATH": python_path()},
                 folder=Path.cwd(),
                 rung=sandbox.Rung(0),
+                arguments=(json.dumps(self._worker_config()),),
             )
         )
 
@@ -63,10 +65,10 @@ class JudgeProcess:
         """Kill the judge and everything below it."""
         self._child.kill()
 
-    def open(self, problem: Entry, case: Case) -> Opened:
-        """Have the judge load the problem. Raises ChildError where the problem is at fault or too large."""
+    def _worker_config(self) -> Message:
+        """Return how workers are run: the judge starts the first one while it still imports torch itself."""
         options = self._options
-        config = {
+        return {
             "device": self._device.kind,
             "rung": self._rung,
             "scratch": str(self._scratch),
@@ -76,9 +78,11 @@ class JudgeProcess:
             "import_timeout_s": options.limits.import_s,
             "call_timeout_s": options.limits.call_s,
         }
+
+    def open(self, problem: Entry, case: Case) -> Opened:
+        """Have the judge load the problem. Raises ChildError where the problem is at fault or too large."""
         message = {
             "op": "open",
-            "config": config,
             "problem": str(problem.path),
             "overrides": encode_constants(case.overrides),
         }

@@ -7,6 +7,7 @@ shared buffers.
 
 import contextlib
 import dataclasses
+import json
 import math
 import socket
 import sys
@@ -21,7 +22,14 @@ from kbench.core.model import Failed, Finding, Outcome, Passed, Timing
 from kbench.isolation import sandbox
 from kbench.isolation.arena import Arena
 from kbench.isolation.battery import SEMANTIC_VARIATIONS, Battery
-from kbench.isolation.candidate import Candidate, RefusalError, SolutionSpec, WorkerConfig, start_worker
+from kbench.isolation.candidate import (
+    Candidate,
+    RefusalError,
+    SolutionSpec,
+    WorkerConfig,
+    memory_limit_bytes,
+    start_worker,
+)
 from kbench.isolation.gradients import check_gradients
 from kbench.isolation.launched import take_profile
 from kbench.isolation.pairing import Pacing, Pairing
@@ -62,12 +70,12 @@ class Assignment:
 class Judge:
     """State of the judge between requests: the case that is open, and a worker started ahead."""
 
-    def __init__(self, channel: Channel):
+    def __init__(self, channel: Channel, config: WorkerConfig):
         self._channel = channel
+        self._config = config
         self._number = 0
         self._workers = 0
         self._spare: tuple[Child, Path] | None = None
-        self._config: WorkerConfig | None = None
         self._reference: Reference | None = None
         self._problem = Path()
         self._timer: Timer | None = None
@@ -75,6 +83,7 @@ class Judge:
 
     def serve(self) -> None:
         """Answer the parent's requests until it hangs up."""
+        self._start_spare()
         while True:
             try:
                 message = self._channel.receive()
@@ -96,10 +105,8 @@ class Judge:
 
     def do_open(self, message: Message) -> Message:
         """Load the problem with the case's overrides; answer with environment and cost."""
-        self._config = WorkerConfig(**message["config"])
         self._problem = Path(message["problem"])
         overrides = decode_constants(message["overrides"])
-        self._start_spare()
         import torch
 
         torch.set_num_threads(self._config.threads)
@@ -119,7 +126,7 @@ class Judge:
         for name in ("other_cases", "derived_cases"):
             assigned[name] = [decode_constants(overrides) for overrides in assigned[name]]
         assignment = Assignment(**assigned)
-        config = dataclasses.replace(self._ready, deadline_s=message["deadline_s"])
+        config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
         candidate = self._take_worker(spec, config)
         if assignment.more:
             self._start_spare()
@@ -129,11 +136,6 @@ class Judge:
         finally:
             candidate.kill()
         return {"outcome": encode(outcome), "weights": candidate.weights}
-
-    @property
-    def _ready(self) -> WorkerConfig:
-        assert self._config is not None, "a case is open"
-        return self._config
 
     @property
     def reference(self) -> Reference:
@@ -150,19 +152,19 @@ class Judge:
     @property
     def device(self) -> str:
         """`cuda` or `cpu`."""
-        return self._ready.device
+        return self._config.device
 
     def other(self, overrides: dict[str, Any]) -> Reference:
         """Return the reference of another case of the problem, made once."""
         key = repr(sorted(overrides.items()))
         if key not in self._others:
-            self._others[key] = Reference(self._problem, overrides, self.device, allow_tf32=self._ready.allow_tf32)
+            self._others[key] = Reference(self._problem, overrides, self.device, allow_tf32=self._config.allow_tf32)
         return self._others[key]
 
     def derived(self, overrides: dict[str, Any]) -> Reference | None:
         """Make the reference of a shape that the problem does not list; None where it cannot be made or called."""
         try:
-            return Reference(self._problem, overrides, self.device, allow_tf32=self._ready.allow_tf32)
+            return Reference(self._problem, overrides, self.device, allow_tf32=self._config.allow_tf32)
         except Exception:  # noqa: BLE001 - the problem's code may raise anything at sizes that it was not written for
             return None
 
@@ -173,13 +175,14 @@ class Judge:
     def _start_spare(self) -> None:
         if self._spare is None:
             self._workers += 1
-            self._spare = start_worker(self._ready, self._workers)
+            self._spare = start_worker(self._config, self._workers)
 
     def _take_worker(self, spec: SolutionSpec, config: WorkerConfig) -> Candidate:
         self._start_spare()
         assert self._spare is not None, "just started"
         child, scratch = self._spare
         self._spare = None
+        child.memory_limit_bytes = memory_limit_bytes(config.case_bytes)
         return Candidate(spec, config, child, scratch)
 
 
@@ -338,7 +341,7 @@ def main() -> None:
     warm = threading.Thread(target=_warm_up, daemon=True)
     warm.start()
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
-    Judge(channel).serve()
+    Judge(channel, WorkerConfig(**json.loads(sys.argv[2]))).serve()
 
 
 def _warm_up() -> None:

@@ -58,6 +58,8 @@ class Launch:
     environment: Mapping[str, str]
     folder: Path
     rung: sandbox.Rung
+    arguments: tuple[str, ...] = ()
+    """Of the module's `main`, behind the number of its socket."""
     memory_limit_bytes: int | None = None
 
 
@@ -67,7 +69,7 @@ class Child:
     def __init__(self, launch: Launch):
         ours, theirs = socket.socketpair()
         # -P: the folder that kbench is run in may be a stranger's checkout, with a `secrets.py` of its own.
-        python = [sys.executable, "-P", "-m", launch.module, str(theirs.fileno())]
+        python = [sys.executable, "-P", "-m", launch.module, str(theirs.fileno()), *launch.arguments]
         self._process = subprocess.Popen(
             sandbox.command(launch.rung, python),
             env=dict(launch.environment),
@@ -87,8 +89,10 @@ class Child:
         assert self._process.stdout is not None, "stdout is a pipe"
         self._drain = threading.Thread(target=self._log.drain, args=(self._process.stdout,), daemon=True)
         self._drain.start()
+        self.memory_limit_bytes = launch.memory_limit_bytes
+        """Of the host; what a child turns out to work on may raise it."""
         if launch.memory_limit_bytes is not None:
-            threading.Thread(target=self._watch_memory, args=(launch.memory_limit_bytes,), daemon=True).start()
+            threading.Thread(target=self._watch_memory, daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -178,8 +182,9 @@ class Child:
             self._stopped = False
             sandbox.continue_tree(self.pid)
 
-    def _watch_memory(self, limit_bytes: int) -> None:
+    def _watch_memory(self) -> None:
         while self._process.poll() is None:
+            limit_bytes = self.memory_limit_bytes or 0
             # What is stopped cannot grow, and what runs meanwhile is being timed.
             if not self._stopped and sandbox.tree_rss_bytes(self.pid) > limit_bytes:
                 self._killed_because = (

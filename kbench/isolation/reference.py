@@ -85,7 +85,7 @@ class Reference:
     def is_finite(self) -> bool:
         """Say whether the outputs for inputs of the problem's own are finite: where not, they prove little."""
         expected = self.expect(self.arguments(secrets.randbits(31)))
-        return all(bool(t.isfinite().all()) for t in expected.tensors if t.is_floating_point())
+        return all(check.all_finite(t) for t in expected.tensors if t.is_floating_point())
 
     def state(self) -> list[tuple[str, Any]]:
         """Return parameters, then buffers, with their names."""

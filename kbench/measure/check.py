@@ -112,7 +112,7 @@ def is_vacuous(want: Any, trivial: list[Any], tolerance: Tolerance) -> bool:
 
     if tolerance.exact or want.numel() < 2:
         return False
-    mean = want.double().mean() if not want.is_complex() else want.mean()
+    mean = sum(_working(chunk).sum() for _, chunk, _ in _chunks(want, want)) / want.numel()
     candidates = [torch.zeros((), dtype=want.dtype, device=want.device), mean.to(want.dtype)]
     candidates = [candidate.expand(want.shape) for candidate in candidates]
     candidates += [t for t in trivial if t.shape == want.shape and t.dtype == want.dtype]
@@ -151,6 +151,22 @@ def _storage_elements(tensor: Any) -> int:
     if tensor.numel() == 0:
         return 0
     return 1 + int(sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)))
+
+
+def same_bits(one: Any, other: Any) -> bool:
+    """Say whether two tensors of one shape and dtype hold equal bits, NaN's included."""
+    import torch
+
+    words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    pairs = [t.resolve_conj().resolve_neg() for t in (one, other)]
+    mine, theirs = [torch.view_as_real(t) if t.is_complex() else t for t in pairs]
+    word = words[mine.element_size()]
+    return all(torch.equal(a.view(word), b.view(word)) for _, a, b in _chunks(mine, theirs))
+
+
+def all_finite(tensor: Any) -> bool:
+    """Say whether no element is NaN or infinite."""
+    return all(bool(chunk.isfinite().all()) for _, chunk, _ in _chunks(tensor, tensor))
 
 
 def poison(block: Any) -> None:

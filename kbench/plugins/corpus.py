@@ -43,6 +43,8 @@ class Fixture:
     """Fields of RunOptions."""
     limits: Mapping[str, float] = field(default_factory=dict)
     """Fields of TimeLimits."""
+    alone: bool = False
+    """Nothing may run beside it."""
 
 
 def read(folder: Path = SHIPPED) -> tuple[Fixture, ...]:
@@ -97,4 +99,5 @@ def _fixture(parsed: Source) -> Fixture:
         effects=tuple(values.get("EFFECTS", ())),
         options=values.get("OPTIONS", {}),
         limits=values.get("LIMITS", {}),
+        alone=values.get("ALONE", False),
     )

@@ -7,6 +7,7 @@ PROBLEM = "relu"
 CLASS = "resources"
 EXPECT = ("out_of_memory",)
 DEVICES = ("cuda",)
+ALONE = True
 CATALOGUE = "rigor 16"
 SPEED = "fast"
 

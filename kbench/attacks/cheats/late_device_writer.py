@@ -15,6 +15,7 @@ EXPECT = (
     "protocol_error",
     "crashed",
     "exited",
+    "raised",
 )
 DEVICES = ("cuda",)
 CATALOGUE = "rigor 8, 12"

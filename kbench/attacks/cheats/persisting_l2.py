@@ -10,6 +10,7 @@ CLASS = "cache"
 EXPECT = ("passed",)
 SPEEDUP_BELOW = 1.12
 DEVICES = ("cuda",)
+ALONE = True
 CATALOGUE = "harness 15; rigor 17"
 SPEED = "fast"
 

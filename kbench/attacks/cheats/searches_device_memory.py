@@ -7,6 +7,7 @@ PROBLEM = "gelu"
 CLASS = "search"
 EXPECT = ("wrong_value", "out_of_memory")
 DEVICES = ("cuda",)
+ALONE = True
 CATALOGUE = "harness 9; rigor 2, 13"
 
 

@@ -17,7 +17,7 @@ class Model(nn.Module):
 
 
 batch = 4
-in_channels = 8
+in_channels = 32
 out_channels = 32
 kernel_size = 3
 height, width = 32, 32
