@@ -10,7 +10,7 @@ import pytest
 from records import make_samples
 
 from kbench.isolation.candidate import RefusalError
-from kbench.isolation.pairing import Pairing, batch_size
+from kbench.isolation.pairing import ATTEST_COUNTS, ATTEST_ROUNDS, Pairing, batch_size
 from kbench.measure.timing import start_on
 
 
@@ -52,8 +52,10 @@ class Busy(Pairing):
         self._flags = set()
         self._us = {"call": call_us, "reference": reference_us, "delivery": delivery_us}
         self._factor = factor
+        self.asked = 0
 
     def _wall(self, calls: int) -> int:
+        self.asked += 1
         return round(1e3 * calls * (self._us["call"] + self._us["delivery"]) * self._factor)
 
     def _reference_wall(self, calls: int) -> int:
@@ -83,3 +85,11 @@ def test_a_busy_processor_excuses_honest_claims_and_no_others(claim_us, call_us,
             pairing._attest()
     else:
         assert pairing._attest()[1] == verdict
+
+
+@pytest.mark.parametrize(("claim_us", "attempts"), [(2500, 6), (1900, 3), (400, 3)])
+def test_a_gross_lie_is_refused_sooner(claim_us, attempts):
+    pairing = Busy(claim_us=claim_us, call_us=4000, reference_us=4000, delivery_us=120, factor=1)
+    with pytest.raises(RefusalError):
+        pairing._attest()
+    assert pairing.asked == attempts * ATTEST_ROUNDS * len(ATTEST_COUNTS)

@@ -16,9 +16,9 @@ class Model(nn.Module):
         return self.conv(x)
 
 
-batch = 4
+batch = 2
 in_channels = 32
-out_channels = 32
+out_channels = 16
 kernel_size = 3
 height, width = 32, 32
 
