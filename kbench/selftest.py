@@ -30,8 +30,6 @@ PAIRS = 8
 """Timed pairs per fixture: every timed call is verified, and a false clock shows at once."""
 GROUP_SIZE = 12
 """Fixtures that share a judge: fewer start a judge too often, more keep the second job waiting."""
-EXCLUSIVE_PROBLEM = "sine_chain"
-"""Fixtures of this problem are about time, so nothing else runs beside them."""
 TOO_FAST = "passed with a speed-up of"
 
 
@@ -209,23 +207,18 @@ def group(fixtures: Sequence[Fixture], device: str, scratch: Path, *, alone: boo
     found: dict[str, list[Fixture]] = defaultdict(list)
     for fixture in fixtures:
         limits = sorted(fixture.limits.items())
-        key = repr((fixture.problem, is_exclusive(fixture), sorted(fixture.options.items()), limits))
+        key = repr((fixture.problem, fixture.is_exclusive, sorted(fixture.options.items()), limits))
         found[key].append(fixture)
     return tuple(
         Group(
             problem=members[0].problem,
-            options=_options(members[0], device, scratch, alone=alone or is_exclusive(members[0])),
+            options=_options(members[0], device, scratch, alone=alone or members[0].is_exclusive),
             fixtures=tuple(members[first : first + GROUP_SIZE]),
-            exclusive=alone or is_exclusive(members[0]),
+            exclusive=alone or members[0].is_exclusive,
         )
         for members in found.values()
         for first in range(0, len(members), GROUP_SIZE)
     )
-
-
-def is_exclusive(fixture: Fixture) -> bool:
-    """Say whether nothing may run beside a fixture."""
-    return fixture.alone or fixture.problem == EXCLUSIVE_PROBLEM
 
 
 def places(staged: Path) -> dict[str, str]:

@@ -16,10 +16,9 @@ from kbench.core.events import RunOptions
 from kbench.core.model import Status
 from kbench.isolation.canaries import Canaries
 from kbench.plugins import corpus
-from kbench.plugins.corpus import Fixture
+from kbench.plugins.corpus import TIMED_PROBLEM, Fixture
 from kbench.report.selftest import render_selftest, verdict
 from kbench.selftest import (
-    EXCLUSIVE_PROBLEM,
     GROUP_SIZE,
     Checked,
     Group,
@@ -124,9 +123,11 @@ def test_groups_share_problem_and_options(tmp_path: Path) -> None:
     assert all(g.options == RunOptions(**{f: getattr(g.options, f) for f in RunOptions.__slots__}) for g in groups)
 
 
-def test_only_fixtures_about_time_have_the_processor_to_themselves(tmp_path: Path) -> None:
-    about_time, other = group([fixture(problem=EXCLUSIVE_PROBLEM), fixture()], "cpu", tmp_path)
+def test_only_fixtures_about_time_and_those_that_ask_have_the_device_to_themselves(tmp_path: Path) -> None:
+    mixed = [fixture(problem=TIMED_PROBLEM), fixture(), fixture(alone=True)]
+    about_time, other, alone = group(mixed, "cpu", tmp_path)
     assert (about_time.exclusive, about_time.options.wait_for_device) == (True, True)
+    assert (alone.exclusive, alone.options.wait_for_device) == (True, True)
     assert (other.exclusive, other.options.wait_for_device) == (False, False)
 
 
@@ -315,7 +316,7 @@ def share_of(one: Fixture) -> str:
     """Return the part of the fast half that a fixture is run with; effects watch the same ports and files."""
     if one.effects:
         return "effects"
-    if one.problem == EXCLUSIVE_PROBLEM:
+    if one.is_exclusive:
         return "time"
     return "honest" if one.honest else "values"
 

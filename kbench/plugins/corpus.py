@@ -3,7 +3,7 @@
 A fixture is a solution file with `PROBLEM`, `CLASS` and, where the default does not hold: `EXPECT` (statuses
 that it may get), `FINDINGS` (globs of codes that must be among its findings), `SPEEDUP_BELOW`, `EFFECTS`
 (what must not have happened), `OPTIONS` and `LIMITS` of the run, `SPEED = "fast"` (part of the quick half),
-`CATALOGUE` (the known attacks that it stands for) and `DEVICES`. Fixtures are read, never imported.
+`CATALOGUE` (the known attacks that it stands for), `DEVICES` and `ALONE`. Fixtures are read, never imported.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,8 @@ from kbench.plugins import source
 from kbench.plugins.source import Source, did_you_mean
 
 SHIPPED = Path(__file__).resolve().parent.parent / "attacks"
+TIMED_PROBLEM = "sine_chain"
+"""Fixtures of this problem are about time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +46,12 @@ class Fixture:
     limits: Mapping[str, float] = field(default_factory=dict)
     """Fields of TimeLimits."""
     alone: bool = False
-    """Nothing may run beside it."""
+    """It leaves no room for others, or searches what they hold."""
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether nothing may run beside it."""
+        return self.alone or self.problem == TIMED_PROBLEM
 
 
 def read(folder: Path = SHIPPED) -> tuple[Fixture, ...]:
