@@ -274,8 +274,8 @@ _FLAGS: dict[str, tuple[str, str]] = {
         "Let it cool down, or ask an administrator for fixed clocks.",
     ),
     "resolution_limited": (
-        "calls are so short that launch cost and the timer's resolution show",
-        "Try `--mode graph`, or a larger case.",
+        "calls are so short that launch cost, threads that wake up or the timer's resolution show",
+        "Try a larger case, or `--mode graph` on a GPU.",
     ),
     "interference": (
         "another process used the device while timing",

@@ -24,6 +24,8 @@ SETTLED_WITHIN = {"events": 0.01, "graph": 0.01, "host": 0.1}
 """Share by which two successive medians may differ; a shared processor never comes to rest as a GPU does."""
 BATCH_BELOW_NS = 20_000
 BATCH_TARGET_NS = 200_000
+RESOLVED_FROM_NS = {"events": BATCH_BELOW_NS, "graph": BATCH_BELOW_NS, "host": 200_000}
+"""Shorter calls are told from one another no better than launches are; on a CPU, than threads that wake up are."""
 HOST_CALLS = 5
 HOST_TARGET_NS = 20_000_000
 """On a CPU, calls in a row and their median: what ran between two calls has the caches when the first one begins."""
@@ -146,7 +148,7 @@ class Pairing:
                 break
         fastest = min(statistics.median(values[-SETTLE_PAIRS:]) for values in times.values())
         self._batch = batch_size(self._timer.name, fastest, self._trial.arena.count)
-        if self._timer.name != "host" and fastest < BATCH_BELOW_NS:
+        if fastest < RESOLVED_FROM_NS[self._timer.name]:
             self._flags.add("resolution_limited")
 
     def _pair(self, block: int, arms: tuple[str, str]) -> None:
