@@ -2,7 +2,7 @@
 
 An entry is a folder with everything that compilers left behind (extensions, Triton and Inductor caches). A builder
 fills a staging folder, which is renamed into place; workers get private copies, so nothing they write outlives them.
-Whoever reads an entry holds a shared lock on the folder of all entries, and whoever replaces one an exclusive lock.
+Whoever reads an entry holds a shared lock of all entries, and whoever replaces one the exclusive lock.
 """
 
 import ast
@@ -237,17 +237,16 @@ class CacheEntry:
 
     @contextlib.contextmanager
     def _lock(self, kind: int) -> Iterator[None]:
-        """Hold the lock of the folder of all entries; a process that dies lets go of it."""
-        try:
-            folder = os.open(self.folder.parent, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:  # nothing was ever built
+        """Hold the lock of all entries, a file beside their folder; a process that dies lets go of it.
+
+        Without a place for that file nobody publishes, and a file system without locks must do without.
+        """
+        place = self.folder.parent.with_name(f"{self.folder.parent.name}.lock")
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):
+                # Open for writing: a network file system gives nobody else an exclusive lock.
+                fcntl.flock(held.enter_context(place.open("a")), kind)
             yield
-            return
-        try:
-            fcntl.flock(folder, kind)
-            yield
-        finally:
-            os.close(folder)
 
 
 class UnfitArtefactsError(Exception):
