@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kbench import run as verb
-from kbench.compare import CaseKey, Measured, measured
+from kbench.compare import Measured, measured
 from kbench.core.errors import MachineError, NothingSelectedError, PluginError, UsageError
 from kbench.core.events import Event, RunOptions
 from kbench.gate import Contest, GateReport, Policy, decide, report
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
-from kbench.storage.results import read_run
+from kbench.storage.results import CaseKey, read_run
 from kbench.storage.settings import Settings
 
 

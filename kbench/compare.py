@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 
 import numpy as np
 
@@ -36,11 +35,8 @@ from kbench.core.verdict import (
     Verdict,
     judge_change,
 )
-from kbench.storage.results import Run
-from kbench.storage.rows import CLOCKS_LOCKED
-
-CaseKey = tuple[str, str, str]
-"""(problem, solution, case)."""
+from kbench.storage.results import CaseKey, Run
+from kbench.storage.rows import clocks_locked
 
 MOST_MARKED = 0.2
 """Share of marked pairs above which a measurement is unstable, and no verdict rests on it."""
@@ -160,11 +156,7 @@ def compare(
 
 def measured(run: Run, cases: Sequence[str] = ()) -> dict[CaseKey, Measured]:
     """Recompute every (problem, solution, case) of a run from its samples, in the order of its rows."""
-    groups: dict[CaseKey, list[ResultRow]] = {}
-    for row in run.rows:
-        if not cases or any(fnmatchcase(row.case, pattern) for pattern in cases):
-            groups.setdefault((row.problem, row.solution, row.case), []).append(row)
-    return {key: _measure(run, rows) for key, rows in groups.items()}
+    return {key: _measure(run, rows) for key, rows in run.by_case(cases).items()}
 
 
 def measurements(run: Run) -> dict[CaseKey, Measurement]:
@@ -243,7 +235,7 @@ def _conditions(row: ResultRow) -> Conditions:
         timer=row.timer,
         l2=row.l2,
         mode=row.mode,
-        clocks=next((code for code in row.findings.split() if code.startswith(CLOCKS_LOCKED)), ""),
+        clocks=clocks_locked(row),
         tf32=row.tf32,
         oracle_factor=row.oracle_factor,
         trusted=row.isolation == "none",

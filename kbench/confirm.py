@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from kbench import run as verb
-from kbench.compare import CaseKey, measurements
+from kbench.compare import measurements
 from kbench.core.errors import MachineError
 from kbench.core.events import Event, RunOptions, TimeLimits
 from kbench.core.model import ResultRow
 from kbench.core.verdict import Measurement
 from kbench.gate import Confirm
 from kbench.plugins import registry
-from kbench.storage.results import Run, read_run
-from kbench.storage.rows import CLOCKS_LOCKED
+from kbench.storage.results import CaseKey, Run, read_run
+from kbench.storage.rows import clocks_locked
 from kbench.storage.settings import Settings
 
 
@@ -79,8 +79,8 @@ def _measure(
 
 def locked_clock_mhz(row: ResultRow) -> int | None:
     """Return the clock that was locked while a row was measured; a second look locks it again."""
-    codes = (code for code in row.findings.split() if code.startswith(CLOCKS_LOCKED))
-    return next((int(code.rpartition("_")[2]) for code in codes), None)
+    code = clocks_locked(row)
+    return int(code.rpartition("_")[2]) if code else None
 
 
 def _changed(overrides: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:

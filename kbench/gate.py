@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Literal, Self
 
 from kbench.calibrate import Calibration
-from kbench.compare import CaseKey, Measured, measured, process_differences
+from kbench.compare import Measured, measured, process_differences
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.verdict import (
     NOT_EVALUATED,
@@ -26,7 +26,7 @@ from kbench.core.verdict import (
     margin_between,
 )
 from kbench.storage.baselines import Acceptance, in_force
-from kbench.storage.results import Run
+from kbench.storage.results import CaseKey, Run
 
 MOST_TRIALS = 3
 """The run, a second look where it was unclear, and the confirmation of that."""

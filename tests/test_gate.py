@@ -11,12 +11,12 @@ import pytest
 from records import make_run
 
 from kbench.calibrate import AgainstItself, Calibration
-from kbench.compare import CaseKey, measurements
+from kbench.compare import measurements
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.verdict import Answer, Measurement
 from kbench.gate import Contest, GateReport, Outcome, Policy, decide, gate, report
 from kbench.storage.baselines import Acceptance
-from kbench.storage.results import Run
+from kbench.storage.results import CaseKey, Run
 
 FIVE = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
 WIDE = [0.5, 0.51, 0.49, 0.505, 0.495]

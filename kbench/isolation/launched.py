@@ -97,12 +97,10 @@ class Profile:
         """Say which kernels ran and, given the time by events, how long they took."""
         if not self.seen:
             return [Finding.note("crosscheck_cupti", f"kernels could not be listed: {self.reason}")]
-        kernels = [Finding.note("kernels", describe_kernels(self.seen))]
-        return (
-            kernels
-            if event_ns is None
-            else [*kernels, Finding.note("crosscheck_cupti", crosscheck(self.seen, event_ns))]
-        )
+        found = [Finding.note("kernels", describe_kernels(self.seen))]
+        if event_ns is not None:
+            found.append(Finding.note("crosscheck_cupti", crosscheck(self.seen, event_ns)))
+        return found
 
     def require_custom(self) -> None:
         """Refuse a solution whose kernels are all of libraries and compilers; on a CPU there is nothing to tell by."""

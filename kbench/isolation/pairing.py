@@ -36,7 +36,7 @@ ATTEST_ATTEMPTS = 6
 GROSS_ATTEMPTS = 3
 GROSS = 2.0
 GROSS_NS = 1_000_000
-"""No busy machine makes so much, by share and by time, of an honest call as often as that."""
+"""A claim that the slope exceeds by so much, by share and by time, after so many attempts is given no further one."""
 SLACK_NS = {"events": 10_000, "graph": 10_000, "host": 100_000}
 """Describing and handing over a result overlaps with a GPU's work, but adds to a CPU's."""
 DOUBTFUL_FROM = {"events": PROVED_FROM, "graph": PROVED_FROM, "host": 0.7}

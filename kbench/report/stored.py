@@ -1,7 +1,6 @@
 """A saved run as the events that made it, so that `show` and `export` render it as `run` did."""
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 
 from kbench.core.errors import NothingSelectedError, ResultsError
 from kbench.core.events import Judged
@@ -31,10 +30,7 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
         NothingSelectedError: where no case matches.
         ResultsError: for a pass without its errors, which kbench does not write.
     """
-    groups: dict[tuple[str, str, str], list[ResultRow]] = {}
-    for row in run.rows:
-        if not cases or any(fnmatchcase(row.case, pattern) for pattern in cases):
-            groups.setdefault((row.problem, row.solution, row.case), []).append(row)
+    groups = run.by_case(cases)
     if not groups:
         raise NothingSelectedError(f"{run.name} has no such case", f"`kbench show {run.name}` shows all")
     judged = tuple(_judged(run, rows) for rows in groups.values())

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from kbench.core.errors import MachineError, UsageError
-from kbench.core.model import ResultRow, Status
+from kbench.core.model import Status
 from kbench.storage import csvfile
 from kbench.storage.results import SAMPLES_SUFFIX, Run, read_run, samples_path
 from kbench.storage.rows import contradiction, interval_contradiction
@@ -98,10 +98,7 @@ def require_unedited(run: Run) -> Run:
     Raises:
         ResultsError: naming the cell that was changed.
     """
-    cases: dict[tuple[str, str, str], list[ResultRow]] = {}
-    for row in run.rows:
-        cases.setdefault((row.problem, row.solution, row.case), []).append(row)
-    for key, rows in cases.items():
+    for key, rows in run.by_case().items():
         samples = {row.process: run.samples.get((*key, row.process), ()) for row in rows}
         told = {row.process: contradiction(row, samples[row.process]) for row in rows if samples[row.process]}
         what = next((f"process {process}: {text}" for process, text in told.items() if text is not None), None)

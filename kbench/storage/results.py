@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
 from typing import Self, get_type_hints
@@ -29,6 +30,8 @@ SAMPLE_COLUMNS = tuple(field.name for field in fields(Sample))
 ROW_TYPES = get_type_hints(ResultRow)
 SAMPLE_TYPES = get_type_hints(Sample)
 
+CaseKey = tuple[str, str, str]
+"""(problem, solution, case)."""
 GroupKey = tuple[str, str, str, int]
 """(problem, solution, case, process): what one row and one group of samples belong to."""
 
@@ -45,6 +48,14 @@ class Run:
     def name(self) -> str:
         """The file's stem."""
         return self.path.stem
+
+    def by_case(self, cases: Sequence[str] = ()) -> dict[CaseKey, list[ResultRow]]:
+        """Group the rows, in their order, by (problem, solution, case); `cases` are globs of cases to take."""
+        groups: dict[CaseKey, list[ResultRow]] = {}
+        for row in self.rows:
+            if not cases or any(fnmatchcase(row.case, pattern) for pattern in cases):
+                groups.setdefault((row.problem, row.solution, row.case), []).append(row)
+        return groups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,11 @@ CLOCKS_LOCKED = "clocks_locked"
 """Code of the finding that clocks were locked, followed by `_` and the clock in MHz."""
 
 
+def clocks_locked(row: ResultRow) -> str:
+    """Return that code of a row; empty where its clocks were not locked."""
+    return next((code for code in row.findings.split() if code.startswith(CLOCKS_LOCKED)), "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
     """Where a run's rows come from."""
