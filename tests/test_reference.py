@@ -1,5 +1,7 @@
 """The judge's side of a problem: what it makes of references that change or return their inputs, and of odd inputs."""
 
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -91,3 +93,29 @@ def test_zeros_among_others_are_structure() -> None:
 def test_tensors_are_found_wherever_they_are() -> None:
     nest = {"a": [torch.ones(()), 3], "b": (None, torch.ones(()))}
     assert over_tensors(nest, lambda t: t.item() + 1) == {"a": [2.0, 3], "b": (None, 2.0)}
+
+
+@pytest.mark.parametrize(
+    ("forward", "flops"),
+    [
+        ("return x @ x.t()", 2 * 3 * 4 * 3),
+        ("return torch.nn.functional.linear(x, torch.ones(5, 4)) + 1", 2 * 3 * 4 * 5),
+        ("return torch.nn.functional.conv1d(x[None], torch.ones(2, 3, 3))", 2 * 2 * 3 * 3 * 2),
+        ("return torch.nn.functional.group_norm(x[None, :2], 2)", 0),
+    ],
+)
+def test_products_and_convolutions_are_counted(tmp_path, forward, flops) -> None:
+    inputs = "[torch.randn(3, 4)]"
+    assert reference(tmp_path, forward, inputs).cost.flops == flops
+
+
+def test_counting_does_not_import_the_compiler() -> None:
+    """It would cost every judge seconds."""
+    code = """
+        import sys, torch
+        from kbench.measure.flops import count
+        result, flops = count(lambda: torch.ones(2, 3) @ torch.ones(3, 4))
+        assert (tuple(result.shape), flops) == ((2, 4), 48)
+        assert "torch._dynamo" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)

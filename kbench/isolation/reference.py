@@ -11,6 +11,7 @@ from typing import Any
 from kbench.core.model import Cost
 from kbench.isolation.wire import flatten
 from kbench.measure import check
+from kbench.measure import flops as counting
 from kbench.measure.timing import tensor_leaves
 from kbench.plugins import problem as problems
 
@@ -171,18 +172,14 @@ class Reference:
 
     def _measure_cost(self) -> tuple[Cost, float]:
         """Count compulsory bytes and FLOPs of one call; a file's own `cost()` takes precedence."""
-        from torch.utils.flop_counter import FlopCounterMode
-
         arguments = self.arguments(secrets.randbits(31))
         versions = [t._version for t in tensor_leaves(arguments)]  # noqa: SLF001 - torch's only count of changes
-        with FlopCounterMode(display=False) as counter:
-            expected = self.expect(arguments)
+        expected, flops = counting.count(lambda: self.expect(arguments))
         self.mutates = versions != [t._version for t in tensor_leaves(arguments)]  # noqa: SLF001
         self.aliased = aliased_outputs(expected)
         tensors = tensor_leaves(arguments) + expected.tensors
         tensors += [tensor for _, tensor in self.state()]
         traffic = sum(t.numel() * t.element_size() for t in tensors)
-        flops = counter.get_total_flops()
         own = getattr(self.problem.module, "cost", None)
         cost = Cost(dram_bytes=traffic, flops=flops) if own is None else Cost(**own())
         return cost, FACTOR_PRODUCTS if flops else FACTOR
