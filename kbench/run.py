@@ -30,7 +30,7 @@ from kbench.core.model import (
     Status,
 )
 from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate
-from kbench.isolation import health, sandbox, sanitizer
+from kbench.isolation import health, hiding, sandbox, sanitizer
 from kbench.isolation.builder import Builder
 from kbench.isolation.client import JudgeProcess, Opened
 from kbench.isolation.process import ChildError
@@ -75,7 +75,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
             writer = stack.enter_context(
                 RunWriter(options.results_dir, options.name, problem=problem.name, solutions=names)
             )
-        session = Session(problem, options, device, rung, scratch, writer)
+        session = Session(problem, solutions, options, device, rung, scratch, writer)
         stack.callback(session.close)
         for entry in solutions:
             yield from session.build(entry, cases)
@@ -105,6 +105,7 @@ class Session:
     def __init__(
         self,
         problem: Entry,
+        solutions: Sequence[Entry],
         options: RunOptions,
         device: DeviceChoice,
         rung: int,
@@ -125,7 +126,9 @@ class Session:
         self._remarks: tuple[Finding, ...] = ()
         self._watch = health.Watch(device, cache_dir())
         self._sanitizer = sanitizer.Sanitizer(problem, options, device, rung, scratch)
-        self._spare_judge: JudgeProcess | None = self._start_judge()
+        files = [problem.path, *(entry.path for entry in solutions)]
+        self._hidden = hiding.hidden(results=options.results_dir, cache=cache_dir(), run=scratch, files=files)
+        self._spare_judge: JudgeProcess | None = self._start_judge(solutions[0])
         self._derived: Derived | None = None
         self._provenance = rowmaker.collect(
             problem.name,
@@ -199,7 +202,7 @@ class Session:
         """Return what the build came to; a model that could not be constructed may be the problem's own fault."""
         failure = self._failed.get(entry.name)
         if failure is not None and failure.status is Status.INIT_FAILED:
-            judge = self._spare_judge = self._spare_judge or self._start_judge()
+            judge = self._spare_judge = self._spare_judge or self._start_judge(entry)
             try:
                 judge.open(self._problem, case)
             except ChildError as error:
@@ -217,7 +220,7 @@ class Session:
                     continue
                 if book.wants_more(self._options):
                     if opened is None:
-                        judge = stack.enter_context(self._take_judge(process))
+                        judge = stack.enter_context(self._take_judge(process, book.entry, books[-1].entry))
                         try:
                             opened = judge.open(self._problem, case)
                         except ChildError as error:
@@ -226,20 +229,21 @@ class Session:
                             yield self._close(book)
                             continue
                         self.environment = opened.environment
-                    more = any(later.wants_more(self._options) for later in books[number + 1 :])
-                    yield from self._evaluate(judge, opened, book, process, more=more)
+                    later = (other.entry for other in books[number + 1 :] if other.wants_more(self._options))
+                    yield from self._evaluate(judge, opened, book, process, following=next(later, None))
                 if not book.wants_more(self._options):
                     yield self._close(book)
 
-    def _take_judge(self, process: int) -> JudgeProcess:
+    def _take_judge(self, process: int, first: Entry, first_of_next: Entry) -> JudgeProcess:
         """Return a judge; where a GPU does the timing, the next one may start meanwhile on the idle processor."""
-        judge = self._spare_judge or self._start_judge()
+        judge = self._spare_judge or self._start_judge(first)
         again = process + 1 < self._options.processes and not self._options.verify_only
-        self._spare_judge = self._start_judge() if again and self._device.kind == "cuda" else None
+        self._spare_judge = self._start_judge(first_of_next) if again and self._device.kind == "cuda" else None
         return judge
 
-    def _start_judge(self) -> JudgeProcess:
-        return JudgeProcess(self._options, self._device, self._rung, self._scratch)
+    def _start_judge(self, first: Entry) -> JudgeProcess:
+        """Start a judge and, below it, a worker that will do for the solution that is expected first."""
+        return JudgeProcess(self._options, self._device, self._rung, self._scratch, hidden=self._hidden, first=first)
 
     def _derive(self, entry: Entry) -> Derived:
         """Return the shapes, beside the problem's cases, that a solution is verified at.
@@ -249,7 +253,7 @@ class Session:
         if entry.builtin is not None or plan.lists_shapes(self._problem):
             return Derived()
         if self._derived is None:
-            self._spare_judge = self._spare_judge or self._start_judge()
+            self._spare_judge = self._spare_judge or self._start_judge(entry)
             self._derived = self._spare_judge.derive(self._problem)
         return self._derived
 
@@ -259,7 +263,7 @@ class Session:
             self._spare_judge.close()
 
     def _evaluate(
-        self, judge: JudgeProcess, opened: Opened, book: "Book", process: int, *, more: bool
+        self, judge: JudgeProcess, opened: Opened, book: "Book", process: int, *, following: Entry | None
     ) -> Iterator[Event]:
         entry, case = book.entry, book.case
         request = judge.request(
@@ -269,7 +273,7 @@ class Session:
             process=process,
             other_cases=plan.others(self._problem, self._options, (case,)) if process == 0 else {},
             derived=self._derive(entry),
-            more=more,
+            following=following,
             deadline_s=self._deadline(entry.name),
         )
         for stage, ok, elapsed_s in self._sanitizer.around(judge, request, entry, case, opened.cost.dram_bytes):

@@ -38,7 +38,11 @@ def negated(x: Any) -> Any:
 
 def shifted(x: Any) -> Any:
     """Return x + 3; zeros among other values are structure (a triangle, a mask, padding) and stay."""
-    return (x + 3).mul_(x != 0) if x.any() else x + 3
+    moved = x + 3
+    if x.any():
+        for _, there, here in check.chunks(moved, x):  # a mask of the whole would be a quarter of the input
+            there.mul_(here != 0)
+    return moved
 
 
 def rescaled(factor: float, x: Any) -> Any:
@@ -167,6 +171,7 @@ class Battery:
             trial.judge_values(slot, expected)
             outputs = trial.arena.outputs(slot)
             prints.add(tuple(check.fingerprint(t) for t in outputs))
+            del expected  # before the next one is made: at full size each is a large share of the memory
             if slot:
                 spread = max(spread, self._spread(trial, trial.arena.outputs(slot - 1), outputs))
         allowed = max(SPREAD_FLOOR, trial.reference.factor * (trial.tally.reference or 0.0))

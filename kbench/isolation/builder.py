@@ -7,15 +7,14 @@ from typing import Any
 from kbench.core.events import RunOptions
 from kbench.core.model import Failed, Status
 from kbench.isolation import hiding, leftovers, sandbox
-from kbench.isolation.candidate import worker_environment
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.wire import Message, encode_constants, printable
+from kbench.isolation.workers import SETUP_TIMEOUT_S, worker_environment
 from kbench.measure import build
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins.registry import Entry
 from kbench.storage.settings import cache_dir
 
-SETUP_TIMEOUT_S = 120.0
 MEMORY_LIMIT_BYTES = 64 << 30
 JUDGES_MATTER = {Status.RAISED, Status.INIT_FAILED, Status.OUT_OF_MEMORY}
 
@@ -95,7 +94,6 @@ class Builder:
             {
                 "op": "setup",
                 "device": self._device.kind,
-                "mode": "cold",
                 "rung": self._rung,
                 "writable": [str(staging), str(home)],
                 "hidden": self._hidden(entry),
@@ -104,6 +102,7 @@ class Builder:
             },
             timeout_s=SETUP_TIMEOUT_S,
         )
+        child.request({"op": "open", "mode": "cold"}, timeout_s=SETUP_TIMEOUT_S)
 
     def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any]) -> bool:
         """Import the solution and construct its model; say whether an extension was compiled."""

@@ -1,42 +1,26 @@
 """The judge's handle on one worker: start, load, bind, call, kill; whatever goes wrong comes back as a Refusal."""
 
-import os
-import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kbench.core.model import Finding, Status
-from kbench.isolation import leftovers, sandbox
 from kbench.isolation.arena import Arena
 from kbench.isolation.matching import StateEntry, check_description, synchronise
 from kbench.isolation.memory import Block, lay_out
-from kbench.isolation.process import Child, ChildError, Launch
+from kbench.isolation.process import ChildError
 from kbench.isolation.reference import Expected, Reference
 from kbench.isolation.wire import WireError, encode_constants, encode_tree, list_of, printable
 from kbench.isolation.wire import field as wire_field
+from kbench.isolation.workers import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
 from kbench.measure import build
 
-SETUP_TIMEOUT_S = 120.0
 BIND_TIMEOUT_S = 60.0
 PROFILE_TIMEOUT_S = 60.0
 CALL_FLOOR_S = 10.0
 CALL_FACTOR = 50.0
-MEMORY_SHARE = 0.8
-MEMORY_FLOOR_BYTES = 6 << 30
-MEMORY_PER_CASE = 12
-KEPT_VARIABLES = (
-    "PATH",
-    "LD_LIBRARY_PATH",
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "CUDA_VISIBLE_DEVICES",
-    "LANG",
-    "LC_ALL",
-    "CC",
-    "CXX",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,26 +35,7 @@ class SolutionSpec:
     artefacts: str
     """The build cache's entry, of which every worker gets a private copy."""
     just_in_time: bool
-    hidden: list[str]
-    """What it must not read."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerConfig:
-    """How workers of this judge are run."""
-
-    device: str
-    rung: int
-    scratch: str
-    mode: str = "cold"
-    allow_tf32: bool = False
-    threads: int = 1
-    import_timeout_s: float = 60.0
-    call_timeout_s: float | None = None
-    case_bytes: int = 0
-    """Inputs, outputs and parameters of one call."""
-    deadline_s: float | None = None
-    """Monotonic time at which everything about the present solution must be over."""
+    """Whether it compiles while it runs, and so may start programs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,80 +59,14 @@ class RefusalError(Exception):
         self.finding = finding
 
 
-STEADY_HOST = {
-    # OpenMP threads that spin while they wait lose their turn on a shared processor: PyTorch's LayerNorm, 40 us on its
-    # own, took 15 ms beside other programs (2 threads on 2 busy cores).
-    "OMP_WAIT_POLICY": "PASSIVE",
-    # Freed memory stays mapped, so that sixteen results in a row cost no more page faults each than one does.
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
-}
-"""Environment of judges and workers, so that a CPU's times depend less on what else the machine does."""
-
-
-def python_path() -> str:
-    """Return the PYTHONPATH of children: they find kbench whether it is installed or run from a checkout."""
-    return os.pathsep.join(filter(None, [str(build.PACKAGE.parent), os.environ.get("PYTHONPATH")]))
-
-
-def worker_environment(scratch: Path) -> dict[str, str]:
-    """Return the whole environment of a worker: nothing of the caller's but what compilers and CUDA need."""
-    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-    return {
-        **kept,
-        **STEADY_HOST,
-        # torch looks for ninja on PATH, where an environment's own is only once that is activated.
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)]),
-        "PYTHONPATH": python_path(),
-        **build.compiler_environment(scratch / "cache"),
-        "HOME": str(scratch),
-        "TMPDIR": str(scratch),
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        # Whole cached graphs hold the absolute paths of the process that made them; kernels and choices do not.
-        "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
-        "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
-        "USER": "kbench",
-    }
-
-
-def start_worker(config: WorkerConfig, number: int) -> tuple[Child, Path]:
-    """Start a worker process; it is not yet sandboxed from within, and has not heard of any solution."""
-    scratch = Path(config.scratch) / f"worker-{os.getpid()}-{number}"
-    scratch.mkdir(parents=True)
-    child = Child(
-        Launch(
-            module="kbench.isolation.worker",
-            environment=worker_environment(scratch),
-            folder=scratch,
-            rung=sandbox.Rung(config.rung),
-            memory_limit_bytes=memory_limit_bytes(),
-        )
-    )
-    return child, scratch
-
-
-def memory_limit_bytes(case_bytes: int = 0) -> int:
-    """Return what a worker may use of the host's memory: enough for any honest use, and a share of what there is.
-
-    On a CPU the inputs and outputs themselves (`case_bytes`) lie there, several times over.
-    """
-    generous = MEMORY_FLOOR_BYTES + MEMORY_PER_CASE * case_bytes
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return min(generous, int(int(line.split()[1]) * 1024 * MEMORY_SHARE))
-    return generous
-
-
 class Candidate:
     """A solution in its worker, as the judge sees it."""
 
-    def __init__(self, spec: SolutionSpec, config: WorkerConfig, child: Child, scratch: Path):
+    def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: StartedWorker):
         self.spec = spec
         self._config = config
-        self._child = child
-        self._scratch = scratch
+        self._worker = worker
+        self._child = worker.child
         self._arena: Arena | None = None
         self._names: list[str | None] = []
         self._theirs: dict[str, str] = {}
@@ -183,22 +82,10 @@ class Candidate:
         return self._child.log
 
     def prepare(self) -> None:
-        """Copy the artefacts in, then have the worker lock itself in and open the device."""
-        build.CacheEntry(folder=Path(self.spec.artefacts)).copy_to(self._scratch / "cache")
-        self._ask(
-            {
-                "op": "setup",
-                "device": self._config.device,
-                "mode": self._config.mode,
-                "rung": self._config.rung,
-                "writable": [str(self._scratch)],
-                "hidden": self.spec.hidden,
-                "allow_exec": self.spec.just_in_time,
-                "threads": self._config.threads,
-            },
-            SETUP_TIMEOUT_S,
-            Status.HARNESS_ERROR,
-        )
+        """Copy the artefacts in, and have the worker open the device once it is locked in."""
+        build.CacheEntry(folder=Path(self.spec.artefacts)).copy_to(self._worker.scratch / "cache")
+        self._refusing(self._worker.wait, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
+        self._ask({"op": "open", "mode": self._config.mode}, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
 
     def load(self, reference: Reference) -> None:
         """Import the solution, construct its model, and find out how parameters can be synchronised."""
@@ -340,13 +227,19 @@ class Candidate:
 
     def kill(self) -> None:
         """Kill the worker and all that it started; its scratch folder goes with it."""
-        self._child.kill()
-        leftovers.remove(self._scratch)
+        self._worker.kill()
 
     def _ask(self, message: dict[str, Any], timeout_s: float, on_timeout: Status, fds: list[int] | None = None) -> Any:
+        def request(within_s: float) -> Any:
+            return self._child.request(message, timeout_s=within_s, fds=fds or [])
+
+        return self._refusing(request, timeout_s, on_timeout)
+
+    def _refusing(self, request: Callable[[float], Any], timeout_s: float, on_timeout: Status) -> Any:
+        """Make a request within the time that is left for everything; what goes wrong is a refusal."""
         timeout_s, limit = self._within_total(timeout_s)
         try:
-            return self._child.request(message, timeout_s=timeout_s, fds=fds or [])
+            return request(timeout_s)
         except ChildError as error:
             if error.status is Status.CALL_TIMEOUT:
                 status = Status.TOTAL_TIMEOUT if limit else on_timeout

@@ -3,22 +3,21 @@
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
-from kbench.isolation import hiding, sandbox
-from kbench.isolation.candidate import STEADY_HOST, python_path
+from kbench.isolation import sandbox
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.wire import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
+from kbench.isolation.workers import STEADY_HOST, python_path
 from kbench.measure import build
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
-from kbench.storage.settings import cache_dir
 
 OPEN_TIMEOUT_S = 600.0
 DERIVE_TIMEOUT_S = 120.0
@@ -38,7 +37,16 @@ class Opened:
 class JudgeProcess:
     """A judge child; a context manager that kills it and everything below it."""
 
-    def __init__(self, options: RunOptions, device: DeviceChoice, rung: int, scratch: Path):
+    def __init__(
+        self,
+        options: RunOptions,
+        device: DeviceChoice,
+        rung: int,
+        scratch: Path,
+        *,
+        hidden: Sequence[Path],
+        first: Entry,
+    ):
         self._options = options
         self._device = device
         self._rung = rung
@@ -51,7 +59,7 @@ class JudgeProcess:
                 environment={**os.environ, **device.environment, **STEADY_HOST, "PYTHONPATH": python_path()},
                 folder=Path.cwd(),
                 rung=sandbox.Rung(0),
-                arguments=(json.dumps(self._worker_config()),),
+                arguments=(json.dumps(self._worker_config(hidden, first)),),
             )
         )
 
@@ -65,7 +73,7 @@ class JudgeProcess:
         """Kill the judge and everything below it."""
         self._child.kill()
 
-    def _worker_config(self) -> Message:
+    def _worker_config(self, hidden: Sequence[Path], first: Entry) -> Message:
         """Return how workers are run: the judge starts the first one while it still imports torch itself."""
         options = self._options
         return {
@@ -77,6 +85,8 @@ class JudgeProcess:
             "threads": os.cpu_count() or 1,
             "import_timeout_s": options.limits.import_s,
             "call_timeout_s": options.limits.call_s,
+            "hidden": [str(path) for path in hidden],
+            "just_in_time": is_just_in_time(first),
         }
 
     def open(self, problem: Entry, case: Case) -> Opened:
@@ -118,13 +128,13 @@ class JudgeProcess:
         process: int,
         other_cases: dict[str, dict[str, Any]],
         derived: Derived,
-        more: bool,
+        following: Entry | None,
         deadline_s: float | None,
     ) -> Message:
         """Return the request to evaluate one solution; the first process verifies everything, all of them time."""
         options = self._options
-        files = [entry.path, problem.path]
-        hidden = hiding.hidden(results=options.results_dir, cache=cache_dir(), run=self._scratch, files=files)
+        if self._device.kind != "cuda":
+            following = None  # to make its worker ready would take the processor from the one that is timed
         return {
             "op": "evaluate",
             "deadline_s": deadline_s,
@@ -134,8 +144,7 @@ class JudgeProcess:
                 "builtin": entry.builtin or "",
                 "problem": str(problem.path),
                 "artefacts": str(artefacts),
-                "just_in_time": build.is_just_in_time(entry.path, entry.builtin),
-                "hidden": [str(path) for path in hidden],
+                "just_in_time": is_just_in_time(entry),
             },
             "assignment": {
                 "process": process,
@@ -151,7 +160,7 @@ class JudgeProcess:
                 "other_cases": [encode_constants(overrides) for overrides in other_cases.values()],
                 "derived_cases": [encode_constants(overrides) for overrides in derived.cases],
                 "underived": derived.reason,
-                "more": more and self._device.kind == "cuda",
+                "next_just_in_time": None if following is None else is_just_in_time(following),
             },
         }
 
@@ -185,6 +194,11 @@ class JudgeProcess:
         self.outcome, self.weights = decode(answer, self._child.log)
         if stage:
             yield stage, isinstance(self.outcome, Passed), time.monotonic() - started
+
+
+def is_just_in_time(entry: Entry) -> bool:
+    """Say whether a solution compiles during its calls."""
+    return build.is_just_in_time(entry.path, entry.builtin)
 
 
 def decode(answer: Message, log: str) -> tuple[Outcome, str]:

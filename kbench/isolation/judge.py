@@ -22,21 +22,15 @@ from kbench.core.model import Failed, Finding, Outcome, Passed, Timing
 from kbench.isolation import sandbox
 from kbench.isolation.arena import Arena
 from kbench.isolation.battery import SEMANTIC_VARIATIONS, Battery
-from kbench.isolation.candidate import (
-    Candidate,
-    RefusalError,
-    SolutionSpec,
-    WorkerConfig,
-    memory_limit_bytes,
-    start_worker,
-)
+from kbench.isolation.candidate import Candidate, RefusalError, SolutionSpec
 from kbench.isolation.gradients import check_gradients
 from kbench.isolation.launched import take_profile
 from kbench.isolation.pairing import Pacing, Pairing
-from kbench.isolation.process import Child, ChildError
+from kbench.isolation.process import ChildError
 from kbench.isolation.reference import Reference
 from kbench.isolation.trial import Trial, WrongError, secret_seed
 from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
+from kbench.isolation.workers import StartedWorker, WorkerConfig, memory_limit_bytes
 from kbench.measure import device as devices
 from kbench.measure.timing import Timer, timer_for
 from kbench.plugins import shapes
@@ -63,8 +57,8 @@ class Assignment:
     """Overrides that make shapes which the problem does not list."""
     underived: str
     """Why there are none, where the problem lists none either."""
-    more: bool
-    """Whether another evaluation follows, for which a worker may start now."""
+    next_just_in_time: bool | None
+    """Of the evaluation that follows, for which a worker may start now; None: there is none to start."""
 
 
 class Judge:
@@ -75,7 +69,7 @@ class Judge:
         self._config = config
         self._number = 0
         self._workers = 0
-        self._spare: tuple[Child, Path] | None = None
+        self._spare: StartedWorker | None = None
         self._reference: Reference | None = None
         self._problem = Path()
         self._timer: Timer | None = None
@@ -83,7 +77,7 @@ class Judge:
 
     def serve(self) -> None:
         """Answer the parent's requests until it hangs up."""
-        self._start_spare()
+        self._start_spare(allow_exec=self._config.just_in_time)
         while True:
             try:
                 message = self._channel.receive()
@@ -96,7 +90,7 @@ class Judge:
                 answer = {"error": describe(error)}
             self._channel.send({"n": self._number, **answer})
         if self._spare is not None:
-            self._spare[0].kill()
+            self._spare.kill()
 
     def do_derive(self, message: Message) -> Message:
         """Find shapes that the problem does not list; answer with the constants that make them."""
@@ -110,8 +104,9 @@ class Judge:
         import torch
 
         torch.set_num_threads(self._config.threads)
-        self._reference = Reference(self._problem, overrides, self._config.device, allow_tf32=self._config.allow_tf32)
+        # First, since what it keeps would otherwise lie in memory that a large input needs in one piece.
         self._timer = timer_for(self._config.device)
+        self._reference = Reference(self._problem, overrides, self._config.device, allow_tf32=self._config.allow_tf32)
         self._config = dataclasses.replace(self._config, case_bytes=self._reference.cost.dram_bytes)
         return {
             "environment": dataclasses.asdict(devices.identify(self._config.device)),
@@ -128,8 +123,8 @@ class Judge:
         assignment = Assignment(**assigned)
         config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
         candidate = self._take_worker(spec, config)
-        if assignment.more:
-            self._start_spare()
+        if assignment.next_just_in_time is not None:
+            self._start_spare(allow_exec=assignment.next_just_in_time)
         evaluation = Evaluation(self, candidate, assignment)
         try:
             outcome = evaluation.run()
@@ -172,18 +167,21 @@ class Judge:
         """Tell the parent how far the present request is."""
         self._channel.send({"progress": True, "n": self._number, **fields})
 
-    def _start_spare(self) -> None:
+    def _start_spare(self, *, allow_exec: bool) -> StartedWorker:
+        """Start a worker unless there is one already that may do as much; return it."""
+        if self._spare is not None and self._spare.allow_exec != allow_exec:
+            self._spare.kill()
+            self._spare = None
         if self._spare is None:
             self._workers += 1
-            self._spare = start_worker(self._config, self._workers)
+            self._spare = StartedWorker(self._config, self._workers, allow_exec=allow_exec)
+        return self._spare
 
     def _take_worker(self, spec: SolutionSpec, config: WorkerConfig) -> Candidate:
-        self._start_spare()
-        assert self._spare is not None, "just started"
-        child, scratch = self._spare
+        worker = self._start_spare(allow_exec=spec.just_in_time)
         self._spare = None
-        child.memory_limit_bytes = memory_limit_bytes(config.case_bytes)
-        return Candidate(spec, config, child, scratch)
+        worker.child.memory_limit_bytes = memory_limit_bytes(config.case_bytes)
+        return Candidate(spec, config, worker)
 
 
 class Evaluation:

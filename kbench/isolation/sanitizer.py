@@ -20,12 +20,12 @@ from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.sanitizer import Log, Place, Tool, findings, parse
 from kbench.isolation import leftovers, sandbox
 from kbench.isolation.builder import MEMORY_LIMIT_BYTES, Builder
-from kbench.isolation.candidate import worker_environment
 from kbench.isolation.client import JudgeProcess
 from kbench.isolation.launched import Origin, origin
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.sanitized import ORDERS
 from kbench.isolation.wire import Message
+from kbench.isolation.workers import worker_environment
 from kbench.measure import build
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins import registry
@@ -214,7 +214,6 @@ class Watched(Builder):
         # Rung 0: the process was locked in before it became the worker.
         return {
             "device": self._device.kind,
-            "mode": "cold",
             "rung": 0,
             "writable": [str(home)],
             "allow_exec": True,

@@ -4,6 +4,7 @@ It serves requests from its channel one after the other (see `Worker`). Whatever
 whatever else it does (exit, crash, hang, forge) the judge finds out by itself.
 """
 
+import importlib
 import os
 import socket
 import sys
@@ -66,16 +67,23 @@ class Worker:
             self._channel.send({"n": message["n"], **answer})
 
     def do_setup(self, message: Message, _fds: list[int]) -> Message:
-        """Lock this process in, then import torch and open the device, before any solution is known."""
+        """Lock this process in, then import torch, before any solution is known."""
         restrict(message)
         import torch
 
         self._device = message["device"]
         torch.set_num_threads(message["threads"])
+        for name in message.get("imports", ()):
+            importlib.import_module(name)
+        return {"pid": os.getpid()}
+
+    def do_open(self, message: Message, _fds: list[int]) -> None:
+        """Open the device, which costs whoever computes on it some milliseconds."""
+        import torch
+
         if self._device == "cuda":
             torch.zeros(1, device="cuda")
         self._timer = timer_for(self._device, message["mode"])
-        return {"pid": os.getpid()}
 
     def do_load(self, message: Message, fds: list[int]) -> Message:
         """Import the solution (once) and construct its model; answer with its parameters and buffers."""

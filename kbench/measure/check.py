@@ -69,7 +69,7 @@ def compare(got: Any, want: Any, tolerance: Tolerance, name: str = "output") -> 
     import torch
 
     totals = _Totals()
-    for start, c, r in _chunks(got, want):
+    for start, c, r in chunks(got, want):
         if c.dtype == torch.float32 and not tolerance.exact and totals.add_clean(c, r, tolerance):
             continue
         if tolerance.exact:
@@ -97,7 +97,7 @@ def oracle_ratio(got: Any, oracle: Any, tolerance: Tolerance) -> float:
 
     atol = tolerance.atol * min(1.0, _rms(oracle))
     worst = 0.0
-    for _, c, o in _chunks(got, oracle):
+    for _, c, o in chunks(got, oracle):
         a, b = c.to(o.dtype), o
         same = (a == b) | (a.isnan() & b.isnan())
         ratio = (a - b).abs() / (atol + tolerance.rtol * b.abs()).clamp_min(torch.finfo(torch.float64).tiny)
@@ -112,7 +112,7 @@ def is_vacuous(want: Any, trivial: list[Any], tolerance: Tolerance) -> bool:
 
     if tolerance.exact or want.numel() < 2:
         return False
-    mean = sum(_working(chunk).sum() for _, chunk, _ in _chunks(want, want)) / want.numel()
+    mean = sum(_working(chunk).sum() for _, chunk, _ in chunks(want, want)) / want.numel()
     candidates = [torch.zeros((), dtype=want.dtype, device=want.device), mean.to(want.dtype)]
     candidates = [candidate.expand(want.shape) for candidate in candidates]
     candidates += [t for t in trivial if t.shape == want.shape and t.dtype == want.dtype]
@@ -121,7 +121,7 @@ def is_vacuous(want: Any, trivial: list[Any], tolerance: Tolerance) -> bool:
 
 def _passes(got: Any, want: Any, tolerance: Tolerance) -> bool:
     """Say whether all elements hold the tolerance; the first chunk that does not ends the search."""
-    for _, c, r in _chunks(got, want):
+    for _, c, r in chunks(got, want):
         if not bool(((c - r).abs() <= tolerance.atol + tolerance.rtol * r.abs()).all()):
             return False
     return True
@@ -161,12 +161,12 @@ def same_bits(one: Any, other: Any) -> bool:
     pairs = [t.resolve_conj().resolve_neg() for t in (one, other)]
     mine, theirs = [torch.view_as_real(t) if t.is_complex() else t for t in pairs]
     word = words[mine.element_size()]
-    return all(torch.equal(a.view(word), b.view(word)) for _, a, b in _chunks(mine, theirs))
+    return all(torch.equal(a.view(word), b.view(word)) for _, a, b in chunks(mine, theirs))
 
 
 def all_finite(tensor: Any) -> bool:
     """Say whether no element is NaN or infinite."""
-    return all(bool(chunk.isfinite().all()) for _, chunk, _ in _chunks(tensor, tensor))
+    return all(bool(chunk.isfinite().all()) for _, chunk, _ in chunks(tensor, tensor))
 
 
 def poison(block: Any) -> None:
@@ -184,7 +184,7 @@ def _working(tensor: Any) -> Any:
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
 
-def _chunks(got: Any, want: Any) -> Iterator[tuple[int, Any, Any]]:
+def chunks(got: Any, want: Any) -> Iterator[tuple[int, Any, Any]]:
     """Yield (first flat index, chunk of got, chunk of want); tensors are cut along their first dimension."""
     if want.numel() == 0:
         return
@@ -195,7 +195,7 @@ def _chunks(got: Any, want: Any) -> Iterator[tuple[int, Any, Any]]:
     row = want.numel() // want.shape[0]
     if row > limit and want.dim() > 1:
         for i in range(want.shape[0]):
-            for start, c, r in _chunks(got[i], want[i]):
+            for start, c, r in chunks(got[i], want[i]):
                 yield i * row + start, c, r
         return
     rows = max(1, limit // row)
@@ -205,7 +205,7 @@ def _chunks(got: Any, want: Any) -> Iterator[tuple[int, Any, Any]]:
 
 def _rms(tensor: Any) -> float:
     total, count = 0.0, 0
-    for _, chunk, _ in _chunks(tensor, tensor):
+    for _, chunk, _ in chunks(tensor, tensor):
         finite = chunk[chunk.isfinite()]
         total += (finite.abs().double() ** 2).sum().item()
         count += finite.numel()

@@ -1,0 +1,149 @@
+"""Start workers: what they may use and see, and a process that makes itself ready before it gets a solution."""
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kbench.core.model import Status
+from kbench.isolation import leftovers, sandbox
+from kbench.isolation.process import Child, ChildError, Launch
+from kbench.measure import build
+
+SETUP_TIMEOUT_S = 120.0
+COMPILERS = ("torch._dynamo", "torch._inductor.compile_fx")
+"""What takes seconds to import, and is wanted where a solution compiles while it runs."""
+MEMORY_SHARE = 0.8
+MEMORY_FLOOR_BYTES = 6 << 30
+MEMORY_PER_CASE = 12
+KEPT_VARIABLES = (
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "LANG",
+    "LC_ALL",
+    "CC",
+    "CXX",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerConfig:
+    """How workers of this judge are run."""
+
+    device: str
+    rung: int
+    scratch: str
+    mode: str = "cold"
+    allow_tf32: bool = False
+    threads: int = 1
+    import_timeout_s: float = 60.0
+    call_timeout_s: float | None = None
+    case_bytes: int = 0
+    """Inputs, outputs and parameters of one call."""
+    deadline_s: float | None = None
+    """Monotonic time at which everything about the present solution must be over."""
+    hidden: list[str] = field(default_factory=list)
+    """What workers must not read."""
+    just_in_time: bool = False
+    """Whether the first solution is expected to compile while it runs: its worker starts before it is named."""
+
+
+STEADY_HOST = {
+    # OpenMP threads that spin while they wait lose their turn on a shared processor: PyTorch's LayerNorm, 40 us on its
+    # own, took 15 ms beside other programs (2 threads on 2 busy cores).
+    "OMP_WAIT_POLICY": "PASSIVE",
+    # Freed memory stays mapped, so that sixteen results in a row cost no more page faults each than one does.
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+}
+"""Environment of judges and workers, so that a CPU's times depend less on what else the machine does."""
+
+
+def python_path() -> str:
+    """Return the PYTHONPATH of children: they find kbench whether it is installed or run from a checkout."""
+    return os.pathsep.join(filter(None, [str(build.PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+
+
+def worker_environment(scratch: Path) -> dict[str, str]:
+    """Return the whole environment of a worker: nothing of the caller's but what compilers and CUDA need."""
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    return {
+        **kept,
+        **STEADY_HOST,
+        # torch looks for ninja on PATH, where an environment's own is only once that is activated.
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)]),
+        "PYTHONPATH": python_path(),
+        **build.compiler_environment(scratch / "cache"),
+        "HOME": str(scratch),
+        "TMPDIR": str(scratch),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        # Whole cached graphs hold the absolute paths of the process that made them; kernels and choices do not.
+        "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
+        "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
+        "USER": "kbench",
+    }
+
+
+class StartedWorker:
+    """A worker process that locks itself in and imports torch meanwhile; it has not heard of any solution.
+
+    `allow_exec` is the part of the sandbox that depends on which solution it gets.
+    """
+
+    def __init__(self, config: WorkerConfig, number: int, *, allow_exec: bool):
+        self.allow_exec = allow_exec
+        self.scratch = Path(config.scratch) / f"worker-{os.getpid()}-{number}"
+        self.scratch.mkdir(parents=True)
+        self.child = Child(
+            Launch(
+                module="kbench.isolation.worker",
+                environment=worker_environment(self.scratch),
+                folder=self.scratch,
+                rung=sandbox.Rung(config.rung),
+                memory_limit_bytes=memory_limit_bytes(),
+            )
+        )
+        setup = {
+            "op": "setup",
+            "device": config.device,
+            "rung": config.rung,
+            "writable": [str(self.scratch)],
+            "hidden": config.hidden,
+            "allow_exec": allow_exec,
+            "threads": config.threads,
+            "imports": COMPILERS if allow_exec else (),
+        }
+        thread = ThreadPoolExecutor(max_workers=1)
+        self._setup = thread.submit(self.child.request, setup, timeout_s=SETUP_TIMEOUT_S)
+        thread.shutdown(wait=False)
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when the worker is ready. Raises ChildError where it does not get ready in time."""
+        try:
+            self._setup.result(timeout_s)
+        except TimeoutError as error:
+            reason = f"not ready within {timeout_s:.0f} s"
+            raise ChildError(Status.CALL_TIMEOUT, reason, self.child.log) from error
+
+    def kill(self) -> None:
+        """Kill the worker and all that it started; its scratch folder goes with it."""
+        self.child.kill()
+        leftovers.remove(self.scratch)
+
+
+def memory_limit_bytes(case_bytes: int = 0) -> int:
+    """Return what a worker may use of the host's memory: enough for any honest use, and a share of what there is.
+
+    On a CPU the inputs and outputs themselves (`case_bytes`) lie there, several times over.
+    """
+    generous = MEMORY_FLOOR_BYTES + MEMORY_PER_CASE * case_bytes
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return min(generous, int(int(line.split()[1]) * 1024 * MEMORY_SHARE))
+    return generous
