@@ -80,12 +80,9 @@ def wide_range(x: Any) -> Any:
 
 def planted(value: float, x: Any) -> Any:
     """Return x with `value` in one element of its first entry; other entries must stay as they are."""
-    import torch
-
     y = x.clone()
     if y.numel():
-        place = torch.tensor(y[0].numel() // 2 if y.dim() else 0)
-        y[tuple(int(i) for i in torch.unravel_index(place, y.shape))] = value
+        y[check.unravel(y[0].numel() // 2 if y.dim() else 0, y.shape)] = value
     return y
 
 

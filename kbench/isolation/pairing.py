@@ -47,7 +47,7 @@ ALONE_CALLS = 5
 INTERFERENCE = 0.03
 REPEAT_SHARE = 0.2
 ENOUGH_PAIRS = 8
-PAIRS_LIMIT_S = 5.0
+PAIRS_LIMIT_S = 3.0
 """A process that has taken so long stops at ENOUGH_PAIRS: another process tells more than more pairs would."""
 NEGLIGIBLE = 10
 """A spread within the process this many times below the precision asked for has no say in it."""
