@@ -20,6 +20,8 @@ KERNEL = (3, 3)
 POOL = (4, 4)
 MAX_IN_CHANNELS = 8
 MAX_OUT_CHANNELS = 64
+MAX_CLUSTER = 4
+MAX_WINDOWS = 496  # pooled values of a channel in a block's share
 # A round is a sample of one cluster, and the kernel keeps a bit for each; 16 clusters fit any device.
 MAX_BATCH = 4096 * 16
 
@@ -56,9 +58,10 @@ def conv_norm_pool(
     """(N, C_in, H, W) -> (N, C_out, H_out // pool_h, W_out // pool_w), fp32 on a CUDA device.
 
     `scale` holds one value or one per channel, (C_out, 1, 1). On a Hopper GPU, 3x3 filters with 4x4 pooling and
-    at most 8 -> 64 channels take one launch; everything else goes to `conv_norm_pool_general`. Gradients come
-    from torch operators: the backward recomputes the chain and differentiates that. ValueError or TypeError for
-    tensors of other types or shapes.
+    at most 8 -> 64 channels take one launch, for images whose pooled values fit in the shared memory of four blocks (up
+    to 178 x 178, or longer and narrower); everything else goes to `conv_norm_pool_general`. Gradients come from torch
+    operators: the backward recomputes the chain and differentiates that. ValueError or TypeError for tensors of other
+    types or shapes.
     """
     options = {"groups": groups, "eps": eps, "pool": pool, "clamp_min": clamp_min, "clamp_max": clamp_max}
     tensors = (x, weight, bias, gamma, beta, scale)
@@ -77,6 +80,7 @@ def supports(x: Tensor, weight: Tensor, pool: Pair) -> bool:
         and native.device_capability(x.device) == CAPABILITY
         and _fits(x.shape[1], weight.shape[0], (weight.shape[2], weight.shape[3]), pool)
         and x.shape[0] <= MAX_BATCH
+        and _windows(x.shape[2], x.shape[3]) <= MAX_WINDOWS
         and x.shape[1] * x.shape[2] * x.shape[3] < 2**31
     )
 
@@ -85,6 +89,12 @@ def _fits(in_channels: int, out_channels: int, kernel: Pair, pool: Pair) -> bool
     return (
         kernel == KERNEL and tuple(pool) == POOL and in_channels <= MAX_IN_CHANNELS and out_channels <= MAX_OUT_CHANNELS
     )
+
+
+def _windows(height: int, width: int) -> int:
+    """Pooled values of a channel in the share of one block of the largest cluster."""
+    units = -(-(height - KERNEL[0] + 1) // POOL[0])
+    return -(-units // MAX_CLUSTER) * ((width - KERNEL[1] + 1) // POOL[1])
 
 
 def _forward(*tensors: Tensor, groups: int, eps: float, pool: Pair, clamp_min: float, clamp_max: float) -> Tensor:

@@ -1,9 +1,9 @@
 // Convolution 3x3 -> GroupNorm -> scale -> max-pool 4x4 -> clamp in one launch, at fp32's accuracy on fp16 tensor
 // cores.
 //
-// Takes up to 8 input and 64 output channels and any image and batch; see conv_norm_pool_wgmma.md for the design and
-// what limits it. Of a block's four warpgroups, two consume (tensor cores, pooling); of the others' eight warps, six
-// produce (input) and two write (statistics, output).
+// Takes up to 8 input and 64 output channels, and images whose pooled values a cluster's blocks have room for (496 a
+// channel and block). Of a block's four warpgroups, two consume (tensor cores, pooling), one produces (input) and one
+// writes (statistics, output).
 #include "conv_norm_pool/consumer.cuh"
 #include "conv_norm_pool/finish.cuh"
 #include "conv_norm_pool/plan.cuh"
@@ -13,71 +13,78 @@
 namespace kbench::conv_norm_pool {
 
 // Registers of each role; they share the 65536 of a multiprocessor, 128 for each of 512 threads.
-constexpr int CONSUMER_REGISTERS = 208, OTHER_REGISTERS = 48;
-static_assert(CONSUMER_REGISTERS + OTHER_REGISTERS <= 2 * 128, "the register file");
+constexpr int CONSUMER_REGISTERS = 168, OTHER_REGISTERS = 256 - CONSUMER_REGISTERS;
 
 __device__ __forceinline__ void initialise(const Arguments& arguments, Shared& shared) {
   if (threadIdx.x == 0) {
     shared.share = Share(arguments);
-    for (int i = 0; i < STAGES; ++i) {
-      barrier_init(&shared.full[i], PRODUCER_GROUP_WARPS);
-      barrier_init(&shared.empty[i], WARPGROUP_THREADS / WARP_THREADS);
+    for (int i = 0; i < CHUNKS; ++i) {
+      barrier_init(&shared.full[i], PRODUCER_WARPS);
+      barrier_init(&shared.empty[i], 2 * WARPGROUP_THREADS / WARP_THREADS);
     }
-    for (int i = 0; i < RAW_SLOTS; ++i) barrier_init(&shared.raw_full[i], MAX_IN_CHANNELS);
-    for (int i = 0; i < PRODUCER_GROUPS; ++i) barrier_init(&shared.started[i], PRODUCER_GROUP_WARPS);
     for (int i = 0; i < 2; ++i) {
       barrier_init(&shared.summed[i], CONSUMER_WARPS);
       barrier_init(&shared.reusable[i], 1);
       barrier_init(&shared.exchanged[i], 1);
     }
-    for (int i = 0; i < WRITER_WARPS * WRITER_SLOTS; ++i) {
-      barrier_init(&shared.staged_full[i / WRITER_SLOTS][i % WRITER_SLOTS], 1);
-    }
+    for (int i = 0; i < DRAINS; ++i) barrier_init(&shared.drained[i], WRITER_WARPS);
     shared.unfit_weights = 0;
     fence_barrier_init();
   }
-  if (threadIdx.x < PART_BYTES / 16) reinterpret_cast<uint4*>(shared.zeros)[threadIdx.x] = make_uint4(0, 0, 0, 0);
-  fence_shared_to_async();
   if (threadIdx.x < MAX_ROUNDS / 32) shared.rejected[threadIdx.x] = 0;
   if (threadIdx.x < 2 * MAX_IN_CHANNELS) {
     const int buffer = threadIdx.x / MAX_IN_CHANNELS, channel = threadIdx.x % MAX_IN_CHANNELS;
     shared.magnitude[buffer][channel] = 0;
     shared.shift[buffer][channel] = 0.0f;  // blocks without rows leave it so
   }
+  __syncthreads();
 }
 
-__device__ __forceinline__ void sync_cluster() {
-  KBENCH_ASM_SM90("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" :: : "memory");
+__device__ __forceinline__ void arrive_cluster() {
+  KBENCH_ASM_SM90("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
+__device__ __forceinline__ void wait_cluster() { KBENCH_ASM_SM90("barrier.cluster.wait.aligned;" ::: "memory"); }
 
-template <bool SIMPLE>
 __global__ void __launch_bounds__(BLOCK_THREADS, 1) fused_kernel(const __grid_constant__ Arguments arguments) {
   extern __shared__ __align__(1024) unsigned char memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
-  const Share& share = shared.share;
   initialise(arguments, shared);
-  sync_cluster();
-  if (warpgroup_index() >= CONSUMER_THREADS / WARPGROUP_THREADS) {
-    give_registers<OTHER_REGISTERS>();
-    const int warp = int(threadIdx.x) / WARP_THREADS - CONSUMER_WARPS;
-    if (warp < PRODUCER_WARPS) {
-      Producer<SIMPLE>(arguments, share, shared, warp).run();
-    } else {
-      Writer(arguments, share, shared, int(threadIdx.x) - (BLOCK_THREADS - WRITER_THREADS)).run();
-    }
-  } else {
+  // Only the writers talk to other blocks, much later: nobody else waits for them to have started.
+  arrive_cluster();
+  const int group = warpgroup_index();
+  if (group < 2) {
     take_registers<CONSUMER_REGISTERS>();
-    Consumer(arguments, share, shared).run();
-    finish(arguments, share, shared);
+    Consumer(arguments, shared).run();
+    wait_cluster();
+    write_last_sample(arguments, shared);
+    compute_rejected(arguments, shared);
+  } else {
+    give_registers<OTHER_REGISTERS>();
+    if (group == 2) {
+      Producer(arguments, shared).run();
+      wait_cluster();
+    } else {
+      wait_cluster();
+      Writer(arguments, shared.share, shared, int(threadIdx.x) % WARPGROUP_THREADS).run();
+    }
+    write_last_sample(arguments, shared);
   }
   // A block's shared memory must outlive the other blocks' stores to it.
-  sync_cluster();
+  arrive_cluster();
+  wait_cluster();
 }
 
-/// Blocks per sample: more of them for batches that would leave multiprocessors idle.
+/// Whether a block's share of a sample fits in its shared memory.
+bool holds(const Arguments& arguments, int blocks) {
+  return ceil_div(arguments.units(), blocks) * arguments.pooled_width() <= MAX_WINDOWS;
+}
+
+/// Blocks per sample: more of them for tall images, and for batches that would leave multiprocessors idle.
 int cluster_blocks(const Arguments& arguments, int multiprocessors) {
   int blocks = 2;
-  while (blocks < MAX_CLUSTER && arguments.batch * blocks * 2 <= multiprocessors && arguments.units() >= blocks * 4)
+  while (blocks < MAX_CLUSTER &&
+         (!holds(arguments, blocks) ||
+          (arguments.batch * blocks * 2 <= multiprocessors && arguments.units() >= blocks * 4)))
     blocks *= 2;
   return blocks;
 }
@@ -86,16 +93,13 @@ int launch(const Arguments& arguments, cudaStream_t stream) {
   int multiprocessors = 0;
   KBENCH_RETURN_IF_ERROR(device_attribute(&multiprocessors, cudaDevAttrMultiProcessorCount));
   const int blocks = cluster_blocks(arguments, multiprocessors);
+  if (!holds(arguments, blocks)) return int(cudaErrorInvalidValue);
   // Rounds of equal length: with 66 clusters at most and 128 samples, 64 clusters take two each.
   const int most = max(1, multiprocessors / blocks);
   const int clusters = ceil_div(arguments.batch, ceil_div(arguments.batch, most));
   if (ceil_div(arguments.batch, clusters) > MAX_ROUNDS) return int(cudaErrorInvalidValue);
-  const auto kernel = arguments.is_simple() ? fused_kernel<true> : fused_kernel<false>;
   KBENCH_RETURN_IF_ERROR(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(sizeof(Shared))));
-  constexpr int CARVEOUT_PERCENT = ceil_div(SHARED_CARVEOUT_BYTES * 100, MAX_CARVEOUT_BYTES);
-  KBENCH_RETURN_IF_ERROR(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, CARVEOUT_PERCENT));
+      cudaFuncSetAttribute(fused_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(sizeof(Shared))));
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim.x = unsigned(blocks);
@@ -107,7 +111,7 @@ int launch(const Arguments& arguments, cudaStream_t stream) {
   config.stream = stream;
   config.attrs = &cluster;
   config.numAttrs = 1;
-  KBENCH_RETURN_IF_ERROR(cudaLaunchKernelEx(&config, kernel, arguments));
+  KBENCH_RETURN_IF_ERROR(cudaLaunchKernelEx(&config, fused_kernel, arguments));
   return launch_status();
 }
 
@@ -128,3 +132,4 @@ extern "C" int kbench_conv_norm_pool(const float* x, const float* weight, const 
   if (!fits) return int(cudaErrorInvalidValue);
   return launch(arguments, static_cast<cudaStream_t>(stream));
 }
+

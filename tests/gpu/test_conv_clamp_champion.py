@@ -24,6 +24,7 @@ SHAPES = {
     "two column tiles": {"batch_size": 5, "height": 41, "width": 200},
     "rows of any alignment": {"batch_size": 4, "height": 50, "width": 127},
     "few channels": {"batch_size": 3, "in_channels": 5, "out_channels": 21, "num_groups": 7, "width": 35},
+    "tall image": {"batch_size": 2, "height": 250, "width": 30},
     "one group": {"batch_size": 2, "height": 77, "num_groups": 1},
 }
 GENERAL = {
@@ -36,7 +37,15 @@ GENERAL = {
         "width": 35,
         "maxpool_kernel_size": 3,
     },
-    "more channels": {"batch_size": 2, "in_channels": 9, "out_channels": 72, "height": 20, "width": 20},
+    "more channels": {
+        "batch_size": 2,
+        "in_channels": 9,
+        "out_channels": 72,
+        "num_groups": 8,
+        "height": 20,
+        "width": 20,
+    },
+    "large image": {"batch_size": 2, "height": 300, "width": 300},
     "wider filter": {"batch_size": 2, "kernel_size": 5, "height": 20, "width": 20},
 }
 NAN, INFINITY = float("nan"), float("inf")

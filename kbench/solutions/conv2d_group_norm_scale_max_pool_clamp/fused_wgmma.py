@@ -1,11 +1,11 @@
-"""The whole chain in one launch: a Winograd convolution on tensor cores, nothing but the result written.
+"""The whole chain in one launch: a direct convolution on tensor cores, nothing but the result written.
 
-Approach: F(2,3) Winograd along the rows, each product on wgmma with both fp32 operands split into two fp16
-(three products, fp32 sums: the accuracy of fp32, no TF32). Pooling and the group sums are taken from the
-accumulators; blocks of a cluster exchange the sums and normalise the pooled values, 1/16 of the convolution's.
-Scales are powers of two taken from the data; what they do not hold (checked on the device: huge spreads,
-infinities, NaN) is recomputed by the same launch in plain fp32. Sizes outside 3x3 filters, 4x4 pooling and
-8 -> 64 channels, and GPUs other than Hopper, go to the general kernels of `all_custom`.
+Approach: an implicit matrix product on wgmma with both fp32 operands split into two fp16 (three products, fp32 sums:
+the accuracy of fp32, no TF32). Pooling and the group sums are taken from the accumulators; pooled values, 1/16 of the
+convolution's, stay in shared memory until the cluster has exchanged the sums. Scales are powers of two taken from the
+data; what they do not hold (checked on the device: huge spreads, infinities, NaN) is recomputed by the same launch in
+plain fp32. Sizes outside 3x3 filters, 4x4 pooling, 8 -> 64 channels and about 178 x 178 pixels, and GPUs other than
+Hopper, go to the general kernels of `all_custom`.
 
 Backward: composed of torch operators (recomputes the chain, TF32 off), none of it custom.
 """

@@ -1,4 +1,4 @@
-// What the consumers do after their last product: write the last sample, then what only the exact path can hold.
+// What a block does after its last product: write the last sample, then what only the exact path can hold.
 #pragma once
 
 #include "exact.cuh"
@@ -7,44 +7,21 @@
 
 namespace kbench::conv_norm_pool {
 
-constexpr int LAST_CHANNELS = MAX_OUT_CHANNELS / CONSUMER_WARPS;  // of a warp
-constexpr int LAST_LOADS = 16;                                    // of a lane, in each of them
-
-/// The last sample's band. Loads start before the statistics are there, and travel while they are found.
-__device__ __forceinline__ void write_last_sample(const Arguments& arguments, const Share& share,
-                                                  const Shared& shared) {
-  const int last = share.rounds - 1, warp = threadIdx.x / WARP_THREADS, lane = threadIdx.x % WARP_THREADS;
-  float value[LAST_CHANNELS][LAST_LOADS];
-#pragma unroll
-  for (int k = 0; k < LAST_CHANNELS; ++k) {
-    const int channel = warp + k * CONSUMER_WARPS;
-    const BandRun run(arguments, share, share.sample(last), min(channel, arguments.out_channels - 1));
-#pragma unroll
-    for (int i = 0; i < LAST_LOADS; ++i) {
-      const int place = lane + i * WARP_THREADS;
-      value[k][i] = channel < arguments.out_channels && place < run.count ? __ldcg(run.values + place) : 0.0f;
-    }
-  }
-  sync_threads(LAST_STATISTICS, WRITER_THREADS + CONSUMER_THREADS);
+/// By all warps of the block.
+__device__ __forceinline__ void write_last_sample(const Arguments& arguments, const Shared& shared) {
+  const Share& share = shared.share;
+  const int last = share.rounds - 1, warp = threadIdx.x / WARP_THREADS;
+  sync_threads(LAST_STATISTICS, BLOCK_THREADS);
   if (is_rejected(shared, last)) return;
-#pragma unroll
-  for (int k = 0; k < LAST_CHANNELS; ++k) {
-    const int channel = warp + k * CONSUMER_WARPS;
-    if (channel >= arguments.out_channels) break;
-    const BandRun run(arguments, share, share.sample(last), channel);
-    const float factor = shared.factor[channel], offset = shared.offset[channel];
-#pragma unroll
-    for (int i = 0; i < LAST_LOADS; ++i) {
-      const int place = lane + i * WARP_THREADS;
-      if (place < run.count) run.values[place] = finished(arguments, value[k][i], factor, offset);
-    }
-    normalise_run<8>(arguments, shared, run, channel, LAST_LOADS * WARP_THREADS);
+  const int end = share.pooled_rows * arguments.pooled_width();
+  for (int channel = warp; channel < arguments.out_channels; channel += BLOCK_THREADS / WARP_THREADS) {
+    write_windows(arguments, share, shared, share.sample(last), channel, 0, end);
   }
 }
 
-__device__ __forceinline__ void finish(const Arguments& arguments, const Share& share, Shared& shared) {
-  sync_threads(CONSUMERS, CONSUMER_THREADS);
-  write_last_sample(arguments, share, shared);
+/// By the consumers, once nothing reads the ring any more.
+__device__ __forceinline__ void compute_rejected(const Arguments& arguments, Shared& shared) {
+  const Share& share = shared.share;
   auto sums = reinterpret_cast<double (*)[2]>(shared.ring);
   for (int round = 0, turn = 0; round < share.rounds; ++round) {
     if (!is_rejected(shared, round)) continue;

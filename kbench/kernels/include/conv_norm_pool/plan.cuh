@@ -1,8 +1,7 @@
 // What the roles of the fused convolution share: sizes, the division of work, the layout of shared memory.
 //
 // A cluster of blocks owns a sample, each block a band of its rows. Rows go in *units* of 4 convolution rows (one
-// pooled row), each computed as two Winograd F(2,3) *pairs*: 4 input rows -> 4 transformed rows -> 2 convolution rows.
-// Columns go in tiles of up to 126, every tile but the last owns 124 so that the next one starts on a pooling window.
+// pooled row). Input rows come in *chunks* of 4 too: a unit reads its own chunk and the first two rows of the next.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,43 +17,42 @@
 namespace kbench::conv_norm_pool {
 
 constexpr int KERNEL = 3;
+constexpr int TAPS = KERNEL * KERNEL;
 constexpr int POOL = 4;
+constexpr int HALO = KERNEL - 1;
 constexpr int MAX_IN_CHANNELS = 8;    // one 16-byte core-matrix row of fp16
 constexpr int MAX_OUT_CHANNELS = 64;  // rows of a warpgroup product
 constexpr int MAX_CLUSTER = 4;
+constexpr int TILE_OWNED = 124;  // columns of every tile but the last, so that the next one starts on a pooling window
+constexpr int TILE_MAX = WGMMA_COLUMNS - HALO;
+constexpr int TILE_WINDOWS = TILE_OWNED / POOL;
+constexpr int MAX_ROUNDS = 4096;  // samples of one cluster in one launch: bits of `Shared::rejected`
 
-constexpr int PAIR_ROWS = 2;
-constexpr int TRANSFORMED = 4;  // transformed rows of a pair
-constexpr int TILE_OWNED = 124;
-constexpr int TILE_MAX = 126;
-constexpr int TILE_WINDOWS = 31;
-
-constexpr int PART_BYTES = WGMMA_COLUMNS * MAX_IN_CHANNELS * 2;  // one fp16 part (high or low) of one transformed row
-constexpr int STRIP_BYTES = 2 * PART_BYTES;
-constexpr int STAGE_BYTES = TRANSFORMED * STRIP_BYTES;
-constexpr int STAGES = 4;
-constexpr int LOW_WEIGHTS_BYTES = WGMMA_ROWS * WGMMA_DEPTH * 2;  // of one transformed row: taps 0 and 1
-constexpr int RAW_SLOTS = 4;                                     // the four input rows of a pair each, fp32
-constexpr int RAW_PITCH = 532;  // floats of a channel's rows: 4 * 128, what alignment adds, and 16 banks between quads
-constexpr int RAW_ROW_FLOATS = 132;  // between rows that are copied one by one
+constexpr int PIXEL_BYTES = MAX_IN_CHANNELS * 2;
+constexpr int ROW_BYTES = WGMMA_COLUMNS * PIXEL_BYTES;  // one fp16 part (high or low) of one input row
+constexpr int CHUNK_BYTES = POOL * ROW_BYTES;
+constexpr int CHUNKS = 4;
+// The first two rows are kept twice, so that the six rows of every unit follow each other without a wrap.
+constexpr int PLANE_BYTES = CHUNKS * CHUNK_BYTES + HALO * ROW_BYTES;
+// The last columns of the last row read two pixels past it: those sums are dropped, the bytes must exist.
+constexpr int RING_BYTES = 2 * PLANE_BYTES + HALO * PIXEL_BYTES;
 
 constexpr int CONSUMER_THREADS = 2 * WARPGROUP_THREADS;
 constexpr int CONSUMER_WARPS = CONSUMER_THREADS / WARP_THREADS;
-constexpr int PRODUCER_GROUPS = 3;
-constexpr int PRODUCER_GROUP_WARPS = 2;
-constexpr int PRODUCER_WARPS = PRODUCER_GROUPS * PRODUCER_GROUP_WARPS;
-constexpr int WRITER_WARPS = 2;
-constexpr int WRITER_THREADS = WRITER_WARPS * WARP_THREADS;
-constexpr int WRITER_SLOTS = 2;
-constexpr int STAGED_RUN = 512;     // pooled values that are normalised at a time, in a row
-constexpr int STAGED_FLOATS = 544;  // with what alignment to 16 bytes adds
-constexpr int BLOCK_THREADS = CONSUMER_THREADS + PRODUCER_WARPS * WARP_THREADS + WRITER_THREADS;
-static_assert(BLOCK_THREADS == 4 * WARPGROUP_THREADS, "two warpgroups of consumers, two of the others");
-constexpr int POOLED_STRIDE = 34;  // even and not a multiple of 4: a warp's 16 channels x 2 windows hit 32 banks
-constexpr int MAX_ROUNDS = 4096;   // samples of one cluster in one launch: bits of `Shared::rejected`
+constexpr int PRODUCER_THREADS = WARPGROUP_THREADS;
+constexpr int PRODUCER_WARPS = PRODUCER_THREADS / WARP_THREADS;
+constexpr int WRITER_THREADS = WARPGROUP_THREADS;
+constexpr int WRITER_WARPS = WRITER_THREADS / WARP_THREADS;
+constexpr int BLOCK_THREADS = CONSUMER_THREADS + PRODUCER_THREADS + WRITER_THREADS;
+static_assert(PRODUCER_THREADS == WGMMA_COLUMNS, "a producer thread a column");
+
+constexpr int MAX_WINDOWS = 496;  // pooled values of a channel in a band: 16 rows of 31
+constexpr int POOLED_PITCH = MAX_WINDOWS + 2;
+static_assert(POOLED_PITCH % 4 == 2, "16 channels x 2 windows of a warp's store hit 32 banks");
+constexpr int DRAINS = 4;  // parts of a band that are handed back one by one once they are written
 
 // Named barriers (0 is __syncthreads).
-enum Barrier : int { SCALES_READY = 1, WRITERS = 2, LAST_STATISTICS = 3, CONSUMERS = 4, PRODUCER_GROUP = 5 };
+enum Barrier : int { SCALES_READY = 1, WRITERS = 2, LAST_STATISTICS = 3, CONSUMERS = 4, PRODUCERS = 5 };
 
 /// Waits at a named barrier until `threads` threads have come.
 __device__ __forceinline__ void sync_threads(Barrier barrier, int threads) {
@@ -83,12 +81,13 @@ struct Arguments {
   __host__ __device__ int pooled_height() const { return out_height() / POOL; }
   __host__ __device__ int pooled_width() const { return out_width() / POOL; }
   __host__ __device__ int units() const { return ceil_div(out_height(), POOL); }
-  /// Whether rows start at multiples of 16 bytes and one tile holds all columns.
-  __host__ __device__ bool is_simple() const {
-    return width % 4 == 0 && width <= WGMMA_COLUMNS && reinterpret_cast<uintptr_t>(x) % 16 == 0;
-  }
   __host__ __device__ int tiles() const {
     return out_width() <= TILE_MAX ? 1 : 1 + ceil_div(out_width() - TILE_MAX, TILE_OWNED);
+  }
+  /// Columns that a tile has to itself.
+  __host__ __device__ int columns(int tile) const {
+    const int left = out_width() - tile * TILE_OWNED;
+    return left <= TILE_MAX ? left : TILE_OWNED;
   }
 };
 
@@ -100,9 +99,11 @@ __device__ __forceinline__ bool is_negative(const Arguments& arguments, int chan
 /// This block's share: its band of every sample of its cluster.
 struct Share {
   int rank, cluster_blocks, cluster, clusters;
-  int first_unit, end_unit;
-  int first_row, rows;  // convolution rows of the band
-  int rounds;           // samples of this cluster
+  int first_unit, units;  // of the band
+  int first_row, rows;    // convolution rows of the band
+  int pooled_rows;        // of the band
+  int drain_rows;         // pooled rows of each of the DRAINS parts but the last
+  int rounds, tiles;      // samples of this cluster, and column tiles of each
 
   __device__ __forceinline__ explicit Share(const Arguments& arguments) {
     unsigned block_rank = 0, blocks = 1;
@@ -112,21 +113,21 @@ struct Share {
     cluster_blocks = int(blocks);
     cluster = int(blockIdx.x) / cluster_blocks;
     clusters = int(gridDim.x) / cluster_blocks;
-    const int units = arguments.units();
-    const int band = ceil_div(units, cluster_blocks);
-    first_unit = min(rank * band, units);
-    end_unit = min(first_unit + band, units);
+    const int all_units = arguments.units();
+    const int band = ceil_div(all_units, cluster_blocks);
+    first_unit = min(rank * band, all_units);
+    units = min(band, all_units - first_unit);
     first_row = first_unit * POOL;
-    rows = min(end_unit * POOL, arguments.out_height()) - min(first_row, arguments.out_height());
+    rows = max(0, min(units * POOL, arguments.out_height() - first_row));
+    pooled_rows = rows / POOL;
+    drain_rows = max(1, ceil_div(pooled_rows, DRAINS));
     rounds = (arguments.batch - cluster + clusters - 1) / clusters;
+    tiles = arguments.tiles();
   }
 
   __device__ __forceinline__ int sample(int round) const { return cluster + round * clusters; }
-  __device__ __forceinline__ int pairs() const { return ceil_div(rows, PAIR_ROWS); }
-  /// Pairs of one unit: 2, but for a last unit of one or two rows.
-  __device__ __forceinline__ int unit_pairs(int unit) const {
-    return min(POOL / PAIR_ROWS, ceil_div(first_row + rows - unit * POOL, PAIR_ROWS));
-  }
+  /// Chunks of a tile: one a unit, and the halo of the last.
+  __device__ __forceinline__ int chunks() const { return units == 0 ? 0 : units + 1; }
 };
 
 /// Sums that blocks of a cluster tell each other, per group: of the values, of their squares, of the shifted squares.
@@ -134,41 +135,28 @@ struct GroupSums {
   double value, square, shifted_square;
 };
 
-/// x -> (x - shift) * factor for four channels, as x * factor + offset.
-struct alignas(16) QuadScales {
-  float factor[4], offset[4], shift[4];
-};
-
 struct Shared {
-  alignas(1024) unsigned char zeros[PART_BYTES];                 // half of a B operand that contributes nothing
-  unsigned char low_weights[TRANSFORMED * LOW_WEIGHTS_BYTES];    // A operands that registers have no room for
-  unsigned char ring[STAGES * STAGE_BYTES];                      // transformed rows, split: the B operands
-  alignas(16) float raw[RAW_SLOTS][MAX_IN_CHANNELS][RAW_PITCH];  // input rows in flight
-  int skew[RAW_SLOTS][TRANSFORMED][MAX_IN_CHANNELS];             // floats before a row that its copy brought along
-  float pooled[CONSUMER_WARPS][16 * POOLED_STRIDE];              // a warp's pooled row, to be stored in full sectors
-  alignas(16) float staged[WRITER_WARPS][WRITER_SLOTS][STAGED_FLOATS];  // pooled values on their way to be normalised
+  alignas(128) unsigned char ring[RING_BYTES];   // input rows, split, channel-minor: the B operands
+  float pooled[MAX_OUT_CHANNELS][POOLED_PITCH];  // of the sample in work, not yet normalised
   GroupSums group_sums[2][MAX_CLUSTER][MAX_OUT_CHANNELS];
   GroupSums channel_sums[MAX_OUT_CHANNELS];
   double weight_sums[MAX_IN_CHANNELS][MAX_OUT_CHANNELS];
-  uint64_t full[STAGES], empty[STAGES];
-  uint64_t raw_full[RAW_SLOTS], started[PRODUCER_GROUPS];
-  uint64_t summed[2], reusable[2], exchanged[2], staged_full[WRITER_WARPS][WRITER_SLOTS];
+  uint64_t full[CHUNKS], empty[CHUNKS];
+  uint64_t summed[2], reusable[2], exchanged[2], drained[DRAINS];
   float sums[2][2][MAX_OUT_CHANNELS][2];  // per consumer warpgroup: of the products and of their squares
   float factor[MAX_OUT_CHANNELS], offset[MAX_OUT_CHANNELS];
-  QuadScales scales[PRODUCER_GROUPS][PRODUCER_GROUP_WARPS][2];
-  float shift[2][MAX_IN_CHANNELS];         // subtracted from the input before it is scaled
-  uint32_t magnitude[2][MAX_IN_CHANNELS];  // largest |transformed input|, as bits
-  int input_exponent[MAX_IN_CHANNELS];     // the input is multiplied by 2^this ...
+  alignas(16) float input_factor[MAX_IN_CHANNELS];  // x -> (x - shift) * factor, as x * factor + offset
+  alignas(16) float input_offset[2][MAX_IN_CHANNELS];
+  float shift[2][MAX_IN_CHANNELS];
+  uint32_t magnitude[2][MAX_IN_CHANNELS];  // largest |input| after that, as bits
+  int input_exponent[MAX_IN_CHANNELS];     // the factor is 2^this ...
   int live[MAX_IN_CHANNELS];               // ... unless all sampled pixels were equal
   int output_exponent[MAX_OUT_CHANNELS];   // the products come out multiplied by 2^this
-  Share share;                             // kept here: the roles' registers are few
+  Share share;
   int unfit_weights;
   uint32_t rejected[MAX_ROUNDS / 32];  // samples left to the exact path
 };
 
-// The rest of the 256 KB is L1, where spilled registers of the producers and writers live: 60 KB, and not the 28 that
-// the largest carve-out would leave.
-constexpr int SHARED_CARVEOUT_BYTES = 196 * 1024, MAX_CARVEOUT_BYTES = 228 * 1024;
-static_assert(sizeof(Shared) + 1024 <= SHARED_CARVEOUT_BYTES, "1 KB is the system's");
+static_assert(sizeof(Shared) <= 227 * 1024, "what a block may have");
 
 }  // namespace kbench::conv_norm_pool

@@ -1,14 +1,13 @@
-// The writer warps: statistics of a sample across the cluster, then the pooled values normalised in place.
+// The writer warps: statistics of a sample across the cluster, then the pooled values, normalised.
 //
 // With input x = shift + x' and weights scaled by powers of two, a product p stands for y = sign * p * 2^-e + centre,
 // where the centre (bias + shift * weights) is formed in fp64. So are the statistics, from sums of p and p^2 that the
 // shift keeps small. What makes them unreliable rejects the sample, the same way in every block of the cluster: see
-// ExactSample. A thread keeps one output channel.
+// ExactSample. A thread keeps one output channel; the upper half of them none.
 #pragma once
 
 #include <cmath>
 
-#include "../bulk_copy.cuh"
 #include "../split_fp16.cuh"
 #include "plan.cuh"
 
@@ -18,7 +17,7 @@ constexpr double MAX_CANCELLATION = 16.0;  // sums of squares over the variance;
 constexpr float MIN_SCALED = 8.0f;         // below that, the grid of the low parts is felt
 constexpr float MAX_GAIN = 524288.0f;      // largest |gamma * scale|: with MAX_OUTPUT_EXPONENT, factors stay in fp32
 
-static_assert(WRITER_THREADS == MAX_OUT_CHANNELS, "a thread a channel");
+static_assert(WRITER_THREADS >= MAX_OUT_CHANNELS, "a thread a channel");
 
 __device__ __forceinline__ bool is_rejected(const Shared& shared, int round) {
   return (shared.rejected[round / 32] >> (round % 32) & 1u) != 0;
@@ -37,35 +36,28 @@ __device__ __forceinline__ float finished(const Arguments& arguments, float pool
   return fminf(fmaxf(fmaf(pooled, factor, offset), arguments.clamp_min), arguments.clamp_max);
 }
 
-/// One channel's pooled values of this band in the output, `count` of them in a row.
-struct BandRun {
-  float* values;
-  int count;
-
-  __device__ __forceinline__ BandRun(const Arguments& arguments, const Share& share, int sample, int channel) {
-    const int height = arguments.pooled_height(), width = arguments.pooled_width();
-    const int first = min(share.first_unit, height), end = min(share.end_unit, height);
-    values = arguments.out + ((int64_t(sample) * arguments.out_channels + channel) * height + first) * width;
-    count = (end - first) * width;
-  }
-};
-
-/// Normalises a warp's share of a channel: from element `begin` on, with LOADS loads in flight a lane.
-template <int LOADS>
-__device__ __forceinline__ void normalise_run(const Arguments& arguments, const Shared& shared, const BandRun& run,
-                                              int channel, int begin) {
+/// Writes a part of a channel's pooled values, normalised: the windows [begin, end) of this band.
+__device__ __forceinline__ void write_windows(const Arguments& arguments, const Share& share, const Shared& shared,
+                                              int sample, int channel, int begin, int end) {
   const float factor = shared.factor[channel], offset = shared.offset[channel];
-  for (int base = begin + int(threadIdx.x % WARP_THREADS); base < run.count; base += LOADS * WARP_THREADS) {
-    float value[LOADS];
+  const int height = arguments.pooled_height(), width = arguments.pooled_width();
+  const int64_t plane = int64_t(sample) * arguments.out_channels + channel;
+  float* to = arguments.out + (plane * height + share.first_unit) * width;
+  const float* from = shared.pooled[channel];
+  constexpr int AHEAD = 4;
+  // The same number of passes for every lane: with trip counts of their own, lanes would take the remainder apart.
+#pragma unroll 1
+  for (int first = begin + int(threadIdx.x % WARP_THREADS), base = begin; base < end;
+       base += AHEAD * WARP_THREADS, first += AHEAD * WARP_THREADS) {
+    float value[AHEAD];
+    float* place = to + first;
 #pragma unroll
-    for (int i = 0; i < LOADS; ++i) {
-      const int place = base + i * WARP_THREADS;
-      value[i] = place < run.count ? __ldcg(run.values + place) : 0.0f;
+    for (int k = 0; k < AHEAD; ++k) {
+      value[k] = finished(arguments, from[min(first + k * WARP_THREADS, MAX_WINDOWS - 1)], factor, offset);
     }
 #pragma unroll
-    for (int i = 0; i < LOADS; ++i) {
-      const int place = base + i * WARP_THREADS;
-      if (place < run.count) run.values[place] = finished(arguments, value[i], factor, offset);
+    for (int k = 0; k < AHEAD; ++k) {
+      if (first + k * WARP_THREADS < end) __stcs(place + k * WARP_THREADS, value[k]);
     }
   }
 }
@@ -96,59 +88,24 @@ class Writer {
       sync_threads(WRITERS, WRITER_THREADS);
       if (channel_ == 0) barrier_arrive(&shared_.reusable[buffer]);
       if (round == share_.rounds - 1) break;
-      if (!is_rejected(shared_, round)) normalise(round);
-      sync_threads(WRITERS, WRITER_THREADS);
+      drain(round);
     }
-    // The last sample is written by the consumers, which are idle by then and have registers for more loads.
-    arrive_threads(LAST_STATISTICS, WRITER_THREADS + CONSUMER_THREADS);
+    // The last sample is written by the whole block: see finish.cuh.
   }
 
  private:
-  /// The run of a sample's output that a warp's job is: 512 values of one channel, or what is left of them.
-  struct Job {
-    float* values;
-    int channel, count, skew;
-  };
-
-  __device__ __forceinline__ Job job(int sample, int index, int runs) const {
-    const int channel = channel_ / WARP_THREADS + index / runs * WRITER_WARPS, first = index % runs * STAGED_RUN;
-    const BandRun band(arguments_, share_, sample, channel);
-    return {band.values + first, channel, min(STAGED_RUN, band.count - first),
-            int(reinterpret_cast<uintptr_t>(band.values + first) / 4 % 4)};
-  }
-
-  /// The copy engine stages the pooled values, two runs ahead: the writers are too few to keep L2 busy by themselves.
-  __device__ __forceinline__ void normalise(int round) {
-    const int warp = channel_ / WARP_THREADS, lane = channel_ % WARP_THREADS, sample = share_.sample(round);
-    const int runs = ceil_div(BandRun(arguments_, share_, sample, 0).count, STAGED_RUN);
-    const int jobs = (arguments_.out_channels - warp + WRITER_WARPS - 1) / WRITER_WARPS * runs;
-    // The values were written by ordinary stores, which the barrier of the sums made visible to this thread.
-    KBENCH_ASM_SM90("fence.proxy.async;" ::: "memory");
-    for (int i = 0; i < min(WRITER_SLOTS - 1, jobs); ++i)
-      stage(job(sample, i, runs), warp, lane, (staged_ + i) % WRITER_SLOTS);
-    for (int i = 0; i < jobs; ++i, ++staged_) {
-      if (i + WRITER_SLOTS - 1 < jobs) {
-        stage(job(sample, i + WRITER_SLOTS - 1, runs), warp, lane, (staged_ + WRITER_SLOTS - 1) % WRITER_SLOTS);
-      }
-      const int slot = staged_ % WRITER_SLOTS;
-      const Job now = job(sample, i, runs);
-      const float factor = shared_.factor[now.channel], offset = shared_.offset[now.channel];
-      const float* from = shared_.staged[warp][slot] + now.skew;
-      barrier_wait(&shared_.staged_full[warp][slot], uint32_t(staged_ / WRITER_SLOTS & 1));
-#pragma unroll 4
-      for (int place = lane; place < now.count; place += WARP_THREADS) {
-        now.values[place] = finished(arguments_, from[place], factor, offset);
-      }
+  /// Writes a sample while the next one is convolved, and hands the rows back part by part.
+  __device__ __forceinline__ void drain(int round) {
+    const int warp = channel_ / WARP_THREADS, lane = channel_ % WARP_THREADS, width = arguments_.pooled_width();
+    const int channels = is_rejected(shared_, round) ? 0 : arguments_.out_channels;
+    for (int part = 0; part < DRAINS; ++part) {
+      const int begin = min(part * share_.drain_rows, share_.pooled_rows) * width;
+      const int end = min((part + 1) * share_.drain_rows, share_.pooled_rows) * width;
+      for (int channel = warp; channel < channels; channel += WRITER_WARPS)
+        write_windows(arguments_, share_, shared_, share_.sample(round), channel, begin, end);
       __syncwarp();
+      if (lane == 0) barrier_arrive(&shared_.drained[part]);
     }
-  }
-
-  __device__ __forceinline__ void stage(const Job& next, int warp, int lane, int slot) {
-    if (lane != 0) return;
-    uint64_t* barrier = &shared_.staged_full[warp][slot];
-    const uint32_t bytes = uint32_t((next.skew + next.count + 3) / 4 * 16);
-    barrier_arrive_expect(barrier, bytes);
-    bulk_load(shared_.staged[warp][slot], next.values - next.skew, bytes, barrier);
   }
 
   __device__ __forceinline__ void read_parameters() {
@@ -236,7 +193,7 @@ class Writer {
     const double count = double(group_channels) * arguments_.out_height() * arguments_.out_width();
     const double mean = total.value / count;
     const double spread = total.square / count - mean * mean;
-    const double variance = (spread < 0.0 ? 0.0 : spread) + double(arguments_.eps);  // fmax would drop a NaN
+    const double variance = (spread < 0.0 ? 0.0 : spread) + double(arguments_.eps);  // not fmax, which drops a NaN
     // Written so that a NaN rejects; only sums that the whole cluster shares decide.
     if (!(total.shifted_square <= MAX_CANCELLATION * count * variance && variance > 0.0)) {
       atomicOr(&shared_.rejected[round / 32], 1u << (round % 32));
@@ -252,7 +209,6 @@ class Writer {
   const int channel_;
   const bool exists_;
   bool negative_ = false;
-  int staged_ = 0;  // runs that this warp has normalised
   double bias_ = 0.0, gain_ = 0.0, beta_ = 0.0;
 };
 
