@@ -128,7 +128,7 @@ class Session:
         self._sanitizer = sanitizer.Sanitizer(problem, options, device, rung, scratch)
         files = [problem.path, *(entry.path for entry in solutions)]
         self._hidden = hiding.hidden(results=options.results_dir, cache=cache_dir(), run=scratch, files=files)
-        self._spare_judge: JudgeProcess | None = self._start_judge(solutions[0])
+        self._spare_judge: JudgeProcess | None = self._start_judge(solutions)
         self._derived: Derived | None = None
         self._provenance = rowmaker.collect(
             problem.name,
@@ -202,7 +202,7 @@ class Session:
         """Return what the build came to; a model that could not be constructed may be the problem's own fault."""
         failure = self._failed.get(entry.name)
         if failure is not None and failure.status is Status.INIT_FAILED:
-            judge = self._spare_judge = self._spare_judge or self._start_judge(entry)
+            judge = self._spare_judge = self._spare_judge or self._start_judge([entry])
             try:
                 judge.open(self._problem, case)
             except ChildError as error:
@@ -220,7 +220,7 @@ class Session:
                     continue
                 if book.wants_more(self._options):
                     if opened is None:
-                        judge = stack.enter_context(self._take_judge(process, book.entry, books[-1].entry))
+                        judge = stack.enter_context(self._take_judge(process, [book.entry for book in books[number:]]))
                         try:
                             opened = judge.open(self._problem, case)
                         except ChildError as error:
@@ -229,21 +229,23 @@ class Session:
                             yield self._close(book)
                             continue
                         self.environment = opened.environment
-                    later = (other.entry for other in books[number + 1 :] if other.wants_more(self._options))
-                    yield from self._evaluate(judge, opened, book, process, following=next(later, None))
+                    later = [other.entry for other in books[number + 1 :] if other.wants_more(self._options)]
+                    yield from self._evaluate(judge, opened, book, process, following=later)
                 if not book.wants_more(self._options):
                     yield self._close(book)
 
-    def _take_judge(self, process: int, first: Entry, first_of_next: Entry) -> JudgeProcess:
+    def _take_judge(self, process: int, entries: Sequence[Entry]) -> JudgeProcess:
         """Return a judge; where a GPU does the timing, the next one may start meanwhile on the idle processor."""
-        judge = self._spare_judge or self._start_judge(first)
+        judge = self._spare_judge or self._start_judge(entries)
         again = process + 1 < self._options.processes and not self._options.verify_only
-        self._spare_judge = self._start_judge(first_of_next) if again and self._device.kind == "cuda" else None
+        self._spare_judge = self._start_judge(entries[::-1]) if again and self._device.kind == "cuda" else None
         return judge
 
-    def _start_judge(self, first: Entry) -> JudgeProcess:
-        """Start a judge and, below it, a worker that will do for the solution that is expected first."""
-        return JudgeProcess(self._options, self._device, self._rung, self._scratch, hidden=self._hidden, first=first)
+    def _start_judge(self, expected: Sequence[Entry]) -> JudgeProcess:
+        """Start a judge and, below it, workers that will do for the solutions that are expected first."""
+        return JudgeProcess(
+            self._options, self._device, self._rung, self._scratch, hidden=self._hidden, expected=expected
+        )
 
     def _derive(self, entry: Entry) -> Derived:
         """Return the shapes, beside the problem's cases, that a solution is verified at.
@@ -253,7 +255,7 @@ class Session:
         if entry.builtin is not None or plan.lists_shapes(self._problem):
             return Derived()
         if self._derived is None:
-            self._spare_judge = self._spare_judge or self._start_judge(entry)
+            self._spare_judge = self._spare_judge or self._start_judge([entry])
             self._derived = self._spare_judge.derive(self._problem)
         return self._derived
 
@@ -263,7 +265,7 @@ class Session:
             self._spare_judge.close()
 
     def _evaluate(
-        self, judge: JudgeProcess, opened: Opened, book: "Book", process: int, *, following: Entry | None
+        self, judge: JudgeProcess, opened: Opened, book: "Book", process: int, *, following: Sequence[Entry]
     ) -> Iterator[Event]:
         entry, case = book.entry, book.case
         request = judge.request(
@@ -348,7 +350,6 @@ class Session:
 
 
 EVAL_MODE = Finding.note("eval_mode", "the reference is random in training mode; both sides ran in eval mode")
-
 
 UNTOUCHED = Failed(status=Status.NOT_VERIFIED, reason="not run")
 

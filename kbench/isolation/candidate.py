@@ -89,7 +89,6 @@ class Candidate:
 
     def load(self, reference: Reference) -> None:
         """Import the solution, construct its model, and find out how parameters can be synchronised."""
-        self._called = False
         self._aliased = reference.aliased
         request, block = load_request(self.spec, reference, self._config)
         try:
@@ -142,6 +141,7 @@ class Candidate:
         if self.weights not in {"name", "order"}:
             message["weights"] = []
         self._ask(message, BIND_TIMEOUT_S, Status.HARNESS_ERROR, fds)
+        self._called = False
         self._arena = arena
         self.push_weights(reference)
 
@@ -174,7 +174,7 @@ class Candidate:
         self._sync()
         timeout_s = self._call_timeout_s * max(1, len(slots))
         if self.spec.just_in_time and not self._called:
-            # The first call traces and loads what was compiled before: that is importing rather than calling.
+            # The first call on a shape or layout traces and compiles: that is importing rather than calling.
             timeout_s += self._config.import_timeout_s
         self._called = True
         message = {"op": "call", "slots": list(slots), "flush": flush, "attest": attest}

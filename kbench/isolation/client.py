@@ -19,6 +19,8 @@ from kbench.measure.selection import DeviceChoice
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 
+AHEAD = 2
+"""Workers that get ready while one is judged: on the H200 machine that takes longer than judging does."""
 OPEN_TIMEOUT_S = 600.0
 DERIVE_TIMEOUT_S = 120.0
 SILENCE_TIMEOUT_S = 900.0
@@ -45,7 +47,7 @@ class JudgeProcess:
         scratch: Path,
         *,
         hidden: Sequence[Path],
-        first: Entry,
+        expected: Sequence[Entry],
     ):
         self._options = options
         self._device = device
@@ -59,7 +61,7 @@ class JudgeProcess:
                 environment={**os.environ, **device.environment, **STEADY_HOST, "PYTHONPATH": python_path()},
                 folder=Path.cwd(),
                 rung=sandbox.Rung(0),
-                arguments=(json.dumps(self._worker_config(hidden, first)),),
+                arguments=(json.dumps(self._worker_config(hidden, expected)),),
             )
         )
 
@@ -73,8 +75,8 @@ class JudgeProcess:
         """Kill the judge and everything below it."""
         self._child.kill()
 
-    def _worker_config(self, hidden: Sequence[Path], first: Entry) -> Message:
-        """Return how workers are run: the judge starts the first one while it still imports torch itself."""
+    def _worker_config(self, hidden: Sequence[Path], expected: Sequence[Entry]) -> Message:
+        """Return how workers are run: the judge starts the first ones while it still imports torch itself."""
         options = self._options
         return {
             "device": self._device.kind,
@@ -86,7 +88,7 @@ class JudgeProcess:
             "import_timeout_s": options.limits.import_s,
             "call_timeout_s": options.limits.call_s,
             "hidden": [str(path) for path in hidden],
-            "just_in_time": is_just_in_time(first),
+            "just_in_time": self._ahead(expected, 0),
         }
 
     def open(self, problem: Entry, case: Case) -> Opened:
@@ -128,13 +130,11 @@ class JudgeProcess:
         process: int,
         other_cases: dict[str, dict[str, Any]],
         derived: Derived,
-        following: Entry | None,
+        following: Sequence[Entry],
         deadline_s: float | None,
     ) -> Message:
         """Return the request to evaluate one solution; the first process verifies everything, all of them time."""
         options = self._options
-        if self._device.kind != "cuda":
-            following = None  # to make its worker ready would take the processor from the one that is timed
         return {
             "op": "evaluate",
             "deadline_s": deadline_s,
@@ -160,9 +160,17 @@ class JudgeProcess:
                 "other_cases": [encode_constants(overrides) for overrides in other_cases.values()],
                 "derived_cases": [encode_constants(overrides) for overrides in derived.cases],
                 "underived": derived.reason,
-                "next_just_in_time": None if following is None else is_just_in_time(following),
+                "next_just_in_time": self._ahead(following, 1),
             },
         }
+
+    def _ahead(self, expected: Sequence[Entry], busy: int) -> list[bool]:
+        """Say of which solutions workers may get ready, beside so many that are busy: whether each is just in time.
+
+        On a CPU none, but for the first: it would take the processor from the one that is timed.
+        """
+        count = AHEAD if self._device.kind == "cuda" else 1 - busy
+        return [is_just_in_time(entry) for entry in expected[:count]]
 
     def evaluate(self, message: Message) -> Iterator[tuple[str, bool, float | None]]:
         """Evaluate; yields (stage, ok, None) when a stage begins and (stage, ok, seconds) when it is over.

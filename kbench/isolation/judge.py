@@ -57,19 +57,19 @@ class Assignment:
     """Overrides that make shapes which the problem does not list."""
     underived: str
     """Why there are none, where the problem lists none either."""
-    next_just_in_time: bool | None
-    """Of the evaluation that follows, for which a worker may start now; None: there is none to start."""
+    next_just_in_time: list[bool]
+    """Of the evaluations that follow, for which workers may start now."""
 
 
 class Judge:
-    """State of the judge between requests: the case that is open, and a worker started ahead."""
+    """State of the judge between requests: the case that is open, and the workers started ahead."""
 
     def __init__(self, channel: Channel, config: WorkerConfig):
         self._channel = channel
         self._config = config
         self._number = 0
         self._workers = 0
-        self._spare: StartedWorker | None = None
+        self._ahead: list[StartedWorker] = []
         self._reference: Reference | None = None
         self._problem = Path()
         self._timer: Timer | None = None
@@ -77,7 +77,7 @@ class Judge:
 
     def serve(self) -> None:
         """Answer the parent's requests until it hangs up."""
-        self._start_spare(allow_exec=self._config.just_in_time)
+        self._expect(self._config.just_in_time)
         while True:
             try:
                 message = self._channel.receive()
@@ -89,8 +89,7 @@ class Judge:
             except Exception as error:  # noqa: BLE001 - a child main: the parent learns of everything
                 answer = {"error": describe(error)}
             self._channel.send({"n": self._number, **answer})
-        if self._spare is not None:
-            self._spare.kill()
+        self._expect([])
 
     def do_derive(self, message: Message) -> Message:
         """Find shapes that the problem does not list; answer with the constants that make them."""
@@ -123,8 +122,7 @@ class Judge:
         assignment = Assignment(**assigned)
         config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
         candidate = self._take_worker(spec, config)
-        if assignment.next_just_in_time is not None:
-            self._start_spare(allow_exec=assignment.next_just_in_time)
+        self._expect(assignment.next_just_in_time)
         evaluation = Evaluation(self, candidate, assignment)
         try:
             outcome = evaluation.run()
@@ -167,19 +165,22 @@ class Judge:
         """Tell the parent how far the present request is."""
         self._channel.send({"progress": True, "n": self._number, **fields})
 
-    def _start_spare(self, *, allow_exec: bool) -> StartedWorker:
-        """Start a worker unless there is one already that may do as much; return it."""
-        if self._spare is not None and self._spare.allow_exec != allow_exec:
-            self._spare.kill()
-            self._spare = None
-        if self._spare is None:
+    def _expect(self, just_in_time: list[bool]) -> None:
+        """Have a worker get ready for each of the solutions that come next, in this order, and for no other."""
+        kept = 0
+        while kept < len(self._ahead) and [self._ahead[kept].allow_exec] == just_in_time[kept : kept + 1]:
+            kept += 1
+        for worker in self._ahead[kept:]:
+            worker.kill()
+        del self._ahead[kept:]
+        for allow_exec in just_in_time[kept:]:
             self._workers += 1
-            self._spare = StartedWorker(self._config, self._workers, allow_exec=allow_exec)
-        return self._spare
+            self._ahead.append(StartedWorker(self._config, self._workers, allow_exec=allow_exec))
 
     def _take_worker(self, spec: SolutionSpec, config: WorkerConfig) -> Candidate:
-        worker = self._start_spare(allow_exec=spec.just_in_time)
-        self._spare = None
+        if [worker.allow_exec for worker in self._ahead[:1]] != [spec.just_in_time]:
+            self._expect([spec.just_in_time])
+        worker = self._ahead.pop(0)
         worker.child.memory_limit_bytes = memory_limit_bytes(config.case_bytes)
         return Candidate(spec, config, worker)
 

@@ -48,8 +48,8 @@ class WorkerConfig:
     """Monotonic time at which everything about the present solution must be over."""
     hidden: list[str] = field(default_factory=list)
     """What workers must not read."""
-    just_in_time: bool = False
-    """Whether the first solution is expected to compile while it runs: its worker starts before it is named."""
+    just_in_time: list[bool] = field(default_factory=list)
+    """Of the solutions that are expected first, whether they compile while they run: their workers start at once."""
 
 
 STEADY_HOST = {

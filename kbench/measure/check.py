@@ -4,6 +4,7 @@ Both rules of the verification: *contract*, |c - r| <= atol + rtol |r| against t
 |c - o| against the fp64 reference o in units of atol' + rtol |o| with atol' = atol min(1, rms(o)).
 """
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,6 @@ from typing import Any
 from kbench.core.model import Mismatch
 
 CHUNK_ELEMENTS = 1 << 24
-CLEAN_ELEMENTS = 1 << 22
 CPU_CHUNK_ELEMENTS = 1 << 19
 """A chunk and its temporaries then stay in the processor's cache."""
 POISON = 0x7FC0DEAD
@@ -96,12 +96,11 @@ def _clean(got: Any, want: Any, tolerance: Tolerance) -> Difference | None:
     """Compare in plain fp32 arithmetic, told by the device once at the end; None unless all of it holds."""
     import torch
 
+    errors = (_fused_errors() if want.is_cuda else None) or _errors
     tops: list[list[Any]] = []
-    for _, c, r in chunks(got, want, CLEAN_ELEMENTS if want.is_cuda else CPU_CHUNK_ELEMENTS):
-        error = (c - r).abs_()
-        bound = r.abs()
-        relative = (error / bound.clamp_min(tolerance.atol)).max()
-        tops.append([error.max(), relative, error.div_(bound.mul_(tolerance.rtol).add_(tolerance.atol)).max()])
+    for _, c, r in chunks(got, want):
+        measured = errors(c, r, atol=tolerance.atol, rtol=tolerance.rtol)
+        tops.append([values.max() for values in measured])
     if not tops:
         return None
     worst = torch.stack([torch.stack(column).max() for column in zip(*tops, strict=True)])
@@ -109,6 +108,42 @@ def _clean(got: Any, want: Any, tolerance: Tolerance) -> Difference | None:
     if not ratio <= 1:
         return None
     return Difference(max_abs=max_abs, max_rel=max_rel, ratio=ratio, elements=want.numel())
+
+
+def _errors(c: Any, r: Any, *, atol: float, rtol: float) -> tuple[Any, Any, Any]:
+    """Return |c - r|, that in units of max(|r|, atol), and in units of the tolerance."""
+    error = (c - r).abs_()
+    scale = r.abs()
+    relative = error / scale.clamp_min(atol)
+    return error, relative, error / scale.mul_(rtol).add_(atol)
+
+
+FUSED_ERRORS = """
+template <typename T>
+void errors(T c, T r, T atol, T rtol, T& error, T& relative, T& ratio) {
+  const T scale = r < 0 ? -r : r;
+  error = c > r ? c - r : r - c;
+  relative = error / (scale > atol ? scale : atol);
+  ratio = error / (atol + rtol * scale);
+}
+"""
+"""`_errors` for torch's jiterator: one pass over memory instead of a dozen, which took half of the time of a pair."""
+
+
+@functools.cache
+def _fused_errors() -> Any:
+    """Compile `FUSED_ERRORS` on the device; None where this torch or its compiler cannot."""
+    import torch
+
+    try:
+        from torch.cuda import jiterator
+
+        fused = jiterator._create_multi_output_jit_fn(FUSED_ERRORS, num_outputs=3, atol=0.0, rtol=0.0)  # noqa: SLF001
+        two, one = torch.full((4,), 2.0, device="cuda"), torch.ones(4, device="cuda")
+        right = torch.stack(fused(two, one, atol=1.0, rtol=1.0)).tolist() == [[1.0] * 4, [1.0] * 4, [0.5] * 4]
+    except (ImportError, AttributeError, TypeError, RuntimeError):
+        return None
+    return fused if right else None
 
 
 def oracle_ratio(got: Any, oracle: Any, tolerance: Tolerance) -> float:
@@ -204,18 +239,18 @@ def _working(tensor: Any) -> Any:
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
 
 
-def chunks(got: Any, want: Any, limit: int | None = None) -> Iterator[tuple[int, Any, Any]]:
+def chunks(got: Any, want: Any) -> Iterator[tuple[int, Any, Any]]:
     """Yield (first flat index, chunk of got, chunk of want); tensors are cut along their first dimension."""
     if want.numel() == 0:
         return
-    limit = limit or (CHUNK_ELEMENTS if want.is_cuda else CPU_CHUNK_ELEMENTS)
+    limit = CHUNK_ELEMENTS if want.is_cuda else CPU_CHUNK_ELEMENTS
     if want.dim() == 0 or want.numel() <= limit:
         yield 0, got, want
         return
     row = want.numel() // want.shape[0]
     if row > limit and want.dim() > 1:
         for i in range(want.shape[0]):
-            for start, c, r in chunks(got[i], want[i], limit):
+            for start, c, r in chunks(got[i], want[i]):
                 yield i * row + start, c, r
         return
     rows = max(1, limit // row)
