@@ -79,10 +79,31 @@ def test_a_larger_oracle_error_never_makes_it_right(contract, oracle, reference,
         (10, 50, 45, "weak"),
         (10, 50, 5, "failed"),
         (100, 400, 390, "failed"),
+        (261, 328, 30, "weak"),
+        (200, 328, 30, "failed"),
+        (700, 820, 30, "failed"),
     ],
 )
 def test_attest(claim_us, slope_us, submit_us, expected) -> None:
     assert expected == attest(claim_us * 1e3, slope_us * 1e3, submit_us * 1e3)
+
+
+@pytest.mark.parametrize(
+    ("claim_us", "slope_us", "submit_us", "handover_us", "reference_submit_us", "expected"),
+    [
+        (3, 60, 9, 60, 10, "weak"),
+        (3, 60, 9, 20, 10, "failed"),
+        (2000, 8000, 7900, 20, 8000, "weak"),  # a hundred small kernels, as the reference has them
+        (2000, 8000, 7900, 20, 300, "failed"),  # a submission that nothing makes plausible
+        (2000, 8000, 100, 20, 8000, "failed"),
+        (700, 7000, 6900, 20, 3000, "failed"),
+    ],
+)
+def test_what_the_host_does_may_explain_a_slope(
+    claim_us, slope_us, submit_us, handover_us, reference_submit_us, expected
+) -> None:
+    allowed = {"handover_ns": handover_us * 1e3, "reference_submit_ns": reference_submit_us * 1e3}
+    assert attest(claim_us * 1e3, slope_us * 1e3, submit_us * 1e3, **allowed) == expected
 
 
 @pytest.mark.parametrize(

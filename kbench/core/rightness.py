@@ -7,6 +7,11 @@ CLOCK_FLOOR_NS = 10_000
 PROVED_FROM = 0.9
 """Share of the judge's slope that a claim must reach to count as proved."""
 HANDOVER_NS = 20_000
+HOST_WORK_NS = 100_000
+DOUBTFUL_SHORT = 0.7
+"""What a slow processor may add to each call, and how much of the slope a claim must be where that is the excuse."""
+SUBMIT_LIMIT_NS = 300_000
+"""Submitting a call may be said to take so long, or twice as long as the reference's takes."""
 """What a result's way from one process to the other may add to a call beyond what the judge measured of it."""
 UNATTAINABLE_ABOVE = 0.5
 """A reference further than this from fp64, in tolerances, leaves an honest candidate no room within the contract."""
@@ -79,6 +84,8 @@ def attest(
     slack_ns: float = CLOCK_FLOOR_NS,
     doubtful_from: float = PROVED_FROM,
     quiet_ns: float | None = None,
+    handover_ns: float = HANDOVER_NS,
+    reference_submit_ns: float = 0.0,
 ) -> str:
     """Hold a worker's claimed time per call against the judge's own clock: `held`, `weak` or `failed`.
 
@@ -87,6 +94,9 @@ def attest(
     below it: such a claim can be neither proved nor refuted by a clock outside. Nor can less than half the slope where
     only the clock's resolution lies between. `slack_ns` is what delivering a result may add to each call, and a claim
     of at least `doubtful_from` of the slope may be an honest one on a busy machine.
+
+    `handover_ns` is what the host may need to hand over a result: it explains the slope as submission does. A worker
+    says itself how long it submits, so that excuse has a limit: what the judge saw of the reference.
 
     The slope is of the shortest wall times, the claim a median: where other programs lengthen most calls, a false claim
     would hide in the difference. So it counts as proved only if `quiet_ns`, what the quickest calls claim, does too.
@@ -101,5 +111,7 @@ def attest(
         return "held" if proved(quiet_ns) else "weak"
     if claim_ns >= doubtful_from * slope_ns or gap_ns <= slack_ns:
         return "weak"
-    explained = submit_ns >= 0.6 * slope_ns or slope_ns - submit_ns <= HANDOVER_NS
-    return "weak" if slope_ns < 300_000 and explained else "failed"
+    if claim_ns >= DOUBTFUL_SHORT * slope_ns and gap_ns <= HOST_WORK_NS:
+        return "weak"
+    explained = submit_ns >= 0.6 * slope_ns or slope_ns - submit_ns <= handover_ns
+    return "weak" if explained and slope_ns < max(SUBMIT_LIMIT_NS, 2 * reference_submit_ns) else "failed"

@@ -180,7 +180,7 @@ class Candidate:
         message = {"op": "call", "slots": list(slots), "flush": flush, "attest": attest}
         started = time.perf_counter_ns()
         answer = self._ask(message, timeout_s, Status.CALL_TIMEOUT)
-        wall_ns = time.perf_counter_ns() - started
+        wall_ns = self._child.channel.received_ns - started
         try:
             reply = Reply(
                 event_ns=wire_field(answer, "event_ns", int, minimum=0),

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kbench.core.model import Sample, Status, Timing
-from kbench.core.rightness import PROVED_FROM, attest
+from kbench.core.rightness import HANDOVER_NS, PROVED_FROM, attest
 from kbench.core.stats import median_interval, pair_log_ratios, timing_flags
 from kbench.isolation.candidate import RefusalError, Reply
-from kbench.isolation.delivery import deliver, share_memory
+from kbench.isolation.delivery import deliver
 from kbench.isolation.reference import Expected
 from kbench.isolation.trial import Trial, secret_seed
 from kbench.measure.device import DeviceMonitor
-from kbench.measure.timing import FLUSH_SKIP_FACTOR, Timer, poison_pool, start_on
+from kbench.measure.timing import FLUSH_SKIP_FACTOR, Timer, poison_pool, start_on, timer_for
 
 SETTLE_PAIRS = 3
 SETTLE_LIMIT_S = 3.0
@@ -41,6 +41,8 @@ SLACK_NS = {"events": 10_000, "graph": 10_000, "host": 100_000}
 """Describing and handing over a result overlaps with a GPU's work, but adds to a CPU's."""
 DOUBTFUL_FROM = {"events": PROVED_FROM, "graph": PROVED_FROM, "host": 0.7}
 """A host's clock counts what other programs take from a call; below this share of the slope nothing excuses it."""
+COLD = 2.0
+"""How much longer the host's work may take in a worker that was just woken than in the judge."""
 COPY_SPREAD = 1.25
 """How much longer a copy of one result may take in the worker than in the judge, by where its memory lies."""
 ALONE_CALLS = 5
@@ -250,11 +252,18 @@ class Pairing:
         claim = statistics.median(claims)
         bounds = {"slack_ns": SLACK_NS[self._timer.name], "doubtful_from": DOUBTFUL_FROM[self._timer.name]}
         bounds["quiet_ns"] = claims[len(claims) // 4]
-        submit = statistics.median(s.t_host_submit_ns for s in self._samples if s.arm == "candidate")
+        submits = {s.arm: [o.t_host_submit_ns for o in self._samples if o.arm == s.arm] for s in self._samples}
+        submit = statistics.median(submits["candidate"])
+        if self._timer.name == "host":
+            copy_ns = self._copy_ns()
+        else:
+            bounds["reference_submit_ns"] = statistics.median(submits["reference"])
+            copy_ns, host_ns = self._handover_ns()
+            bounds["handover_ns"] = HANDOVER_NS + COLD * host_ns
         count = self._trial.arena.count
         counts = [k for k in ATTEST_COUNTS if k <= count]
         shortest = dict.fromkeys(counts if len(counts) > 1 else [0, 1], math.inf)
-        copy_ns = self._copy_ns() * (1 if len(counts) > 1 else COPY_SPREAD)
+        copy_ns *= 1 if len(counts) > 1 else COPY_SPREAD
         references = dict(shortest)
         for attempt in range(1, ATTEST_ATTEMPTS + 1):
             slope = slope_of(shortest, self._wall) - copy_ns
@@ -308,13 +317,10 @@ class Pairing:
         return reply.wall_ns
 
     def _copy_ns(self) -> float:
-        """Return what handing over one result takes: part of every wall time, but not of the call.
+        """Return what copying one result takes on a CPU: part of every wall time, but not of the call.
 
-        On a CPU that is a copy; what else there is lengthens the reference as much (`_congestion`). A GPU's calls may
-        be shorter than the host's work on their results, so that all of it counts.
+        What else there is to handing it over lengthens the reference as much (`_congestion`).
         """
-        if self._timer.name != "host":
-            return self._handover_ns()
         outputs = self._trial.arena.outputs(0)
         sources = [o.clone() for o in outputs]
         times = []
@@ -325,24 +331,18 @@ class Pairing:
             times.append(time.perf_counter_ns() - started)
         return min(times)
 
-    def _handover_ns(self) -> float:
-        """Hand over as many results in a row as a worker does after its calls; return the time of one."""
-        import torch
-
+    def _handover_ns(self) -> tuple[float, float]:
+        """Return the device's and the host's time to hand over a result, of as many in a row as a worker does."""
         arena = self._trial.arena
         slots = range(max(k for k in ATTEST_COUNTS if k <= arena.count))
-        targets, arguments = [arena.outputs(slot) for slot in slots], [arena.inputs(slot) for slot in slots]
-        results = [[target.clone() for target in of_slot] for of_slot in targets]
-        times = []
-        for _ in range(ALONE_CALLS):
-            torch.cuda.synchronize()
-            started = time.perf_counter_ns()
-            share_memory(results)
-            for handed in zip(results, targets, arguments, strict=True):
-                deliver(*handed)
-            torch.cuda.synchronize()
-            times.append((time.perf_counter_ns() - started) / len(slots))
-        return min(times)
+        results = [[target.clone() for target in arena.outputs(slot)] for slot in slots]
+        timer = timer_for("cuda")
+
+        def hand_over(slot: int) -> None:
+            deliver(results[slot], arena.outputs(slot), arena.inputs(slot))
+
+        times = [timer.measure(hand_over, slots, flush=False) for _ in range(ALONE_CALLS)]
+        return min(t.t_event_ns for t in times), min(t.t_submit_ns for t in times)
 
     def _kill_verify(self) -> None:
         """After a last call that looks like any other, kill the worker, then verify what nobody can write any more."""

@@ -45,6 +45,8 @@ class Channel:
         self._socket = sock
         self._buffer = bytearray()
         self._scanned = 0
+        self.received_ns = 0
+        """When the last message was complete (`time.perf_counter_ns`), before it was parsed."""
 
     def fileno(self) -> int:
         """Return the descriptor, for `select`."""
@@ -89,6 +91,7 @@ class Channel:
                 line = bytes(self._buffer[:end])
                 del self._buffer[: end + 1]
                 self._scanned = 0
+                self.received_ns = time.perf_counter_ns()
                 return parse(line)
             self._scanned = len(self._buffer)
             if self._scanned > MAX_LINE_BYTES:

@@ -194,9 +194,9 @@ class Worker:
 
         On a GPU the calls of one request run back to back. On a CPU each result is copied and freed before the next
         call, since memory that is new to the process costs more there than the calls do, and their median counts.
-        With `attest` nothing else happens in the request: the judge's clock is to see the calls alone.
-        A solution that returns one buffer over and over has each result taken before the next call: on a GPU call by
-        call, or between calls where the judge's clock looks on, which allows for a copy each.
+        With `attest` nothing else happens in the request: the judge's clock is to see the calls alone. On a GPU each
+        result is handed over right behind its call, while the device still computes, so that only the copies count.
+        A solution that returns one buffer over and over has each result taken before the next call in any case.
         """
         import torch
 
@@ -207,7 +207,9 @@ class Worker:
         described, event_ns, submit_ns = [], [], []
         if self._device == "cpu" and slots:
             start_on(slots[0])
-        self._at_once, self._delivered = self._one_buffer and not apart, {}
+        # What a graph captures must not hold the handing over, which is no part of the call.
+        at_once = self._one_buffer or self._timer.name != "graph"
+        self._at_once, self._delivered = message["attest"] and at_once and not apart, {}
         with torch.no_grad():
             for together in rounds:
                 if not message["attest"]:
@@ -216,7 +218,7 @@ class Worker:
                     measured = self._timer.measure(
                         self._forward, together, flush=message["flush"], spin=not message["attest"]
                     )
-                if not self._one_buffer and share_memory(measured.outputs):
+                if not self._one_buffer and not self._at_once and share_memory(measured.outputs):
                     self._one_buffer = True
                     return self.do_call(message, _fds)
                 for slot, output in zip(together, measured.outputs, strict=True):
