@@ -30,7 +30,7 @@ from kbench.core.model import (
     Status,
 )
 from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate
-from kbench.isolation import health, hiding, sandbox, sanitizer
+from kbench.isolation import health, sandbox, sanitizer
 from kbench.isolation.builder import Builder
 from kbench.isolation.client import JudgeProcess, Opened
 from kbench.isolation.process import ChildError
@@ -126,8 +126,7 @@ class Session:
         self._remarks: tuple[Finding, ...] = ()
         self._watch = health.Watch(device, cache_dir())
         self._sanitizer = sanitizer.Sanitizer(problem, options, device, rung, scratch)
-        files = [problem.path, *(entry.path for entry in solutions)]
-        self._hidden = hiding.hidden(results=options.results_dir, cache=cache_dir(), run=scratch, files=files)
+        self._files = [problem.path, *(entry.path for entry in solutions)]
         self._spare_judge: JudgeProcess | None = self._start_judge(solutions)
         self._derived: Derived | None = None
         self._provenance = rowmaker.collect(
@@ -244,7 +243,7 @@ class Session:
     def _start_judge(self, expected: Sequence[Entry]) -> JudgeProcess:
         """Start a judge and, below it, workers that will do for the solutions that are expected first."""
         return JudgeProcess(
-            self._options, self._device, self._rung, self._scratch, hidden=self._hidden, expected=expected
+            self._options, self._device, self._rung, self._scratch, files=self._files, expected=expected
         )
 
     def _derive(self, entry: Entry) -> Derived:

@@ -93,3 +93,16 @@ def test_a_gross_lie_is_refused_sooner(claim_us, attempts):
     with pytest.raises(RefusalError):
         pairing._attest()
     assert pairing.asked == attempts * ATTEST_ROUNDS * len(ATTEST_COUNTS)
+
+
+class Padded(Busy):
+    """A worker that makes every request take as long as the longest, so that a call seems to add no time."""
+
+    def _wall(self, calls: int) -> int:
+        return round(1e3 * 17 * self._us["call"])
+
+
+def test_a_worker_that_lengthens_its_short_requests_gains_nothing():
+    pairing = Padded(claim_us=400, call_us=4000, reference_us=4000, delivery_us=0, factor=1)
+    with pytest.raises(RefusalError, match=r"claims 400.0 us a call; the judge's clock says 3\d\d\d"):
+        pairing._attest()

@@ -10,6 +10,7 @@ import torch
 
 from kbench.isolation.battery import shifted
 from kbench.isolation.reference import Reference, is_labels, over_tensors
+from kbench.measure.flops import count
 
 
 def reference(folder: Path, forward: str, inputs: str = "[torch.randn(3, 4)]") -> Reference:
@@ -102,6 +103,7 @@ def test_tensors_are_found_wherever_they_are() -> None:
         ("return torch.nn.functional.linear(x, torch.ones(5, 4)) + 1", 2 * 3 * 4 * 5),
         ("return torch.nn.functional.conv1d(x[None], torch.ones(2, 3, 3))", 2 * 2 * 3 * 3 * 2),
         ("return torch.nn.functional.group_norm(x[None, :2], 2)", 0),
+        ("return torch.inference_mode()(torch.nn.functional.linear)(x, torch.ones(5, 4))", 2 * 3 * 4 * 5),
     ],
 )
 def test_products_and_convolutions_are_counted(tmp_path, forward, flops) -> None:
@@ -119,3 +121,13 @@ def test_counting_does_not_import_the_compiler() -> None:
         assert "torch._dynamo" not in sys.modules
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+def test_what_runs_under_no_mode_is_not_counted() -> None:
+    def picky() -> torch.Tensor:
+        if torch._C._len_torch_dispatch_stack():
+            raise NotImplementedError
+        return torch.ones(2, 3) @ torch.ones(3, 4)
+
+    result, flops = count(picky)
+    assert (tuple(result.shape), flops) == ((2, 4), 0)

@@ -93,10 +93,13 @@ def test_attest(claim_us, slope_us, submit_us, expected) -> None:
     [
         (3, 60, 9, 60, 10, "weak"),
         (3, 60, 9, 20, 10, "failed"),
-        (2000, 8000, 7900, 20, 8000, "weak"),  # a hundred small kernels, as the reference has them
-        (2000, 8000, 7900, 20, 300, "failed"),  # a submission that nothing makes plausible
-        (2000, 8000, 100, 20, 8000, "failed"),
+        (6000, 8000, 7900, 20, 8000, "weak"),  # a thousand small kernels, as the reference has them
+        (6000, 8000, 7900, 20, 300, "failed"),  # a submission that nothing makes plausible
+        (6000, 8000, 100, 20, 8000, "failed"),
+        (2000, 8000, 7900, 20, 8000, "failed"),  # more of it than the spin can hide
         (700, 7000, 6900, 20, 3000, "failed"),
+        (900, 1200, 100, 350, 100, "weak"),  # a hundred outputs to hand over
+        (300, 1200, 100, 350, 100, "failed"),
     ],
 )
 def test_what_the_host_does_may_explain_a_slope(

@@ -7,12 +7,14 @@ CLOCK_FLOOR_NS = 10_000
 PROVED_FROM = 0.9
 """Share of the judge's slope that a claim must reach to count as proved."""
 HANDOVER_NS = 20_000
+"""What a result's way from one process to the other may add to a call beyond what the judge measured of it."""
 HOST_WORK_NS = 100_000
 DOUBTFUL_SHORT = 0.7
 """What a slow processor may add to each call, and how much of the slope a claim must be where that is the excuse."""
 SUBMIT_LIMIT_NS = 300_000
 """Submitting a call may be said to take so long, or twice as long as the reference's takes."""
-"""What a result's way from one process to the other may add to a call beyond what the judge measured of it."""
+HIDDEN_SUBMIT_NS = 5_000_000
+"""Of it, so much at most can lie outside a true claim: the spin that hides it, on a slow clock, and the flush."""
 UNATTAINABLE_ABOVE = 0.5
 """A reference further than this from fp64, in tolerances, leaves an honest candidate no room within the contract."""
 
@@ -111,7 +113,9 @@ def attest(
         return "held" if proved(quiet_ns) else "weak"
     if claim_ns >= doubtful_from * slope_ns or gap_ns <= slack_ns:
         return "weak"
-    if claim_ns >= DOUBTFUL_SHORT * slope_ns and gap_ns <= HOST_WORK_NS:
+    if claim_ns >= DOUBTFUL_SHORT * slope_ns and gap_ns <= max(HOST_WORK_NS, handover_ns):
         return "weak"
-    explained = submit_ns >= 0.6 * slope_ns or slope_ns - submit_ns <= handover_ns
-    return "weak" if explained and slope_ns < max(SUBMIT_LIMIT_NS, 2 * reference_submit_ns) else "failed"
+    submitted = submit_ns >= 0.6 * slope_ns and submit_ns - claim_ns <= HIDDEN_SUBMIT_NS
+    explained = submitted or slope_ns - submit_ns <= handover_ns
+    limit_ns = max(SUBMIT_LIMIT_NS, 2 * reference_submit_ns) + handover_ns
+    return "weak" if explained and slope_ns < limit_ns else "failed"

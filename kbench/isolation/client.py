@@ -18,6 +18,7 @@ from kbench.measure import build
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
+from kbench.storage.settings import cache_dir
 
 AHEAD = 2
 """Workers that get ready while one is judged: on the H200 machine that takes longer than judging does."""
@@ -46,7 +47,7 @@ class JudgeProcess:
         rung: int,
         scratch: Path,
         *,
-        hidden: Sequence[Path],
+        files: Sequence[Path],
         expected: Sequence[Entry],
     ):
         self._options = options
@@ -61,7 +62,7 @@ class JudgeProcess:
                 environment={**os.environ, **device.environment, **STEADY_HOST, "PYTHONPATH": python_path()},
                 folder=Path.cwd(),
                 rung=sandbox.Rung(0),
-                arguments=(json.dumps(self._worker_config(hidden, expected)),),
+                arguments=(json.dumps(self._worker_config(files, expected)),),
             )
         )
 
@@ -75,7 +76,7 @@ class JudgeProcess:
         """Kill the judge and everything below it."""
         self._child.kill()
 
-    def _worker_config(self, hidden: Sequence[Path], expected: Sequence[Entry]) -> Message:
+    def _worker_config(self, files: Sequence[Path], expected: Sequence[Entry]) -> Message:
         """Return how workers are run: the judge starts the first ones while it still imports torch itself."""
         options = self._options
         return {
@@ -87,7 +88,9 @@ class JudgeProcess:
             "threads": os.cpu_count() or 1,
             "import_timeout_s": options.limits.import_s,
             "call_timeout_s": options.limits.call_s,
-            "hidden": [str(path) for path in hidden],
+            "results": str(options.results_dir),
+            "cache": str(cache_dir()),
+            "files": [str(path) for path in files],
             "just_in_time": self._ahead(expected, 0),
         }
 

@@ -20,12 +20,12 @@ RUN_FOLDERS = "kbench-*"
 
 
 def hidden(*, results: Path, cache: Path, run: Path, files: Sequence[Path]) -> list[Path]:
-    """Return what to keep from the workers of a run that judge `files`, a solution and its problem.
+    """Return what to keep from the workers of a run that judge `files`, its solutions and their problem.
 
     These are the results and baselines, the build cache and what lies beside it, the folders of this run and of
     others (a worker's own is opened to it again), the entries of the home folder that begin with a dot, since that is
-    where credentials are kept, and `.git` of a checkout, where CI leaves its token. What holds something that the
-    worker needs to run at all stays readable.
+    where credentials are kept, and `.git` of a checkout, where CI leaves its token. What holds something that a worker
+    of the run needs to run at all stays readable.
     """
     temporary = Path(tempfile.gettempdir())
     found = [results.absolute(), cache.absolute(), run.absolute(), *temporary.glob(RUN_FOLDERS)]

@@ -122,10 +122,9 @@ class Judge:
         assignment = Assignment(**assigned)
         config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
         candidate = self._take_worker(spec, config)
-        self._expect(assignment.next_just_in_time)
-        evaluation = Evaluation(self, candidate, assignment)
         try:
-            outcome = evaluation.run()
+            self._expect(assignment.next_just_in_time)
+            outcome = Evaluation(self, candidate, assignment).run()
         finally:
             candidate.kill()
         return {"outcome": encode(outcome), "weights": candidate.weights}
@@ -227,6 +226,8 @@ class Evaluation:
         return Passed(correctness=correctness, timings=timings, findings=tuple(self._findings()))
 
     def _bind(self, reference: Reference) -> Trial:
+        if self._assignment.verify:
+            self._judge.progress(stage="verify")  # each shape may take a compiler its time
         trial = self._battery.bind(reference)
         self._arenas.append(trial.arena)
         return trial

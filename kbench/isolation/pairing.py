@@ -16,7 +16,7 @@ from kbench.isolation.delivery import deliver
 from kbench.isolation.reference import Expected
 from kbench.isolation.trial import Trial, secret_seed
 from kbench.measure.device import DeviceMonitor
-from kbench.measure.timing import FLUSH_SKIP_FACTOR, Timer, poison_pool, start_on, timer_for
+from kbench.measure.timing import FLUSH_SKIP_FACTOR, Timer, poison_pool, start_on
 
 SETTLE_PAIRS = 3
 SETTLE_LIMIT_S = 3.0
@@ -41,6 +41,9 @@ SLACK_NS = {"events": 10_000, "graph": 10_000, "host": 100_000}
 """Describing and handing over a result overlaps with a GPU's work, but adds to a CPU's."""
 DOUBTFUL_FROM = {"events": PROVED_FROM, "graph": PROVED_FROM, "host": 0.7}
 """A host's clock counts what other programs take from a call; below this share of the slope nothing excuses it."""
+REQUEST_NS = {"events": 2_000_000, "graph": 2_000_000, "host": 5_000_000}
+"""What a request may take beside its calls; what a short one takes is the worker's own to say."""
+LAST_REQUESTS = 4
 COLD = 2.0
 """How much longer the host's work may take in a worker that was just woken than in the judge."""
 COPY_SPREAD = 1.25
@@ -266,7 +269,10 @@ class Pairing:
         copy_ns *= 1 if len(counts) > 1 else COPY_SPREAD
         references = dict(shortest)
         for attempt in range(1, ATTEST_ATTEMPTS + 1):
-            slope = slope_of(shortest, self._wall) - copy_ns
+            slope = slope_of(shortest, self._wall)
+            # A worker could lengthen its short requests, so that all of them take the same.
+            longest = max(shortest)
+            slope = max(slope, (shortest[longest] - REQUEST_NS[self._timer.name]) / longest) - copy_ns
             verdict = attest(claim, slope, submit, **bounds)
             if verdict == "failed" and self._timer.name == "host":
                 factor = self._congestion(references, copy_ns)
@@ -336,21 +342,28 @@ class Pairing:
         arena = self._trial.arena
         slots = range(max(k for k in ATTEST_COUNTS if k <= arena.count))
         results = [[target.clone() for target in arena.outputs(slot)] for slot in slots]
-        timer = timer_for("cuda")
 
         def hand_over(slot: int) -> None:
             deliver(results[slot], arena.outputs(slot), arena.inputs(slot))
 
-        times = [timer.measure(hand_over, slots, flush=False) for _ in range(ALONE_CALLS)]
+        times = [self._timer.measure(hand_over, slots, flush=False) for _ in range(ALONE_CALLS)]
         return min(t.t_event_ns for t in times), min(t.t_submit_ns for t in times)
 
     def _kill_verify(self) -> None:
-        """After a last call that looks like any other, kill the worker, then verify what nobody can write any more."""
-        reference = self._trial.reference
-        expected = reference.expect(reference.arguments(secret_seed()))
-        slot = self._trial.arena.random_slot()
-        self._trial.call([expected], flush=self._flush, slots=[slot], kill=True)
-        self._trial.judge_values(slot, expected)
+        """After a last request that looks like any other, kill the worker; verify what nobody can write any more.
+
+        It comes at random after some more that the judge's clock looks on, and is one of these itself or a timed one.
+        """
+        reference, arena = self._trial.reference, self._trial.arena
+        counts = [k for k in ATTEST_COUNTS if k <= arena.count]
+        for _ in range(secrets.randbelow(LAST_REQUESTS)):
+            self._wall(secrets.choice(counts))
+        attest = bool(secrets.randbelow(2))
+        slots = list(range(secrets.choice(counts))) if attest else [arena.random_slot()]
+        expected = [reference.expect(reference.arguments(secret_seed())) for _ in slots]
+        self._trial.call(expected, flush=self._flush and not attest, attest=attest, slots=slots, kill=True)
+        for slot, wanted in zip(slots, expected, strict=True):
+            self._trial.judge_values(slot, wanted)
 
 
 def batch_size(timer: str, fastest_ns: float, slots: int) -> int:

@@ -193,6 +193,7 @@ class Watched(Builder):
         complaint = ""
         try:
             child.request({"op": "setup", **self._setup(home)}, timeout_s=LIMIT_S)
+            child.request({"op": "open", "mode": "cold"}, timeout_s=LIMIT_S)
             self._construct(child, entry, case.overrides)
             self._rehearse(child, case.overrides)
         except ChildError as error:

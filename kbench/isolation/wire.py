@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+SOON_PARSED_BYTES = 1 << 14
 MAX_LINE_BYTES = 4 << 20
 """A longer line is refused: the biggest honest message is a traceback or a list of parameters."""
 LONGEST_TEXT = 40_000
@@ -46,7 +47,7 @@ class Channel:
         self._buffer = bytearray()
         self._scanned = 0
         self.received_ns = 0
-        """When the last message was complete (`time.perf_counter_ns`), before it was parsed."""
+        """When the last message was complete (`time.perf_counter_ns`); if it is long, when it was parsed."""
 
     def fileno(self) -> int:
         """Return the descriptor, for `select`."""
@@ -92,7 +93,10 @@ class Channel:
                 del self._buffer[: end + 1]
                 self._scanned = 0
                 self.received_ns = time.perf_counter_ns()
-                return parse(line)
+                message = parse(line)
+                if len(line) > SOON_PARSED_BYTES:
+                    self.received_ns = time.perf_counter_ns()  # else parsing a long one would be time for free
+                return message
             self._scanned = len(self._buffer)
             if self._scanned > MAX_LINE_BYTES:
                 raise WireError(f"a message longer than {MAX_LINE_BYTES} bytes")

@@ -48,8 +48,7 @@ class Worker:
         self._outputs: list[list[Any]] = []
         self._weights: list[Any] = []
         self._timer: Timer | None = None
-        self._one_buffer = self._at_once = False
-        self._delivered: dict[int, list[list[Any]]] = {}
+        self._one_buffer = False
         self._solution: Message = {}
 
     def serve(self) -> None:
@@ -207,25 +206,32 @@ class Worker:
         described, event_ns, submit_ns = [], [], []
         if self._device == "cpu" and slots:
             start_on(slots[0])
-        # What a graph captures must not hold the handing over, which is no part of the call.
-        at_once = self._one_buffer or self._timer.name != "graph"
-        self._at_once, self._delivered = message["attest"] and at_once and not apart, {}
+        at_once = message["attest"] and not apart
+        taken: dict[int, list[list[Any]]] = {}
+
+        def take(slot: int, output: Any) -> None:
+            with Stage("output"):
+                taken[slot] = self._deliver(slot, output)
+
         with torch.no_grad():
             for together in rounds:
                 if not message["attest"]:
                     poison_pool([output for slot in together for output in self._outputs[slot]])
                 with Stage("forward"):
                     measured = self._timer.measure(
-                        self._forward, together, flush=message["flush"], spin=not message["attest"]
+                        self._forward,
+                        together,
+                        flush=message["flush"],
+                        spin=not message["attest"],
+                        after=take if at_once else None,
                     )
-                if not self._one_buffer and not self._at_once and share_memory(measured.outputs):
+                if not self._one_buffer and not at_once and share_memory(measured.outputs):
                     self._one_buffer = True
                     return self.do_call(message, _fds)
-                for slot, output in zip(together, measured.outputs, strict=True):
-                    with Stage("output"):
-                        described.append(self._delivered.pop(slot, []) or self._deliver(slot, output))
+                while not at_once and measured.outputs:
+                    take(together[-len(measured.outputs)], measured.outputs.pop(0))
                 del measured.outputs[:]
-                output = None
+                described += [taken.pop(slot) for slot in together]
                 event_ns.append(measured.t_event_ns)
                 submit_ns.append(measured.t_submit_ns)
             if self._device == "cuda":
@@ -234,10 +240,7 @@ class Worker:
         return {**times, "outputs": described}
 
     def _forward(self, slot: int) -> Any:
-        output = self._model(*self._inputs[slot])
-        if self._at_once:
-            self._delivered[slot] = self._deliver(slot, output)
-        return output
+        return self._model(*self._inputs[slot])
 
     def _deliver(self, slot: int, output: Any) -> list[list[Any]]:
         return deliver(output, self._outputs[slot], self._inputs[slot])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kbench.core.model import Status
-from kbench.isolation import leftovers, sandbox
+from kbench.isolation import hiding, leftovers, sandbox
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.measure import build
 
@@ -46,8 +46,10 @@ class WorkerConfig:
     """Inputs, outputs and parameters of one call."""
     deadline_s: float | None = None
     """Monotonic time at which everything about the present solution must be over."""
-    hidden: list[str] = field(default_factory=list)
-    """What workers must not read."""
+    results: str = ""
+    cache: str = ""
+    files: list[str] = field(default_factory=list)
+    """Folders of results and builds, which workers must not read, and the solutions and problem that they need."""
     just_in_time: list[bool] = field(default_factory=list)
     """Of the solutions that are expected first, whether they compile while they run: their workers start at once."""
 
@@ -90,6 +92,12 @@ def worker_environment(scratch: Path) -> dict[str, str]:
     }
 
 
+def hidden(config: WorkerConfig) -> list[Path]:
+    """Return what a worker that starts now must not read."""
+    files = [Path(file) for file in config.files]
+    return hiding.hidden(results=Path(config.results), cache=Path(config.cache), run=Path(config.scratch), files=files)
+
+
 class StartedWorker:
     """A worker process that locks itself in and imports torch meanwhile; it has not heard of any solution.
 
@@ -114,7 +122,8 @@ class StartedWorker:
             "device": config.device,
             "rung": config.rung,
             "writable": [str(self.scratch)],
-            "hidden": config.hidden,
+            # Now, not once for the run: others begin meanwhile.
+            "hidden": [str(path) for path in hidden(config)],
             "allow_exec": allow_exec,
             "threads": config.threads,
             "imports": COMPILERS if allow_exec else (),

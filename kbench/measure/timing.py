@@ -22,6 +22,7 @@ NOMINAL_CLOCK_HZ = 1.9e9
 OVERHEAD_PAIRS = 100
 
 Call = Callable[[int], Any]
+After = Callable[[int, Any], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +39,13 @@ class Timer(Protocol):
 
     name: str
 
-    def measure(self, call: Call, slots: Sequence[int], *, flush: bool, spin: bool = True) -> Measured:
-        """Run the calls back to back and return the time per call; without `spin`, launches are not hidden."""
+    def measure(
+        self, call: Call, slots: Sequence[int], *, flush: bool, spin: bool = True, after: After | None = None
+    ) -> Measured:
+        """Run the calls back to back and return the time per call; without `spin`, launches are not hidden.
+
+        `after(slot, output)` happens behind each call, and counts.
+        """
         ...
 
     def overhead_ns(self) -> float | None:
@@ -73,6 +79,16 @@ def poison_pool(outputs: Sequence[Any]) -> None:
             tensor.fill_(float("nan"))
 
 
+def run_calls(call: Call, slots: Sequence[int], after: After | None) -> list[Any]:
+    """Call on each slot, have `after` look at each result at once, and return all of them."""
+    outputs = []
+    for slot in slots:
+        outputs.append(call(slot))
+        if after is not None:
+            after(slot, outputs[-1])
+    return outputs
+
+
 class HostTimer:
     """The monotonic clock around the calls: CPU timing, which no cache flush precedes."""
 
@@ -85,10 +101,11 @@ class HostTimer:
         *,
         flush: bool,  # noqa: ARG002
         spin: bool = True,  # noqa: ARG002
+        after: After | None = None,
     ) -> Measured:
         """Run the calls back to back; submit time and call time are the same thing here."""
         start = time.perf_counter_ns()
-        outputs = [call(slot) for slot in slots]
+        outputs = run_calls(call, slots, after)
         per_call = (time.perf_counter_ns() - start) // max(1, len(slots))
         return Measured(t_event_ns=per_call, t_submit_ns=per_call, outputs=outputs)
 
@@ -126,7 +143,9 @@ class CudaTimer:
         empty = (ctypes.c_ubyte * 64)()
         self._driver.cuStreamSetAttribute(ctypes.c_void_p(stream), ctypes.c_int(1), ctypes.byref(empty))
 
-    def measure(self, call: Call, slots: Sequence[int], *, flush: bool, spin: bool = True) -> Measured:
+    def measure(
+        self, call: Call, slots: Sequence[int], *, flush: bool, spin: bool = True, after: After | None = None
+    ) -> Measured:
         """Run the calls back to back between two events; see the module's docstring for the order."""
         import torch
 
@@ -141,7 +160,7 @@ class CudaTimer:
             torch.cuda._sleep(int(spin_s * NOMINAL_CLOCK_HZ))  # noqa: SLF001 - torch's only spin kernel
         submitted = time.perf_counter()
         start.record()
-        outputs = [call(slot) for slot in slots]
+        outputs = run_calls(call, slots, after)
         end.record()
         submit_s = time.perf_counter() - submitted
         torch.cuda.synchronize()
