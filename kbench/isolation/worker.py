@@ -228,10 +228,11 @@ class Worker:
                 if not self._one_buffer and not at_once and share_memory(measured.outputs):
                     self._one_buffer = True
                     return self.do_call(message, _fds)
-                while not at_once and measured.outputs:
-                    take(together[-len(measured.outputs)], measured.outputs.pop(0))
+                for slot in together:
+                    if not at_once:
+                        take(slot, measured.outputs.pop(0))
+                    described.append(taken.pop(slot))
                 del measured.outputs[:]
-                described += [taken.pop(slot) for slot in together]
                 event_ns.append(measured.t_event_ns)
                 submit_ns.append(measured.t_submit_ns)
             if self._device == "cuda":
