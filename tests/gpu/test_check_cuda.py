@@ -5,6 +5,11 @@ import torch
 
 from kbench.measure import check
 
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
 TOLERANCE = check.tolerance_for(torch.float32)
 
 
