@@ -35,6 +35,22 @@ def ends() -> Iterator[tuple[Channel, socket.socket]]:
 # --- framing -------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("size", "counts"), [(10, False), (wire.SOON_PARSED_BYTES + 1, True)])
+def test_parsing_a_long_answer_is_time_that_its_sender_took(ends, monkeypatch, size, counts) -> None:
+    parsed_ns = []
+
+    def slow(line: bytes) -> dict[str, object]:
+        time.sleep(0.02)
+        parsed_ns.append(time.perf_counter_ns())
+        return json.loads(line)
+
+    monkeypatch.setattr(wire, "parse", slow)
+    channel, peer = ends
+    peer.sendall(json.dumps({"padding": "x" * size}).encode() + b"\n")
+    channel.receive(PATIENCE_S)
+    assert (channel.received_ns >= parsed_ns[0]) == counts
+
+
 def test_messages_arrive_one_by_one(ends) -> None:
     """However the bytes are cut."""
     channel, peer = ends

@@ -20,11 +20,11 @@ from kbench.measure.timing import FLUSH_SKIP_FACTOR, Timer, poison_pool, start_o
 
 SETTLE_PAIRS = 3
 SETTLE_LIMIT_S = 3.0
-SETTLED_WITHIN = {"events": 0.01, "graph": 0.01, "host": 0.1}
+SETTLED_WITHIN = {"events": 0.01, "host": 0.1}
 """Share by which two successive medians may differ; a shared processor never comes to rest as a GPU does."""
 BATCH_BELOW_NS = 20_000
 BATCH_TARGET_NS = 200_000
-RESOLVED_FROM_NS = {"events": BATCH_BELOW_NS, "graph": BATCH_BELOW_NS, "host": 200_000}
+RESOLVED_FROM_NS = {"events": BATCH_BELOW_NS, "host": 200_000}
 """Shorter calls are told from one another no better than launches are; on a CPU, than threads that wake up are."""
 HOST_CALLS = 5
 HOST_TARGET_NS = 20_000_000
@@ -37,13 +37,14 @@ GROSS_ATTEMPTS = 3
 GROSS = 2.0
 GROSS_NS = 1_000_000
 """A claim that the slope exceeds by so much, by share and by time, after so many attempts is given no further one."""
-SLACK_NS = {"events": 10_000, "graph": 10_000, "host": 100_000}
+SLACK_NS = {"events": 10_000, "host": 100_000}
 """Describing and handing over a result overlaps with a GPU's work, but adds to a CPU's."""
-DOUBTFUL_FROM = {"events": PROVED_FROM, "graph": PROVED_FROM, "host": 0.7}
+DOUBTFUL_FROM = {"events": PROVED_FROM, "host": 0.7}
 """A host's clock counts what other programs take from a call; below this share of the slope nothing excuses it."""
-REQUEST_NS = {"events": 2_000_000, "graph": 2_000_000, "host": 5_000_000}
+REQUEST_NS = {"events": 2_000_000, "host": 5_000_000}
 """What a request may take beside its calls; what a short one takes is the worker's own to say."""
 LAST_REQUESTS = 4
+"""Fewer than so many more come before the one that ends in the kill, so that nobody can count up to it."""
 COLD = 2.0
 """How much longer the host's work may take in a worker that was just woken than in the judge."""
 COPY_SPREAD = 1.25

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 SOON_PARSED_BYTES = 1 << 14
+"""A line up to this length takes no time to speak of to parse."""
 MAX_LINE_BYTES = 4 << 20
 """A longer line is refused: the biggest honest message is a traceback or a list of parameters."""
 LONGEST_TEXT = 40_000
