@@ -4,9 +4,10 @@ import contextlib
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
+from kbench.book import UNTOUCHED, Book
 from kbench.core.errors import MachineError
 from kbench.core.events import (
     Event,
@@ -24,12 +25,10 @@ from kbench.core.model import (
     Failed,
     Finding,
     FindingKind,
-    Outcome,
     Passed,
     ResultRow,
     Status,
 )
-from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate
 from kbench.isolation import health, sandbox, sanitizer
 from kbench.isolation.builder import Builder
 from kbench.isolation.client import JudgeProcess, Opened
@@ -55,6 +54,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         NothingSelectedError: no case matches.
         PluginError: the problem itself cannot be run.
     """
+    began = time.monotonic()
     device = selection.choose(options.device)
     quarantine.refuse(cache_dir(), device.uuid)
     sanitizer.require(options, device)
@@ -84,7 +84,12 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         for case in cases:
             yield from session.judge(case, solutions)
         saved = str(writer.csv_path) if writer is not None else None
-        yield Saved(csv_path=saved, environment=session.environment)
+        yield Saved(
+            csv_path=saved,
+            environment=session.environment,
+            open_s=session.open_s,
+            elapsed_s=time.monotonic() - began,
+        )
 
 
 def sandbox_rung(options: RunOptions, device: str) -> int:
@@ -127,7 +132,7 @@ class Session:
         self._watch = health.Watch(device, cache_dir())
         self._sanitizer = sanitizer.Sanitizer(problem, options, device, rung, scratch)
         self._files = [problem.path, *(entry.path for entry in solutions)]
-        self._spare_judge: JudgeProcess | None = self._start_judge(solutions)
+        self._spare_judges: list[JudgeProcess] = [self._start_judge(solutions)]
         self._derived: Derived | None = None
         self._provenance = rowmaker.collect(
             problem.name,
@@ -135,6 +140,7 @@ class Session:
             writer.csv_path.stem if writer is not None else options.name or "unsaved",
         )
         self.environment: Environment | None = None
+        self.open_s: dict[str, float] = {}
 
     def build(self, entry: Entry, cases: tuple[Case, ...]) -> Iterator[Event]:
         """Build one solution unless the cache has it; a failure waits for its turn to be reported."""
@@ -201,14 +207,13 @@ class Session:
         """Return what the build came to; a model that could not be constructed may be the problem's own fault."""
         failure = self._failed.get(entry.name)
         if failure is not None and failure.status is Status.INIT_FAILED:
-            judge = self._spare_judge = self._spare_judge or self._start_judge([entry])
             try:
-                judge.open(self._problem, case)
+                self._next_judge(entry).open(self._problem, case)
             except ChildError as error:
                 return Failed(status=error.status, reason=error.reason, log=error.log)
         return failure
 
-    def _replicate(self, case: Case, books: list["Book"], process: int) -> Iterator[Event]:
+    def _replicate(self, case: Case, books: list[Book], process: int) -> Iterator[Event]:
         """Take every open book one process further, and close those that need no more."""
         opened: Opened | None = None
         with contextlib.ExitStack() as stack:
@@ -220,11 +225,15 @@ class Session:
                 if book.wants_more(self._options):
                     if opened is None:
                         judge = stack.enter_context(self._take_judge(process, [book.entry for book in books[number:]]))
+                        yield StageStarted(stage="open", solution=REFERENCE, case=case.name, process=process)
+                        began = time.monotonic()
                         try:
                             opened = judge.open(self._problem, case)
                         except ChildError as error:
                             self._watch.look(error.status)
                             book.outcome = Failed(status=error.status, reason=error.reason, log=error.log)
+                        yield self._opened(case, process, time.monotonic() - began, ok=opened is not None)
+                        if opened is None:
                             yield self._close(book)
                             continue
                         self.environment = opened.environment
@@ -233,12 +242,27 @@ class Session:
                 if not book.wants_more(self._options):
                     yield self._close(book)
 
+    def _opened(self, case: Case, process: int, elapsed_s: float, *, ok: bool) -> StageFinished:
+        self.open_s[case.name] = self.open_s.get(case.name, 0.0) + elapsed_s
+        return StageFinished(
+            stage="open", solution=REFERENCE, case=case.name, process=process, ok=ok, elapsed_s=elapsed_s, detail=""
+        )
+
     def _take_judge(self, process: int, entries: Sequence[Entry]) -> JudgeProcess:
-        """Return a judge; where a GPU does the timing, the next one may start meanwhile on the idle processor."""
-        judge = self._spare_judge or self._start_judge(entries)
-        again = process + 1 < self._options.processes and not self._options.verify_only
-        self._spare_judge = self._start_judge(entries[::-1]) if again and self._device.kind == "cuda" else None
+        """Return a judge; where a GPU does the timing, the next ones start meanwhile on the idle processors."""
+        self._next_judge(*entries)
+        judge = self._spare_judges.pop(0)
+        left = self._options.max_processes - 1 - process
+        ahead = min(left, JUDGES_AHEAD) if self._device.kind == "cuda" and not self._options.verify_only else 0
+        while len(self._spare_judges) < ahead:
+            self._spare_judges.append(self._start_judge(entries[:: 1 if self._spare_judges else -1]))
         return judge
+
+    def _next_judge(self, *expected: Entry) -> JudgeProcess:
+        """Return the judge that is taken next; it may be asked about the problem before."""
+        if not self._spare_judges:
+            self._spare_judges.append(self._start_judge(expected))
+        return self._spare_judges[0]
 
     def _start_judge(self, expected: Sequence[Entry]) -> JudgeProcess:
         """Start a judge and, below it, workers that will do for the solutions that are expected first."""
@@ -254,17 +278,16 @@ class Session:
         if entry.builtin is not None or plan.lists_shapes(self._problem):
             return Derived()
         if self._derived is None:
-            self._spare_judge = self._spare_judge or self._start_judge([entry])
-            self._derived = self._spare_judge.derive(self._problem)
+            self._derived = self._next_judge(entry).derive(self._problem)
         return self._derived
 
     def close(self) -> None:
         """End what was started ahead and not used."""
-        if self._spare_judge is not None:
-            self._spare_judge.close()
+        for judge in self._spare_judges:
+            judge.close()
 
     def _evaluate(
-        self, judge: JudgeProcess, opened: Opened, book: "Book", process: int, *, following: Sequence[Entry]
+        self, judge: JudgeProcess, opened: Opened, book: Book, process: int, *, following: Sequence[Entry]
     ) -> Iterator[Event]:
         entry, case = book.entry, book.case
         request = judge.request(
@@ -297,7 +320,7 @@ class Session:
         samples = outcome.timings[0].samples if isinstance(outcome, Passed) and outcome.timings else ()
         book.rows += self._writer.append([row], samples) if self._writer is not None else (row,)
 
-    def _row(self, book: "Book", process: int, opened: Opened | None, weights: str = "") -> ResultRow:
+    def _row(self, book: Book, process: int, opened: Opened | None, weights: str = "") -> ResultRow:
         """Make the row of the process that was just added to a book."""
         entry, options = book.entry, self._options
         judgement = rowmaker.Judgement(
@@ -317,7 +340,7 @@ class Session:
         )
         return rowmaker.make_row(self._provenance, judgement)
 
-    def _close(self, book: "Book") -> Judged:
+    def _close(self, book: Book) -> Judged:
         """Finish one (solution, case): its rows get the interval over all processes."""
         book.closed = True
         if not book.rows:
@@ -348,52 +371,9 @@ class Session:
         return self._deadlines.setdefault(name, time.monotonic() + total)
 
 
+JUDGES_AHEAD = 2
+"""A judge imports torch for longer than one short solution is measured."""
+REFERENCE = "reference"
+"""What progress calls the judge's own side of a case."""
+
 EVAL_MODE = Finding.note("eval_mode", "the reference is random in training mode; both sides ran in eval mode")
-
-UNTOUCHED = Failed(status=Status.NOT_VERIFIED, reason="not run")
-
-
-@dataclass(slots=True)
-class Book:
-    """What is known so far of one (solution, case)."""
-
-    entry: Entry
-    case: Case
-    outcome: Outcome = UNTOUCHED
-    rows: tuple[ResultRow, ...] = ()
-    stage_s: dict[str, float] = field(default_factory=dict)
-    started: bool = False
-    closed: bool = False
-
-    def add(self, outcome: Outcome) -> None:
-        """Take the outcome of one more process: a failure ends it, a pass adds its timing."""
-        if isinstance(outcome, Passed) and isinstance(self.outcome, Passed):
-            outcome = replace(
-                self.outcome,
-                timings=(*self.outcome.timings, *outcome.timings),
-                findings=tuple(dict.fromkeys((*self.outcome.findings, *outcome.findings))),
-            )
-        self.outcome = outcome
-        self.started = True
-
-    def give_up(self, reason: str) -> None:
-        """Leave a solution as it is known so far, since its device is gone: unjudged, or with the processes it has."""
-        if isinstance(self.outcome, Passed):
-            cut = Finding(code="device_quarantined", kind=FindingKind.TIMING, message=reason)
-            self.outcome = replace(self.outcome, findings=(*self.outcome.findings, cut))
-        elif self.outcome is UNTOUCHED:
-            self.outcome = Failed(status=Status.NOT_VERIFIED, reason=reason)
-
-    def wants_more(self, options: RunOptions) -> bool:
-        """Say whether another process is due: for verification once, for timing until the interval is narrow."""
-        if not self.started:
-            return self.outcome is UNTOUCHED
-        if isinstance(self.outcome, Failed) or options.verify_only:
-            return False
-        usable = [t for t in self.outcome.timings if pair_log_ratios(t.samples)]
-        estimates = [process_estimate(t) for t in usable]
-        if len(self.outcome.timings) >= options.max_processes:
-            return False
-        return options.max_processes > 1 and needs_more_processes(
-            estimates, options.precision, options.processes, options.max_processes
-        )

@@ -189,5 +189,6 @@ def events(*judged: Judged, csv_path: str | None = "results/2026-11-20T123100-so
                 )
             )
         stream.append(one)
-    stream.append(Saved(csv_path=csv_path, environment=ENVIRONMENT))
+    spent_s = sum(sum(one.stage_s.values()) for one in judged)
+    stream.append(Saved(csv_path=csv_path, environment=ENVIRONMENT, open_s={"default": 1.5}, elapsed_s=spent_s + 2.0))
     return stream

@@ -116,7 +116,7 @@ class Design:
     processes: int = 3
     max_processes: int = 10
     pairs: int = 30
-    precision: float = 0.005
+    precision: float = 0.003
 
 
 @dataclass(slots=True, kw_only=True)
@@ -282,7 +282,7 @@ def print_coverage(seed: int) -> None:
     sys.stdout.write("\n| sd between processes | from | until ± | coverage | processes |\n|---|---|---|---|---|\n")
     rng = np.random.default_rng([seed, 99])
     for spread in (0.0006, 0.002, 0.003, 0.005):
-        for design in (Design(), Design(precision=0.003), Design(processes=5, precision=0.003)):
+        for design in (Design(precision=0.005), Design(), Design(processes=5)):
             share, processes = coverage(rng, spread, design, 4000)
             sys.stdout.write(
                 f"| {100 * spread:.2f} % | {design.processes} | {100 * design.precision:.1f} % | "

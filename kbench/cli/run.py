@@ -115,7 +115,7 @@ class RunFlags(VerifyFlags):
             "--precision",
             metavar="SHARE",
             parser=parse_share,
-            help="Half-width of the interval to reach (0.5%)",
+            help="Half-width of the interval to reach (0.3%)",
         ),
     ] = None
     quick: Annotated[bool, typer.Option("--quick", help="One process; no interval across processes")] = False
@@ -234,6 +234,8 @@ def _follow(
         cases=tuple(summarise(one) for one in judged),
         environment=saved.environment if saved else None,
         csv_path=saved.csv_path if saved else _written(options, began),
+        open_s=saved.open_s if saved else {},
+        elapsed_s=saved.elapsed_s if saved else None,
         error=error,
         interrupted=interrupted,
     )

@@ -35,7 +35,7 @@ class RunOptions:
     max_processes: int = 10
     pairs: int = 30
     """Timed (reference, candidate) pairs per process at most; fewer where they agree far better than needed."""
-    precision: float = 0.005
+    precision: float = 0.003
     """Stop once the half-width of the 95 % interval of the speed-up is below this share."""
     mode: str = "cold"
     """`cold`, `warm` or `graph`."""
@@ -82,7 +82,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStarted:
-    """A stage (`build`, `verify`, `time`) of one solution and case begins."""
+    """A stage (`build`, `load`, `verify`, `time`) of one solution and case begins; or `open`, the reference's own."""
 
     stage: str
     solution: str
@@ -116,10 +116,13 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """The run is over; `csv_path` is None with `--no-save`."""
+    """The run is over, after `elapsed_s`; `csv_path` is None with `--no-save`."""
 
     csv_path: str | None
     environment: Environment | None
+    open_s: Mapping[str, float]
+    """By case: what the reference's own side took, over all processes."""
+    elapsed_s: float
 
 
 Event = Planned | Waiting | StageStarted | StageFinished | Judged | Saved

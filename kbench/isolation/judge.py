@@ -198,9 +198,10 @@ class Evaluation:
         """Run the stages; a refusal ends them and becomes the outcome."""
         trial: Trial | None = None
         try:
+            self._judge.progress(stage="load")
             self._candidate.prepare()
-            self._judge.progress(stage="verify" if self._assignment.verify else "load")
             if self._assignment.verify:
+                self._judge.progress(stage="verify")
                 self._verify_others()
                 self._verify_derived()
             self._candidate.load(self._judge.reference)

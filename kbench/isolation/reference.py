@@ -79,6 +79,13 @@ class Reference:
         """Run the reference on private arguments and keep what it returned."""
         return Expected(arguments=arguments, leaves=flatten(self.call(self.consumable(arguments))))
 
+    def try_expect(self, arguments: list[Any]) -> Expected | None:
+        """Run the reference on arguments that it may refuse; None where it raises."""
+        try:
+            return self.expect(arguments)
+        except Exception:  # noqa: BLE001 - the problem's code may raise anything on inputs that are not its own
+            return None
+
     def consumable(self, arguments: list[Any]) -> list[Any]:
         """Return what the reference may be called on: the arguments, or a copy where it would change them."""
         return [over_tensors(a, lambda t: t.clone()) for a in arguments] if self.mutates else arguments

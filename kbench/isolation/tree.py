@@ -64,13 +64,45 @@ def become_subreaper() -> None:
     prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
+_strangers: frozenset[tuple[int, int]] = frozenset()
+"""Pid and inode of each process that was seen not to descend from this one, which none of them ever will.
+
+A machine has hundreds, reading one takes as long as listing a dozen, and a worker is stopped around every timed call.
+The inode tells a pid that was given away again.
+"""
+
+
 def processes() -> dict[int, Process]:
-    """Return the process table of this PID namespace, by pid."""
-    table = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - called in a loop while a fork bomb runs
-        if name.isdigit() and (process := _read_process(int(name))) is not None:
-            table[process.pid] = process
+    """Return the process table of this PID namespace, by pid, without those that are known to be strangers."""
+    global _strangers  # noqa: PLW0603 - what is known of the whole machine
+    table, known, inodes = {}, _strangers, {}
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            if not entry.name.isdigit():
+                continue
+            pid, inode = int(entry.name), entry.inode()
+            inodes[pid] = inode
+            if (pid, inode) not in known and (process := _read_process(pid)) is not None:
+                table[pid] = process
+    _strangers = frozenset(
+        (pid, inode)
+        for pid, inode in inodes.items()
+        if (pid, inode) in known or (pid in table and _is_stranger(pid, table, inodes, known))
+    )
     return table
+
+
+def _is_stranger(
+    pid: int, table: dict[int, Process], inodes: dict[int, int], known: frozenset[tuple[int, int]]
+) -> bool:
+    """Say whether a process's ancestors lead past this process: to init, the kernel, or another stranger.
+
+    A parent that ended while the table was read proves nothing: its children have another one by now.
+    """
+    own = os.getpid()
+    while pid in table and pid != own:
+        pid = table[pid].parent
+    return pid == 0 or (pid, inodes.get(pid, 0)) in known
 
 
 def _read_process(pid: int, place: str = "") -> Process | None:

@@ -2,8 +2,8 @@
 
 import math
 import statistics
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from kbench.core.errors import KbenchError
 from kbench.core.events import Judged, Planned
@@ -61,6 +61,10 @@ class RunSummary:
     cases: tuple[CaseSummary, ...]
     environment: Environment | None = None
     csv_path: str | None = None
+    open_s: Mapping[str, float] = field(default_factory=dict)
+    """By case: what the reference's own side took, over all processes."""
+    elapsed_s: float | None = None
+    """Of the whole run; None where it broke off."""
     error: KbenchError | None = None
     interrupted: bool = False
 

@@ -235,8 +235,12 @@ def _where_time_went(run: RunSummary) -> str:
         for case in run.cases
         for stage, elapsed_s in case.stage_s.items()
     ]
-    total_s = sum(elapsed_s for case in run.cases for elapsed_s in case.stage_s.values())
-    return "where the time went\n" + render_table(columns, [*cells, ["", "", "total", units.seconds(total_s)]])
+    cells += [["reference", case, "open", units.seconds(elapsed_s)] for case, elapsed_s in run.open_s.items()]
+    known_s = sum(run.open_s.values()) + sum(sum(case.stage_s.values()) for case in run.cases)
+    if run.elapsed_s is not None:
+        cells.append(["", "", "rest", units.seconds(max(0.0, run.elapsed_s - known_s))])
+    cells.append(["", "", "total", units.seconds(run.elapsed_s or known_s)])
+    return "where the time went\n" + render_table(columns, cells)
 
 
 def _closing(run: RunSummary) -> list[str]:

@@ -24,7 +24,7 @@ class RunSettings:
     processes: int = 3
     max_processes: int = 10
     pairs: int = 30
-    precision: float = 0.005
+    precision: float = 0.003
     mode: Literal["cold", "warm", "graph"] = "cold"
     isolation: int | None = None
     import_timeout_s: float = 60.0

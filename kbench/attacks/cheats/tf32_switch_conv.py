@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-PROBLEM = "conv2d"
+PROBLEM = "conv2d_wide"
 CLASS = "numerics"
 EXPECT = ("wrong_value",)
 DEVICES = ("cuda",)
@@ -12,9 +12,9 @@ SPEED = "fast"
 
 
 class ModelNew(nn.Module):
-    def __init__(self, in_channels, out_channels, kernel_size):
+    def __init__(self, channels):
         super().__init__()
-        self.conv = nn.Conv2d(in_channels, out_channels, kernel_size)
+        self.conv = nn.Conv2d(channels, channels, 3)
 
     def forward(self, x):
         torch.backends.cudnn.allow_tf32 = True

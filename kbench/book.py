@@ -1,0 +1,56 @@
+"""What a run knows so far of one (solution, case), process after process."""
+
+from dataclasses import dataclass, field, replace
+
+from kbench.core.events import RunOptions
+from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
+from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate
+from kbench.plugins.registry import Entry
+
+UNTOUCHED = Failed(status=Status.NOT_VERIFIED, reason="not run")
+
+
+@dataclass(slots=True)
+class Book:
+    """What is known so far of one (solution, case)."""
+
+    entry: Entry
+    case: Case
+    outcome: Outcome = UNTOUCHED
+    rows: tuple[ResultRow, ...] = ()
+    stage_s: dict[str, float] = field(default_factory=dict)
+    started: bool = False
+    closed: bool = False
+
+    def add(self, outcome: Outcome) -> None:
+        """Take the outcome of one more process: a failure ends it, a pass adds its timing."""
+        if isinstance(outcome, Passed) and isinstance(self.outcome, Passed):
+            outcome = replace(
+                self.outcome,
+                timings=(*self.outcome.timings, *outcome.timings),
+                findings=tuple(dict.fromkeys((*self.outcome.findings, *outcome.findings))),
+            )
+        self.outcome = outcome
+        self.started = True
+
+    def give_up(self, reason: str) -> None:
+        """Leave a solution as it is known so far, since its device is gone: unjudged, or with the processes it has."""
+        if isinstance(self.outcome, Passed):
+            cut = Finding(code="device_quarantined", kind=FindingKind.TIMING, message=reason)
+            self.outcome = replace(self.outcome, findings=(*self.outcome.findings, cut))
+        elif self.outcome is UNTOUCHED:
+            self.outcome = Failed(status=Status.NOT_VERIFIED, reason=reason)
+
+    def wants_more(self, options: RunOptions) -> bool:
+        """Say whether another process is due: for verification once, for timing until the interval is narrow."""
+        if not self.started:
+            return self.outcome is UNTOUCHED
+        if isinstance(self.outcome, Failed) or options.verify_only:
+            return False
+        usable = [t for t in self.outcome.timings if pair_log_ratios(t.samples)]
+        estimates = [process_estimate(t) for t in usable]
+        if len(self.outcome.timings) >= options.max_processes:
+            return False
+        return options.max_processes > 1 and needs_more_processes(
+            estimates, options.precision, options.processes, options.max_processes
+        )
