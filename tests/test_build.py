@@ -265,24 +265,25 @@ def test_a_broken_record_is_no_rehearsal(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "compiles", "just_in_time"),
+    ("text", "compiles", "compiler"),
     [
-        ("import torch\n", False, False),
-        ("from torch.utils.cpp_extension import load_inline\n", True, False),
-        ("import triton\n", True, True),
-        ("f = torch.compile(model)\n", True, True),
-        ("f = torch.jit.script(model)\n", True, False),
-        ("import helper\n", True, True),
-        ("note = 'tritonic'\n", False, False),
+        ("import torch\n", False, ""),
+        ("from torch.utils.cpp_extension import load_inline\n", True, ""),
+        ("import triton\n", True, "kernels"),
+        ("f = torch.compile(model)\n", True, "graphs"),
+        ("import triton\nf = torch.compile(model)\n", True, "graphs"),
+        ("f = torch.jit.script(model)\n", True, ""),
+        ("import helper\n", True, "kernels"),
+        ("note = 'tritonic'\n", False, ""),
     ],
 )
-def test_what_needs_a_compiler(tmp_path, text, compiles, just_in_time) -> None:
+def test_what_needs_a_compiler(tmp_path, text, compiles, compiler) -> None:
     path = write(tmp_path, {"solution.py": text, "helper.py": "import triton.language as tl\n"})
     assert build.compiles(path, None) is compiles
-    assert build.is_just_in_time(path, None) is just_in_time
-    for builtin, expected in (("eager", False), ("compile", True)):
-        assert build.compiles(path, builtin) is expected
-        assert build.is_just_in_time(path, builtin) is expected
+    assert build.compiler_of(path, None) == compiler
+    for builtin, expected in (("eager", ""), ("compile", "graphs")):
+        assert build.compiles(path, builtin) is bool(expected)
+        assert build.compiler_of(path, builtin) == expected
 
 
 # --- what compilers say --------------------------------------------------------

@@ -9,8 +9,8 @@ from kbench.isolation.workers import WorkerConfig
 
 
 class Worker:
-    def __init__(self, _config: WorkerConfig, number: int, *, allow_exec: bool):
-        self.number, self.allow_exec = number, allow_exec
+    def __init__(self, _config: WorkerConfig, number: int, *, compiler: str):
+        self.number, self.compiler = number, compiler
         self.alive = True
         self.child = SimpleNamespace(memory_limit_bytes=0)
 
@@ -25,32 +25,32 @@ def court(monkeypatch: pytest.MonkeyPatch) -> judge.Judge:
     return judge.Judge(None, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"))
 
 
-def take(court: judge.Judge, *, just_in_time: bool) -> Worker:
-    return court._take_worker(SimpleNamespace(just_in_time=just_in_time), court._config)
+def take(court: judge.Judge, compiler: str) -> Worker:
+    return court._take_worker(SimpleNamespace(compiler=compiler), court._config)
 
 
 def test_those_expected_are_taken_in_order(court: judge.Judge) -> None:
-    court._expect([False, True])
-    assert (take(court, just_in_time=False).number, take(court, just_in_time=True).number) == (1, 2)
+    court._expect(["", "graphs"])
+    assert (take(court, "").number, take(court, "graphs").number) == (1, 2)
 
 
 def test_those_still_expected_go_on_getting_ready(court: judge.Judge) -> None:
-    court._expect([False, True])
-    take(court, just_in_time=False)
-    court._expect([True, False])
+    court._expect(["", "graphs"])
+    take(court, "")
+    court._expect(["graphs", ""])
     assert [worker.number for worker in court._ahead] == [2, 3]
 
 
 def test_one_with_other_rights_is_replaced_and_so_is_what_follows(court: judge.Judge) -> None:
-    court._expect([False, True])
+    court._expect(["", "graphs"])
     before = list(court._ahead)
-    taken = take(court, just_in_time=True)
-    assert (taken.number, taken.allow_exec, taken.alive) == (3, True, True)
+    taken = take(court, "graphs")
+    assert (taken.number, taken.compiler, taken.alive) == (3, "graphs", True)
     assert not any(worker.alive for worker in before)
 
 
 def test_none_is_left_behind(court: judge.Judge) -> None:
-    court._expect([True, True])
+    court._expect(["graphs", "kernels"])
     before = list(court._ahead)
     court._expect([])
     assert court._ahead == []

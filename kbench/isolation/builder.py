@@ -41,7 +41,7 @@ class Builder:
         home.mkdir(parents=True, exist_ok=True)
         child = self._start(staging, home)
         done = cached.rehearsed()
-        calls = build.is_just_in_time(entry.path, entry.builtin)
+        calls = build.compiler_of(entry.path, entry.builtin) is not build.Compiler.NONE
         waits = build.has_extension(entry.path, entry.builtin)
         try:
             self._set_up(child, entry, staging, home)

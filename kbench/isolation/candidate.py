@@ -34,8 +34,8 @@ class SolutionSpec:
     problem: str
     artefacts: str
     """The build cache's entry, of which every worker gets a private copy."""
-    just_in_time: bool
-    """Whether it compiles while it runs, and so may start programs."""
+    compiler: str
+    """What it compiles with while it runs, for which it may start programs; empty for those that do not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +173,7 @@ class Candidate:
         """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
         self._sync()
         timeout_s = self._call_timeout_s * max(1, len(slots))
-        if self.spec.just_in_time and not self._called:
+        if self.spec.compiler and not self._called:
             # The first call on a shape or layout traces and compiles: that is importing rather than calling.
             timeout_s += self._config.import_timeout_s
         self._called = True

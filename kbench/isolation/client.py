@@ -91,7 +91,7 @@ class JudgeProcess:
             "results": str(options.results_dir),
             "cache": str(cache_dir()),
             "files": [str(path) for path in files],
-            "just_in_time": self._ahead(expected, 0),
+            "compilers": self._ahead(expected, 0),
         }
 
     def open(self, problem: Entry, case: Case) -> Opened:
@@ -147,7 +147,7 @@ class JudgeProcess:
                 "builtin": entry.builtin or "",
                 "problem": str(problem.path),
                 "artefacts": str(artefacts),
-                "just_in_time": is_just_in_time(entry),
+                "compiler": compiler_of(entry),
             },
             "assignment": {
                 "process": process,
@@ -163,17 +163,17 @@ class JudgeProcess:
                 "other_cases": [encode_constants(overrides) for overrides in other_cases.values()],
                 "derived_cases": [encode_constants(overrides) for overrides in derived.cases],
                 "underived": derived.reason,
-                "next_just_in_time": self._ahead(following, 1),
+                "next_compilers": self._ahead(following, 1),
             },
         }
 
-    def _ahead(self, expected: Sequence[Entry], busy: int) -> list[bool]:
-        """Say of which solutions workers may get ready, beside so many that are busy: whether each is just in time.
+    def _ahead(self, expected: Sequence[Entry], busy: int) -> list[str]:
+        """Say for which solutions workers may get ready, beside so many that are busy: what each compiles with.
 
         On a CPU none, but for the first: it would take the processor from the one that is timed.
         """
         count = AHEAD if self._device.kind == "cuda" else 1 - busy
-        return [is_just_in_time(entry) for entry in expected[:count]]
+        return [compiler_of(entry) for entry in expected[:count]]
 
     def evaluate(self, message: Message) -> Iterator[tuple[str, bool, float | None]]:
         """Evaluate; yields (stage, ok, None) when a stage begins and (stage, ok, seconds) when it is over.
@@ -207,9 +207,9 @@ class JudgeProcess:
             yield stage, isinstance(self.outcome, Passed), time.monotonic() - started
 
 
-def is_just_in_time(entry: Entry) -> bool:
-    """Say whether a solution compiles during its calls."""
-    return build.is_just_in_time(entry.path, entry.builtin)
+def compiler_of(entry: Entry) -> str:
+    """Say what a solution compiles with during its calls; empty for those that do not."""
+    return build.compiler_of(entry.path, entry.builtin).value
 
 
 def decode(answer: Message, log: str) -> tuple[Outcome, str]:

@@ -57,7 +57,7 @@ class Assignment:
     """Overrides that make shapes which the problem does not list."""
     underived: str
     """Why there are none, where the problem lists none either."""
-    next_just_in_time: list[bool]
+    next_compilers: list[str]
     """Of the evaluations that follow, for which workers may start now."""
 
 
@@ -77,7 +77,7 @@ class Judge:
 
     def serve(self) -> None:
         """Answer the parent's requests until it hangs up."""
-        self._expect(self._config.just_in_time)
+        self._expect(self._config.compilers)
         while True:
             try:
                 message = self._channel.receive()
@@ -123,7 +123,7 @@ class Judge:
         config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
         candidate = self._take_worker(spec, config)
         try:
-            self._expect(assignment.next_just_in_time)
+            self._expect(assignment.next_compilers)
             outcome = Evaluation(self, candidate, assignment).run()
         finally:
             candidate.kill()
@@ -164,21 +164,21 @@ class Judge:
         """Tell the parent how far the present request is."""
         self._channel.send({"progress": True, "n": self._number, **fields})
 
-    def _expect(self, just_in_time: list[bool]) -> None:
+    def _expect(self, compilers: list[str]) -> None:
         """Have a worker get ready for each of the solutions that come next, in this order, and for no other."""
         kept = 0
-        while kept < len(self._ahead) and [self._ahead[kept].allow_exec] == just_in_time[kept : kept + 1]:
+        while kept < len(self._ahead) and [self._ahead[kept].compiler] == compilers[kept : kept + 1]:
             kept += 1
         for worker in self._ahead[kept:]:
             worker.kill()
         del self._ahead[kept:]
-        for allow_exec in just_in_time[kept:]:
+        for compiler in compilers[kept:]:
             self._workers += 1
-            self._ahead.append(StartedWorker(self._config, self._workers, allow_exec=allow_exec))
+            self._ahead.append(StartedWorker(self._config, self._workers, compiler=compiler))
 
     def _take_worker(self, spec: SolutionSpec, config: WorkerConfig) -> Candidate:
-        if [worker.allow_exec for worker in self._ahead[:1]] != [spec.just_in_time]:
-            self._expect([spec.just_in_time])
+        if [worker.compiler for worker in self._ahead[:1]] != [spec.compiler]:
+            self._expect([spec.compiler])
         worker = self._ahead.pop(0)
         worker.child.memory_limit_bytes = memory_limit_bytes(config.case_bytes)
         return Candidate(spec, config, worker)

@@ -12,7 +12,11 @@ from kbench.isolation.process import Child, ChildError, Launch
 from kbench.measure import build
 
 SETUP_TIMEOUT_S = 120.0
-COMPILERS = ("torch._dynamo", "torch._inductor.compile_fx")
+IMPORTS = {
+    build.Compiler.NONE: (),
+    build.Compiler.KERNELS: ("triton",),
+    build.Compiler.GRAPHS: ("torch._dynamo", "torch._inductor.compile_fx"),
+}
 """What takes seconds to import, and is wanted where a solution compiles while it runs."""
 MEMORY_SHARE = 0.8
 MEMORY_FLOOR_BYTES = 6 << 30
@@ -50,8 +54,8 @@ class WorkerConfig:
     cache: str = ""
     files: list[str] = field(default_factory=list)
     """Folders of results and builds, which workers must not read, and the solutions and problem that they need."""
-    just_in_time: list[bool] = field(default_factory=list)
-    """Of the solutions that are expected first, whether they compile while they run: their workers start at once."""
+    compilers: list[str] = field(default_factory=list)
+    """Of the solutions that are expected first, what they compile with while they run: their workers start at once."""
 
 
 STEADY_HOST = {
@@ -101,11 +105,11 @@ def hidden(config: WorkerConfig) -> list[Path]:
 class StartedWorker:
     """A worker process that locks itself in and imports torch meanwhile; it has not heard of any solution.
 
-    `allow_exec` is the part of the sandbox that depends on which solution it gets.
+    What depends on the solution that it gets is which `compiler` it may start, if any, and imports ahead.
     """
 
-    def __init__(self, config: WorkerConfig, number: int, *, allow_exec: bool):
-        self.allow_exec = allow_exec
+    def __init__(self, config: WorkerConfig, number: int, *, compiler: str):
+        self.compiler = compiler
         self.scratch = Path(config.scratch) / f"worker-{os.getpid()}-{number}"
         self.scratch.mkdir(parents=True)
         self.child = Child(
@@ -124,9 +128,9 @@ class StartedWorker:
             "writable": [str(self.scratch)],
             # Now, not once for the run: others begin meanwhile.
             "hidden": [str(path) for path in hidden(config)],
-            "allow_exec": allow_exec,
+            "allow_exec": compiler != build.Compiler.NONE,
             "threads": config.threads,
-            "imports": COMPILERS if allow_exec else (),
+            "imports": IMPORTS[build.Compiler(compiler)],
         }
         thread = ThreadPoolExecutor(max_workers=1)
         self._setup = thread.submit(self.child.request, setup, timeout_s=SETUP_TIMEOUT_S)

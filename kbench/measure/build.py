@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from kbench.core.errors import MachineError
@@ -32,6 +33,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]', re.M)
 JUST_IN_TIME = re.compile(
     r"\btriton\b|\btorch\.compile\b|\bcompile_kernel\b|\bnvrtc\b|\btilelang\b|\bcutlass\b|\bnumba\b"
 )
+GRAPHS = re.compile(r"\btorch\.compile\b")
 EXTENSION = re.compile(r"cpp_extension|load_inline")
 COMPILES = re.compile(
     EXTENSION.pattern + r"|\bninja\b|\bnvcc\b|\bcupy\b|\bcffi\b|\bjit\b|"
@@ -41,6 +43,7 @@ COMPILES = re.compile(
 
 Whoever starts a program may be starting a compiler, and can do so in the build step only.
 """
+
 INCLUDE_FOLDERS = ("", "include")
 RECORD = "built.json"
 MOST_FILES, MOST_BYTES, DEEPEST = 50_000, 8 << 30, 60
@@ -55,6 +58,16 @@ ENVIRONMENT_FOLDERS = {
     "CUDA_CACHE_PATH": "cuda",
 }
 """Where compilers are told to keep what they make, relative to an entry."""
+
+
+class Compiler(StrEnum):
+    """What a solution compiles with during its calls."""
+
+    NONE = ""
+    KERNELS = "kernels"
+    """A language for kernels: Triton and its like."""
+    GRAPHS = "graphs"
+    """torch.compile."""
 
 
 def dependencies(path: Path) -> tuple[Path, ...]:
@@ -135,11 +148,14 @@ def source_sha256(path: Path, builtin: str | None = None) -> str:
     return digest.hexdigest()
 
 
-def is_just_in_time(path: Path, builtin: str | None) -> bool:
-    """Say whether a solution compiles during its calls, and so needs a rehearsal and its own compiler."""
+def compiler_of(path: Path, builtin: str | None) -> Compiler:
+    """Say what a solution compiles with during its calls: it then needs a rehearsal, and may start programs."""
     if builtin is not None:
-        return builtin != "eager"
-    return any(JUST_IN_TIME.search(file.read_text(errors="replace")) for file in dependencies(path))
+        return Compiler.NONE if builtin == "eager" else Compiler.GRAPHS
+    texts = [file.read_text(errors="replace") for file in dependencies(path)]
+    if any(GRAPHS.search(text) for text in texts):
+        return Compiler.GRAPHS
+    return Compiler.KERNELS if any(JUST_IN_TIME.search(text) for text in texts) else Compiler.NONE
 
 
 def has_extension(path: Path, builtin: str | None) -> bool:
