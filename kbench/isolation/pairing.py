@@ -8,11 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kbench.core.model import Sample, Status, Timing
-from kbench.core.rightness import HANDOVER_NS, PROVED_FROM, attest
+from kbench.core.model import Sample, Timing
 from kbench.core.stats import median_interval, pair_log_ratios, timing_flags
-from kbench.isolation.candidate import RefusalError, Reply
-from kbench.isolation.delivery import deliver
+from kbench.isolation.attestation import ATTEST_COUNTS, Attestation
+from kbench.isolation.candidate import Reply
 from kbench.isolation.reference import Expected
 from kbench.isolation.trial import Trial, secret_seed
 from kbench.measure.device import DeviceMonitor
@@ -30,25 +29,8 @@ HOST_CALLS = 5
 HOST_TARGET_NS = 20_000_000
 """On a CPU, calls in a row and their median: what ran between two calls has the caches when the first one begins."""
 HOST_REST_S = 2e-3
-ATTEST_COUNTS = (1, 2, 4, 8, 16)
-ATTEST_ROUNDS = 3
-ATTEST_ATTEMPTS = 6
-GROSS_ATTEMPTS = 3
-GROSS = 2.0
-GROSS_NS = 1_000_000
-"""A claim that the slope exceeds by so much, by share and by time, after so many attempts is given no further one."""
-SLACK_NS = {"events": 10_000, "host": 100_000}
-"""Describing and handing over a result overlaps with a GPU's work, but adds to a CPU's."""
-DOUBTFUL_FROM = {"events": PROVED_FROM, "host": 0.7}
-"""A host's clock counts what other programs take from a call; below this share of the slope nothing excuses it."""
-REQUEST_NS = {"events": 2_000_000, "host": 5_000_000}
-"""What a request may take beside its calls; what a short one takes is the worker's own to say."""
 LAST_REQUESTS = 4
 """Fewer than so many more come before the one that ends in the kill, so that nobody can count up to it."""
-COLD = 2.0
-"""How much longer the host's work may take in a worker that was just woken than in the judge."""
-COPY_SPREAD = 1.25
-"""How much longer a copy of one result may take in the worker than in the judge, by where its memory lies."""
 ALONE_CALLS = 5
 INTERFERENCE = 0.03
 REPEAT_SHARE = 0.2
@@ -108,11 +90,14 @@ class Pairing:
             on_pair(block)
         if self._clean_pairs() < min(target, ENOUGH_PAIRS):
             self._flags.add("unstable")
-        attested, attestation = self._attest()
+        attesting = Attestation(self._trial, self._timer, self._samples)
+        attested, attestation = attesting.run()
+        if attesting.congested:
+            self._flags.add("congested")
         if attestation == "weak":
             self._flags.add("attestation_weak")
         on_timed(statistics.median(s.t_event_ns for s in self._samples if s.arm == "candidate"))
-        self._kill_verify()
+        self._kill_verify(attesting)
         self._check_interference(alone_before, self._alone())
         return Timing(
             samples=tuple(self._samples),
@@ -251,107 +236,7 @@ class Pairing:
         if self._batch == 1 and self._timer.name != "host" and paired > (1 + INTERFERENCE) * max(before, after):
             self._flags.add("interference")
 
-    def _attest(self) -> tuple[float | None, str]:
-        """Bound the time per call by the slope of the judge's wall time over K back-to-back calls."""
-        claims = sorted(s.t_event_ns for s in self._samples if s.arm == "candidate")
-        claim = statistics.median(claims)
-        bounds = {"slack_ns": SLACK_NS[self._timer.name], "doubtful_from": DOUBTFUL_FROM[self._timer.name]}
-        bounds["quiet_ns"] = claims[len(claims) // 4]
-        submits = {s.arm: [o.t_host_submit_ns for o in self._samples if o.arm == s.arm] for s in self._samples}
-        submit = statistics.median(submits["candidate"])
-        if self._timer.name == "host":
-            copy_ns = self._copy_ns()
-        else:
-            bounds["reference_submit_ns"] = statistics.median(submits["reference"])
-            copy_ns, host_ns = self._handover_ns()
-            bounds["handover_ns"] = HANDOVER_NS + COLD * host_ns
-        count = self._trial.arena.count
-        counts = [k for k in ATTEST_COUNTS if k <= count]
-        shortest = dict.fromkeys(counts if len(counts) > 1 else [0, 1], math.inf)
-        copy_ns *= 1 if len(counts) > 1 else COPY_SPREAD
-        references = dict(shortest)
-        for attempt in range(1, ATTEST_ATTEMPTS + 1):
-            slope = slope_of(shortest, self._wall)
-            # A worker could lengthen its short requests, so that all of them take the same.
-            longest = max(shortest)
-            slope = max(slope, (shortest[longest] - REQUEST_NS[self._timer.name]) / longest) - copy_ns
-            verdict = attest(claim, slope, submit, **bounds)
-            if verdict == "failed" and self._timer.name == "host":
-                factor = self._congestion(references, copy_ns)
-                slope /= factor
-                verdict = attest(claim, slope, submit, **{**bounds, "slack_ns": factor * bounds["slack_ns"]})
-            if verdict != "failed":
-                return slope, verdict
-            if attempt >= GROSS_ATTEMPTS and slope > max(GROSS * claim, claim + GROSS_NS):
-                break
-        raise RefusalError(
-            Status.TIMING_UNATTESTED,
-            f"the solution claims {claim / 1e3:.1f} us a call; the judge's clock says {slope / 1e3:.1f} us",
-            self._trial.candidate.log,
-        )
-
-    def _congestion(self, shortest: dict[int, float], copy_ns: float) -> float:
-        """Return by how much other programs and delivery lengthen many calls more than one: what the reference suffers.
-
-        A processor that is shared is taken away from sixteen calls in a row sooner or later, however often one
-        tries. The reference is called and its results are delivered the same way, with the worker stopped, and it is
-        above suspicion.
-        """
-        alone = statistics.median(s.t_event_ns for s in self._samples if s.arm == "reference")
-        factor = (slope_of(shortest, self._reference_wall) - copy_ns) / max(1, alone)
-        if factor > 1:
-            self._flags.add("congested")
-        return max(1.0, factor)
-
-    def _reference_wall(self, calls: int) -> int:
-        """Return the wall time of `calls` back-to-back calls of the reference, each on fresh inputs, and delivery."""
-        reference = self._trial.reference
-        arguments = [reference.arguments(secret_seed()) for _ in range(calls)]
-        targets = [self._trial.arena.outputs(slot) for slot in range(calls)]
-        with self._trial.candidate.stopped():
-            started = time.perf_counter_ns()
-            for each, target in zip(arguments, targets, strict=True):
-                deliver(reference.call(each), target, each)
-            return time.perf_counter_ns() - started
-
-    def _wall(self, calls: int) -> int:
-        """Return the judge's wall time of `calls` back-to-back calls, each on fresh inputs, all outputs checked."""
-        reference = self._trial.reference
-        expected = [reference.expect(reference.arguments(secret_seed())) for _ in range(calls)]
-        slots = list(range(calls))
-        reply = self._trial.call(expected, flush=False, attest=True, slots=slots)
-        for slot, wanted in zip(slots, expected, strict=True):
-            self._trial.judge_values(slot, wanted)
-        return reply.wall_ns
-
-    def _copy_ns(self) -> float:
-        """Return what copying one result takes on a CPU: part of every wall time, but not of the call.
-
-        What else there is to handing it over lengthens the reference as much (`_congestion`).
-        """
-        outputs = self._trial.arena.outputs(0)
-        sources = [o.clone() for o in outputs]
-        times = []
-        for _ in range(ALONE_CALLS):
-            started = time.perf_counter_ns()
-            for target, source in zip(outputs, sources, strict=True):
-                target.copy_(source)
-            times.append(time.perf_counter_ns() - started)
-        return min(times)
-
-    def _handover_ns(self) -> tuple[float, float]:
-        """Return the device's and the host's time to hand over a result, of as many in a row as a worker does."""
-        arena = self._trial.arena
-        slots = range(max(k for k in ATTEST_COUNTS if k <= arena.count))
-        results = [[target.clone() for target in arena.outputs(slot)] for slot in slots]
-
-        def hand_over(slot: int) -> None:
-            deliver(results[slot], arena.outputs(slot), arena.inputs(slot))
-
-        times = [self._timer.measure(hand_over, slots, flush=False) for _ in range(ALONE_CALLS)]
-        return min(t.t_event_ns for t in times), min(t.t_submit_ns for t in times)
-
-    def _kill_verify(self) -> None:
+    def _kill_verify(self, attesting: Attestation) -> None:
         """After a last request that looks like any other, kill the worker; verify what nobody can write any more.
 
         It comes at random after some more that the judge's clock looks on, and is one of these itself or a timed one.
@@ -359,7 +244,7 @@ class Pairing:
         reference, arena = self._trial.reference, self._trial.arena
         counts = [k for k in ATTEST_COUNTS if k <= arena.count]
         for _ in range(secrets.randbelow(LAST_REQUESTS)):
-            self._wall(secrets.choice(counts))
+            attesting.wall(secrets.choice(counts))
         attest = bool(secrets.randbelow(2))
         slots = list(range(secrets.choice(counts))) if attest else [arena.random_slot()]
         expected = [reference.expect(reference.arguments(secret_seed())) for _ in slots]
@@ -384,17 +269,3 @@ def settled(values: list[int], within: float) -> bool:
     last = statistics.median(values[-SETTLE_PAIRS:])
     before = statistics.median(values[-2 * SETTLE_PAIRS : -SETTLE_PAIRS])
     return abs(last - before) <= within * before + 500
-
-
-def slope_of(shortest: dict[int, float], wall: Callable[[int], int]) -> float:
-    """Return the least-squares slope, in ns per call, of the shortest wall time seen so far for each K.
-
-    Disturbances only lengthen a wall time, so more rounds bring the shortest ones nearer to the truth.
-    """
-    for _ in range(ATTEST_ROUNDS):
-        for k in sorted(shortest, key=lambda _: secrets.randbelow(1 << 30)):
-            shortest[k] = min(shortest[k], wall(k))
-    mean_k = statistics.mean(shortest)
-    mean_t = statistics.mean(shortest.values())
-    covariance = sum((k - mean_k) * (t - mean_t) for k, t in shortest.items())
-    return covariance / sum((k - mean_k) ** 2 for k in shortest)
