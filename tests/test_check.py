@@ -352,3 +352,25 @@ def test_equal_bits_in_chunks(monkeypatch) -> None:
     other[4, 2] = math.inf
     assert not check.same_bits(one, other)
     assert not check.all_finite(other)
+
+
+ROW = torch.tensor([[3.0, 1.0, 3.0, 2.0]])
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "inputs", "expected"),
+    [
+        ([[1, 3, 0, 2]], [[1, 3, 2, 0]], [ROW], True),
+        ([[1, 3, 0, 2]], [[3, 1, 2, 0]], [ROW], False),
+        ([0], [2], [ROW], True),  # argmax along the last dimension
+        (0, 2, [ROW], True),  # argmax over everything
+        (1, 2, [ROW], False),
+        ([[1, 3, 0, 4]], [[1, 3, 2, 0]], [ROW], False),  # beyond the end: unwritten memory, say
+        ([[1, 3, 0, -4]], [[1, 3, 2, 0]], [ROW], False),
+        ([[0]], [[2]], [ROW.long()], False),  # labels: too many are equal for that to mean anything
+        ([[0]], [[2]], [ROW, torch.zeros(1, 2)], True),
+        ([[0, 1, 2]], [[2, 1, 0]], [torch.full((1, 4), math.nan)], False),
+    ],
+)
+def test_indices_that_point_at_equal_values(got, want, inputs, expected) -> None:
+    assert check.picks_equal(torch.tensor(got), torch.tensor(want), inputs) is expected

@@ -198,6 +198,10 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "The reference is random in training mode (dropout, say), so both sides ran in evaluation mode.",
         "Nothing; the row says so.",
     ),
+    "ties": (
+        "Indices differ from the reference's, but point at equal values of an input.",
+        "Nothing; which of equal values comes first is open.",
+    ),
     "nondeterministic_bits": (
         "Equal inputs gave outputs that differ in their last bits, within the tolerance.",
         "Nothing; atomics in another order do this.",

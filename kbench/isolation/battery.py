@@ -99,7 +99,7 @@ VARIATIONS = (
     Variation(code="negated", kind=FindingKind.SEMANTICS, transform=negated),
     Variation(code="shifted", kind=FindingKind.SEMANTICS, transform=shifted),
     Variation(code="scaled_up", kind=FindingKind.SEMANTICS, transform=functools.partial(rescaled, 8.0)),
-    Variation(code="scaled_down", kind=FindingKind.SEMANTICS, transform=functools.partial(rescaled, 0.01)),
+    Variation(code="scaled_down", kind=FindingKind.SEMANTICS, transform=functools.partial(rescaled, 2.0**-7)),
     Variation(code="mean_offset_30", kind=FindingKind.CONDITIONING, transform=functools.partial(mean_offset, 30.0)),
     Variation(code="mean_offset_100", kind=FindingKind.CONDITIONING, transform=functools.partial(mean_offset, 100.0)),
     Variation(code="constant_rows", kind=FindingKind.CONDITIONING, transform=constant_rows),
@@ -146,6 +146,8 @@ class Battery:
             candidate.vary_weights(reference, secret_seed())
             trial.exchange(first if number == 0 else secret_seed(), oracle=True)
         self._repeatable(trial, first)
+        if trial.ties:
+            self.note("ties", "indices differ from the reference's where they point at equal values of an input")
         changed = candidate.weights_changed(reference)
         if changed is not None:
             raise RefusalError(Status.PARAMETER_MUTATED, f"a call changed the parameter `{changed}`", candidate.log)
@@ -170,7 +172,9 @@ class Battery:
             prints.add(tuple(check.fingerprint(t) for t in outputs))
             del expected  # before the next one is made: at full size each is a large share of the memory
             if slot:
-                spread = max(spread, self._spread(trial, trial.arena.outputs(slot - 1), outputs))
+                before, inputs = trial.arena.outputs(slot - 1), trial.arena.inputs(slot)
+                pairs = zip(outputs, before, strict=True)
+                spread = max(spread, *(trial.difference(now, then, inputs).ratio for now, then in pairs))
         allowed = max(SPREAD_FLOOR, trial.reference.factor * (trial.tally.reference or 0.0))
         if spread > allowed:
             message = f"equal inputs gave outputs {spread:.3g} tolerances apart; rounding explains {allowed:.3g}"
@@ -185,11 +189,6 @@ class Battery:
             raise RefusalError(Status.NONDETERMINISTIC, message, trial.candidate.log, finding)
         if len(prints) > 1:
             self.note("nondeterministic_bits", "equal inputs gave outputs that differ within the tolerance")
-
-    @staticmethod
-    def _spread(trial: Trial, before: list[Any], now: list[Any]) -> float:
-        tolerances = [check.tolerance_for(t.dtype, trial.reference.problem.tolerance) for t in now]
-        return max(check.compare(*pair).ratio for pair in zip(now, before, tolerances, strict=True))
 
     def values(self, trial: Trial, variations: Sequence[Variation] = VARIATIONS) -> None:
         """Check other valid values of the inputs, then badly conditioned ones."""

@@ -11,6 +11,7 @@ from kbench.isolation.arena import Arena
 from kbench.isolation.candidate import Candidate, RefusalError, Reply
 from kbench.isolation.reference import Expected, Reference, Transform
 from kbench.measure import check
+from kbench.measure.timing import tensor_leaves
 
 
 @dataclass(slots=True)
@@ -61,6 +62,8 @@ class Trial:
         self.candidate = candidate
         self.arena = arena
         self.tally = Tally()
+        self.ties = False
+        """Whether indices differed where they point at equal values."""
 
     def exchange(self, seed: int, transform: Transform | None = None, *, oracle: bool = False) -> Reply:
         """Make inputs, compute what is expected, call once, check everything. Raises RefusalError."""
@@ -120,9 +123,10 @@ class Trial:
         """Compare outputs with the reference's, and with the oracle's where asked or where the contract misses."""
         names = [path for path, leaf in expected.leaves if hasattr(leaf, "untyped_storage")]
         tolerances = [check.tolerance_for(t.dtype, self.reference.problem.tolerance) for t in expected.tensors]
+        inputs = tensor_leaves(expected.arguments)
         differences = [
-            check.compare(got, want, tolerance, name)
-            for got, want, tolerance, name in zip(outputs, expected.tensors, tolerances, names, strict=True)
+            self.difference(got, want, inputs, name)
+            for got, want, name in zip(outputs, expected.tensors, names, strict=True)
         ]
         contract = max((d.ratio for d in differences), default=0.0)
         ratios = Ratios(contract=contract)
@@ -131,6 +135,14 @@ class Trial:
         ruling = rule(ratios, self.reference.factor)
         self._account(differences, ratios, ruling)
         return ruling, differences
+
+    def difference(self, got: Any, want: Any, inputs: Sequence[Any], name: str = "output") -> check.Difference:
+        """Compare two values of one output; indices that point at equal inputs are as good as equal."""
+        found = check.compare(got, want, check.tolerance_for(want.dtype, self.reference.problem.tolerance), name)
+        if found.wrong and check.picks_equal(got, want, inputs):
+            self.ties = True
+            return check.Difference(elements=found.elements)
+        return found
 
     def _with_oracle(
         self, contract: float, outputs: list[Any], expected: Expected, tolerances: list[check.Tolerance]

@@ -182,6 +182,33 @@ def _passes(got: Any, want: Any, tolerance: Tolerance) -> bool:
     return True
 
 
+def picks_equal(got: Any, want: Any, inputs: Sequence[Any]) -> bool:
+    """Say whether two tensors of indices point at equal values wherever they differ.
+
+    They may be indices along one dimension of a floating-point input, as `argmax`, `topk` and `argsort` return them:
+    which of two equal values comes first is open there. NaN equals nothing.
+    """
+    import torch
+
+    if want.dtype not in (torch.int64, torch.int32):
+        return False
+    sources = [x if want.dim() else x.flatten() for x in inputs if x.is_floating_point()]
+    return any(_pick_alike(got, want, source, dim) for source in sources for dim in range(source.dim()))
+
+
+def _pick_alike(got: Any, want: Any, source: Any, dim: int) -> bool:
+    import torch
+
+    if want.dim() == source.dim() - 1:
+        got, want = got.unsqueeze(dim), want.unsqueeze(dim)
+    lengths = zip(want.shape, source.shape, strict=False)
+    if want.dim() != source.dim() or any(mine != whole for n, (mine, whole) in enumerate(lengths) if n != dim):
+        return False
+    if any(bool(((picks < 0) | (picks >= source.shape[dim])).any()) for picks in (got, want)):
+        return False
+    return bool(torch.equal(*(source.gather(dim, picks.long()) for picks in (got, want))))
+
+
 def fingerprint(tensor: Any) -> int:
     """Return a position-weighted 64-bit sum of a dense tensor's raw bits; unequal sums mean unequal bits."""
     import torch
