@@ -10,6 +10,7 @@ from pathlib import Path
 from kbench.book import UNTOUCHED, Book
 from kbench.core.errors import MachineError
 from kbench.core.events import (
+    REFERENCE,
     Event,
     Judged,
     Planned,
@@ -54,7 +55,6 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         NothingSelectedError: no case matches.
         PluginError: the problem itself cannot be run.
     """
-    began = time.monotonic()
     device = selection.choose(options.device)
     quarantine.refuse(cache_dir(), device.uuid)
     sanitizer.require(options, device)
@@ -77,6 +77,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
             )
         session = Session(problem, solutions, options, device, rung, scratch, writer)
         stack.callback(session.close)
+        yield from session.derive(solutions, cases)
         for entry in solutions:
             yield from session.build(entry, cases)
         if options.wait_for_device and not options.verify_only:
@@ -84,12 +85,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         for case in cases:
             yield from session.judge(case, solutions)
         saved = str(writer.csv_path) if writer is not None else None
-        yield Saved(
-            csv_path=saved,
-            environment=session.environment,
-            open_s=session.open_s,
-            elapsed_s=time.monotonic() - began,
-        )
+        yield Saved(csv_path=saved, environment=session.environment)
 
 
 def sandbox_rung(options: RunOptions, device: str) -> int:
@@ -133,14 +129,23 @@ class Session:
         self._sanitizer = sanitizer.Sanitizer(problem, options, device, rung, scratch)
         self._files = [problem.path, *(entry.path for entry in solutions)]
         self._spare_judges: list[JudgeProcess] = [self._start_judge(solutions)]
-        self._derived: Derived | None = None
+        self._derived = Derived()
         self._provenance = rowmaker.collect(
             problem.name,
             build.source_sha256(problem.path),
             writer.csv_path.stem if writer is not None else options.name or "unsaved",
         )
         self.environment: Environment | None = None
-        self.open_s: dict[str, float] = {}
+
+    def derive(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
+        """Find shapes for solutions of one's own, where the problem lists no ragged ones itself."""
+        if plan.lists_shapes(self._problem) or all(entry.builtin is not None for entry in solutions):
+            return
+        name = cases[0].name
+        yield StageStarted(stage="shapes", solution=REFERENCE, case=name)
+        started = time.monotonic()
+        self._derived = self._next_judge(*solutions).derive(self._problem)
+        yield finished("shapes", name, None, time.monotonic() - started)
 
     def build(self, entry: Entry, cases: tuple[Case, ...]) -> Iterator[Event]:
         """Build one solution unless the cache has it; a failure waits for its turn to be reported."""
@@ -152,7 +157,6 @@ class Session:
         name = cases[0].name
         nothing_to_do = not build.compiles(entry.path, entry.builtin) or (cached.is_built and not missing)
         if nothing_to_do or self._unsupported(entry) is not None:
-            self._stage_s[entry.name] = 0.0
             return
         yield StageStarted(stage="build", solution=entry.name, case=name)
         started = time.monotonic()
@@ -195,7 +199,8 @@ class Session:
         """Judge every solution on one case: replicate after replicate, each with a fresh judge and fresh workers."""
         books = [Book(entry=entry, case=case) for entry in solutions]
         for book in books:
-            book.stage_s["build"] = self._stage_s.get(book.entry.name, 0.0)
+            # Built once for all cases: where the time went, it went once.
+            book.stage_s |= {"build": built} if (built := self._stage_s.pop(book.entry.name, None)) is not None else {}
             book.outcome = self._unsupported(book.entry) or self._build_failure(book.entry, case) or UNTOUCHED
         process = 0
         while open_books := [book for book in books if not book.closed]:
@@ -232,7 +237,7 @@ class Session:
                         except ChildError as error:
                             self._watch.look(error.status)
                             book.outcome = Failed(status=error.status, reason=error.reason, log=error.log)
-                        yield self._opened(case, process, time.monotonic() - began, ok=opened is not None)
+                        yield finished("open", case.name, process, time.monotonic() - began, ok=opened is not None)
                         if opened is None:
                             yield self._close(book)
                             continue
@@ -242,21 +247,14 @@ class Session:
                 if not book.wants_more(self._options):
                     yield self._close(book)
 
-    def _opened(self, case: Case, process: int, elapsed_s: float, *, ok: bool) -> StageFinished:
-        self.open_s[case.name] = self.open_s.get(case.name, 0.0) + elapsed_s
-        return StageFinished(
-            stage="open", solution=REFERENCE, case=case.name, process=process, ok=ok, elapsed_s=elapsed_s, detail=""
-        )
-
     def _take_judge(self, process: int, entries: Sequence[Entry]) -> JudgeProcess:
         """Return a judge; where a GPU does the timing, the next ones start meanwhile on the idle processors."""
         self._next_judge(*entries)
-        judge = self._spare_judges.pop(0)
-        left = self._options.max_processes - 1 - process
-        ahead = min(left, JUDGES_AHEAD) if self._device.kind == "cuda" and not self._options.verify_only else 0
-        while len(self._spare_judges) < ahead:
-            self._spare_judges.append(self._start_judge(entries[:: 1 if self._spare_judges else -1]))
-        return judge
+        times = self._device.kind == "cuda" and not self._options.verify_only
+        ahead = judges_ahead(process, self._options.processes, self._options.max_processes) if times else 0
+        while len(self._spare_judges) <= ahead:
+            self._spare_judges.append(self._start_judge(entries[:: -1 if len(self._spare_judges) % 2 else 1]))
+        return self._spare_judges.pop(0)
 
     def _next_judge(self, *expected: Entry) -> JudgeProcess:
         """Return the judge that is taken next; it may be asked about the problem before."""
@@ -271,20 +269,14 @@ class Session:
         )
 
     def _derive(self, entry: Entry) -> Derived:
-        """Return the shapes, beside the problem's cases, that a solution is verified at.
-
-        None where the problem lists ragged ones itself, and for built-in solutions, which are the reference.
-        """
-        if entry.builtin is not None or plan.lists_shapes(self._problem):
-            return Derived()
-        if self._derived is None:
-            self._derived = self._next_judge(entry).derive(self._problem)
-        return self._derived
+        """Return the shapes, beside the problem's cases, that a solution is verified at: built-in ones at none."""
+        return self._derived if entry.builtin is None else Derived()
 
     def close(self) -> None:
         """End what was started ahead and not used."""
-        for judge in self._spare_judges:
-            judge.close()
+        with contextlib.ExitStack() as stack:
+            for judge in self._spare_judges:
+                stack.callback(judge.close)
 
     def _evaluate(
         self, judge: JudgeProcess, opened: Opened, book: Book, process: int, *, following: Sequence[Entry]
@@ -373,7 +365,22 @@ class Session:
 
 JUDGES_AHEAD = 2
 """A judge imports torch for longer than one short solution is measured."""
-REFERENCE = "reference"
-"""What progress calls the judge's own side of a case."""
+
+
+def judges_ahead(process: int, processes: int, most: int) -> int:
+    """Say how many judges get ready while a process measures: surely wanted ones, then one that may be, then more.
+
+    Whoever needed one process more than asked for needs several, as a rule.
+    """
+    certain = processes - 1 - process
+    return min(JUDGES_AHEAD, certain if certain > 0 else 1 - certain, most - 1 - process)
+
+
+def finished(stage: str, case: str, process: int | None, elapsed_s: float, *, ok: bool = True) -> StageFinished:
+    """Return the end of a stage of the judge's own side."""
+    return StageFinished(
+        stage=stage, solution=REFERENCE, case=case, process=process, ok=ok, elapsed_s=elapsed_s, detail=""
+    )
+
 
 EVAL_MODE = Finding.note("eval_mode", "the reference is random in training mode; both sides ran in eval mode")

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kbench.core.events import Judged, Planned, Saved, StageFinished, StageStarted
+from kbench.core.events import REFERENCE, Judged, Planned, Saved, StageFinished, StageStarted
 from kbench.core.model import (
     Case,
     Correctness,
@@ -189,6 +189,8 @@ def events(*judged: Judged, csv_path: str | None = "results/2026-11-20T123100-so
                 )
             )
         stream.append(one)
-    spent_s = sum(sum(one.stage_s.values()) for one in judged)
-    stream.append(Saved(csv_path=csv_path, environment=ENVIRONMENT, open_s={"default": 1.5}, elapsed_s=spent_s + 2.0))
+    stream.append(
+        StageFinished(stage="open", solution=REFERENCE, case="default", process=0, ok=True, elapsed_s=1.5, detail="")
+    )
+    stream.append(Saved(csv_path=csv_path, environment=ENVIRONMENT))
     return stream

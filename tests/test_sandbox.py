@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kbench.core.errors import MachineError, UsageError
-from kbench.isolation import landlock, probing, sandbox, seccomp, tree
+from kbench.isolation import landlock, probing, process, sandbox, seccomp, tree
 from kbench.isolation.sandbox import Rung
 
 ROOT = Path(__file__).parents[1]
@@ -333,11 +333,11 @@ def test_a_tree_is_stopped_and_goes_on(rung):
 def test_a_tree_is_weighed():
     child = start(Rung.LIMITS, "hold = b'x' * (200 << 20)\n" + DAEMON)
     try:
-        assert 200 << 20 < sandbox.tree_rss_bytes(child.pid) < 700 << 20
+        assert 200 << 20 < process.tree_rss_bytes(child.pid) < 700 << 20
     finally:
         sandbox.kill_tree(child.pid)
         child.wait()
-    assert sandbox.tree_rss_bytes(child.pid) == 0
+    assert process.tree_rss_bytes(child.pid) == 0
 
 
 def test_a_stranger_is_never_killed():

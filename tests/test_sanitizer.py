@@ -196,7 +196,7 @@ def test_a_wild_access_decides_before_any_judge_does(tmp_path, tool, monkeypatch
     assert judged.outcome.status is Status.ILLEGAL_ACCESS
     assert "twice(float*) at mine.cu:2 `y[n] = 0;  // one too far`" in judged.outcome.reason
     assert judged.rows[0].findings == "memcheck"
-    stages = [(event.stage, event.ok) for event in events if isinstance(event, StageFinished)]
+    stages = [(e.stage, e.ok) for e in events if isinstance(e, StageFinished) and e.solution == entry.name]
     assert stages == [("sanitize", False)]
 
 

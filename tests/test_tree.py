@@ -1,12 +1,17 @@
-"""The process table: strangers are read once, and nothing of one's own is ever taken for one."""
+"""The process table (strangers are read once, nothing of one's own is taken for one), and processes hard to stop."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from kbench.isolation import tree
+from kbench.isolation.process import tree_rss_bytes
 
 OWN = os.getpid()
 INODES = {1: 10, 2: 20, 30: 300, 31: 310, OWN: 99}
@@ -45,6 +50,85 @@ def test_strangers_are_read_once_and_new_children_always(monkeypatch) -> None:
         assert child.pid in tree.processes()
         assert read.count(child.pid) == 2
         assert 1 not in read
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_process_that_the_kernel_is_releasing_is_not_in_the_table(tmp_path) -> None:
+    """It shows no parent any more, so its children would seem to descend from nobody, which is remembered."""
+    stat = tmp_path / "stat"
+    stat.write_text("31 (a (b) c) X 0 -1 -1 0 -1 " + " ".join(["0"] * 44))
+    assert tree._read_process(31, str(stat)) is None
+
+
+FIRST_THREAD_ENDS = """
+import ctypes, os, threading
+held = bytearray(300 << 20)
+counted = [0]
+def count():
+    os.write(1, b"on")
+    while True:
+        counted[0] += 1
+threading.Thread(target=count).start()
+ctypes.CDLL(None).syscall(60, 0)
+"""
+
+
+@pytest.fixture
+def headless() -> Iterator[subprocess.Popen]:
+    """A process whose first thread has ended while another one goes on: the kernel calls it a zombie."""
+    child = subprocess.Popen([sys.executable, "-c", FIRST_THREAD_ENDS], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert child.stdout.read(2) == b"on"
+        while b") Z " not in Path(f"/proc/{child.pid}/stat").read_bytes():
+            time.sleep(0.01)
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_process_lives_on_without_its_first_thread(headless) -> None:
+    assert [process.pid for process in tree.members(headless.pid)] == [headless.pid]
+    assert 300 << 20 < tree_rss_bytes(headless.pid) < 600 << 20
+    assert tree.stop_tree(headless.pid)
+    spent = [Path(f"/proc/{headless.pid}/stat").read_text().split()[13] for _ in range(2) if not time.sleep(0.2)]
+    assert spent[0] == spent[1]
+    tree.continue_tree(headless.pid)
+    assert tree.kill_tree(headless.pid) == 0
+    assert headless.wait(5) == -signal.SIGKILL
+
+
+WAKES_ITS_CHILD = """
+import os, signal
+child = os.fork()
+os.write(1, b"on")
+while True:
+    if child:
+        os.kill(child, signal.SIGCONT)
+"""
+
+
+def test_processes_that_wake_each_other_are_stopped_all_the_same() -> None:
+    child = subprocess.Popen([sys.executable, "-c", WAKES_ITS_CHILD], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert child.stdout.read(4) == b"onon"
+        for _ in range(20):
+            assert tree.stop_tree(child.pid)
+            assert all(tree._rests(process.pid) for process in tree.members(child.pid))
+            tree.continue_tree(child.pid)
+    finally:
+        assert tree.kill_tree(child.pid) == 0
+        child.wait()
+
+
+def test_what_cannot_be_stopped_is_said(monkeypatch) -> None:
+    monkeypatch.setattr(tree, "STOP_LIMIT_S", 0.05)
+    monkeypatch.setattr(tree, "_signal", lambda _pids, _number: None)
+    child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        assert not tree.stop_tree(child.pid)
     finally:
         child.kill()
         child.wait()

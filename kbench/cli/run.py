@@ -14,7 +14,7 @@ from kbench.cli.options import Crosscheck, Mode, OutputFlags, command, parse_dur
 from kbench.cli.output import Format, Output
 from kbench.cli.progress import progress_for
 from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError
-from kbench.core.events import Event, Judged, Planned, RunOptions, Saved, TimeLimits
+from kbench.core.events import REFERENCE, Event, Judged, Planned, RunOptions, Saved, StageFinished, TimeLimits
 from kbench.core.model import Status
 from kbench.measure import selection
 from kbench.plugins import registry
@@ -211,7 +211,8 @@ def _follow(
     judged: list[Judged] = []
     error: KbenchError | None = None
     interrupted = False
-    began = time.time() - CLOCK_STEP_S
+    reference_s: dict[tuple[str, str], float] = {}
+    began, started = time.time() - CLOCK_STEP_S, time.monotonic()
     try:
         from kbench import run as verb
 
@@ -222,6 +223,9 @@ def _follow(
                 planned = event if isinstance(event, Planned) else planned
                 saved = event if isinstance(event, Saved) else saved
                 judged += [event] if isinstance(event, Judged) else []
+                if isinstance(event, StageFinished) and event.solution == REFERENCE:
+                    key = event.case, event.stage
+                    reference_s[key] = reference_s.get(key, 0.0) + event.elapsed_s
     except KbenchError as caught:
         error = caught
     except KeyboardInterrupt:
@@ -234,8 +238,8 @@ def _follow(
         cases=tuple(summarise(one) for one in judged),
         environment=saved.environment if saved else None,
         csv_path=saved.csv_path if saved else _written(options, began),
-        open_s=saved.open_s if saved else {},
-        elapsed_s=saved.elapsed_s if saved else None,
+        reference_s=reference_s,
+        elapsed_s=time.monotonic() - started,
         error=error,
         interrupted=interrupted,
     )

@@ -61,6 +61,10 @@ class RunOptions:
     """Stem of the CSV; None: `<UTC time>-<problem>-<solutions>`."""
 
 
+REFERENCE = "reference"
+"""What stages call the judge's own side."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
     """The work is known: which solutions on which cases, where."""
@@ -82,7 +86,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStarted:
-    """A stage (`build`, `load`, `verify`, `time`) of one solution and case begins; or `open`, the reference's own."""
+    """A stage (`build`, `load`, `verify`, `time`) of one solution and case begins.
+
+    Or one of the judge's own side, whose `solution` is REFERENCE: `shapes`, `open`.
+    """
 
     stage: str
     solution: str
@@ -116,13 +123,10 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """The run is over, after `elapsed_s`; `csv_path` is None with `--no-save`."""
+    """The run is over; `csv_path` is None with `--no-save`."""
 
     csv_path: str | None
     environment: Environment | None
-    open_s: Mapping[str, float]
-    """By case: what the reference's own side took, over all processes."""
-    elapsed_s: float
 
 
 Event = Planned | Waiting | StageStarted | StageFinished | Judged | Saved

@@ -16,6 +16,7 @@ from kbench.isolation.arena import Arena
 from kbench.isolation.candidate import Candidate, RefusalError
 from kbench.isolation.reference import Expected, Reference
 from kbench.isolation.trial import Tally, Trial, secret_seed
+from kbench.isolation.wire import printable
 from kbench.measure import check
 from kbench.measure.timing import tensor_leaves
 
@@ -27,6 +28,7 @@ SHAPELESS = {
     *(Status.IMPORT_FAILED, Status.IMPORT_TIMEOUT, Status.TOTAL_TIMEOUT, Status.EXITED),
     *(Status.PROTOCOL_ERROR, Status.NOT_VERIFIED, Status.HARNESS_ERROR),
 }
+MOST_OF_A_REASON = 200
 LAYOUT_BYTES = 1 << 28
 """Layouts (strides, misalignment) are tried on inputs up to this size."""
 
@@ -201,10 +203,15 @@ class Battery:
         if not any(t.is_floating_point() for t in tensor_leaves(arguments)):
             return
         expected = reference.try_expect(arguments)
+        if isinstance(expected, Exception):
+            self._refused_by_reference(variation.code, expected)
+            return
         strict = variation.kind is FindingKind.SEMANTICS
-        if expected is None or (strict and not self._valid(trial, expected)):
-            fault = "raises" if expected is None else "is not finite or not accurate"
-            self.note(f"skipped_{variation.code}", f"the reference {fault} on {variation.code} inputs")
+        if strict and not self._valid(trial, expected):
+            self.note(
+                f"skipped_{variation.code}",
+                f"the reference is not finite or not accurate on {variation.code} inputs",
+            )
             return
         reply = trial.call([expected])
         held, tally = trial.tally, type(trial.tally)()
@@ -265,9 +272,9 @@ class Battery:
             return
         for code, change, misalign in layouts_of(tensors):
             changed = [change(a) if hasattr(a, "untyped_storage") else a for a in arguments]
-            expected = reference.try_expect(changed)
-            if expected is None:
-                self.note(f"skipped_{code}", f"the reference raises on {code.replace('_', ' ')} inputs")
+            expected = reference.expect(changed) if misalign else reference.try_expect(changed)
+            if isinstance(expected, Exception):
+                self._refused_by_reference(code, expected)
                 continue
             arena = Arena(expected, [t for _, t in reference.state()], reference.device, slots=1, misalign=misalign)
             self._candidate.bind(reference, arena)
@@ -306,6 +313,10 @@ class Battery:
             message = f"not made for {where}: {refusal.reason}"
             self.findings.append(Finding.note("specialised", message))
         return noted
+
+    def _refused_by_reference(self, code: str, error: Exception) -> None:
+        reason = f"{type(error).__name__}: {printable(str(error)).partition(chr(10))[0]}"[:MOST_OF_A_REASON]
+        self.note(f"skipped_{code}", f"the reference raises on {code.replace('_', ' ')} inputs: {reason}")
 
     def note(self, code: str, message: str) -> None:
         """Record what could not be checked, or is worth knowing, once per code."""

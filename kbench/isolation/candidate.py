@@ -1,7 +1,8 @@
 """The judge's handle on one worker: start, load, bind, call, kill; whatever goes wrong comes back as a Refusal."""
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -221,9 +222,15 @@ class Candidate:
         if self._config.call_timeout_s is None:
             self._call_timeout_s = max(CALL_FLOOR_S, CALL_FACTOR * seconds)
 
-    def stopped(self) -> Any:
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
         """Keep the worker's whole tree stopped for the length of a `with` block."""
-        return self._child.stopped()
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(self._child.stopped())
+            except ChildError as error:
+                raise RefusalError(error.status, error.reason, error.log) from error
+            yield
 
     def kill(self) -> None:
         """Kill the worker and all that it started; its scratch folder goes with it."""

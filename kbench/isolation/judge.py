@@ -27,7 +27,7 @@ from kbench.isolation.gradients import check_gradients
 from kbench.isolation.launched import take_profile
 from kbench.isolation.pairing import Pacing, Pairing
 from kbench.isolation.process import ChildError
-from kbench.isolation.reference import Reference
+from kbench.isolation.reference import Reference, is_of_the_device
 from kbench.isolation.trial import Trial, WrongError, secret_seed
 from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
 from kbench.isolation.workers import StartedWorker, WorkerConfig, memory_limit_bytes
@@ -157,7 +157,9 @@ class Judge:
         """Make the reference of a shape that the problem does not list; None where it cannot be made or called."""
         try:
             return Reference(self._problem, overrides, self.device, allow_tf32=self._config.allow_tf32)
-        except Exception:  # noqa: BLE001 - the problem's code may raise anything at sizes that it was not written for
+        except Exception as error:
+            if is_of_the_device(error):
+                raise
             return None
 
     def progress(self, **fields: Any) -> None:

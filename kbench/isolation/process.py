@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from kbench.core.model import Status
 from kbench.isolation import sandbox
+from kbench.isolation.tree import members
 from kbench.isolation.wire import (
     Channel,
     DeadlineError,
@@ -173,10 +174,15 @@ class Child:
 
     @contextlib.contextmanager
     def stopped(self) -> Any:
-        """Keep the whole tree stopped (SIGSTOP) for the length of a `with` block."""
-        sandbox.stop_tree(self.pid)
+        """Keep the whole tree stopped (SIGSTOP) for the length of a `with` block.
+
+        Raises ChildError where some of it cannot be stopped.
+        """
         self._stopped = True
         try:
+            if not sandbox.stop_tree(self.pid):
+                reason = "its processes could not be stopped between two calls"
+                raise ChildError(Status.PROTOCOL_ERROR, reason, self.log)
             yield
         finally:
             self._stopped = False
@@ -186,7 +192,7 @@ class Child:
         while self._process.poll() is None:
             limit_bytes = self.memory_limit_bytes or 0
             # What is stopped cannot grow, and what runs meanwhile is being timed.
-            if not self._stopped and sandbox.tree_rss_bytes(self.pid) > limit_bytes:
+            if not self._stopped and tree_rss_bytes(self.pid) > limit_bytes:
                 self._killed_because = (
                     Status.OUT_OF_MEMORY,
                     f"the process used more than {limit_bytes / 2**30:.1f} GiB of host memory and was killed",
@@ -194,6 +200,26 @@ class Child:
                 sandbox.kill_tree(self.pid)
                 return
             time.sleep(WATCHDOG_INTERVAL_S)
+
+
+def tree_rss_bytes(pid: int) -> int:
+    """Return the host memory that the tree holds: anonymous and shared pages, files excluded.
+
+    Shared pages count once per process that maps them. Memory that no process maps (an unmapped memfd) and
+    memory that the GPU driver pinned do not show here.
+    """
+    return sum(_rss_bytes(process.pid) for process in members(pid))
+
+
+def _rss_bytes(pid: int) -> int:
+    # Of the first thread that lives: one that has ended knows nothing of the memory that it shared.
+    for status in Path(f"/proc/{pid}/task").glob("*/status"):
+        with contextlib.suppress(OSError):
+            lines = status.read_text().splitlines()
+            held = [int(line.split()[1]) << 10 for line in lines if line.startswith(("RssAnon:", "RssShmem:"))]
+            if held:
+                return sum(held)
+    return 0
 
 
 class _Log:

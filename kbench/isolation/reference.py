@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.core.model import Cost
+from kbench.isolation.process import ILLEGAL_ACCESS, LAUNCH_FAILED, OUT_OF_MEMORY
 from kbench.isolation.wire import flatten
 from kbench.measure import check
 from kbench.measure import flops as counting
@@ -79,12 +80,17 @@ class Reference:
         """Run the reference on private arguments and keep what it returned."""
         return Expected(arguments=arguments, leaves=flatten(self.call(self.consumable(arguments))))
 
-    def try_expect(self, arguments: list[Any]) -> Expected | None:
-        """Run the reference on arguments that it may refuse; None where it raises."""
+    def try_expect(self, arguments: list[Any]) -> Expected | Exception:
+        """Run the reference on arguments that it may refuse; return the exception where it raises one of its own.
+
+        What a device raises, for want of memory or else, is no refusal: a solution could have brought that about.
+        """
         try:
             return self.expect(arguments)
-        except Exception:  # noqa: BLE001 - the problem's code may raise anything on inputs that are not its own
-            return None
+        except Exception as error:
+            if is_of_the_device(error):
+                raise
+            return error
 
     def consumable(self, arguments: list[Any]) -> list[Any]:
         """Return what the reference may be called on: the arguments, or a copy where it would change them."""
@@ -190,6 +196,14 @@ class Reference:
         own = getattr(self.problem.module, "cost", None)
         cost = Cost(dram_bytes=traffic, flops=flops) if own is None else Cost(**own())
         return cost, FACTOR_PRODUCTS if flops else FACTOR
+
+
+def is_of_the_device(error: Exception) -> bool:
+    """Say whether an exception tells of memory that is used up, or of a device that failed."""
+    text = f"{type(error).__name__}: {error}"
+    return isinstance(error, MemoryError) or any(
+        pattern.search(text) for pattern in (OUT_OF_MEMORY, LAUNCH_FAILED, ILLEGAL_ACCESS)
+    )
 
 
 def over_tensors(value: Any, change: Transform) -> Any:

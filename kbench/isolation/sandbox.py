@@ -22,7 +22,6 @@ from kbench.isolation.tree import (
     continue_tree,
     kill_tree,
     stop_tree,
-    tree_rss_bytes,
 )
 
 __all__ = [
@@ -38,7 +37,6 @@ __all__ = [
     "restrict_self",
     "restrict_tool",
     "stop_tree",
-    "tree_rss_bytes",
 ]
 
 PR_CAPBSET_DROP = 24

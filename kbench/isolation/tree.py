@@ -48,7 +48,7 @@ class Process:
     parent: int
     session: int
     dead: bool
-    """A zombie: killed or ended, waiting for its parent to notice."""
+    """A zombie: killed or ended, waiting for its parent to notice; not one whose first thread alone has ended."""
     stopped: bool = False
 
 
@@ -118,8 +118,13 @@ def _read_process(pid: int, place: str = "") -> Process | None:
     finally:
         os.close(descriptor)
     # The command's name may itself hold spaces and brackets: the fields begin after the last bracket.
-    state, parent, _group, session = text[text.rindex(b")") + 2 :].split(maxsplit=4)[:4]
-    return Process(pid=pid, parent=int(parent), session=int(session), dead=state in ENDED, stopped=state in AT_REST)
+    fields = text[text.rindex(b")") + 2 :].split(maxsplit=18)
+    state, parent, session, threads = fields[0], int(fields[1]), int(fields[3]), int(fields[17])
+    if session < 0:
+        # Half released by the kernel, which shows no parent any more: it would seem to descend from nobody.
+        return None
+    dead = state in ENDED and threads <= 1
+    return Process(pid=pid, parent=parent, session=session, dead=dead, stopped=state in AT_REST)
 
 
 def members(pid: int) -> list[Process]:
@@ -171,18 +176,23 @@ def kill_tree(pid: int, limit_s: float = 10.0) -> int:
     return len(alive)
 
 
-def stop_tree(pid: int) -> None:
+def stop_tree(pid: int) -> bool:
     """Stop every process of the tree (SIGSTOP) and wait until all its threads rest; `continue_tree` undoes it.
 
-    Returns after STOP_LIMIT_S all the same. The signal is only on its way when kill(2) returns.
+    Say whether they all rest, which they may not within STOP_LIMIT_S. The signal is only on its way when kill(2)
+    returns, and another process of the tree may undo it: it is sent until nothing moves.
     """
     stopped: set[int] = set()
     while fresh := {p.pid for p in members(pid)} - stopped:
         _signal(fresh, signal.SIGSTOP)
         stopped |= fresh
     deadline = time.monotonic() + STOP_LIMIT_S
-    while not all(map(_rests, stopped)) and time.monotonic() < deadline:
+    while moving := {p for p in stopped if not _rests(p)}:
+        if time.monotonic() > deadline:
+            return False
         time.sleep(0)
+        _signal(moving, signal.SIGSTOP)
+    return True
 
 
 def _rests(pid: int) -> bool:
@@ -198,23 +208,6 @@ def _rests(pid: int) -> bool:
 def continue_tree(pid: int) -> None:
     """Let every process of a stopped tree go on."""
     _signal((p.pid for p in members(pid)), signal.SIGCONT)
-
-
-def tree_rss_bytes(pid: int) -> int:
-    """Return the host memory that the tree holds: anonymous and shared pages, files excluded.
-
-    Shared pages count once per process that maps them. Memory that no process maps (an unmapped memfd) and
-    memory that the GPU driver pinned do not show here.
-    """
-    return sum(_rss_bytes(process.pid) for process in members(pid))
-
-
-def _rss_bytes(pid: int) -> int:
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0
-    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
 
 
 def _signal(pids: Iterable[int], number: signal.Signals) -> None:

@@ -61,10 +61,10 @@ class RunSummary:
     cases: tuple[CaseSummary, ...]
     environment: Environment | None = None
     csv_path: str | None = None
-    open_s: Mapping[str, float] = field(default_factory=dict)
-    """By case: what the reference's own side took, over all processes."""
+    reference_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """By case and stage: what the judge's own side took, over all processes."""
     elapsed_s: float | None = None
-    """Of the whole run; None where it broke off."""
+    """Of the whole run, or of what there was of it."""
     error: KbenchError | None = None
     interrupted: bool = False
 

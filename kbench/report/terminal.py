@@ -235,11 +235,11 @@ def _where_time_went(run: RunSummary) -> str:
         for case in run.cases
         for stage, elapsed_s in case.stage_s.items()
     ]
-    cells += [["reference", case, "open", units.seconds(elapsed_s)] for case, elapsed_s in run.open_s.items()]
-    known_s = sum(run.open_s.values()) + sum(sum(case.stage_s.values()) for case in run.cases)
+    cells += [["reference", *key, units.seconds(elapsed_s)] for key, elapsed_s in run.reference_s.items()]
+    known_s = sum(run.reference_s.values()) + sum(sum(case.stage_s.values()) for case in run.cases)
     if run.elapsed_s is not None:
-        cells.append(["", "", "rest", units.seconds(max(0.0, run.elapsed_s - known_s))])
-    cells.append(["", "", "total", units.seconds(run.elapsed_s or known_s)])
+        cells.append(["", "", "rest", units.seconds(run.elapsed_s - known_s)])
+        cells.append(["", "", "total", units.seconds(run.elapsed_s)])
     return "where the time went\n" + render_table(columns, cells)
 
 

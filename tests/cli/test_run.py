@@ -1,8 +1,10 @@
 """`kbench run` and `verify`: flags become options, events become a report and an exit code."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import fakes
 import pytest
@@ -47,7 +49,9 @@ def test_findings_and_flags_come_with_their_code_and_advice(kbench, fake_run, go
     golden("run_findings.txt", done.out.rstrip("\n"))
 
 
-def test_verbose_adds_processes_and_where_the_time_went(kbench, fake_run, golden):
+def test_verbose_adds_processes_and_where_the_time_went(kbench, fake_run, golden, monkeypatch):
+    clock = SimpleNamespace(time=time.time, monotonic=iter([100.0, 126.0]).__next__)
+    monkeypatch.setattr("kbench.cli.run.time", clock)
     fake_run(*fakes.events(fakes.passed()))
     golden("run_verbose.txt", kbench("run", "group_norm", "eager", "-v").out.rstrip("\n"))
 
