@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from kbench.isolation.battery import shifted
-from kbench.isolation.reference import Reference, is_labels, over_tensors
+from kbench.isolation.inputs import is_labels, over_tensors
+from kbench.isolation.reference import Reference
 
 
 def reference(folder: Path, forward: str, inputs: str = "[torch.randn(3, 4)]") -> Reference:
@@ -55,8 +56,40 @@ def test_arguments_stay_as_they_were_where_the_reference_changes_them(tmp_path) 
     assert torch.equal(oracle, 2 * before.double())
 
 
+SEEDED = "(torch.manual_seed(3), [torch.randn(50)])[1]"
+
+
+def test_inputs_that_do_not_follow_the_seed_are_varied_here(tmp_path) -> None:
+    found = reference(tmp_path, "return 2 * x", SEEDED)
+    assert (found.inputs.unvaried, found.inputs.repeat, found.inputs.remembered) == (("input[0]",), True, False)
+    ((one,), (again,), (other,)) = (found.arguments(seed) for seed in (1, 1, 2))
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+    (plain,) = found.problem.inputs(1)
+    assert 0.8 < (one / plain).min() < (one / plain).max() < 1.25
+
+
+@pytest.mark.parametrize(
+    ("forward", "inputs"),
+    [
+        ("return x + 1", "[torch.arange(9)]"),  # no floating-point tensor
+        ("return x + 1", "[(torch.arange(9) % 2).float()]"),  # labels
+        ("assert x.sum() == 9; return x + 1", "[torch.ones(9)]"),  # the reference refuses others
+        ("return torch.where(x == 1, x, float('nan'))", "[torch.ones(9)]"),
+    ],
+)
+def test_inputs_that_cannot_be_varied_are_known_to_repeat(tmp_path, forward, inputs) -> None:
+    assert reference(tmp_path, forward, inputs).inputs.remembered
+
+
+def test_one_input_that_varies_is_enough(tmp_path) -> None:
+    found = reference(tmp_path, "return x[0] + x[1]", "[[torch.ones(4), torch.randn(4)]]")
+    assert (found.inputs.unvaried, found.inputs.remembered) == (("input[0][0]",), False)
+
+
 def test_tensors_within_lists_are_varied_too(tmp_path) -> None:
     found = reference(tmp_path, "return x[0] + x[1]['b']", "[[torch.ones(3), {'b': torch.ones(3), 'n': 2}]]")
+    found.inputs.jitter = False  # these never vary
     (varied,) = found.arguments(1, lambda t: t + 1)
     assert torch.equal(varied[0], torch.full((3,), 2.0))
     assert torch.equal(varied[1]["b"], torch.full((3,), 2.0))

@@ -19,10 +19,7 @@ class Explanation:
 
 
 _STATUSES: dict[Status, tuple[str, str]] = {
-    Status.PASSED: (
-        "Every output of every call held the tolerance, those of the timed calls included.",
-        "Nothing.",
-    ),
+    Status.PASSED: ("Every output of every call held the tolerance, those of the timed calls included.", "Nothing."),
     Status.BUILD_FAILED: (
         "The solution's sources did not compile. The first error of the compiler is shown.",
         "Correct that error, or install what it misses; `-v` shows the whole log.",
@@ -46,17 +43,14 @@ _STATUSES: dict[Status, tuple[str, str]] = {
     Status.RAISED: ("A call of the solution raised an exception.", "The log ends with the exception."),
     Status.WRONG_VALUE: (
         "Some output elements differ from the reference by more than the tolerance.",
-        "Look at the named indices: a tail that is not covered, a lost precision, a wrong reduction.",
+        "Look at the named indices: a tail not covered, lost precision, weights that were read at construction only.",
     ),
     Status.WRONG_SHAPE: ("An output has another shape than the reference's.", "Compare both shapes."),
     Status.WRONG_DTYPE: (
         "An output has another dtype than the reference's.",
         "Compute in the precision you like, but return the reference's dtype.",
     ),
-    Status.WRONG_DEVICE: (
-        "An output lies on another device than the reference's.",
-        "Return it where inputs are.",
-    ),
+    Status.WRONG_DEVICE: ("An output lies on another device than the reference's.", "Return it where inputs are."),
     Status.WRONG_STRUCTURE: (
         "The outputs are nested in another way, or their number differs.",
         "Return the same tuple, list or dictionary as the reference.",
@@ -139,10 +133,7 @@ _STATUSES: dict[Status, tuple[str, str]] = {
         "No check could decide, so the result counts neither as right nor as wrong.",
         "Read the reason; a smaller case or another device may decide.",
     ),
-    Status.SKIPPED: (
-        "The case does not apply here, and the reason says why.",
-        "Nothing, or choose another case.",
-    ),
+    Status.SKIPPED: ("The case does not apply here, and the reason says why.", "Nothing, or choose another case."),
     Status.HARNESS_ERROR: (
         "A part of kbench failed, not the solution.",
         "Run again with `-v`, and report it with what that prints.",
@@ -151,15 +142,9 @@ _STATUSES: dict[Status, tuple[str, str]] = {
 
 _FINDINGS: dict[str, tuple[str, str]] = {
     "negated": ("The outputs are wrong for the inputs with their signs changed.", "Handle negative values."),
-    "shifted": (
-        "The outputs are wrong for inputs of another mean.",
-        "Do not rely on the mean of the inputs.",
-    ),
+    "shifted": ("The outputs are wrong for inputs of another mean.", "Do not rely on the mean of the inputs."),
     "scaled_up": ("The outputs are wrong for larger inputs.", "Look for overflow, clamps and fixed scales."),
-    "scaled_down": (
-        "The outputs are wrong for smaller inputs.",
-        "Look for thresholds and absolute epsilons.",
-    ),
+    "scaled_down": ("The outputs are wrong for smaller inputs.", "Look for thresholds and absolute epsilons."),
     "mean_offset": (
         "Accuracy is lost on inputs whose mean is many standard deviations from zero.",
         "Take the variance of deviations (two-pass, Welford or shifted), not E[x²] - E[x]².",
@@ -181,22 +166,31 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "An infinity in one entry shows up elsewhere, or vanishes where the reference keeps it.",
         "Keep entries apart, and mind inf - inf and 0 × inf.",
     ),
-    "non_contiguous": (
-        "The outputs are wrong for non-contiguous inputs.",
-        "Use strides, or `.contiguous()`.",
-    ),
+    "non_contiguous": ("The outputs are wrong for non-contiguous inputs.", "Use strides, or `.contiguous()`."),
     "channels_last": ("The outputs are wrong for channels-last inputs.", "Use strides, or `.contiguous()`."),
     "misaligned": (
         "The outputs are wrong for inputs that do not start on a 16-byte boundary.",
         "Test the alignment before using vector loads, or copy.",
     ),
     "skipped": (
-        "A kind of input was left out because the reference itself is not finite or accurate on it.",
+        "A kind of input was left out because the reference itself is not finite or accurate on it, or raises.",
         "Nothing; it counts neither for nor against the solution.",
     ),
     "eval_mode": (
         "The reference is random in training mode (dropout, say), so both sides ran in evaluation mode.",
         "Nothing; the row says so.",
+    ),
+    "unvaried_input": (
+        "Some inputs are the same whatever the seed, so an answer that takes their values for granted looks right.",
+        "Draw them at random in `get_inputs`, or check by hand that the solution reads them.",
+    ),
+    "other_numbers": (
+        "The solution is wrong where a Python number among the inputs has another value.",
+        "Use the number that is passed.",
+    ),
+    "flipped_masks": (
+        "The solution is wrong where a mask that `get_inputs` fills with one value holds both.",
+        "Read the mask.",
     ),
     "ties": (
         "Indices differ from the reference's, but point at equal values of an input.",
@@ -269,10 +263,7 @@ _FINDINGS: dict[str, tuple[str, str]] = {
 }
 
 _FLAGS: dict[str, tuple[str, str]] = {
-    "not_settled": (
-        "times were still changing when timing began",
-        "Run again; close what else uses the device.",
-    ),
+    "not_settled": ("times were still changing when timing began", "Run again; close what else uses the device."),
     "throttled": (
         "the device lowered its clocks while timing",
         "Let it cool down, or ask an administrator for fixed clocks.",
@@ -297,15 +288,16 @@ _FLAGS: dict[str, tuple[str, str]] = {
         "the interval stayed wider than asked for",
         "Raise `--max-processes`, or accept a larger `--precision`.",
     ),
-    "drift": (
-        "times move steadily during the run",
-        "Look at `kbench show RUN --samples`: clocks, heat or memory.",
-    ),
+    "drift": ("times move steadily during the run", "Look at `kbench show RUN --samples`: clocks, heat or memory."),
     "bimodal": ("times fall into two groups", "Look at `kbench show RUN --samples`: clocks or placement."),
     "outliers": ("some times are far from the rest; they are kept", "Look at `kbench show RUN --samples`."),
     "beats_limit": (
         "faster than the limit of its own precision",
         "Look for work that was left out; or measure the peaks again with `kbench doctor`.",
+    ),
+    "inputs_repeat": (
+        "every call got the same inputs, which could not be varied: a solution that remembers its answer looks fast",
+        "Draw the inputs at random in `get_inputs`, without setting a seed there.",
     ),
     "attestation_weak": (
         "the judge's clock cannot confirm the time: the calls are too short, or the processor is busy",
@@ -319,18 +311,12 @@ _FLAGS: dict[str, tuple[str, str]] = {
 
 _VERDICTS: dict[str, tuple[str, str]] = {
     "same": ("The change is within what counts as equal.", "Nothing."),
-    "faster": (
-        "The whole interval lies below the margin.",
-        "Make it the baseline: `kbench baseline set RUN`.",
-    ),
+    "faster": ("The whole interval lies below the margin.", "Make it the baseline: `kbench baseline set RUN`."),
     "slower": (
         "The whole interval lies above the margin.",
         "Look for the cause, or accept it: `kbench baseline accept CASE --reason TEXT --until DATE`.",
     ),
-    "unclear": (
-        "The interval spans the margin: neither slower nor equal is shown.",
-        "Measure more processes.",
-    ),
+    "unclear": ("The interval spans the margin: neither slower nor equal is shown.", "Measure more processes."),
     "new_fail": ("The case passed before and fails now.", "Correct it; `kbench verify` shows how it fails."),
     "newly_fixed": ("The case failed before and passes now.", "Nothing."),
     "not_comparable": (

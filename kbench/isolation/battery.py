@@ -14,9 +14,10 @@ from kbench.core.model import Finding, FindingKind, Status
 from kbench.core.rightness import UNATTAINABLE_ABOVE
 from kbench.isolation.arena import Arena
 from kbench.isolation.candidate import Candidate, RefusalError
+from kbench.isolation.inputs import over_leaves, over_tensors
 from kbench.isolation.reference import Expected, Reference
 from kbench.isolation.trial import Tally, Trial, secret_seed
-from kbench.isolation.wire import printable
+from kbench.isolation.wire import flatten, printable
 from kbench.measure import check
 from kbench.measure.timing import tensor_leaves
 
@@ -67,6 +68,20 @@ def constant_rows(x: Any) -> Any:
     return y
 
 
+def is_constant_mask(x: Any) -> bool:
+    """Say whether a boolean tensor holds one value only: no structure, and nothing that a seed could have varied."""
+    import torch
+
+    return x.dtype == torch.bool and x.numel() > 1 and bool((x == x.flatten()[0]).all())
+
+
+def flipped(x: Any) -> Any:
+    """Return a constant mask with a tenth of its elements flipped; other tensors as they are."""
+    import torch
+
+    return x ^ (torch.rand(x.shape, device=x.device) < 0.1) if is_constant_mask(x) else x
+
+
 def denormal(x: Any) -> Any:
     """Return x scaled into the denormal range."""
     return x * 1e-40
@@ -110,6 +125,7 @@ VARIATIONS = (
     Variation(code="planted_nan", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("nan"))),
     Variation(code="planted_inf", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("inf"))),
 )
+FLIPPED_MASKS = Variation(code="flipped_masks", kind=FindingKind.SEMANTICS, transform=flipped)
 SEMANTIC_VARIATIONS = tuple(v for v in VARIATIONS if v.kind is FindingKind.SEMANTICS)
 """Those that decide, and that cost one temporary of the inputs' size."""
 
@@ -148,6 +164,8 @@ class Battery:
             candidate.vary_weights(reference, secret_seed())
             trial.exchange(first if number == 0 else secret_seed(), oracle=True)
         self._repeatable(trial, first)
+        if reference.inputs.unvaried and not reference.inputs.jitter:
+            self.note("unvaried_input", f"the same in every draw: {', '.join(reference.inputs.unvaried)}")
         if trial.ties:
             self.note("ties", "indices differ from the reference's where they point at equal values of an input")
         changed = candidate.weights_changed(reference)
@@ -195,13 +213,15 @@ class Battery:
     def values(self, trial: Trial, variations: Sequence[Variation] = VARIATIONS) -> None:
         """Check other valid values of the inputs, then badly conditioned ones."""
         for variation in variations:
-            self._vary(trial, variation)
+            arguments = trial.reference.arguments(secret_seed(), variation.transform)
+            if any(t.is_floating_point() for t in tensor_leaves(arguments)):
+                self._vary(trial, variation, arguments)
+        arguments = trial.reference.arguments(secret_seed())
+        if any(is_constant_mask(t) for t in tensor_leaves(arguments)):
+            self._vary(trial, FLIPPED_MASKS, [over_tensors(a, FLIPPED_MASKS.transform) for a in arguments])
 
-    def _vary(self, trial: Trial, variation: Variation) -> None:
+    def _vary(self, trial: Trial, variation: Variation, arguments: list[Any]) -> None:
         reference = trial.reference
-        arguments = reference.arguments(secret_seed(), variation.transform)
-        if not any(t.is_floating_point() for t in tensor_leaves(arguments)):
-            return
         expected = reference.try_expect(arguments)
         if isinstance(expected, Exception):
             self._refused_by_reference(variation.code, expected)
@@ -273,26 +293,35 @@ class Battery:
         for code, change, misalign in layouts_of(tensors):
             changed = [change(a) if hasattr(a, "untyped_storage") else a for a in arguments]
             expected = reference.expect(changed) if misalign else reference.try_expect(changed)
-            if isinstance(expected, Exception):
-                self._refused_by_reference(code, expected)
-                continue
-            arena = Arena(expected, [t for _, t in reference.state()], reference.device, slots=1, misalign=misalign)
-            self._candidate.bind(reference, arena)
-            try:
-                trial = Trial(reference, self._candidate, arena)
-                reply = trial.call([expected])
-                trial.judge_values(reply.slots[0], expected)
-            except RefusalError as error:
-                if self._refuses(error, f"{code.replace('_', ' ')} inputs"):
-                    continue
-                message = f"wrong on {code.replace('_', ' ')} inputs: {error.reason}"
-                finding = Finding(
-                    code=code, kind=FindingKind.SEMANTICS, message=message, fatal=True, status=error.status
-                )
-                self.findings.append(finding)
-                raise RefusalError(error.status, message, error.log, finding) from error
-            finally:
-                arena.close()
+            self._bound_anew(reference, code, expected, misalign)
+
+    def numbers(self, reference: Reference) -> None:
+        """Check other values of the Python numbers among the inputs, which no seed changes."""
+        arguments = reference.arguments(secret_seed())
+        changed = [over_leaves(a, lambda leaf: 1.25 * leaf if isinstance(leaf, float) else leaf) for a in arguments]
+        if any(isinstance(leaf, float) for _, leaf in flatten(arguments)):
+            self._bound_anew(reference, "other_numbers", reference.try_expect(changed))
+
+    def _bound_anew(self, reference: Reference, code: str, expected: Expected | Exception, misalign: int = 0) -> None:
+        """Call once on inputs that need an arena of their own; a wrong answer is a finding, and fatal."""
+        if isinstance(expected, Exception):
+            self._refused_by_reference(code, expected)
+            return
+        arena = Arena(expected, [t for _, t in reference.state()], reference.device, slots=1, misalign=misalign)
+        self._candidate.bind(reference, arena)
+        try:
+            trial = Trial(reference, self._candidate, arena)
+            reply = trial.call([expected])
+            trial.judge_values(reply.slots[0], expected)
+        except RefusalError as error:
+            if self._refuses(error, f"{code.replace('_', ' ')} inputs"):
+                return
+            message = f"wrong on {code.replace('_', ' ')} inputs: {error.reason}"
+            finding = Finding(code=code, kind=FindingKind.SEMANTICS, message=message, fatal=True, status=error.status)
+            self.findings.append(finding)
+            raise RefusalError(error.status, message, error.log, finding) from error
+        finally:
+            arena.close()
 
     def explain_shape(self, refusal: RefusalError, shape: str) -> bool:
         """Say whether a refusal at a shape that the problem does not list is a note; if not, it is a finding."""

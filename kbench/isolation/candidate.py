@@ -141,7 +141,7 @@ class Candidate:
         message, fds = arena.describe(self._config.mode)
         if self.weights not in {"name", "order"}:
             message["weights"] = []
-        self._ask(message, BIND_TIMEOUT_S, Status.HARNESS_ERROR, fds)
+        self._ask(message, BIND_TIMEOUT_S, Status.CALL_TIMEOUT, fds)
         self._called = False
         self._arena = arena
         self.push_weights(reference)

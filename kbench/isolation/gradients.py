@@ -12,12 +12,22 @@ from kbench.isolation.trial import Trial, secret_seed
 from kbench.isolation.wire import flatten
 from kbench.measure import check
 
+DRAWS = 3
+
 
 def check_gradients(trial: Trial, candidate: Candidate) -> None:
-    """Have the candidate differentiate a random linear function of its outputs; compare with the reference in fp64.
+    """Have the candidate differentiate random linear functions of its outputs; compare with the reference in fp64.
 
-    Raises RefusalError(WRONG_GRADIENT) on the first gradient that is missing or wrong by the oracle rule.
+    Every draw has inputs, parameters and a function of its own. Raises RefusalError(WRONG_GRADIENT) on the first
+    gradient that is missing or wrong by the oracle rule.
     """
+    for _ in range(DRAWS):
+        candidate.vary_weights(trial.reference, secret_seed())
+        check_draw(trial, candidate)
+
+
+def check_draw(trial: Trial, candidate: Candidate) -> None:
+    """Check all gradients once, on fresh inputs."""
     import torch
 
     reference = trial.reference

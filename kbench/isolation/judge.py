@@ -244,6 +244,7 @@ class Evaluation:
             self._battery.essentials(trial)
             if number == 0:
                 self._battery.values(trial)
+                self._battery.numbers(reference)
                 self._battery.layouts(reference)
 
     def _verify_derived(self) -> None:

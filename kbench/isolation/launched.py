@@ -136,7 +136,13 @@ def describe_kernels(seen: Sequence[Activity]) -> str:
     names = list(dict.fromkeys(each.name for each in longest))
     named = ", ".join(f"{name[:80]} ({origin(name)})" for name in names[:NAMED_AT_MOST])
     more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
-    totals = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
+    whole = max(1, sum(each.duration_ns for each in seen))
+    spent = Counter[str]()
+    for each in seen:
+        spent[origin(each.name).value] += each.duration_ns
+    totals = ", ".join(
+        f"{count} {kind} ({100 * spent[kind] / whole:.0f} % of the time)" for kind, count in counts.most_common()
+    )
     return f"one call ran {totals}: {named}{more}"
 
 

@@ -15,7 +15,7 @@ from kbench.isolation.candidate import Reply
 from kbench.isolation.reference import Expected
 from kbench.isolation.trial import Trial, secret_seed
 from kbench.measure.device import DeviceMonitor
-from kbench.measure.timing import FLUSH_SKIP_FACTOR, Timer, poison_pool, start_on
+from kbench.measure.timing import Timer, poison_pool, start_on
 
 SETTLE_PAIRS = 3
 SETTLE_LIMIT_S = 3.0
@@ -62,8 +62,6 @@ class Pairing:
         self._pacing = pacing
         self._flush = pacing.mode == "cold" and l2_bytes is not None
         self._l2 = "warm" if not self._flush else "flushed"
-        if self._flush and l2_bytes is not None and trial.arena.slot_bytes > FLUSH_SKIP_FACTOR * l2_bytes:
-            self._flush, self._l2 = False, "skipped"
         if timer.name == "host":
             self._l2 = "none"
         self._samples: list[Sample] = []
@@ -94,6 +92,10 @@ class Pairing:
         attested, attestation = attesting.run()
         if attesting.congested:
             self._flags.add("congested")
+        if self._trial.reference.inputs.remembered:
+            # Whoever remembers the answer works for none of the times that were claimed.
+            self._flags.add("inputs_repeat")
+            attestation = "weak"
         if attestation == "weak":
             self._flags.add("attestation_weak")
         on_timed(statistics.median(s.t_event_ns for s in self._samples if s.arm == "candidate"))

@@ -3,12 +3,13 @@
 import copy
 import random
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kbench.core.model import Cost
+from kbench.isolation.inputs import Inputs, Transform, is_floating, is_labels, over_leaves, over_tensors
 from kbench.isolation.process import ILLEGAL_ACCESS, LAUNCH_FAILED, OUT_OF_MEMORY
 from kbench.isolation.wire import flatten
 from kbench.measure import check
@@ -22,8 +23,6 @@ ORACLE_SAMPLES = 3
 FACTOR = 4.0
 FACTOR_PRODUCTS = 16.0
 """Allowed multiple of the reference's own error: plain, and where sums of products (matmul, convolution) occur."""
-
-Transform = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,15 +58,17 @@ class Reference:
         """Paths of the outputs that share memory with an input: a solution's may do so there."""
         self._settle_randomness()
         self._double: Any = None
+        self.inputs = Inputs(self.problem)
         self.cost, self.factor = self._measure_cost()
+        self._settle_inputs()
 
     def arguments(self, seed: int, transform: Transform | None = None) -> list[Any]:
         """Make the arguments of `forward`; `transform` is applied to each floating-point tensor but for labels."""
-        made = self.problem.inputs(seed)
+        made = self.inputs.draw(seed)
         if transform is None:
             return made
         change = transform
-        return [over_tensors(a, lambda t: change(t) if t.is_floating_point() and not is_labels(t) else t) for a in made]
+        return [over_leaves(a, lambda t: change(t) if is_floating(t) and not is_labels(t) else t) for a in made]
 
     def call(self, arguments: Sequence[Any]) -> Any:
         """Run the reference."""
@@ -183,6 +184,18 @@ class Reference:
             self.model.eval()
             self.eval_mode = True
 
+    def _settle_inputs(self) -> None:
+        """Where every draw of the inputs is the same, vary them here, unless the reference cannot bear that."""
+        if not self.inputs.repeat:
+            return
+        finite = self.is_finite()
+        if not self.inputs.vary():
+            return
+        found = self.try_expect(self.arguments(secrets.randbits(31)))
+        self.inputs.jitter = isinstance(found, Expected) and (
+            not finite or all(check.all_finite(t) for t in found.tensors if t.is_floating_point())
+        )
+
     def _measure_cost(self) -> tuple[Cost, float]:
         """Count compulsory bytes and FLOPs of one call; a file's own `cost()` takes precedence."""
         arguments = self.arguments(secrets.randbits(31))
@@ -206,30 +219,8 @@ def is_of_the_device(error: Exception) -> bool:
     )
 
 
-def over_tensors(value: Any, change: Transform) -> Any:
-    """Return a value with `change` applied to every tensor in it, however deep in lists, tuples and dictionaries."""
-    if hasattr(value, "untyped_storage"):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: over_tensors(item, change) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return type(value)([over_tensors(item, change) for item in value])
-    return value
-
-
 def aliased_outputs(expected: Expected) -> frozenset[str]:
     """Return the paths of the outputs that lie in the memory of an argument."""
     inputs = {t.untyped_storage().data_ptr() for t in tensor_leaves(expected.arguments)}
     outputs = [(path, leaf) for path, leaf in expected.leaves if hasattr(leaf, "untyped_storage")]
     return frozenset(path for path, leaf in outputs if leaf.untyped_storage().data_ptr() in inputs)
-
-
-def is_labels(tensor: Any) -> bool:
-    """Say whether a tensor holds two values only, as labels and masks do: other values of it would mean nothing."""
-    if tensor.numel() <= 2:
-        return False
-    row = tensor[(0,) * (tensor.dim() - 1)]
-    if row.unique().numel() > 2:  # almost always, and at no cost
-        return False
-    low, high = tensor.aminmax()
-    return bool((low < high) & ((tensor == low) | (tensor == high)).all())

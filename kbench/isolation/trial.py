@@ -9,7 +9,8 @@ from kbench.core.model import Correctness, Mismatch, Status
 from kbench.core.rightness import Ratios, Ruling, rule
 from kbench.isolation.arena import Arena
 from kbench.isolation.candidate import Candidate, RefusalError, Reply
-from kbench.isolation.reference import Expected, Reference, Transform
+from kbench.isolation.inputs import Transform
+from kbench.isolation.reference import Expected, Reference
 from kbench.measure import check
 from kbench.measure.timing import tensor_leaves
 

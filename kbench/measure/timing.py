@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 FLUSH_FACTOR = 2
-FLUSH_SKIP_FACTOR = 5
-"""Inputs plus outputs beyond this many L2 sizes leave nothing of themselves in the cache."""
 SPIN_LIMIT_S = 2e-3
 SPIN_MARGIN = 1.5
 NOMINAL_CLOCK_HZ = 1.9e9

@@ -1,0 +1,41 @@
+"""Remembers the gradients that it computed first, and returns them ever after."""
+
+import torch
+from torch import nn
+
+PROBLEM = "layer_norm"
+CLASS = "gradients"
+EXPECT = ("wrong_gradient",)
+OPTIONS = {"backward": True}
+CATALOGUE = "harness 11"
+
+first = {}
+
+
+class Replay(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *leaves):
+        ctx.save_for_backward(*leaves)
+        return norm(*leaves)
+
+    @staticmethod
+    def backward(ctx, grad):
+        key = grad.shape
+        if key not in first:
+            leaves = [leaf.detach().requires_grad_() for leaf in ctx.saved_tensors]
+            with torch.enable_grad():
+                first[key] = torch.autograd.grad(norm(*leaves), leaves, grad)
+        return tuple(found.clone() for found in first[key])
+
+
+def norm(x, weight, bias):
+    return nn.functional.layer_norm(x, weight.shape, weight, bias)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.norm = nn.LayerNorm(features)
+
+    def forward(self, x):
+        return Replay.apply(x, self.norm.weight, self.norm.bias)

@@ -1,0 +1,100 @@
+"""Fresh arguments for every call, also where a problem's `get_inputs` does not follow the seed that it is given."""
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from kbench.isolation.wire import flatten
+from kbench.measure import check
+
+Transform = Callable[[Any], Any]
+PLAIN = (bool, int, float, complex, str, type(None))
+
+JITTER = 0.2
+"""Width of the random factor of each element, and of the one that all elements of a tensor share."""
+
+
+class Inputs:
+    """Draws the arguments of one case; what never changes between two draws is known by name."""
+
+    def __init__(self, problem: Any):
+        self._problem = problem
+        self.jitter = False
+        """Whether a random factor is put on floating-point tensors, since nothing else varies."""
+        self.unvaried, self.repeat = self._compare()
+        """What is the same in two draws, by path, and whether all is: an answer that is remembered would be right."""
+
+    @property
+    def remembered(self) -> bool:
+        """Whether every call gets equal inputs after all, so that an answer can be remembered."""
+        return self.repeat and not self.jitter
+
+    def vary(self) -> bool:
+        """Put a random factor on what it can be put on; say whether draws then differ."""
+        self.jitter = True
+        self.jitter = not self._compare()[1]
+        return self.jitter
+
+    def _compare(self) -> tuple[tuple[str, ...], bool]:
+        first, second = (flatten(self.draw(secrets.randbits(31)), "input") for _ in range(2))
+        pairs = zip(first, second, strict=False)
+        unvaried = tuple(path for (path, one), (_, other) in pairs if equal(one, other))
+        return unvaried, len(unvaried) == len(first) == len(second)
+
+    def draw(self, seed: int) -> list[Any]:
+        """Make the arguments; equal seeds give equal ones."""
+        made: list[Any] = self._problem.inputs(seed)
+        if not self.jitter:
+            return made
+        import torch
+
+        torch.manual_seed(seed)
+        return [over_leaves(value, jittered) for value in made]
+
+
+def jittered(value: Any) -> Any:
+    """Return a floating-point tensor with a random factor on it and on each of its elements; others as they are."""
+    import torch
+
+    if not is_floating(value) or is_labels(value):
+        return value
+    common = 1 + JITTER * (torch.rand(()).item() - 0.5)
+    return value * common * torch.empty_like(value).uniform_(1 - JITTER / 2, 1 + JITTER / 2)
+
+
+def over_leaves(value: Any, change: Transform) -> Any:
+    """Return a value with `change` applied to everything in it, however deep in lists, tuples and dictionaries."""
+    if isinstance(value, dict):
+        return {key: over_leaves(item, change) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)([over_leaves(item, change) for item in value])
+    return change(value)
+
+
+def over_tensors(value: Any, change: Transform) -> Any:
+    """Return a value with `change` applied to every tensor in it."""
+    return over_leaves(value, lambda leaf: change(leaf) if hasattr(leaf, "untyped_storage") else leaf)
+
+
+def is_floating(value: Any) -> bool:
+    """Say whether a leaf is a floating-point tensor."""
+    return hasattr(value, "untyped_storage") and value.is_floating_point()
+
+
+def is_labels(tensor: Any) -> bool:
+    """Say whether a tensor holds two values only, as labels and masks do: other values of it would mean nothing."""
+    if tensor.numel() <= 2:
+        return False
+    row = tensor[(0,) * (tensor.dim() - 1)]
+    if row.unique().numel() > 2:  # almost always, and at no cost
+        return False
+    low, high = tensor.aminmax()
+    return bool((low < high) & ((tensor == low) | (tensor == high)).all())
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Say whether two leaves are the same, bit for bit."""
+    if hasattr(one, "untyped_storage"):
+        alike = one.shape == other.shape and one.dtype == other.dtype
+        return alike and check.same_bits(one, other)
+    return type(one) is type(other) and isinstance(one, PLAIN) and one == other
