@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from kbench.isolation.battery import shifted
-from kbench.isolation.inputs import is_labels, over_tensors
+from kbench.isolation.battery import flipped, shifted
+from kbench.isolation.inputs import is_constant_mask, is_labels, is_number, is_value, over_tensors
 from kbench.isolation.reference import Reference
 
 
-def reference(folder: Path, forward: str, inputs: str = "[torch.randn(3, 4)]") -> Reference:
+def reference(folder: Path, forward: str, inputs: str = "[torch.randn(3, 4)]", *, parameters: str = "x") -> Reference:
     path = folder / "problem.py"
     path.write_text(
         textwrap.dedent(f"""
         import torch
         class Model(torch.nn.Module):
-            def forward(self, x):
+            def forward(self, {parameters}):
                 {forward}
         def get_inputs():
             return {inputs}
@@ -80,6 +80,31 @@ def test_inputs_that_do_not_follow_the_seed_are_varied_here(tmp_path) -> None:
 )
 def test_inputs_that_cannot_be_varied_are_known_to_repeat(tmp_path, forward, inputs) -> None:
     assert reference(tmp_path, forward, inputs).inputs.remembered
+
+
+@pytest.mark.parametrize(
+    ("inputs", "kinds"),
+    [
+        ("[torch.randn(9), 2.5, torch.ones(4, dtype=torch.bool)]", {is_value, is_number, is_constant_mask}),
+        ("[{'mask': torch.zeros(4, dtype=torch.bool)}, torch.arange(4)]", {is_constant_mask}),
+        ("[torch.rand(9) > 0.5, 3]", set()),
+        ("[torch.ones(1, dtype=torch.bool), (torch.rand(99) > 0.5).float()]", set()),
+    ],
+)
+def test_what_can_be_varied_in_the_inputs(tmp_path, inputs, kinds) -> None:
+    found = reference(tmp_path, "return torch.ones(2)", inputs, parameters="*x")
+    assert {kind for kind in (is_value, is_number, is_constant_mask) if found.inputs.has(kind)} == kinds
+
+
+def test_a_number_and_a_mask_are_varied_alone(tmp_path) -> None:
+    inputs = "[torch.ones(3), 2.0, 4, torch.ones(500, dtype=torch.bool)]"
+    found = reference(tmp_path, "return torch.ones(2)", inputs, parameters="*x")
+    found.inputs.jitter = False
+    x, number, whole, mask = found.arguments(1, lambda value: 1.25 * value, is_number)
+    assert (x.tolist(), number, whole, bool(mask.all())) == ([1.0] * 3, 2.5, 4, True)
+    x, number, whole, mask = found.arguments(1, flipped, is_constant_mask)
+    assert (x.tolist(), number, whole) == ([1.0] * 3, 2.0, 4)
+    assert 0.8 < mask.float().mean() < 0.98
 
 
 def test_one_input_that_varies_is_enough(tmp_path) -> None:

@@ -14,7 +14,7 @@ from kbench.cli.options import Crosscheck, Mode, OutputFlags, command, parse_dur
 from kbench.cli.output import Format, Output
 from kbench.cli.progress import progress_for
 from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError
-from kbench.core.events import REFERENCE, Event, Judged, Planned, RunOptions, Saved, StageFinished, TimeLimits
+from kbench.core.events import OF_THE_REFERENCE, Event, Judged, Planned, RunOptions, Saved, StageFinished, TimeLimits
 from kbench.core.model import Status
 from kbench.measure import selection
 from kbench.plugins import registry
@@ -223,7 +223,7 @@ def _follow(
                 planned = event if isinstance(event, Planned) else planned
                 saved = event if isinstance(event, Saved) else saved
                 judged += [event] if isinstance(event, Judged) else []
-                if isinstance(event, StageFinished) and event.solution == REFERENCE:
+                if isinstance(event, StageFinished) and event.stage in OF_THE_REFERENCE:
                     key = event.case, event.stage
                     reference_s[key] = reference_s.get(key, 0.0) + event.elapsed_s
     except KbenchError as caught:

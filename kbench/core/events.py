@@ -62,7 +62,8 @@ class RunOptions:
 
 
 REFERENCE = "reference"
-"""What stages call the judge's own side."""
+OF_THE_REFERENCE = ("shapes", "open")
+"""Stages of the judge's own side, and what they call it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,7 @@ class Waiting:
 class StageStarted:
     """A stage (`build`, `load`, `verify`, `time`) of one solution and case begins.
 
-    Or one of the judge's own side, whose `solution` is REFERENCE: `shapes`, `open`.
+    Or one of the judge's own side, OF_THE_REFERENCE, whose `solution` is REFERENCE.
     """
 
     stage: str

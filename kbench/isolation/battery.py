@@ -14,12 +14,11 @@ from kbench.core.model import Finding, FindingKind, Status
 from kbench.core.rightness import UNATTAINABLE_ABOVE
 from kbench.isolation.arena import Arena
 from kbench.isolation.candidate import Candidate, RefusalError
-from kbench.isolation.inputs import over_leaves, over_tensors
+from kbench.isolation.inputs import is_constant_mask, is_number, is_value
 from kbench.isolation.reference import Expected, Reference
 from kbench.isolation.trial import Tally, Trial, secret_seed
-from kbench.isolation.wire import flatten, printable
+from kbench.isolation.wire import printable
 from kbench.measure import check
-from kbench.measure.timing import tensor_leaves
 
 SEEDS = 3
 REPEATS = 3
@@ -68,18 +67,11 @@ def constant_rows(x: Any) -> Any:
     return y
 
 
-def is_constant_mask(x: Any) -> bool:
-    """Say whether a boolean tensor holds one value only: no structure, and nothing that a seed could have varied."""
-    import torch
-
-    return x.dtype == torch.bool and x.numel() > 1 and bool((x == x.flatten()[0]).all())
-
-
 def flipped(x: Any) -> Any:
-    """Return a constant mask with a tenth of its elements flipped; other tensors as they are."""
+    """Return a mask with a tenth of its elements flipped."""
     import torch
 
-    return x ^ (torch.rand(x.shape, device=x.device) < 0.1) if is_constant_mask(x) else x
+    return x ^ (torch.rand(x.shape, device=x.device) < 0.1)
 
 
 def denormal(x: Any) -> Any:
@@ -110,6 +102,8 @@ class Variation:
     code: str
     kind: FindingKind
     transform: Callable[[Any], Any]
+    applies: Callable[[Any], bool] = is_value
+    """To which leaves of the inputs."""
 
 
 VARIATIONS = (
@@ -117,6 +111,7 @@ VARIATIONS = (
     Variation(code="shifted", kind=FindingKind.SEMANTICS, transform=shifted),
     Variation(code="scaled_up", kind=FindingKind.SEMANTICS, transform=functools.partial(rescaled, 8.0)),
     Variation(code="scaled_down", kind=FindingKind.SEMANTICS, transform=functools.partial(rescaled, 2.0**-7)),
+    Variation(code="flipped_masks", kind=FindingKind.SEMANTICS, transform=flipped, applies=is_constant_mask),
     Variation(code="mean_offset_30", kind=FindingKind.CONDITIONING, transform=functools.partial(mean_offset, 30.0)),
     Variation(code="mean_offset_100", kind=FindingKind.CONDITIONING, transform=functools.partial(mean_offset, 100.0)),
     Variation(code="constant_rows", kind=FindingKind.CONDITIONING, transform=constant_rows),
@@ -125,7 +120,6 @@ VARIATIONS = (
     Variation(code="planted_nan", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("nan"))),
     Variation(code="planted_inf", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("inf"))),
 )
-FLIPPED_MASKS = Variation(code="flipped_masks", kind=FindingKind.SEMANTICS, transform=flipped)
 SEMANTIC_VARIATIONS = tuple(v for v in VARIATIONS if v.kind is FindingKind.SEMANTICS)
 """Those that decide, and that cost one temporary of the inputs' size."""
 
@@ -194,7 +188,7 @@ class Battery:
             if slot:
                 before, inputs = trial.arena.outputs(slot - 1), trial.arena.inputs(slot)
                 pairs = zip(outputs, before, strict=True)
-                spread = max(spread, *(trial.difference(now, then, inputs).ratio for now, then in pairs))
+                spread = max([spread, *(trial.difference(now, then, inputs).ratio for now, then in pairs)])
         allowed = max(SPREAD_FLOOR, trial.reference.factor * (trial.tally.reference or 0.0))
         if spread > allowed:
             message = f"equal inputs gave outputs {spread:.3g} tolerances apart; rounding explains {allowed:.3g}"
@@ -213,16 +207,12 @@ class Battery:
     def values(self, trial: Trial, variations: Sequence[Variation] = VARIATIONS) -> None:
         """Check other valid values of the inputs, then badly conditioned ones."""
         for variation in variations:
-            arguments = trial.reference.arguments(secret_seed(), variation.transform)
-            if any(t.is_floating_point() for t in tensor_leaves(arguments)):
-                self._vary(trial, variation, arguments)
-        arguments = trial.reference.arguments(secret_seed())
-        if any(is_constant_mask(t) for t in tensor_leaves(arguments)):
-            self._vary(trial, FLIPPED_MASKS, [over_tensors(a, FLIPPED_MASKS.transform) for a in arguments])
+            if trial.reference.inputs.has(variation.applies):
+                self._vary(trial, variation)
 
-    def _vary(self, trial: Trial, variation: Variation, arguments: list[Any]) -> None:
+    def _vary(self, trial: Trial, variation: Variation) -> None:
         reference = trial.reference
-        expected = reference.try_expect(arguments)
+        expected = reference.try_expect(reference.arguments(secret_seed(), variation.transform, variation.applies))
         if isinstance(expected, Exception):
             self._refused_by_reference(variation.code, expected)
             return
@@ -297,10 +287,15 @@ class Battery:
 
     def numbers(self, reference: Reference) -> None:
         """Check other values of the Python numbers among the inputs, which no seed changes."""
-        arguments = reference.arguments(secret_seed())
-        changed = [over_leaves(a, lambda leaf: 1.25 * leaf if isinstance(leaf, float) else leaf) for a in arguments]
-        if any(isinstance(leaf, float) for _, leaf in flatten(arguments)):
-            self._bound_anew(reference, "other_numbers", reference.try_expect(changed))
+        if not reference.inputs.has(is_number):
+            return
+        if reference.cost.dram_bytes > LAYOUT_BYTES:
+            self.note(
+                "skipped_other_numbers", "other values of the numbers among the inputs: too large an arena for it"
+            )
+            return
+        changed = reference.arguments(secret_seed(), lambda number: 1.25 * number, is_number)
+        self._bound_anew(reference, "other_numbers", reference.try_expect(changed))
 
     def _bound_anew(self, reference: Reference, code: str, expected: Expected | Exception, misalign: int = 0) -> None:
         """Call once on inputs that need an arena of their own; a wrong answer is a finding, and fatal."""

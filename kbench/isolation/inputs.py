@@ -19,6 +19,7 @@ class Inputs:
 
     def __init__(self, problem: Any):
         self._problem = problem
+        self._kinds: dict[Callable[[Any], bool], bool] = {}
         self.jitter = False
         """Whether a random factor is put on floating-point tensors, since nothing else varies."""
         self.unvaried, self.repeat = self._compare()
@@ -28,6 +29,12 @@ class Inputs:
     def remembered(self) -> bool:
         """Whether every call gets equal inputs after all, so that an answer can be remembered."""
         return self.repeat and not self.jitter
+
+    def has(self, applies: Callable[[Any], bool]) -> bool:
+        """Say whether any leaf is of a kind; drawn and looked at once."""
+        if applies not in self._kinds:
+            self._kinds[applies] = any(applies(leaf) for _, leaf in flatten(self.draw(secrets.randbits(31))))
+        return self._kinds[applies]
 
     def vary(self) -> bool:
         """Put a random factor on what it can be put on; say whether draws then differ."""
@@ -56,7 +63,7 @@ def jittered(value: Any) -> Any:
     """Return a floating-point tensor with a random factor on it and on each of its elements; others as they are."""
     import torch
 
-    if not is_floating(value) or is_labels(value):
+    if not is_value(value):
         return value
     common = 1 + JITTER * (torch.rand(()).item() - 0.5)
     return value * common * torch.empty_like(value).uniform_(1 - JITTER / 2, 1 + JITTER / 2)
@@ -76,9 +83,23 @@ def over_tensors(value: Any, change: Transform) -> Any:
     return over_leaves(value, lambda leaf: change(leaf) if hasattr(leaf, "untyped_storage") else leaf)
 
 
-def is_floating(value: Any) -> bool:
-    """Say whether a leaf is a floating-point tensor."""
-    return hasattr(value, "untyped_storage") and value.is_floating_point()
+def is_value(leaf: Any) -> bool:
+    """Say whether a leaf is a floating-point tensor, and not one of labels."""
+    return hasattr(leaf, "untyped_storage") and leaf.is_floating_point() and not is_labels(leaf)
+
+
+def is_number(leaf: Any) -> bool:
+    """Say whether a leaf is a Python number with a fraction; one without may be a size or an axis."""
+    return isinstance(leaf, float)
+
+
+def is_constant_mask(leaf: Any) -> bool:
+    """Say whether a leaf is a boolean tensor of one value only: no structure, and nothing that a seed would vary."""
+    import torch
+
+    if not hasattr(leaf, "untyped_storage") or leaf.dtype != torch.bool or leaf.numel() < 2:
+        return False
+    return bool((leaf == leaf.flatten()[0]).all())
 
 
 def is_labels(tensor: Any) -> bool:

@@ -3,13 +3,13 @@
 import copy
 import random
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kbench.core.model import Cost
-from kbench.isolation.inputs import Inputs, Transform, is_floating, is_labels, over_leaves, over_tensors
+from kbench.isolation.inputs import Inputs, Transform, is_value, over_leaves, over_tensors
 from kbench.isolation.process import ILLEGAL_ACCESS, LAUNCH_FAILED, OUT_OF_MEMORY
 from kbench.isolation.wire import flatten
 from kbench.measure import check
@@ -62,13 +62,15 @@ class Reference:
         self.cost, self.factor = self._measure_cost()
         self._settle_inputs()
 
-    def arguments(self, seed: int, transform: Transform | None = None) -> list[Any]:
-        """Make the arguments of `forward`; `transform` is applied to each floating-point tensor but for labels."""
+    def arguments(
+        self, seed: int, transform: Transform | None = None, applies: Callable[[Any], bool] = is_value
+    ) -> list[Any]:
+        """Make the arguments of `forward`; `transform` is applied to each leaf that `applies` says so of."""
         made = self.inputs.draw(seed)
         if transform is None:
             return made
         change = transform
-        return [over_leaves(a, lambda t: change(t) if is_floating(t) and not is_labels(t) else t) for a in made]
+        return [over_leaves(a, lambda leaf: change(leaf) if applies(leaf) else leaf) for a in made]
 
     def call(self, arguments: Sequence[Any]) -> Any:
         """Run the reference."""
