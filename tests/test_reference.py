@@ -61,7 +61,7 @@ SEEDED = "(torch.manual_seed(3), [torch.randn(50)])[1]"
 
 def test_inputs_that_do_not_follow_the_seed_are_varied_here(tmp_path) -> None:
     found = reference(tmp_path, "return 2 * x", SEEDED)
-    assert (found.inputs.unvaried, found.inputs.repeat, found.inputs.remembered) == (("input[0]",), True, False)
+    assert (found.inputs.unvaried, found.inputs.repeat, found.inputs.jitter) == ((), False, True)
     ((one,), (again,), (other,)) = (found.arguments(seed) for seed in (1, 1, 2))
     assert torch.equal(one, again)
     assert not torch.equal(one, other)
@@ -79,7 +79,7 @@ def test_inputs_that_do_not_follow_the_seed_are_varied_here(tmp_path) -> None:
     ],
 )
 def test_inputs_that_cannot_be_varied_are_known_to_repeat(tmp_path, forward, inputs) -> None:
-    assert reference(tmp_path, forward, inputs).inputs.remembered
+    assert reference(tmp_path, forward, inputs).inputs.repeat
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_number_and_a_mask_are_varied_alone(tmp_path) -> None:
 
 def test_one_input_that_varies_is_enough(tmp_path) -> None:
     found = reference(tmp_path, "return x[0] + x[1]", "[[torch.ones(4), torch.randn(4)]]")
-    assert (found.inputs.unvaried, found.inputs.remembered) == (("input[0][0]",), False)
+    assert (found.inputs.unvaried, found.inputs.repeat) == (("input[0][0]",), False)
 
 
 def test_tensors_within_lists_are_varied_too(tmp_path) -> None:

@@ -89,12 +89,19 @@ def headless() -> Iterator[subprocess.Popen]:
         child.wait()
 
 
+def spends(pid: int) -> bool:
+    """Whether a process gets any time of a processor just now."""
+    before = Path(f"/proc/{pid}/stat").read_text().split()[13]
+    time.sleep(0.3)
+    return Path(f"/proc/{pid}/stat").read_text().split()[13] != before
+
+
 def test_a_process_lives_on_without_its_first_thread(headless) -> None:
     assert [process.pid for process in tree.members(headless.pid)] == [headless.pid]
     assert 300 << 20 < tree_rss_bytes(headless.pid) < 600 << 20
+    assert spends(headless.pid)
     assert tree.stop_tree(headless.pid)
-    spent = [Path(f"/proc/{headless.pid}/stat").read_text().split()[13] for _ in range(2) if not time.sleep(0.2)]
-    assert spent[0] == spent[1]
+    assert not spends(headless.pid)
     tree.continue_tree(headless.pid)
     assert tree.kill_tree(headless.pid) == 0
     assert headless.wait(5) == -signal.SIGKILL
@@ -132,3 +139,38 @@ def test_what_cannot_be_stopped_is_said(monkeypatch) -> None:
     finally:
         child.kill()
         child.wait()
+
+
+SPIN = """
+import os, threading
+for _ in range(4):
+    threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()
+os.fork()
+os.write(1, b"on")
+while True:
+    pass
+"""
+
+
+def running_threads(pid: int) -> list[str]:
+    stats = [stat for p in tree.members(pid) for stat in Path(f"/proc/{p.pid}/task").glob("*/stat")]
+    states = [stat.read_bytes().rpartition(b")")[2].split()[0].decode() for stat in stats]
+    return [state for state in states if state not in "Tt"]
+
+
+def test_when_a_tree_is_said_to_be_stopped_no_thread_of_it_runs():
+    child = subprocess.Popen([sys.executable, "-c", SPIN], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert child.stdout.read(4) == b"onon"
+        for _ in range(50):
+            tree.stop_tree(child.pid)
+            assert running_threads(child.pid) == []
+            tree.continue_tree(child.pid)
+    finally:
+        tree.kill_tree(child.pid)
+        child.wait()
+
+
+def test_a_stranger_is_never_killed():
+    assert tree.kill_tree(os.getppid()) == 0
+    assert tree.members(1) == []

@@ -158,7 +158,7 @@ class Battery:
             candidate.vary_weights(reference, secret_seed())
             trial.exchange(first if number == 0 else secret_seed(), oracle=True)
         self._repeatable(trial, first)
-        if reference.inputs.unvaried and not reference.inputs.jitter:
+        if reference.inputs.unvaried:
             self.note("unvaried_input", f"the same in every draw: {', '.join(reference.inputs.unvaried)}")
         if trial.ties:
             self.note("ties", "indices differ from the reference's where they point at equal values of an input")
@@ -263,7 +263,7 @@ class Battery:
     @staticmethod
     def _valid(trial: Trial, expected: Expected) -> bool:
         """Say whether the reference is finite and itself accurate on these inputs."""
-        if not all(check.all_finite(t) for t in expected.tensors if t.is_floating_point()):
+        if not expected.is_finite:
             return False
         pieces = trial.reference.oracle(expected)
         for index, truths in pieces or []:
@@ -290,9 +290,7 @@ class Battery:
         if not reference.inputs.has(is_number):
             return
         if reference.cost.dram_bytes > LAYOUT_BYTES:
-            self.note(
-                "skipped_other_numbers", "other values of the numbers among the inputs: too large an arena for it"
-            )
+            self.note("skipped_other_numbers", "the inputs are too large to try other values of the numbers among them")
             return
         changed = reference.arguments(secret_seed(), lambda number: 1.25 * number, is_number)
         self._bound_anew(reference, "other_numbers", reference.try_expect(changed))

@@ -22,31 +22,23 @@ class Inputs:
         self._kinds: dict[Callable[[Any], bool], bool] = {}
         self.jitter = False
         """Whether a random factor is put on floating-point tensors, since nothing else varies."""
-        self.unvaried, self.repeat = self._compare()
-        """What is the same in two draws, by path, and whether all is: an answer that is remembered would be right."""
+        self.vary(jitter=False)
 
-    @property
-    def remembered(self) -> bool:
-        """Whether every call gets equal inputs after all, so that an answer can be remembered."""
-        return self.repeat and not self.jitter
+    def vary(self, *, jitter: bool) -> None:
+        """Draw twice, with that random factor or without, and see what is the same."""
+        self.jitter = jitter
+        first, second = (flatten(self.draw(secrets.randbits(31)), "input") for _ in range(2))
+        pairs = zip(first, second, strict=False)
+        self.unvaried = tuple(path for (path, one), (_, other) in pairs if equal(one, other))
+        """What is the same in both draws, by path."""
+        self.repeat = len(self.unvaried) == len(first) == len(second)
+        """Whether all is: an answer that is remembered would be right in every call."""
 
     def has(self, applies: Callable[[Any], bool]) -> bool:
         """Say whether any leaf is of a kind; drawn and looked at once."""
         if applies not in self._kinds:
             self._kinds[applies] = any(applies(leaf) for _, leaf in flatten(self.draw(secrets.randbits(31))))
         return self._kinds[applies]
-
-    def vary(self) -> bool:
-        """Put a random factor on what it can be put on; say whether draws then differ."""
-        self.jitter = True
-        self.jitter = not self._compare()[1]
-        return self.jitter
-
-    def _compare(self) -> tuple[tuple[str, ...], bool]:
-        first, second = (flatten(self.draw(secrets.randbits(31)), "input") for _ in range(2))
-        pairs = zip(first, second, strict=False)
-        unvaried = tuple(path for (path, one), (_, other) in pairs if equal(one, other))
-        return unvaried, len(unvaried) == len(first) == len(second)
 
     def draw(self, seed: int) -> list[Any]:
         """Make the arguments; equal seeds give equal ones."""

@@ -92,7 +92,7 @@ class Pairing:
         attested, attestation = attesting.run()
         if attesting.congested:
             self._flags.add("congested")
-        if self._trial.reference.inputs.remembered:
+        if self._trial.reference.inputs.repeat:
             # Whoever remembers the answer works for none of the times that were claimed.
             self._flags.add("inputs_repeat")
             attestation = "weak"

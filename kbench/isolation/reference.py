@@ -40,6 +40,11 @@ class Expected:
 
         return [leaf for _, leaf in self.leaves if isinstance(leaf, torch.Tensor)]
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether no element of a floating-point output is NaN or infinite."""
+        return all(check.all_finite(t) for t in self.tensors if t.is_floating_point())
+
 
 class Reference:
     """One case of a problem: model, inputs and outputs on the device."""
@@ -101,8 +106,7 @@ class Reference:
 
     def is_finite(self) -> bool:
         """Say whether the outputs for inputs of the problem's own are finite: where not, they prove little."""
-        expected = self.expect(self.arguments(secrets.randbits(31)))
-        return all(check.all_finite(t) for t in expected.tensors if t.is_floating_point())
+        return self.expect(self.arguments(secrets.randbits(31))).is_finite
 
     def state(self) -> list[tuple[str, Any]]:
         """Return parameters, then buffers, with their names."""
@@ -191,12 +195,10 @@ class Reference:
         if not self.inputs.repeat:
             return
         finite = self.is_finite()
-        if not self.inputs.vary():
-            return
+        self.inputs.vary(jitter=True)
         found = self.try_expect(self.arguments(secrets.randbits(31)))
-        self.inputs.jitter = isinstance(found, Expected) and (
-            not finite or all(check.all_finite(t) for t in found.tensors if t.is_floating_point())
-        )
+        if isinstance(found, Exception) or (finite and not found.is_finite):
+            self.inputs.vary(jitter=False)
 
     def _measure_cost(self) -> tuple[Cost, float]:
         """Count compulsory bytes and FLOPs of one call; a file's own `cost()` takes precedence."""
