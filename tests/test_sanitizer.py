@@ -128,7 +128,7 @@ def findings_of(folder: Path, body: str, rung: Rung = Rung.NONE, **options) -> l
     scratch = folder / "scratch"
     scratch.mkdir()
     below = Sanitizer(problem, RunOptions(device="cpu", **options), CPU, int(rung), scratch)
-    found = list(below._run(entry, Case(name="default"), 1, tuple(Tool)))
+    found = list(below._look(entry, Case(name="default"), None, tuple(Tool)))
     assert list(scratch.iterdir()) == [], "nothing is left behind"
     return found
 
@@ -267,7 +267,7 @@ def test_memcheck_is_asked_after_an_illegal_access(tmp_path, monkeypatch, device
     below = Sanitizer(problem, RunOptions(sanitize=asked), device, 0, tmp_path)
     calls = []
 
-    def answer(_entry, _case, _bytes, tools):
+    def answer(_entry, _case, _small, tools):
         calls.append(tools)
         return sanitizer.findings(Tool.MEMCHECK, parse(WILD, Tool.MEMCHECK), {}, sanitizer.is_own, robust=False)
 
@@ -281,8 +281,8 @@ def test_memcheck_is_asked_after_an_illegal_access(tmp_path, monkeypatch, device
     assert ("mine.cu:2" in judge.outcome.reason) == expected
     assert [f.code for f in judge.outcome.findings] == (["memcheck"] if expected else [])
     # A rehearsal in the build step can crash as a call does.
-    assert below.explain(outcome, entry, Case(name="c")) == judge.outcome
-    assert len(calls) == expected, "once for each solution"
+    assert below.explain(outcome, entry, Case(name="c"), 1) == judge.outcome
+    assert len(calls) == expected, "once for each solution and case"
 
 
 def test_without_the_tool_a_crash_says_so(tmp_path, monkeypatch) -> None:
@@ -329,6 +329,8 @@ SMALL, LARGE = 1 << 20, 1 << 40
 CHOICES = [
     ('{"default": {}, "small": {"n": 8}}', "default", LARGE, "small"),
     ('{"default": {}, "small": {"n": 8}}', "small", SMALL, "small"),
+    ('{"default": {}, "small": {"n": 8}, "ragged": {"n": 7}}', "ragged", SMALL, "ragged"),
+    ('{"default": {}, "small": {"n": 8}, "ragged": {"n": 7}}', "ragged", LARGE, "small"),
     ('{"default": {}, "ragged": {"n": 7}}', "default", SMALL, "default"),
     ('{"default": {}, "ragged": {"n": 7}}', "default", LARGE, "ragged"),
     ('{"default": {}}', "default", SMALL, "default"),

@@ -49,7 +49,7 @@ class RunOptions:
     backward: bool = False
     require_custom: bool = False
     sanitize: bool | None = None
-    """Run compute-sanitizer on a small case first; None: its memcheck after an illegal access, to name the line."""
+    """Run compute-sanitizer first, on a small case; None: its memcheck after an illegal access, to name the line."""
     allow_tf32: bool = False
     crosscheck: str | None = None
     """`cupti`: also take kernel times from the profiler."""

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ class Sanitizer:
         self._device = device
         self._rung = rung
         self._scratch = scratch
-        self._known: dict[str, tuple[Finding, ...]] = {}
+        self._known: dict[tuple[str, str], tuple[Finding, ...]] = {}
 
     def around(
         self, judge: JudgeProcess, request: Message, entry: Entry, case: Case, case_bytes: int
@@ -94,8 +94,7 @@ class Sanitizer:
         """
         alarms: tuple[Finding, ...] = ()
         if self._options.sanitize and request["assignment"]["process"] == 0:
-            yield from self._stage(entry, case, case_bytes, tuple(Tool))
-            alarms = self._known[entry.name]
+            alarms = yield from self._stage(entry, case, case_bytes, tuple(Tool))
             fatal = next((finding for finding in alarms if finding.fatal), None)
             if fatal is not None:
                 status = fatal.status or Status.ILLEGAL_ACCESS
@@ -112,9 +111,7 @@ class Sanitizer:
         """Add what memcheck says of an illegal access, or of a failed launch, to reason and findings; else nothing."""
         if not self._is_asked_after(failed):
             return failed
-        if entry.name not in self._known:
-            self._known[entry.name] = self._run(entry, case, case_bytes, (Tool.MEMCHECK,))
-        alarms = self._known[entry.name]
+        alarms = self._look(entry, case, case_bytes, (Tool.MEMCHECK,))
         named = [finding.message for finding in alarms if finding.fatal]
         reason = "; ".join([failed.reason, *named])
         return dataclasses.replace(failed, reason=reason, findings=(*failed.findings, *alarms))
@@ -124,21 +121,26 @@ class Sanitizer:
 
     def _stage(
         self, entry: Entry, case: Case, case_bytes: int, tools: Sequence[Tool]
-    ) -> Iterator[tuple[str, bool, float | None]]:
+    ) -> Generator[tuple[str, bool, float | None], None, tuple[Finding, ...]]:
         yield "sanitize", True, None
         started = time.monotonic()
-        if entry.name not in self._known:
-            self._known[entry.name] = self._run(entry, case, case_bytes, tools)
-        ok = not any(finding.fatal for finding in self._known[entry.name])
-        yield "sanitize", ok, time.monotonic() - started
+        found = self._look(entry, case, case_bytes, tools)
+        yield "sanitize", not any(finding.fatal for finding in found), time.monotonic() - started
+        return found
 
-    def _run(self, entry: Entry, case: Case, case_bytes: int | None, tools: Sequence[Tool]) -> tuple[Finding, ...]:
+    def _look(self, entry: Entry, case: Case, case_bytes: int | None, tools: Sequence[Tool]) -> tuple[Finding, ...]:
+        small = small_case(self._problem, self._options, case, case_bytes)
+        looked_at = entry.name, (small or case).name
+        if looked_at not in self._known:
+            self._known[looked_at] = self._run(entry, case, small, tools)
+        return self._known[looked_at]
+
+    def _run(self, entry: Entry, case: Case, small: Case | None, tools: Sequence[Tool]) -> tuple[Finding, ...]:
         path = find()
         if path is None:
             return (Finding.note("sanitizer", f"{NAME} is not installed, so nothing names the line"),)
         if entry.builtin is not None:
             return (Finding.note("sanitizer", "a built-in solution is not looked at: its kernels are libraries'"),)
-        small = small_case(self._problem, self._options, case, case_bytes)
         if small is None:
             words = f"case {case.name} is too large to be run below {NAME}; add a case `small` to the problem's CASES"
             return (Finding.note("sanitizer", words),)
@@ -256,14 +258,14 @@ def is_own(kernel: str) -> bool:
 
 
 def small_case(problem: Entry, options: RunOptions, case: Case, case_bytes: int | None) -> Case | None:
-    """Return the case to run below the tool: `small`, else the judged one if it is known to be, else a ragged one."""
-    fits = case_bytes is not None and case_bytes <= SMALL_BYTES
+    """Return the case to run below the tool: the judged one where that is known to be small, else `small` or ragged."""
+    if case_bytes is not None and case_bytes <= SMALL_BYTES:
+        return case
     table = registry.case_table(problem)
-    names = ["small"] if "small" in table else []
-    names += [] if fits else [name for name in table if name.startswith("ragged")]
-    if names and names[0] != case.name:
-        return Case(name=names[0], overrides={**options.overrides, **table[names[0]]})
-    return case if names or fits else None
+    names = [name for name in table if name == "small"] + [name for name in table if name.startswith("ragged")]
+    if not names:
+        return None
+    return case if names[0] == case.name else Case(name=names[0], overrides={**options.overrides, **table[names[0]]})
 
 
 def source_lines(log: Log, files: Iterable[Path]) -> Mapping[Place, str]:
