@@ -16,6 +16,7 @@ NO_NAMES = {"utils", "util", "helpers", "common", "misc", "eval"}
 MAY_CATCH_EVERYTHING = {
     "kbench/isolation/judge.py": "child main",
     "kbench/isolation/worker.py": "child main",
+    "kbench/isolation/nursery.py": "child main",
     "kbench/isolation/reference.py": "runs a problem's own code on inputs that it may refuse",
     "kbench/cli/app.py": "the last line of the command line",
     "kbench/plugins/shapes.py": "asks a problem's own code about sizes it was not written for",

@@ -9,7 +9,7 @@ from kbench.isolation.workers import WorkerConfig
 
 
 class Worker:
-    def __init__(self, _config: WorkerConfig, number: int, *, compiler: str):
+    def __init__(self, _config: WorkerConfig, _nursery: None, number: int, *, compiler: str):
         self.number, self.compiler = number, compiler
         self.alive = True
         self.child = SimpleNamespace(memory_limit_bytes=0)
@@ -22,7 +22,7 @@ class Worker:
 def court(monkeypatch: pytest.MonkeyPatch) -> judge.Judge:
     monkeypatch.setattr(judge, "StartedWorker", Worker)
     monkeypatch.setattr(judge, "Candidate", lambda _spec, _config, worker: worker)
-    return judge.Judge(None, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"))
+    return judge.Judge(None, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"), None)
 
 
 def take(court: judge.Judge, compiler: str) -> Worker:

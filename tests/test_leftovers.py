@@ -100,7 +100,7 @@ def test_children_do_not_import_from_the_folder_that_kbench_is_run_in(tmp_path):
     code = (
         "from pathlib import Path; from kbench.isolation.process import Child, Launch\n"
         "from kbench.isolation.sandbox import Rung; import os\n"
-        'config = \'{"device": "cpu", "rung": 0, "scratch": "scratch"}\'\n'
+        'config = \'{"device": "cpu", "rung": 0, "scratch": "."}\'\n'
         "launch = Launch(module='kbench.isolation.judge', environment=os.environ, folder=Path.cwd(), rung=Rung(0),\n"
         "    arguments=(config,))\n"
         "child = Child(launch)\n"

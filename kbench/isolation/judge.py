@@ -26,11 +26,11 @@ from kbench.isolation.candidate import Candidate, RefusalError, SolutionSpec
 from kbench.isolation.gradients import check_gradients
 from kbench.isolation.launched import take_profile
 from kbench.isolation.pairing import Pacing, Pairing
-from kbench.isolation.process import ChildError
+from kbench.isolation.process import Child, ChildError
 from kbench.isolation.reference import Reference, is_of_the_device
 from kbench.isolation.trial import Trial, WrongError, secret_seed
 from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
-from kbench.isolation.workers import StartedWorker, WorkerConfig, memory_limit_bytes
+from kbench.isolation.workers import StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
 from kbench.measure import device as devices
 from kbench.measure.timing import Timer, timer_for
 from kbench.plugins import shapes
@@ -64,9 +64,10 @@ class Assignment:
 class Judge:
     """State of the judge between requests: the case that is open, and the workers started ahead."""
 
-    def __init__(self, channel: Channel, config: WorkerConfig):
+    def __init__(self, channel: Channel, config: WorkerConfig, nursery: Child):
         self._channel = channel
         self._config = config
+        self._nursery = nursery
         self._number = 0
         self._workers = 0
         self._ahead: list[StartedWorker] = []
@@ -176,7 +177,7 @@ class Judge:
         del self._ahead[kept:]
         for compiler in compilers[kept:]:
             self._workers += 1
-            self._ahead.append(StartedWorker(self._config, self._workers, compiler=compiler))
+            self._ahead.append(StartedWorker(self._config, self._nursery, self._workers, compiler=compiler))
 
     def _take_worker(self, spec: SolutionSpec, config: WorkerConfig) -> Candidate:
         if [worker.compiler for worker in self._ahead[:1]] != [spec.compiler]:
@@ -345,7 +346,10 @@ def main() -> None:
     warm = threading.Thread(target=_warm_up, daemon=True)
     warm.start()
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
-    Judge(channel, WorkerConfig(**json.loads(sys.argv[2]))).serve()
+    config = WorkerConfig(**json.loads(sys.argv[2]))
+    nursery = start_nursery(config)
+    Judge(channel, config, nursery).serve()
+    nursery.kill()
 
 
 def _warm_up() -> None:

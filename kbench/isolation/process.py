@@ -4,6 +4,7 @@ import collections
 import contextlib
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -33,6 +34,8 @@ LOG_TAIL_BYTES = 64 << 10
 WATCHDOG_INTERVAL_S = 0.1
 DEATH_GRACE_S = 5.0
 SHOWN_LOG_LINES = 40
+BIRTH_TIMEOUT_S = 60.0
+NOBODY = -1
 
 ILLEGAL_ACCESS = re.compile(r"illegal memory access|misaligned address|illegal address|invalid address space", re.I)
 OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemoryError|MemoryError|can't allocate memory|bad_alloc", re.I)
@@ -64,23 +67,60 @@ class Launch:
     memory_limit_bytes: int | None = None
 
 
-class Child:
-    """A child process with a private channel. Its stdout and stderr are drained into a bounded log."""
+class Fork:
+    """A process that a nursery forks, with as much of Popen's interface as Child needs."""
 
-    def __init__(self, launch: Launch):
+    def __init__(self, told: int, output: int):
+        self.stdout = os.fdopen(output, "rb", buffering=0)
+        self._told = told
+        self._text = b""
+        self._ended = False
+        self._lock = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        """The pid, once there is one; that of no process if the nursery ended first."""
+        self._listen(lambda: b"\n" in self._text, BIRTH_TIMEOUT_S)
+        head = self._text.partition(b"\n")[0]
+        return int(head) if head else NOBODY
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while the process lives."""
+        self._listen(lambda: self._ended, 0.0)
+        lines = self._text.split()
+        return (int(lines[1]) if len(lines) > 1 else -signal.SIGKILL) if self._ended else None
+
+    def wait(self, timeout_s: float) -> int:
+        """Return the exit code. Raises subprocess.TimeoutExpired."""
+        self._listen(lambda: self._ended, timeout_s)
+        code = self.poll()
+        if code is None:
+            raise subprocess.TimeoutExpired("worker", timeout_s)
+        return code
+
+    def _listen(self, enough: Callable[[], bool], timeout_s: float) -> None:
+        """Take in what the nursery tells (the pid, then the exit code) until it is enough or time is up."""
+        deadline = time.monotonic() + timeout_s
+        with self._lock:
+            while not enough() and not self._ended:
+                if not select.select([self._told], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                    return
+                said = os.read(self._told, 4096)
+                self._text += said
+                if not said:
+                    self._ended = True
+                    os.close(self._told)
+
+
+class Child:
+    """A child process with a private channel. Its stdout and stderr are drained into a bounded log.
+
+    It is a new program (`launch.module`), or a fork of the nursery, which does a worker's part.
+    """
+
+    def __init__(self, launch: Launch, nursery: "Child | None" = None):
         ours, theirs = socket.socketpair()
-        # -P: the folder that kbench is run in may be a stranger's checkout, with a `secrets.py` of its own.
-        python = [sys.executable, "-P", "-m", launch.module, str(theirs.fileno()), *launch.arguments]
-        self._process = subprocess.Popen(
-            sandbox.command(launch.rung, python),
-            env=dict(launch.environment),
-            cwd=launch.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
-        )
+        self._process = _execute(launch, theirs) if nursery is None else nursery._bear(launch, theirs)  # noqa: SLF001
         theirs.close()
         self.channel = Channel(ours)
         self._sequence = 0
@@ -142,6 +182,24 @@ class Child:
             raise WireError("an answer to a request that was not made")
         return answer
 
+    def _bear(self, launch: Launch, link: socket.socket) -> Fork:
+        """Ask this child, a nursery, for a fork of it."""
+        reader, output = os.pipe()
+        listener, told = os.pipe()
+        message = {
+            "environment": dict(launch.environment),
+            "folder": str(launch.folder),
+            "rung": int(launch.rung),
+        }
+        try:
+            self.channel.send(message, [output, link.fileno(), told])
+        except (PeerGoneError, DeadlineError):
+            pass  # it has ended, and the fork with it
+        finally:
+            os.close(output)
+            os.close(told)
+        return Fork(listener, reader)
+
     def death(self) -> ChildError:
         """Explain the end of a child that closed its channel."""
         try:
@@ -200,6 +258,21 @@ class Child:
                 sandbox.kill_tree(self.pid)
                 return
             time.sleep(WATCHDOG_INTERVAL_S)
+
+
+def _execute(launch: Launch, link: socket.socket) -> "subprocess.Popen[bytes]":
+    # -P: the folder that kbench is run in may be a stranger's checkout, with a `secrets.py` of its own.
+    python = [sys.executable, "-P", "-m", launch.module, str(link.fileno()), *launch.arguments]
+    return subprocess.Popen(
+        sandbox.command(launch.rung, python),
+        env=dict(launch.environment),
+        cwd=launch.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=[link.fileno()],
+        start_new_session=True,
+    )
 
 
 def tree_rss_bytes(pid: int) -> int:

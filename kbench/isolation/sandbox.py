@@ -113,10 +113,17 @@ def command(rung: Rung, argv: Sequence[str]) -> list[str]:
 
     Inherited descriptors and the environment pass through. End it with `kill_tree`, not by a signal.
     """
-    if rung == Rung.NONE:
+    mode = supervision(rung)
+    if mode is None:
         return list(argv)
-    mode = "namespaces" if rung.has_namespaces else "plain"
     return [sys.executable, "-I", "-S", tree.__file__, mode, *argv]
+
+
+def supervision(rung: Rung) -> str | None:
+    """Return how `tree.supervise` is to lead a process on this rung, or None where nobody supervises it."""
+    if rung == Rung.NONE:
+        return None
+    return "namespaces" if rung.has_namespaces else "plain"
 
 
 def restrict_self(

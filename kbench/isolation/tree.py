@@ -1,9 +1,9 @@
 """A process and all that it starts: supervise it, stop it, weigh it, kill it.
 
-Run as a script, `python -I -S tree.py plain|namespaces ARGV...`, this file is the supervisor of an untrusted
-process: the parent to which every daemonised grandchild falls back (a subreaper, or the init of a PID
-namespace), so that the tree below it is complete at any time. It dies with whoever started it, takes the tree
-along, and ends the way that the untrusted process ended. It imports nothing but the standard library.
+`supervise` turns a process into the supervisor of an untrusted one, as does this file when it is run as a script,
+`python -I -S tree.py plain|namespaces ARGV...`: the parent to which every daemonised grandchild falls back (a
+subreaper, or the init of a PID namespace), so that the tree below it is complete at any time. It dies with whoever
+started it, takes the tree along, and ends the way that the untrusted process ended. Standard library only.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,7 @@ MS_NOSUID_NODEV_NOEXEC = 2 | 4 | 8
 MS_REC_PRIVATE = 0x4000 | 0x40000
 
 EXIT_NO_NAMESPACES = 125
-EXIT_CANNOT_EXECUTE = 127
+EXIT_CANNOT_START = 127
 POLL_INTERVAL_S = 0.005
 STOP_LIMIT_S = 2.0
 """A thread that is deep in the kernel (the GPU driver, a disk) stops when it comes out, which nobody can hurry."""
@@ -222,39 +222,38 @@ def _reap(pids: Iterable[int]) -> None:
             os.waitpid(pid, os.WNOHANG)
 
 
-def main(mode: str, argv: list[str]) -> None:
-    """Supervise `argv` as `plain` child or within new `namespaces`; ends as it ends."""
+def supervise(mode: str, work: Callable[[], None]) -> None:
+    """Have a child of this process do `work`, as a `plain` one or within new `namespaces`; end as it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     starter = _watch(os.getppid())
     if mode == "plain":
         become_subreaper()
-        status = supervise(argv, starter)
+        status = _lead(work, starter)
         _kill_descendants()
     else:
-        status = _lead_namespaces(argv, starter)
+        status = _lead_namespaces(work, starter)
     _end_like(status)
 
 
 def _watch(pid: int) -> int | None:
     """Return a descriptor that becomes readable when `pid` ends, or None where the kernel has none."""
-    try:
+    with contextlib.suppress(OSError):
         return os.pidfd_open(pid)
-    except OSError:
-        return None
+    return None
 
 
-def supervise(argv: list[str], starter: int | None, report: int | None = None) -> int:
-    """Start `argv` and reap every orphan until it ends, or until the starter does; return its wait status."""
-    wakeup = _wake_on_child_exit()
+def _lead(work: Callable[[], None], starter: int | None, report: int | None = None) -> int:
+    """Start `work` and reap every orphan until it ends, or until the starter does; return its wait status."""
+    wakeup = wake_on_child_exit()
     child = os.fork()
     if child == 0:
-        _execute(argv)
+        _begin(work)
     prctl(PR_SET_DUMPABLE, 0)
     _drop_descriptors(keep={*wakeup, starter, report})
     return _wait(child, wakeup[0], starter)
 
 
-def _wake_on_child_exit() -> tuple[int, int]:
+def wake_on_child_exit() -> tuple[int, int]:
     """Return both ends of a pipe into which every SIGCHLD drops a byte."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
@@ -264,17 +263,17 @@ def _wake_on_child_exit() -> tuple[int, int]:
     return reader, writer
 
 
-def _execute(argv: list[str]) -> None:
+def _begin(work: Callable[[], None]) -> None:
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        os.execvp(argv[0], argv)  # noqa: S606
+        work()
     except OSError as error:
-        os.write(2, f"cannot execute {argv[0]}: {error}\n".encode())
+        os.write(2, f"cannot be started: {error}\n".encode())
     finally:
-        os._exit(EXIT_CANNOT_EXECUTE)
+        os._exit(EXIT_CANNOT_START)
 
 
 def _drop_descriptors(keep: set[int | None]) -> None:
@@ -282,6 +281,11 @@ def _drop_descriptors(keep: set[int | None]) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
+    close_descriptors(keep)
+
+
+def close_descriptors(keep: set[int | None]) -> None:
+    """Close all descriptors but those for standard input and output and the ones to `keep`."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
         if int(name) > 2 and int(name) not in keep:
             with contextlib.suppress(OSError):
@@ -294,7 +298,7 @@ def _wait(child: int, wakeup: int, starter: int | None) -> int:
     if starter is not None:
         poll.register(starter, select.POLLIN)
     while True:
-        for pid, status in _ended():
+        for pid, status in ended():
             if pid == child:
                 return status
         ready = {fd for fd, _ in poll.poll()}
@@ -304,7 +308,8 @@ def _wait(child: int, wakeup: int, starter: int | None) -> int:
             os.read(wakeup, 4096)
 
 
-def _ended() -> Iterable[tuple[int, int]]:
+def ended() -> Iterable[tuple[int, int]]:
+    """Reap each child that has ended: its pid and wait status."""
     with contextlib.suppress(ChildProcessError):
         while (entry := os.waitpid(-1, os.WNOHANG))[0]:
             yield entry
@@ -317,17 +322,17 @@ def _kill_descendants() -> None:
         time.sleep(POLL_INTERVAL_S)
 
 
-def _lead_namespaces(argv: list[str], starter: int | None) -> int:
+def _lead_namespaces(work: Callable[[], None], starter: int | None) -> int:
     try:
         _enter_namespaces()
     except OSError as error:
         os.write(2, f"cannot create namespaces: {error}\n".encode())
         os._exit(EXIT_NO_NAMESPACES)
     reader, writer = os.pipe()
-    wakeup = _wake_on_child_exit()
+    wakeup = wake_on_child_exit()
     init = os.fork()
     if init == 0:
-        _be_init(argv, writer)
+        _be_init(work, writer)
     os.close(writer)
     prctl(PR_SET_DUMPABLE, 0)
     _drop_descriptors(keep={*wakeup, starter, reader})
@@ -352,13 +357,13 @@ def _unshare(flags: int) -> None:
         raise OSError(ctypes.get_errno(), f"unshare: {os.strerror(ctypes.get_errno())}")
 
 
-def _be_init(argv: list[str], report: int) -> None:
+def _be_init(work: Callable[[], None], report: int) -> None:
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         # Here and not in the parent, which must go on seeing the process table that it is part of.
         _unshare(CLONE_NEWNS)
         _mount_proc()
-        status = supervise(argv, None, report)
+        status = _lead(work, None, report)
         os.write(report, str(status).encode())
         os._exit(0)
     except OSError as error:
@@ -369,10 +374,8 @@ def _be_init(argv: list[str], report: int) -> None:
 
 def _mount_proc() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
-    for source, target, kind, flags in (
-        (b"none", b"/", None, MS_REC_PRIVATE),
-        (b"proc", b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC),
-    ):
+    private, proc = (b"none", b"/", None, MS_REC_PRIVATE), (b"proc", b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC)
+    for source, target, kind, flags in (private, proc):
         if libc.mount(source, target, kind, ctypes.c_ulong(flags), None):
             raise OSError(ctypes.get_errno(), f"mount {target.decode()}: {os.strerror(ctypes.get_errno())}")
 
@@ -389,4 +392,4 @@ def _end_like(status: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    supervise(sys.argv[1], lambda: os.execvp(sys.argv[2], sys.argv[2:]))  # noqa: S606

@@ -371,11 +371,10 @@ def described(name: str, tensor: Any) -> list[Any]:
     return [name, str(tensor.dtype), list(tensor.shape), isinstance(tensor, torch.nn.Parameter)]
 
 
-def main() -> None:
-    """Serve on the socket whose descriptor is the first argument."""
-    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
-    Worker(channel).serve()
+def serve(link: int) -> None:
+    """Serve the judge at the other end of the socket with this descriptor."""
+    Worker(Channel(socket.socket(fileno=link))).serve()
 
 
 if __name__ == "__main__":
-    main()
+    serve(int(sys.argv[1]))

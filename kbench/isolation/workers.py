@@ -102,13 +102,26 @@ def hidden(config: WorkerConfig) -> list[Path]:
     return hiding.hidden(results=Path(config.results), cache=Path(config.cache), run=Path(config.scratch), files=files)
 
 
+def start_nursery(config: WorkerConfig) -> Child:
+    """Start the process that this judge's workers are forks of."""
+    folder = Path(config.scratch)
+    return Child(
+        Launch(
+            module="kbench.isolation.nursery",
+            environment=worker_environment(folder),
+            folder=folder,
+            rung=sandbox.Rung.NONE,
+        )
+    )
+
+
 class StartedWorker:
-    """A worker process that locks itself in and imports torch meanwhile; it has not heard of any solution.
+    """A worker process that locks itself in; it has not heard of any solution.
 
     What depends on the solution that it gets is which `compiler` it may start, if any, and imports ahead.
     """
 
-    def __init__(self, config: WorkerConfig, number: int, *, compiler: str):
+    def __init__(self, config: WorkerConfig, nursery: Child, number: int, *, compiler: str):
         self.compiler = compiler
         self.scratch = Path(config.scratch) / f"worker-{os.getpid()}-{number}"
         self.scratch.mkdir(parents=True)
@@ -119,7 +132,8 @@ class StartedWorker:
                 folder=self.scratch,
                 rung=sandbox.Rung(config.rung),
                 memory_limit_bytes=memory_limit_bytes(),
-            )
+            ),
+            nursery,
         )
         setup = {
             "op": "setup",
