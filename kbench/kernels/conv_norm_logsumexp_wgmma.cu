@@ -53,9 +53,9 @@ __device__ void produce(const Problem& problem, Shared<CONSUMERS>& shared) {
     int ahead = 0;
     if (run.sample != sample) {
       sample = run.sample;
-      named_barrier(PRODUCER_BARRIER);
+      sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);
       if (threadIdx.x % WARPGROUP_THREADS == 0) shared.frame = problem.frames[sample];
-      named_barrier(PRODUCER_BARRIER);
+      sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);
       feeder.use_frame();
       ahead = min(FIRST_ROWS, run.rows + 2);
       feeder.feed(run, 0, ahead);  // the tensor cores have work while the constants are made
@@ -63,7 +63,7 @@ __device__ void produce(const Problem& problem, Shared<CONSUMERS>& shared) {
       const int buffer = samples & 1;
       barrier_wait(&shared.constants_empty[buffer], (samples >> 1 & 1) ^ 1);
       compute_constants(problem, shared, sample, buffer);
-      if (threadIdx.x % WARPGROUP_THREADS == 0) barrier_arrive(&shared.constants_full[buffer]);
+      barrier_arrive(&shared.constants_full[buffer]);
       ++samples;
     }
     feeder.feed(run, ahead, run.rows + 2);

@@ -23,11 +23,11 @@ __device__ __forceinline__ void initialise(const Arguments& arguments, Shared& s
       barrier_init(&shared.empty[i], 2 * WARPGROUP_THREADS / WARP_THREADS);
     }
     for (int i = 0; i < 2; ++i) {
-      barrier_init(&shared.summed[i], CONSUMER_WARPS);
-      barrier_init(&shared.reusable[i], 1);
+      barrier_init(&shared.summed[i], CONSUMER_THREADS);
+      barrier_init(&shared.reusable[i], WRITER_THREADS);
       barrier_init(&shared.exchanged[i], 1);
     }
-    for (int i = 0; i < DRAINS; ++i) barrier_init(&shared.drained[i], WRITER_WARPS);
+    for (int i = 0; i < DRAINS; ++i) barrier_init(&shared.drained[i], WRITER_THREADS);
     shared.unfit_weights = 0;
     fence_barrier_init();
   }

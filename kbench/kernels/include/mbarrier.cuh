@@ -42,7 +42,9 @@ __device__ __forceinline__ void fence_barrier_init() {
   KBENCH_ASM_SM90("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/// One arrival; releases this thread's earlier shared-memory accesses to those who wait.
+/// One arrival; releases this thread's earlier shared-memory accesses to those who wait, and those of others that a
+/// warp or block barrier has ordered before. compute-sanitizer's racecheck does not follow the latter: let every thread
+/// arrive that read or wrote what is handed over by ordinary loads and stores.
 __device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
   KBENCH_ASM_SM90("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }

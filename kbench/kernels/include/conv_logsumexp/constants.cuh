@@ -99,7 +99,7 @@ __device__ void compute_constants(const Problem& problem, Shared<CONSUMERS>& sha
     shared.channel_mean[channel] = moments.mean * step + bias;
     shared.channel_squares[channel] = moments.squares * step * step;
   }
-  named_barrier(PRODUCER_BARRIER);
+  sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);
   ChannelConstants constants = {0.f, 0.f, 0.f, 0.f};
   Extent extent;
   if (real) {
@@ -129,7 +129,7 @@ __device__ void compute_constants(const Problem& problem, Shared<CONSUMERS>& sha
     scratch[2] = extent.value_bottom;
     scratch[3] = extent.exact ? 1.f : 0.f;
   }
-  named_barrier(PRODUCER_BARRIER);
+  sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);
   const float (&a)[4] = shared.warp_scratch[0], (&b)[4] = shared.warp_scratch[1];
   const float top = fmaxf(a[1], b[1]);
   const bool bounded = fmaxf(a[0], b[0]) <= MAX_GATE_EXPONENT && top - fminf(a[2], b[2]) <= MAX_VALUE_RANGE;
@@ -143,7 +143,6 @@ __device__ void compute_constants(const Problem& problem, Shared<CONSUMERS>& sha
     shared.samples[buffer] = {GATE_OFFSET + (tier == TIER_BOUNDED ? top : 0.f), tier};
     problem.tiers[sample] = tier;
   }
-  named_barrier(PRODUCER_BARRIER);
 }
 
 }  // namespace kbench::conv_logsumexp

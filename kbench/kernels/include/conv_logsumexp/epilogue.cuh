@@ -71,7 +71,7 @@ class Epilogue {
       sum_channels_of_warp(half);
       __syncwarp();
     }
-    named_barrier(FIRST_CONSUMER_BARRIER + group_);
+    sync_threads<WARPGROUP_THREADS>(FIRST_CONSUMER_BARRIER + group_);
     const int pixel = threadIdx.x % WARPGROUP_THREADS;
     const float result = general ? combine_warps_general(pixel) : combine_warps(pixel);
     if (pixel < run.valid(problem_)) {
@@ -96,8 +96,7 @@ class Epilogue {
 #pragma unroll
     for (int half = 0; half < 2; ++half) own_[half] = shared_.channels[buffer][warp_ * 16 + (lane_ >> 2) + 8 * half];
     sample_ = shared_.samples[buffer];
-    __syncwarp();
-    if (lane_ == 0) barrier_arrive(&shared_.constants_empty[buffer]);
+    barrier_arrive(&shared_.constants_empty[buffer]);
     loaded_ = true;
   }
 

@@ -19,7 +19,7 @@ struct ExactShared {
   double channel_mean[MAX_CHANNELS], channel_squares[MAX_CHANNELS];
   double warp_sums[THREADS / 32][2];
 
-  static __device__ void synchronise() { named_barrier<THREADS>(CONSUMERS_BARRIER); }
+  static __device__ void synchronise() { sync_threads<THREADS>(CONSUMERS_BARRIER); }
 };
 
 /// Eight channels' convolution, bias included, at one output pixel.

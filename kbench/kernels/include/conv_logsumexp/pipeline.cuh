@@ -8,6 +8,7 @@
 #pragma once
 
 #include "../bulk_copy.cuh"
+#include "../named_barrier.cuh"
 #include "convolution.cuh"
 
 namespace kbench::conv_logsumexp {
@@ -53,18 +54,6 @@ struct alignas(128) Shared {
   SampleConstants samples[2];
 };
 
-/// Waits for `THREADS` threads, this one included, at the hardware barrier `id`.
-template <int THREADS = WARPGROUP_THREADS>
-__device__ __forceinline__ void named_barrier(int id) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
-}
-
-/// Counts this thread at the barrier without waiting.
-template <int THREADS>
-__device__ __forceinline__ void named_barrier_arrive(int id) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "n"(THREADS) : "memory");
-}
-
 template <int CONSUMERS>
 __device__ void init_barriers(Shared<CONSUMERS>& shared) {
   for (int row = 0; row < RING_ROWS; ++row) {
@@ -72,8 +61,8 @@ __device__ void init_barriers(Shared<CONSUMERS>& shared) {
     barrier_init(&shared.empty[row], 4);
   }
   for (int buffer = 0; buffer < 2; ++buffer) {
-    barrier_init(&shared.constants_full[buffer], 1);
-    barrier_init(&shared.constants_empty[buffer], 4 * CONSUMERS);
+    barrier_init(&shared.constants_full[buffer], WARPGROUP_THREADS);
+    barrier_init(&shared.constants_empty[buffer], CONSUMERS * WARPGROUP_THREADS);
   }
   fence_barrier_init();
 }
@@ -96,7 +85,7 @@ __device__ void load_weights(const Problem& problem, Shared<CONSUMERS>& shared) 
     shared.gamma[threadIdx.x] = __ldg(problem.gamma + threadIdx.x);
     shared.beta[threadIdx.x] = __ldg(problem.beta + threadIdx.x);
   }
-  named_barrier<THREADS>(CONSUMERS_BARRIER);
+  sync_threads<THREADS>(CONSUMERS_BARRIER);
   for (int i = threadIdx.x; i < MAX_CHANNELS * MAX_INPUT_CHANNELS; i += THREADS) {
     const int channel = i / MAX_INPUT_CHANNELS, input = i % MAX_INPUT_CHANNELS;
     float largest = 0.f, l1 = 0.f;
@@ -119,7 +108,7 @@ __device__ void load_weights(const Problem& problem, Shared<CONSUMERS>& shared) 
       shared.weight_l1[channel] = l1;
     }
   }
-  named_barrier<THREADS>(CONSUMERS_BARRIER);
+  sync_threads<THREADS>(CONSUMERS_BARRIER);
   for (int i = threadIdx.x; i < MAX_CHANNELS * TAPS; i += THREADS) {
     const int channel = i % MAX_CHANNELS, tap = i / MAX_CHANNELS;
     const float* row = staged + channel * WEIGHT_PITCH + tap;
@@ -136,7 +125,7 @@ __device__ void load_weights(const Problem& problem, Shared<CONSUMERS>& shared) 
     }
   }
   fence_shared_to_async();
-  named_barrier<THREADS>(CONSUMERS_BARRIER);
+  sync_threads<THREADS>(CONSUMERS_BARRIER);
 }
 
 /// The producer's side: each of 128 threads owns a pixel column and keeps the next BATCH_ROWS rows' values on their
@@ -274,7 +263,7 @@ class Consumer {
 
  private:
   __device__ void pass_turn() {
-    named_barrier_arrive<2 * WARPGROUP_THREADS>(FIRST_TURN_BARRIER + (group_ + 1) % CONSUMERS);
+    arrive_threads<2 * WARPGROUP_THREADS>(FIRST_TURN_BARRIER + (group_ + 1) % CONSUMERS);
   }
 
   /// Row `turn_` of the current run; the last row of a run also frees the two input rows below it.
@@ -283,7 +272,7 @@ class Consumer {
     const int first = sequence_ + turn_, last = first + 2;
     barrier_wait(&shared_.full[last & MASK], last / RING_ROWS & 1);
     fence_shared_to_async();  // on behalf of the producer, whose stores the barrier has made visible here
-    named_barrier<2 * WARPGROUP_THREADS>(FIRST_TURN_BARRIER + group_);
+    sync_threads<2 * WARPGROUP_THREADS>(FIRST_TURN_BARRIER + group_);
     // The shuffle tells the compiler that the address is the warp's: descriptors then stay in uniform registers.
     const uint32_t address = shared_address(shared_.ring) + (first & MASK) * ROW_BYTES;
     start_row<LATE>(accumulators, shared_address(shared_.weights), __shfl_sync(~0u, address, 0));

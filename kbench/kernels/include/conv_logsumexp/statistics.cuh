@@ -34,16 +34,16 @@ __device__ void measure_frame(const Problem& problem, Shared<CONSUMERS>& shared,
   deviation = fmaxf(deviation, fabsf(origin) * 0x1p-10f);  // constant samples still get a scale
 #pragma unroll
   for (int step = 1; step < 32; step *= 2) deviation = fmaxf(deviation, __shfl_xor_sync(~0u, deviation, step));
-  named_barrier(PRODUCER_BARRIER);  // everybody has taken the previous frame
+  sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);  // everybody has taken the previous frame
   if (lane == 0) shared.frame.origin[channel] = origin;
   if (thread % 32 == 0) shared.warp_scratch[0][thread / 32] = deviation;
-  named_barrier(PRODUCER_BARRIER);
+  sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);
   if (thread == 0) {
     const float* parts = shared.warp_scratch[0];
     shared.frame.scale = power_of_two_scale(fmaxf(fmaxf(parts[0], parts[1]), fmaxf(parts[2], parts[3])), INPUT_EXPONENT);
     problem.frames[sample] = shared.frame;
   }
-  named_barrier(PRODUCER_BARRIER);
+  sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);
 }
 
 /// Moments of a thread's two channels over its warpgroup's rows, shifted by the channel's mean over the first of

@@ -47,7 +47,7 @@ __device__ __forceinline__ void load_weights(const Arguments& arguments, Shared&
       for (int tap = 0; tap < TAPS; ++tap) value[i][q][tap] = valid ? sign * __ldg(from + tap) : 0.0f;
     }
   }
-  sync_threads(SCALES_READY, PRODUCER_THREADS + CONSUMER_THREADS);
+  sync_threads<PRODUCER_THREADS + CONSUMER_THREADS>(SCALES_READY);
   const int input_exponent[2] = {shared.input_exponent[first_in], shared.input_exponent[first_in + 1]};
   const bool live[2] = {shared.live[first_in] != 0, shared.live[first_in + 1] != 0};
 #pragma unroll
@@ -240,8 +240,7 @@ class Consumer {
         to[1] = sums.square[i];
       }
     }
-    __syncwarp();
-    if (lane_ == 0) barrier_arrive(&shared_.summed[buffer]);
+    barrier_arrive(&shared_.summed[buffer]);
     sums = RowSums();
   }
 

@@ -28,11 +28,11 @@ class ExactSample {
   __device__ __forceinline__ void run() {
     constexpr int STEP = CONSUMER_WARPS * EXACT_CHANNELS;
     for (int first = warp_ * EXACT_CHANNELS; first < arguments_.out_channels; first += STEP) convolve(first);
-    sync_threads(CONSUMERS, CONSUMER_THREADS);
+    sync_threads<CONSUMER_THREADS>(CONSUMERS);
     for (int channel = 0; channel < arguments_.out_channels; ++channel) {
       if (channel / EXACT_CHANNELS % CONSUMER_WARPS == warp_) normalise(channel);
     }
-    sync_threads(CONSUMERS, CONSUMER_THREADS);
+    sync_threads<CONSUMER_THREADS>(CONSUMERS);
   }
 
  private:

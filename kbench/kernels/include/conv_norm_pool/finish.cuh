@@ -11,7 +11,7 @@ namespace kbench::conv_norm_pool {
 __device__ __forceinline__ void write_last_sample(const Arguments& arguments, const Shared& shared) {
   const Share& share = shared.share;
   const int last = share.rounds - 1, warp = threadIdx.x / WARP_THREADS;
-  sync_threads(LAST_STATISTICS, BLOCK_THREADS);
+  sync_threads<BLOCK_THREADS>(LAST_STATISTICS);
   if (is_rejected(shared, last)) return;
   const int end = share.pooled_rows * arguments.pooled_width();
   for (int channel = warp; channel < arguments.out_channels; channel += BLOCK_THREADS / WARP_THREADS) {

@@ -11,6 +11,7 @@
 
 #include "../launch.cuh"
 #include "../mbarrier.cuh"
+#include "../named_barrier.cuh"
 #include "../reduce.cuh"
 #include "../wgmma.cuh"
 
@@ -53,16 +54,6 @@ constexpr int DRAINS = 4;  // parts of a band that are handed back one by one on
 
 // Named barriers (0 is __syncthreads).
 enum Barrier : int { SCALES_READY = 1, WRITERS = 2, LAST_STATISTICS = 3, CONSUMERS = 4, PRODUCERS = 5 };
-
-/// Waits at a named barrier until `threads` threads have come.
-__device__ __forceinline__ void sync_threads(Barrier barrier, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(int(barrier)), "r"(threads) : "memory");
-}
-
-/// Comes to a named barrier without waiting.
-__device__ __forceinline__ void arrive_threads(Barrier barrier, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(int(barrier)), "r"(threads) : "memory");
-}
 
 /// Index of this warp's warpgroup, in a form that the compiler knows to be the same for the whole warp: products in a
 /// branch that might diverge would be serialised.

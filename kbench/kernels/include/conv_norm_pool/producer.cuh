@@ -168,7 +168,7 @@ class Producer {
       }
     }
     __syncwarp();
-    arrive_threads(SCALES_READY, PRODUCER_THREADS + CONSUMER_THREADS);
+    arrive_threads<PRODUCER_THREADS + CONSUMER_THREADS>(SCALES_READY);
   }
 
   /// A value near each channel's mean, so that sums of squares stay free of cancellation. Of a constant channel it is
@@ -184,7 +184,7 @@ class Producer {
         shared_.input_offset[round % 2][channel] = -shift * shared_.input_factor[channel];
       }
     }
-    sync_threads(PRODUCERS, PRODUCER_THREADS);
+    sync_threads<PRODUCER_THREADS>(PRODUCERS);
   }
 
   __device__ __forceinline__ void publish_magnitudes(int round) {

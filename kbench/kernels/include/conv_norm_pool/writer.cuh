@@ -85,8 +85,8 @@ class Writer {
       barrier_wait_cluster(&shared_.exchanged[buffer], uint32_t(round / 2 % 2));
       find_factors(round, centre);
       if (channel_ < MAX_IN_CHANNELS) shared_.magnitude[buffer][channel_] = 0;
-      sync_threads(WRITERS, WRITER_THREADS);
-      if (channel_ == 0) barrier_arrive(&shared_.reusable[buffer]);
+      sync_threads<WRITER_THREADS>(WRITERS);
+      barrier_arrive(&shared_.reusable[buffer]);
       if (round == share_.rounds - 1) break;
       drain(round);
     }
@@ -96,15 +96,14 @@ class Writer {
  private:
   /// Writes a sample while the next one is convolved, and hands the rows back part by part.
   __device__ __forceinline__ void drain(int round) {
-    const int warp = channel_ / WARP_THREADS, lane = channel_ % WARP_THREADS, width = arguments_.pooled_width();
+    const int warp = channel_ / WARP_THREADS, width = arguments_.pooled_width();
     const int channels = is_rejected(shared_, round) ? 0 : arguments_.out_channels;
     for (int part = 0; part < DRAINS; ++part) {
       const int begin = min(part * share_.drain_rows, share_.pooled_rows) * width;
       const int end = min((part + 1) * share_.drain_rows, share_.pooled_rows) * width;
       for (int channel = warp; channel < channels; channel += WRITER_WARPS)
         write_windows(arguments_, share_, shared_, share_.sample(round), channel, begin, end);
-      __syncwarp();
-      if (lane == 0) barrier_arrive(&shared_.drained[part]);
+      barrier_arrive(&shared_.drained[part]);
     }
   }
 
@@ -161,7 +160,7 @@ class Writer {
       shared_.channel_sums[channel_] = {value + count * centre, square + centre * (2.0 * value + count * centre),
                                         band_fits(buffer) ? square : INFINITY};
     }
-    sync_threads(WRITERS, WRITER_THREADS);
+    sync_threads<WRITER_THREADS>(WRITERS);
     if (channel_ >= arguments_.groups) return;
     const int group_channels = arguments_.out_channels / arguments_.groups;
     GroupSums total = {0.0, 0.0, 0.0};
