@@ -7,6 +7,7 @@ the outcome of each attack, `open` or how it was stopped, and what came of them 
 import ctypes
 import fcntl
 import json
+import multiprocessing
 import os
 import platform
 import resource
@@ -16,7 +17,6 @@ import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -67,7 +67,7 @@ def attempts(outside: Path, scratch: Path, judge: int, tcp: int, udp: int) -> di
         "posix_queue": posix_queue,
         "hold_lease": lambda: hold_lease(lease_of(scratch.parent)),
         "device": lambda: os.close(os.open("/dev/ptmx", os.O_RDWR)),
-        "shared_memory_folder": lambda: tempfile.TemporaryFile(dir="/dev/shm").close(),
+        "shared_memory_folder": lambda: lease_of(scratch.parent).open("r+").close(),
         "kernel_parameter": lambda: os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY)),
         "see_judge": Path(f"/proc/{judge}/cmdline").read_bytes,
         "execute": lambda: subprocess.run(["/bin/true"], check=True),
@@ -154,7 +154,16 @@ def honest(scratch: Path, channel: int) -> dict:
     pair[0].send(b"x")
     os.write(channel, b"over the channel")
     readable = Path(os.__file__).read_text()[:1] + next(Path("/").iterdir()).name
-    return {"thread": done == [1], "reads": bool(readable), "pipe": pair[1].recv(1) == b"x"}
+    pipe = pair[1].recv(1) == b"x"
+    return {"thread": done == [1], "reads": bool(readable), "pipe": pipe, "semaphore": has_semaphores()}
+
+
+def has_semaphores() -> bool:
+    """Say whether named ones work, as in multiprocessing's locks and pools."""
+    try:
+        return bool(multiprocessing.Semaphore().acquire(timeout=5))
+    except OSError:
+        return False
 
 
 def attack(rung: str, allow_exec: str, folder: str, judge: str, tcp: str, udp: str, channel: str) -> None:

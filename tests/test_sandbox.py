@@ -20,7 +20,7 @@ ATTACKS = Path(__file__).with_name("sandbox_attacks.py")
 NOBODY = 65534
 
 FILES = {"write_file", "append_file", "truncate_file", "delete_file", "rename_into_scratch", "read_hidden", "device"}
-FILES |= {"shared_memory_folder", "hold_lease"} if os.access("/dev/shm", os.W_OK) else set()
+SHARED = {"shared_memory_folder", "hold_lease"} if os.access("/dev/shm", os.W_OK) else set()
 PROGRAMS = {"execute", "execute_memory", "fork"}
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
@@ -83,13 +83,16 @@ def opened(report: dict) -> set[str]:
 def test_a_rung_stops_what_it_says(rung, user, tmp_path):
     require_rung(rung)
     report = drive(rung, tmp_path, exec_allowed=False, user=user)
-    expected = set() if rung.has_landlock else set(FILES)
+    expected = set() if rung.has_landlock else FILES | SHARED
     if not rung.has_landlock and user == "self" and os.getuid() == 0:
         expected.add("kernel_parameter")
-    if not rung.has_namespaces:
+    if rung.has_namespaces:
+        expected -= SHARED
+    else:
         expected.add("see_judge")
     assert opened(report) == expected
-    assert report["honest"] == {"thread": True, "reads": True, "pipe": True}
+    semaphore = rung.has_namespaces or not rung.has_landlock
+    assert report["honest"] == {"thread": True, "reads": True, "pipe": True, "semaphore": semaphore}
     assert report["limits"]["core"] == 0
     assert report["limits"]["files"] <= sandbox.MAX_OPEN_FILES
     assert report["channel"] == "over the channel"

@@ -30,6 +30,8 @@ CLONE_NEWNET = 0x40000000
 NAMESPACES = CLONE_NEWUSER | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET
 MS_NOSUID_NODEV_NOEXEC = 2 | 4 | 8
 MS_REC_PRIVATE = 0x4000 | 0x40000
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - its very place
+SHARED_MEMORY_OPTIONS = b"size=64m,mode=1777"
 
 EXIT_NO_NAMESPACES = 125
 EXIT_CANNOT_START = 127
@@ -362,7 +364,7 @@ def _be_init(work: Callable[[], None], report: int) -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         # Here and not in the parent, which must go on seeing the process table that it is part of.
         _unshare(CLONE_NEWNS)
-        _mount_proc()
+        _mount()
         status = _lead(work, None, report)
         os.write(report, str(status).encode())
         os._exit(0)
@@ -372,11 +374,13 @@ def _be_init(work: Callable[[], None], report: int) -> None:
         os._exit(EXIT_NO_NAMESPACES)
 
 
-def _mount_proc() -> None:
+def _mount() -> None:
+    """Give this namespace a process table of its own, and a folder for shared memory that nobody else sees."""
     libc = ctypes.CDLL(None, use_errno=True)
-    private, proc = (b"none", b"/", None, MS_REC_PRIVATE), (b"proc", b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC)
-    for source, target, kind, flags in (private, proc):
-        if libc.mount(source, target, kind, ctypes.c_ulong(flags), None):
+    private, proc = (b"/", None, MS_REC_PRIVATE, None), (b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC, None)
+    shared = SHARED_MEMORY.encode(), b"tmpfs", MS_NOSUID_NODEV_NOEXEC, SHARED_MEMORY_OPTIONS
+    for target, kind, flags, options in (private, proc, *([shared] if Path(SHARED_MEMORY).is_dir() else ())):
+        if libc.mount(b"none", target, kind, ctypes.c_ulong(flags), options):
             raise OSError(ctypes.get_errno(), f"mount {target.decode()}: {os.strerror(ctypes.get_errno())}")
 
 
