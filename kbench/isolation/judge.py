@@ -91,6 +91,7 @@ class Judge:
                 answer = {"error": describe(error)}
             self._channel.send({"n": self._number, **answer})
         self._expect([])
+        self._nursery.kill()
 
     def do_derive(self, message: Message) -> Message:
         """Find shapes that the problem does not list; answer with the constants that make them."""
@@ -176,6 +177,8 @@ class Judge:
             worker.kill()
         del self._ahead[kept:]
         for compiler in compilers[kept:]:
+            if self._nursery.has_ended:
+                self._nursery = start_nursery(self._config)
             self._workers += 1
             self._ahead.append(StartedWorker(self._config, self._nursery, self._workers, compiler=compiler))
 
@@ -347,9 +350,7 @@ def main() -> None:
     warm.start()
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
     config = WorkerConfig(**json.loads(sys.argv[2]))
-    nursery = start_nursery(config)
-    Judge(channel, config, nursery).serve()
-    nursery.kill()
+    Judge(channel, config, start_nursery(config)).serve()
 
 
 def _warm_up() -> None:

@@ -6,6 +6,8 @@ imported torch, runs nothing of a solution, and learns of a worker where it live
 fork inherits is no secret, and the same for all.
 """
 
+import atexit
+import contextlib
 import gc
 import os
 import select
@@ -17,9 +19,19 @@ import warnings
 from dataclasses import dataclass
 
 from kbench.isolation import sandbox, tree, worker
+from kbench.isolation.fork import BIRTH_TIMEOUT_S
 from kbench.isolation.wire import Channel, Message, PeerGoneError
 
-BIRTH_TIMEOUT_S = 60.0
+REAP_INTERVAL_MS = 100
+"""Where the kernel cannot watch a process (before Linux 5.3)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offspring:
+    """What the nursery keeps of a fork: the pipe to tell its end into, and what becomes readable then, if anything."""
+
+    pipe: int
+    watch: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +44,6 @@ class Birth:
 
     def live(self) -> None:
         """Become a worker, below a supervisor where the rung wants one. Does not return."""
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # As after exec. A process that is not dumpable cannot set up a user namespace.
         tree.prctl(tree.PR_SET_DUMPABLE, 1)
         os.setsid()
@@ -51,20 +61,39 @@ class Birth:
             tree.supervise(mode, self._work)
 
     def _work(self) -> None:
+        """Begin and end as an interpreter does."""
+        import torch
+
         tree.close_descriptors(keep={self.link})  # the supervisor's
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_IGN)  # as an interpreter starts
+            signal.signal(number, signal.SIG_IGN)
+        torch.default_generator.seed()
         code = 1
         try:
             worker.serve(self.link)
             code = 0
         except SystemExit as error:
-            code = error.code if isinstance(error.code, int) else int(error.code is not None)
-        except BaseException:  # noqa: BLE001 - the end of a process, as the interpreter would have ended it
+            code = exit_code(error)
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        except BaseException:  # noqa: BLE001 - the last line of a process
             traceback.print_exc()
         finally:
+            with contextlib.suppress(Exception):
+                atexit._run_exitfuncs()  # noqa: SLF001 - os._exit leaves them out, and what they say belongs to the log
+                sys.stdout.flush()
+                sys.stderr.flush()
             os._exit(code)
+
+
+def exit_code(error: SystemExit) -> int:
+    """Return the code that an interpreter ends with; what is no number is a message."""
+    if error.code is None or isinstance(error.code, int):
+        return (error.code or 0) & 0xFF
+    sys.stderr.write(f"{error.code}\n")
+    return 1
 
 
 def serve(channel: Channel) -> Birth | None:
@@ -73,40 +102,48 @@ def serve(channel: Channel) -> Birth | None:
     Three descriptors come with a message: the worker's output, its link to the judge, and a pipe that is told the
     fork's pid and, when it has ended, its exit code, a line each.
     """
-    told: dict[int, int] = {}
-    wakeup, _ = tree.wake_on_child_exit()
+    forks: dict[int, Offspring] = {}
     poll = select.poll()
-    poll.register(wakeup, select.POLLIN)
     poll.register(channel.fileno(), select.POLLIN)
     while True:
-        for pid, status in tree.ended():
-            _tell(told.pop(pid), os.waitstatus_to_exitcode(status), last=True)
-        ready = {descriptor for descriptor, _ in poll.poll()}
-        if wakeup in ready:
-            os.read(wakeup, 4096)
-        if channel.fileno() not in ready:
+        _reap(forks, poll)
+        # Not by SIGCHLD, which also comes when a worker is stopped: the reference is timed then.
+        timeout_ms = None if all(fork.watch is not None for fork in forks.values()) else REAP_INTERVAL_MS
+        if channel.fileno() not in {descriptor for descriptor, _ in poll.poll(timeout_ms)}:
             continue
         try:
             message, (output, link, pipe) = channel.receive_with_fds(BIRTH_TIMEOUT_S)
         except PeerGoneError:
             return None
-        pid = os.fork()
-        if pid == 0:
-            return Birth(message=message, output=output, link=link)
-        told[pid] = pipe
-        _tell(pipe, pid, last=False)
-        os.close(output)
-        os.close(link)
+        with contextlib.suppress(OSError):  # no room for a process now: the closed pipe tells it
+            pid = os.fork()
+            if pid == 0:
+                return Birth(message=message, output=output, link=link)
+            forks[pid] = Offspring(pipe=os.dup(pipe), watch=tree.watch(pid))
+            if (watch := forks[pid].watch) is not None:
+                poll.register(watch, select.POLLIN)
+            _tell(pipe, pid)
+        for descriptor in (output, link, pipe):
+            os.close(descriptor)
 
 
-def _tell(pipe: int, number: int, *, last: bool) -> None:
-    try:
+def _reap(forks: dict[int, Offspring], poll: select.poll) -> None:
+    """Tell of each fork that has ended how it did."""
+    for pid, fork in list(forks.items()):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if not ended:
+            continue
+        _tell(fork.pipe, os.waitstatus_to_exitcode(status))
+        os.close(fork.pipe)
+        if fork.watch is not None:
+            poll.unregister(fork.watch)
+            os.close(fork.watch)
+        del forks[pid]
+
+
+def _tell(pipe: int, number: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # the judge has lost interest
         os.write(pipe, f"{number}\n".encode())
-    except BrokenPipeError:  # the judge has lost interest
-        pass
-    finally:
-        if last:
-            os.close(pipe)
 
 
 def main() -> None:

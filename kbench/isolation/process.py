@@ -4,7 +4,6 @@ import collections
 import contextlib
 import os
 import re
-import select
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from typing import IO, Any
 
 from kbench.core.model import Status
 from kbench.isolation import sandbox
+from kbench.isolation.fork import Fork
 from kbench.isolation.tree import members
 from kbench.isolation.wire import (
     Channel,
@@ -34,8 +34,8 @@ LOG_TAIL_BYTES = 64 << 10
 WATCHDOG_INTERVAL_S = 0.1
 DEATH_GRACE_S = 5.0
 SHOWN_LOG_LINES = 40
-BIRTH_TIMEOUT_S = 60.0
-NOBODY = -1
+FORKS_OF_NURSERY = 3
+"""At most: supervisor, init of the namespaces, worker."""
 
 ILLEGAL_ACCESS = re.compile(r"illegal memory access|misaligned address|illegal address|invalid address space", re.I)
 OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemoryError|MemoryError|can't allocate memory|bad_alloc", re.I)
@@ -67,51 +67,6 @@ class Launch:
     memory_limit_bytes: int | None = None
 
 
-class Fork:
-    """A process that a nursery forks, with as much of Popen's interface as Child needs."""
-
-    def __init__(self, told: int, output: int):
-        self.stdout = os.fdopen(output, "rb", buffering=0)
-        self._told = told
-        self._text = b""
-        self._ended = False
-        self._lock = threading.Lock()
-
-    @property
-    def pid(self) -> int:
-        """The pid, once there is one; that of no process if the nursery ended first."""
-        self._listen(lambda: b"\n" in self._text, BIRTH_TIMEOUT_S)
-        head = self._text.partition(b"\n")[0]
-        return int(head) if head else NOBODY
-
-    def poll(self) -> int | None:
-        """Return the exit code, or None while the process lives."""
-        self._listen(lambda: self._ended, 0.0)
-        lines = self._text.split()
-        return (int(lines[1]) if len(lines) > 1 else -signal.SIGKILL) if self._ended else None
-
-    def wait(self, timeout_s: float) -> int:
-        """Return the exit code. Raises subprocess.TimeoutExpired."""
-        self._listen(lambda: self._ended, timeout_s)
-        code = self.poll()
-        if code is None:
-            raise subprocess.TimeoutExpired("worker", timeout_s)
-        return code
-
-    def _listen(self, enough: Callable[[], bool], timeout_s: float) -> None:
-        """Take in what the nursery tells (the pid, then the exit code) until it is enough or time is up."""
-        deadline = time.monotonic() + timeout_s
-        with self._lock:
-            while not enough() and not self._ended:
-                if not select.select([self._told], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                    return
-                said = os.read(self._told, 4096)
-                self._text += said
-                if not said:
-                    self._ended = True
-                    os.close(self._told)
-
-
 class Child:
     """A child process with a private channel. Its stdout and stderr are drained into a bounded log.
 
@@ -120,6 +75,7 @@ class Child:
 
     def __init__(self, launch: Launch, nursery: "Child | None" = None):
         ours, theirs = socket.socketpair()
+        self._nursery = nursery
         self._process = _execute(launch, theirs) if nursery is None else nursery._bear(launch, theirs)  # noqa: SLF001
         theirs.close()
         self.channel = Channel(ours)
@@ -139,6 +95,11 @@ class Child:
     def pid(self) -> int:
         """The pid of the child, or of the wrapper that leads its namespaces."""
         return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the child is no more."""
+        return self._process.poll() is not None
 
     @property
     def log(self) -> str:
@@ -193,8 +154,10 @@ class Child:
         }
         try:
             self.channel.send(message, [output, link.fileno(), told])
-        except (PeerGoneError, DeadlineError):
+        except PeerGoneError:
             pass  # it has ended, and the fork with it
+        except DeadlineError:
+            self.kill()  # it may have half of a message
         finally:
             os.close(output)
             os.close(told)
@@ -207,6 +170,9 @@ class Child:
         except subprocess.TimeoutExpired:
             return ChildError(Status.PROTOCOL_ERROR, "the process closed its channel and went on", self.log)
         self._drain.join(1.0)
+        if isinstance(self._process, Fork) and self._process.is_lost:
+            log = self._nursery.log if self._nursery is not None else ""
+            return ChildError(Status.HARNESS_ERROR, "the process that workers are forks of could not fork", log)
         if self._killed_because is not None:
             status, reason = self._killed_because
             return ChildError(status, reason, self.log)
@@ -223,11 +189,15 @@ class Child:
         return True
 
     def kill(self) -> None:
-        """Kill the child and everything that it ever started; return when nothing of it is left."""
-        sandbox.kill_tree(self.pid)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(DEATH_GRACE_S)
-        self._drain.join(1.0)
+        """Kill the child and everything that it ever started; return when nothing of it is left.
+
+        One that is not born yet has heard of no solution, and ends by itself when it finds its channel closed.
+        """
+        if not isinstance(self._process, Fork) or self._process.is_born:
+            sandbox.kill_tree(self.pid)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(DEATH_GRACE_S)
+            self._drain.join(1.0)
         self.channel.close()
 
     @contextlib.contextmanager
@@ -250,7 +220,8 @@ class Child:
         while self._process.poll() is None:
             limit_bytes = self.memory_limit_bytes or 0
             # What is stopped cannot grow, and what runs meanwhile is being timed.
-            if not self._stopped and tree_rss_bytes(self.pid) > limit_bytes:
+            inherited_bytes = _rss_bytes(self._nursery.pid) if self._nursery is not None else 0
+            if not self._stopped and tree_rss_bytes(self.pid, inherited_bytes) > limit_bytes:
                 self._killed_because = (
                     Status.OUT_OF_MEMORY,
                     f"the process used more than {limit_bytes / 2**30:.1f} GiB of host memory and was killed",
@@ -275,13 +246,15 @@ def _execute(launch: Launch, link: socket.socket) -> "subprocess.Popen[bytes]":
     )
 
 
-def tree_rss_bytes(pid: int) -> int:
+def tree_rss_bytes(pid: int, inherited_bytes: int = 0) -> int:
     """Return the host memory that the tree holds: anonymous and shared pages, files excluded.
 
-    Shared pages count once per process that maps them. Memory that no process maps (an unmapped memfd) and
+    Shared pages count once per process that maps them, but for the `inherited_bytes` that each fork of a nursery shares
+    with it: the worker, and what supervises it. Memory that no process maps (an unmapped memfd) and
     memory that the GPU driver pinned do not show here.
     """
-    return sum(_rss_bytes(process.pid) for process in members(pid))
+    held = [_rss_bytes(process.pid) for process in members(pid)]
+    return max(0, sum(held) - inherited_bytes * min(len(held), FORKS_OF_NURSERY))
 
 
 def _rss_bytes(pid: int) -> int:

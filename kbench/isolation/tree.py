@@ -227,7 +227,7 @@ def _reap(pids: Iterable[int]) -> None:
 def supervise(mode: str, work: Callable[[], None]) -> None:
     """Have a child of this process do `work`, as a `plain` one or within new `namespaces`; end as it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    starter = _watch(os.getppid())
+    starter = watch(os.getppid())
     if mode == "plain":
         become_subreaper()
         status = _lead(work, starter)
@@ -237,7 +237,7 @@ def supervise(mode: str, work: Callable[[], None]) -> None:
     _end_like(status)
 
 
-def _watch(pid: int) -> int | None:
+def watch(pid: int) -> int | None:
     """Return a descriptor that becomes readable when `pid` ends, or None where the kernel has none."""
     with contextlib.suppress(OSError):
         return os.pidfd_open(pid)
@@ -246,7 +246,7 @@ def _watch(pid: int) -> int | None:
 
 def _lead(work: Callable[[], None], starter: int | None, report: int | None = None) -> int:
     """Start `work` and reap every orphan until it ends, or until the starter does; return its wait status."""
-    wakeup = wake_on_child_exit()
+    wakeup = _wake_on_child_exit()
     child = os.fork()
     if child == 0:
         _begin(work)
@@ -255,7 +255,7 @@ def _lead(work: Callable[[], None], starter: int | None, report: int | None = No
     return _wait(child, wakeup[0], starter)
 
 
-def wake_on_child_exit() -> tuple[int, int]:
+def _wake_on_child_exit() -> tuple[int, int]:
     """Return both ends of a pipe into which every SIGCHLD drops a byte."""
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
@@ -300,7 +300,7 @@ def _wait(child: int, wakeup: int, starter: int | None) -> int:
     if starter is not None:
         poll.register(starter, select.POLLIN)
     while True:
-        for pid, status in ended():
+        for pid, status in _ended():
             if pid == child:
                 return status
         ready = {fd for fd, _ in poll.poll()}
@@ -310,8 +310,7 @@ def _wait(child: int, wakeup: int, starter: int | None) -> int:
             os.read(wakeup, 4096)
 
 
-def ended() -> Iterable[tuple[int, int]]:
-    """Reap each child that has ended: its pid and wait status."""
+def _ended() -> Iterable[tuple[int, int]]:
     with contextlib.suppress(ChildProcessError):
         while (entry := os.waitpid(-1, os.WNOHANG))[0]:
             yield entry
@@ -331,7 +330,7 @@ def _lead_namespaces(work: Callable[[], None], starter: int | None) -> int:
         os.write(2, f"cannot create namespaces: {error}\n".encode())
         os._exit(EXIT_NO_NAMESPACES)
     reader, writer = os.pipe()
-    wakeup = wake_on_child_exit()
+    wakeup = _wake_on_child_exit()
     init = os.fork()
     if init == 0:
         _be_init(work, writer)

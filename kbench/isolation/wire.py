@@ -4,6 +4,7 @@ Nothing that arrives is unpickled or evaluated. Values (arguments of constructor
 *trees*: JSON with tagged leaves, where a tensor is only a number into a list that the receiver already holds.
 """
 
+import contextlib
 import json
 import re
 import socket
@@ -55,7 +56,9 @@ class Channel:
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Close this end; the peer sees the end of the stream."""
+        """Close this end; the peer sees the end of the stream, and so does a thread that waits at this end."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def send(self, message: Message, fds: Sequence[int] = ()) -> None:
