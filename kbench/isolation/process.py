@@ -172,7 +172,8 @@ class Child:
         self._drain.join(1.0)
         if isinstance(self._process, Fork) and self._process.is_lost:
             log = self._nursery.log if self._nursery is not None else ""
-            return ChildError(Status.HARNESS_ERROR, "the process that workers are forks of could not fork", log)
+            reason = "the process that workers are forks of ended, or could not fork"
+            return ChildError(Status.HARNESS_ERROR, reason, log)
         if self._killed_because is not None:
             status, reason = self._killed_because
             return ChildError(status, reason, self.log)
