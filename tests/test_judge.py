@@ -22,7 +22,8 @@ class Worker:
 def court(monkeypatch: pytest.MonkeyPatch) -> judge.Judge:
     monkeypatch.setattr(judge, "StartedWorker", Worker)
     monkeypatch.setattr(judge, "Candidate", lambda _spec, _config, worker: worker)
-    return judge.Judge(None, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"), SimpleNamespace(has_ended=False))
+    monkeypatch.setattr(judge, "start_nursery", lambda _config: SimpleNamespace(has_ended=False))
+    return judge.Judge(None, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"))
 
 
 def take(court: judge.Judge, compiler: str) -> Worker:
@@ -49,13 +50,17 @@ def test_one_with_other_rights_is_replaced_and_so_is_what_follows(court: judge.J
     assert not any(worker.alive for worker in before)
 
 
-def test_a_nursery_that_ended_is_replaced(court: judge.Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It held no solution up to now: those that follow must not pay for its end."""
-    fresh = SimpleNamespace(has_ended=False)
-    monkeypatch.setattr(judge, "start_nursery", lambda _config: fresh)
-    court._nursery.has_ended = True
+def test_a_nursery_that_ended_is_replaced(court: judge.Judge) -> None:
+    """The solutions that follow must not pay for its end."""
+    court._expect([])
+    assert court._nursery is None, "nobody needs one yet"
     court._expect([""])
-    assert court._nursery is fresh
+    first = court._nursery
+    court._expect(["", ""])
+    assert court._nursery is first
+    first.has_ended = True
+    court._expect(["", "", ""])
+    assert court._nursery not in (None, first)
 
 
 def test_none_is_left_behind(court: judge.Judge) -> None:

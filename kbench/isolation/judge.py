@@ -64,10 +64,10 @@ class Assignment:
 class Judge:
     """State of the judge between requests: the case that is open, and the workers started ahead."""
 
-    def __init__(self, channel: Channel, config: WorkerConfig, nursery: Child):
+    def __init__(self, channel: Channel, config: WorkerConfig):
         self._channel = channel
         self._config = config
-        self._nursery = nursery
+        self._nursery: Child | None = None
         self._number = 0
         self._workers = 0
         self._ahead: list[StartedWorker] = []
@@ -91,7 +91,8 @@ class Judge:
                 answer = {"error": describe(error)}
             self._channel.send({"n": self._number, **answer})
         self._expect([])
-        self._nursery.kill()
+        if self._nursery is not None:
+            self._nursery.kill()
 
     def do_derive(self, message: Message) -> Message:
         """Find shapes that the problem does not list; answer with the constants that make them."""
@@ -177,7 +178,7 @@ class Judge:
             worker.kill()
         del self._ahead[kept:]
         for compiler in compilers[kept:]:
-            if self._nursery.has_ended:
+            if self._nursery is None or self._nursery.has_ended:
                 self._nursery = start_nursery(self._config)
             self._workers += 1
             self._ahead.append(StartedWorker(self._config, self._nursery, self._workers, compiler=compiler))
@@ -349,8 +350,7 @@ def main() -> None:
     warm = threading.Thread(target=_warm_up, daemon=True)
     warm.start()
     channel = Channel(socket.socket(fileno=int(sys.argv[1])))
-    config = WorkerConfig(**json.loads(sys.argv[2]))
-    Judge(channel, config, start_nursery(config)).serve()
+    Judge(channel, WorkerConfig(**json.loads(sys.argv[2]))).serve()
 
 
 def _warm_up() -> None:

@@ -221,8 +221,7 @@ class Child:
         while self._process.poll() is None:
             limit_bytes = self.memory_limit_bytes or 0
             # What is stopped cannot grow, and what runs meanwhile is being timed.
-            inherited_bytes = _rss_bytes(self._nursery.pid) if self._nursery is not None else 0
-            if not self._stopped and tree_rss_bytes(self.pid, inherited_bytes) > limit_bytes:
+            if not self._stopped and self._held_bytes() > limit_bytes:
                 self._killed_because = (
                     Status.OUT_OF_MEMORY,
                     f"the process used more than {limit_bytes / 2**30:.1f} GiB of host memory and was killed",
@@ -230,6 +229,9 @@ class Child:
                 sandbox.kill_tree(self.pid)
                 return
             time.sleep(WATCHDOG_INTERVAL_S)
+
+    def _held_bytes(self) -> int:
+        return tree_rss_bytes(self.pid, _rss_bytes(self._nursery.pid) if self._nursery is not None else 0)
 
 
 def _execute(launch: Launch, link: socket.socket) -> "subprocess.Popen[bytes]":
