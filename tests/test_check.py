@@ -22,6 +22,8 @@ DTYPES = [
     torch.uint8,
     torch.bool,
 ]
+NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, NO_GPU])]
 ROUGH = Tolerance(rtol=1e-2, atol=1e-2)
 
 
@@ -232,9 +234,14 @@ def test_one_element_at_the_end_makes_it_meaningful() -> None:
 # --- fingerprints --------------------------------------------------------------
 
 
+on_each_device = pytest.mark.parametrize("device", DEVICES)
+"""A GPU's fingerprint is another one than a CPU's."""
+
+
 def placed(values: torch.Tensor, offset_bytes: int) -> torch.Tensor:
     """Put values at a byte offset into a buffer, as a misaligned slot does."""
-    buffer = torch.zeros(values.numel() * values.element_size() + offset_bytes + 8, dtype=torch.uint8)
+    size = values.numel() * values.element_size()
+    buffer = torch.zeros(size + offset_bytes + 8, dtype=torch.uint8, device=values.device)
     view = buffer[offset_bytes : offset_bytes + values.numel() * values.element_size()].view(values.dtype)
     view.copy_(values)
     return view
@@ -248,10 +255,11 @@ def placed(values: torch.Tensor, offset_bytes: int) -> torch.Tensor:
     st.integers(0, 1 << 20),
     st.integers(1, 255),
 )
-def test_any_changed_byte_changes_the_fingerprint(dtype, length, misaligned, seed, flip) -> None:
+@on_each_device
+def test_any_changed_byte_changes_the_fingerprint(device, dtype, length, misaligned, seed, flip) -> None:
     """At any alignment, in any word, in the tail."""
     torch.manual_seed(seed)
-    tensor = placed(torch.randint(0, 100, (length,)).to(dtype), misaligned * dtype.itemsize)
+    tensor = placed(torch.randint(0, 100, (length,)).to(device, dtype), misaligned * dtype.itemsize)
     before = check.fingerprint(tensor)
     assert check.fingerprint(tensor) == before
     raw = tensor.view(torch.uint8)
@@ -263,17 +271,19 @@ def test_any_changed_byte_changes_the_fingerprint(dtype, length, misaligned, see
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.bool])
-def test_inverted_bits_change_the_fingerprint(dtype) -> None:
+@on_each_device
+def test_inverted_bits_change_the_fingerprint(device, dtype) -> None:
     """0 and -1 are the commonest pair of all."""
-    zeros = torch.zeros(16, dtype=dtype)
+    zeros = torch.zeros(16, dtype=dtype, device=device)
     assert check.fingerprint(zeros) != check.fingerprint(~zeros)
 
 
 @pytest.mark.parametrize("offset", [0, 1, 4])
 @pytest.mark.parametrize("chunk", [1 << 19, 8])
-def test_permuted_values_change_the_fingerprint(offset, chunk, monkeypatch) -> None:
-    monkeypatch.setattr(check, "CPU_CHUNK_ELEMENTS", chunk)
-    values = torch.randn(64).view(torch.uint8)
+@on_each_device
+def test_permuted_values_change_the_fingerprint(device, offset, chunk, monkeypatch) -> None:
+    monkeypatch.setattr(check, "CHUNK_ELEMENTS", chunk)
+    values = torch.randn(64, device=device).view(torch.uint8)
     tensor = placed(values, offset)
     before = check.fingerprint(tensor)
     words = values.view(torch.int64)
@@ -285,18 +295,24 @@ def test_permuted_values_change_the_fingerprint(offset, chunk, monkeypatch) -> N
     assert check.fingerprint(placed((values.view(torch.float32) * -1).view(torch.uint8), offset)) != before
 
 
-def test_a_swapped_sign_changes_the_fingerprint() -> None:
-    one, other = torch.tensor([0.0, 5.0, 0.0, -5.0]), torch.tensor([0.0, -5.0, 0.0, 5.0])
+@on_each_device
+def test_a_swapped_sign_changes_the_fingerprint(device) -> None:
+    one, other = (torch.tensor(values, device=device) for values in ([0.0, 5.0, 0.0, -5.0], [0.0, -5.0, 0.0, 5.0]))
     assert check.fingerprint(one) != check.fingerprint(other)
 
 
-def test_fingerprints_of_strided_and_empty_tensors() -> None:
-    matrix = torch.randn(6, 4)
+@on_each_device
+def test_fingerprints_of_strided_and_empty_tensors(device) -> None:
+    matrix = torch.randn(6, 4, device=device)
     view = matrix.t()
     before = check.fingerprint(view)
     matrix[5, 3] += 1
     assert check.fingerprint(view) != before
-    assert check.fingerprint(torch.empty(0, 3)) == check.fingerprint(torch.empty(0))
+    assert check.fingerprint(torch.empty(0, 3, device=device)) == check.fingerprint(torch.empty(0, device=device))
+
+
+def test_a_fingerprint_of_what_requires_a_gradient() -> None:
+    assert check.fingerprint(torch.ones(3, requires_grad=True)) == check.fingerprint(torch.ones(3))
 
 
 # --- poison --------------------------------------------------------------------

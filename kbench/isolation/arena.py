@@ -4,7 +4,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from kbench.isolation.memory import Block, TensorSpec, lay_out
+from kbench.isolation.memory import Block, TensorSpec, lay_out, release_cached
 from kbench.isolation.reference import Expected
 from kbench.isolation.wire import Message, encode_tree
 from kbench.measure import check
@@ -18,10 +18,18 @@ class Arena:
     """The judge's end of the memory that it shares with one worker: one block, cut into slots and weights.
 
     `expected` gives shapes, dtypes and strides; `misalign` shifts every slot's first input by so many bytes.
+    Where it `lends`, it has one slot, and memory for the outputs of a call from `lend` to `take_back` only.
     """
 
     def __init__(
-        self, expected: Expected, weights: Sequence[Any], device: str, *, slots: int | None = None, misalign: int = 0
+        self,
+        expected: Expected,
+        weights: Sequence[Any],
+        device: str,
+        *,
+        slots: int | None = None,
+        misalign: int = 0,
+        lends: bool = False,
     ):
         leaves: list[Any] = []
 
@@ -32,9 +40,12 @@ class Arena:
             return len(leaves) - 1
 
         self._arguments = encode_tree(expected.arguments, number)
-        _, self.slot_bytes = lay_out([*leaves, *expected.tensors])
-        affordable = SLOT_BUDGET_BYTES[device] // max(1, self.slot_bytes)
+        affordable = SLOT_BUDGET_BYTES[device] // max(1, slot_bytes(expected))
         self.count = max(1, min(MAX_SLOTS, affordable)) if slots is None else slots
+        self.lends = lends
+        self._device = device
+        self._lent: Block | None = None
+        self._prints: list[int] = []
         self._inputs: list[list[TensorSpec]] = []
         self._outputs: list[list[TensorSpec]] = []
         self._output_span: list[tuple[int, int]] = []
@@ -42,9 +53,10 @@ class Arena:
         for _ in range(self.count):
             specs, begin = lay_out(leaves, offset=end + misalign)
             self._inputs.append(specs)
-            specs, end = lay_out(expected.tensors, offset=begin)
+            specs, end = lay_out(expected.tensors, offset=0 if lends else begin)
             self._outputs.append(specs)
-            self._output_span.append((begin, end))
+            self._output_span.append((0 if lends else begin, end))
+            end = begin if lends else end
         self._weights, end = lay_out(weights, offset=end)
         self._block = Block.allocate(end, device)
 
@@ -56,7 +68,10 @@ class Arena:
             "blocks": [self._block.descriptor],
             "arguments": self._arguments,
             "slots": [
-                {"inputs": [spec.to_json() for spec in inputs], "outputs": [spec.to_json() for spec in outputs]}
+                {
+                    "inputs": [spec.to_json() for spec in inputs],
+                    "outputs": [] if self.lends else [spec.to_json() for spec in outputs],
+                }
                 for inputs, outputs in zip(self._inputs, self._outputs, strict=True)
             ],
             "weights": [spec.to_json() for spec in self._weights],
@@ -64,14 +79,34 @@ class Arena:
         return message, [] if self._block.fd is None else [self._block.fd]
 
     def fill(self, slot: int, expected: Expected) -> None:
-        """Copy fresh arguments into a slot, and poison its outputs."""
+        """Copy fresh arguments into a slot, and poison its outputs, unless these are still to be lent."""
         for leaf, view in zip(tensor_leaves(expected.arguments), self.inputs(slot), strict=True):
             view.copy_(leaf)
+        if self.lends:
+            self._prints = [check.fingerprint(view) for view in self.inputs(slot)]
+            return
         begin, end = self._output_span[slot]
         check.poison(self._block.bytes[begin:end])
 
+    def lend(self) -> tuple[Message, list[int]]:
+        """Allocate and poison the outputs' memory; return the request that gives it to a worker, as `describe` does."""
+        release_cached(self._device)
+        self._lent = Block.allocate(self._output_span[0][1], self._device)
+        check.poison(self._lent.bytes)
+        specs = [spec.to_json() for spec in self._outputs[0]]
+        message = {"op": "lend", "blocks": [self._lent.descriptor], "outputs": specs}
+        return message, [] if self._lent.fd is None else [self._lent.fd]
+
+    def take_back(self) -> None:
+        """Free the outputs' memory, once the worker has closed it."""
+        if self._lent is not None:
+            self._lent.close()
+        self._lent = None
+
     def holds(self, slot: int, expected: Expected) -> bool:
         """Say whether the inputs of a slot are still, bit for bit, those that it was filled with."""
+        if self.lends:
+            return self._prints == [check.fingerprint(view) for view in self.inputs(slot)]
         pairs = zip(tensor_leaves(expected.arguments), self.inputs(slot), strict=True)
         return all(check.same_bits(leaf, view) for leaf, view in pairs)
 
@@ -81,7 +116,9 @@ class Arena:
 
     def outputs(self, slot: int) -> list[Any]:
         """Return the judge's views of a slot's outputs."""
-        return [self._block.view(spec) for spec in self._outputs[slot]]
+        block = self._lent if self.lends else self._block
+        assert block is not None, "looked at before they are taken back"
+        return [block.view(spec) for spec in self._outputs[slot]]
 
     def weight_views(self) -> list[Any]:
         """Return the judge's views of the shared parameter values."""
@@ -93,4 +130,15 @@ class Arena:
 
     def close(self) -> None:
         """Free all of it."""
+        self.take_back()
         self._block.close()
+
+
+def is_large(expected: Expected, device: str) -> bool:
+    """Say whether arguments and outputs of one call alone exceed the budget."""
+    return slot_bytes(expected) > SLOT_BUDGET_BYTES[device]
+
+
+def slot_bytes(expected: Expected) -> int:
+    """Return what the arguments and outputs of one call take, in bytes."""
+    return lay_out([*tensor_leaves(expected.arguments), *expected.tensors])[1]

@@ -12,11 +12,12 @@ from typing import Any
 
 from kbench.core.model import Finding, FindingKind, Status
 from kbench.core.rightness import UNATTAINABLE_ABOVE
-from kbench.isolation.arena import Arena
+from kbench.isolation.arena import Arena, is_large
 from kbench.isolation.candidate import Candidate, RefusalError
 from kbench.isolation.inputs import is_constant_mask, is_number, is_value
+from kbench.isolation.memory import release_cached
 from kbench.isolation.reference import Expected, Reference
-from kbench.isolation.trial import Tally, Trial, secret_seed
+from kbench.isolation.trial import Tally, Trial, Truth, secret_seed
 from kbench.isolation.wire import printable
 from kbench.measure import check
 
@@ -143,10 +144,16 @@ class Battery:
         self._robust = robust
         self.findings: list[Finding] = []
 
-    def bind(self, reference: Reference, **layout: Any) -> Trial:
-        """Bind candidate and reference to a new arena laid out after one call of the reference."""
+    def bind(self, reference: Reference, *, lends: bool) -> Trial:
+        """Bind candidate and reference to a new arena laid out after one call of the reference.
+
+        With `lends` a large one has memory for outputs while a call needs it only.
+        """
         expected = reference.expect(reference.arguments(secret_seed()))
-        arena = Arena(expected, [t for _, t in reference.state()], reference.device, **layout)
+        lends = lends and is_large(expected, reference.device) and reference.inputs.follow_seeds()
+        if lends:
+            release_cached(reference.device)  # small tensors in a large free block would keep it from being lent
+        arena = Arena(expected, [t for _, t in reference.state()], reference.device, lends=lends)
         self._candidate.bind(reference, arena)
         return Trial(reference, self._candidate, arena)
 
@@ -178,7 +185,7 @@ class Battery:
         prints: set[tuple[int, ...]] = set()
         spread = 0.0
         for number in range(REPEATS):
-            expected = trial.reference.expect(trial.reference.arguments(seed))
+            expected = trial.reference.expect(trial.arguments(seed))
             slot = number % trial.arena.count
             trial.call([expected], slots=[slot])
             trial.judge_values(slot, expected)
@@ -186,8 +193,8 @@ class Battery:
             prints.add(tuple(check.fingerprint(t) for t in outputs))
             del expected  # before the next one is made: at full size each is a large share of the memory
             if slot:
-                before, inputs = trial.arena.outputs(slot - 1), trial.arena.inputs(slot)
-                pairs = zip(outputs, before, strict=True)
+                pairs = zip(outputs, trial.arena.outputs(slot - 1), strict=True)
+                inputs = functools.partial(trial.arena.inputs, slot)
                 spread = max([spread, *(trial.difference(now, then, inputs).ratio for now, then in pairs)])
         allowed = max(SPREAD_FLOOR, trial.reference.factor * (trial.tally.reference or 0.0))
         if spread > allowed:
@@ -212,12 +219,13 @@ class Battery:
 
     def _vary(self, trial: Trial, variation: Variation) -> None:
         reference = trial.reference
-        expected = reference.try_expect(reference.arguments(secret_seed(), variation.transform, variation.applies))
+        expected = reference.try_expect(trial.arguments(secret_seed(), variation.transform, variation.applies))
         if isinstance(expected, Exception):
             self._refused_by_reference(variation.code, expected)
             return
+        truth = trial.truth(expected)
         strict = variation.kind is FindingKind.SEMANTICS
-        if strict and not self._valid(trial, expected):
+        if strict and not self._valid(trial, expected, truth):
             self.note(
                 f"skipped_{variation.code}",
                 f"the reference is not finite or not accurate on {variation.code} inputs",
@@ -226,7 +234,7 @@ class Battery:
         reply = trial.call([expected])
         held, tally = trial.tally, type(trial.tally)()
         trial.tally = tally
-        ruling, differences = trial.compare(trial.arena.outputs(reply.slots[0]), expected, oracle=True)
+        ruling, differences = trial.compare(trial.arena.outputs(reply.slots[0]), expected, truth)
         trial.tally = held
         if ruling.right or self._explained_by_rounding(tally, reference.factor):
             return
@@ -261,16 +269,15 @@ class Battery:
             raise RefusalError(status, message, trial.candidate.log, finding)
 
     @staticmethod
-    def _valid(trial: Trial, expected: Expected) -> bool:
+    def _valid(trial: Trial, expected: Expected, truth: Truth) -> bool:
         """Say whether the reference is finite and itself accurate on these inputs."""
         if not expected.is_finite:
             return False
-        pieces = trial.reference.oracle(expected)
-        for index, truths in pieces or []:
-            for want, truth in zip(expected.tensors, truths, strict=True):
+        for index, exact in truth.pieces or []:
+            for want, double in zip(expected.tensors, exact, strict=True):
                 part = want[index] if index else want
                 tolerance = check.tolerance_for(want.dtype, trial.reference.problem.tolerance)
-                if truth.is_floating_point() and check.oracle_ratio(part, truth, tolerance) > UNATTAINABLE_ABOVE:
+                if double.is_floating_point() and check.oracle_ratio(part, double, tolerance) > UNATTAINABLE_ABOVE:
                     return False
         return True
 

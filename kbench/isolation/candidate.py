@@ -146,6 +146,20 @@ class Candidate:
         self._arena = arena
         self.push_weights(reference)
 
+    def unbind(self) -> None:
+        """Have the worker close the arena."""
+        self._ask({"op": "unbind"}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
+
+    def lend(self, arena: Arena) -> None:
+        """Give the worker memory for the outputs of one call."""
+        message, fds = arena.lend()
+        self._ask(message, BIND_TIMEOUT_S, Status.CALL_TIMEOUT, fds)
+
+    def take_back(self, arena: Arena) -> None:
+        """Have the worker close what it was lent, and free it."""
+        self._ask({"op": "take_back"}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
+        arena.take_back()
+
     def push_weights(self, reference: Reference) -> None:
         """Make the worker's parameters equal the reference's."""
         if self.weights not in {"name", "order"}:

@@ -6,6 +6,7 @@ from typing import Any
 
 from kbench.isolation.wire import flatten
 from kbench.measure import check
+from kbench.measure.timing import tensor_leaves
 
 Transform = Callable[[Any], Any]
 PLAIN = (bool, int, float, complex, str, type(None))
@@ -14,12 +15,26 @@ JITTER = 0.2
 """Width of the random factor of each element, and of the one that all elements of a tensor share."""
 
 
+class Arguments(list[Any]):
+    """The arguments of one call; where they take too much memory they may be let go, and drawn again when needed."""
+
+    def __init__(self, draw: Callable[[], list[Any]]):
+        super().__init__(draw())
+        self._draw = draw
+
+    def recall(self) -> None:
+        """Draw them again if they were let go (`clear`)."""
+        if not self:
+            self.extend(self._draw())
+
+
 class Inputs:
     """Draws the arguments of one case; what never changes between two draws is known by name."""
 
     def __init__(self, problem: Any):
         self._problem = problem
         self._kinds: dict[Callable[[Any], bool], bool] = {}
+        self._follow: bool | None = None
         self.jitter = False
         """Whether a random factor is put on floating-point tensors, since nothing else varies."""
         self.vary(jitter=False)
@@ -39,6 +54,14 @@ class Inputs:
         if applies not in self._kinds:
             self._kinds[applies] = any(applies(leaf) for _, leaf in flatten(self.draw(secrets.randbits(31))))
         return self._kinds[applies]
+
+    def follow_seeds(self) -> bool:
+        """Say whether equal seeds give equal arguments, so that these may be drawn again; drawn and looked at once."""
+        if self._follow is None:
+            seed = secrets.randbits(31)
+            first, second = ([check.fingerprint(leaf) for leaf in tensor_leaves(self.draw(seed))] for _ in range(2))
+            self._follow = first == second
+        return self._follow
 
     def draw(self, seed: int) -> list[Any]:
         """Make the arguments; equal seeds give equal ones."""

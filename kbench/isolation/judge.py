@@ -25,6 +25,7 @@ from kbench.isolation.battery import SEMANTIC_VARIATIONS, Battery
 from kbench.isolation.candidate import Candidate, RefusalError, SolutionSpec
 from kbench.isolation.gradients import check_gradients
 from kbench.isolation.launched import take_profile
+from kbench.isolation.memory import release_cached
 from kbench.isolation.pairing import Pacing, Pairing
 from kbench.isolation.process import Child, ChildError
 from kbench.isolation.reference import Reference, is_of_the_device
@@ -220,8 +221,11 @@ class Evaluation:
                     self._battery.values(trial, SEMANTIC_VARIATIONS)
                 if self._assignment.backward:
                     check_gradients(trial, self._candidate)
-            timing = self._time(trial) if self._assignment.time else None
-            if timing is None:
+            timing = None
+            if self._assignment.time:
+                trial = self._bound_anew(trial) if self._assignment.verify else trial
+                timing = self._time(trial)
+            else:
                 self._profile(trial, None)
         except RefusalError as refusal:
             return self._failed(refusal, trial)
@@ -236,9 +240,22 @@ class Evaluation:
     def _bind(self, reference: Reference) -> Trial:
         if self._assignment.verify:
             self._judge.progress(stage="verify")  # each shape may take a compiler its time
-        trial = self._battery.bind(reference)
+        trial = self._battery.bind(reference, lends=not self._assignment.time)
         self._arenas.append(trial.arena)
         return trial
+
+    def _bound_anew(self, trial: Trial) -> Trial:
+        """Give verifying's memory back before timing: it lies elsewhere than in processes that only time.
+
+        On an H200 that made 0.6 % of the time of `group_norm single_pass`, in the first process of every run.
+        """
+        self._candidate.unbind()
+        self._arenas.remove(trial.arena)
+        trial.arena.close()
+        release_cached(self._judge.device)
+        anew = self._bind(self._judge.reference)
+        anew.tally = trial.tally
+        return anew
 
     def _verify_others(self) -> None:
         """Run the battery's checks of values and layouts on the problem's small cases, then every further case."""

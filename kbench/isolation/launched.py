@@ -116,9 +116,9 @@ def take_profile(trial: Trial, device: str, *, flush: bool) -> Profile:
     """Have one call on fresh inputs profiled; its outputs are checked like those of any call. Raises RefusalError."""
     if device != "cuda":
         return Profile(seen=(), device=device, reason="CUPTI sees GPUs only")
-    expected = trial.reference.expect(trial.reference.arguments(secret_seed()))
+    expected = trial.reference.expect(trial.arguments(secret_seed()))
     slot = trial.arena.random_slot()
-    trial.arena.fill(slot, expected)
+    trial.fill([slot], [expected])
     answer = trial.candidate.profile(slot, flush=flush)
     log = trial.candidate.log
     try:

@@ -141,6 +141,14 @@ class Block:
         self._pointer = None
 
 
+def release_cached(device: str) -> None:
+    """Give back to the device what this process's torch holds of its memory and does not use."""
+    if device == "cuda":
+        import torch
+
+        torch.cuda.empty_cache()
+
+
 def _map(fd: int, nbytes: int) -> Any:
     import torch
 

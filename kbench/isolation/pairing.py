@@ -244,6 +244,8 @@ class Pairing:
         It comes at random after some more that the judge's clock looks on, and is one of these itself or a timed one.
         """
         reference, arena = self._trial.reference, self._trial.arena
+        # Whoever folded the parameters once and for all, when they had not changed for a while, is found out here.
+        self._trial.candidate.vary_weights(reference, secret_seed())
         counts = [k for k in ATTEST_COUNTS if k <= arena.count]
         for _ in range(secrets.randbelow(LAST_REQUESTS)):
             attesting.wall(secrets.choice(counts))

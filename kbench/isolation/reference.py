@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.core.model import Cost
-from kbench.isolation.inputs import Inputs, Transform, is_value, over_leaves, over_tensors
+from kbench.isolation.inputs import Arguments, Inputs, Transform, is_value, over_leaves, over_tensors
 from kbench.isolation.process import ILLEGAL_ACCESS, LAUNCH_FAILED, OUT_OF_MEMORY
 from kbench.isolation.wire import flatten
 from kbench.measure import check
@@ -30,7 +30,7 @@ class Expected:
     """What the reference returned for one set of arguments."""
 
     arguments: list[Any]
-    """The judge's private copy, that no worker has ever seen."""
+    """The judge's private copy, that no worker has ever seen; `Arguments` that were let go are empty."""
     leaves: list[tuple[str, Any]]
 
     @property
@@ -69,13 +69,16 @@ class Reference:
 
     def arguments(
         self, seed: int, transform: Transform | None = None, applies: Callable[[Any], bool] = is_value
-    ) -> list[Any]:
+    ) -> Arguments:
         """Make the arguments of `forward`; `transform` is applied to each leaf that `applies` says so of."""
-        made = self.inputs.draw(seed)
-        if transform is None:
-            return made
-        change = transform
-        return [over_leaves(a, lambda leaf: change(leaf) if applies(leaf) else leaf) for a in made]
+
+        def draw() -> list[Any]:
+            made = self.inputs.draw(seed)
+            if transform is None:
+                return made
+            return [over_leaves(a, lambda leaf: transform(leaf) if applies(leaf) else leaf) for a in made]
+
+        return Arguments(draw)
 
     def call(self, arguments: Sequence[Any]) -> Any:
         """Run the reference."""

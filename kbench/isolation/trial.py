@@ -1,7 +1,7 @@
 """One exchange after the other between judge and worker: fresh inputs, one call, every output checked."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,7 @@ from kbench.core.model import Correctness, Mismatch, Status
 from kbench.core.rightness import Ratios, Ruling, rule
 from kbench.isolation.arena import Arena
 from kbench.isolation.candidate import Candidate, RefusalError, Reply
-from kbench.isolation.inputs import Transform
+from kbench.isolation.inputs import Arguments, Transform, is_value
 from kbench.isolation.reference import Expected, Reference
 from kbench.measure import check
 from kbench.measure.timing import tensor_leaves
@@ -55,6 +55,16 @@ class WrongError(RefusalError):
         self.correctness = correctness
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """What tells right from near for one set of arguments."""
+
+    pieces: list[tuple[list[Any], Any]] | None
+    """Index and fp64 outputs of what was computed so; None where nothing could be."""
+    vacuous: bool
+    """Whether a trivial output would pass the contract."""
+
+
 class Trial:
     """A reference and a candidate bound to one arena."""
 
@@ -63,16 +73,39 @@ class Trial:
         self.candidate = candidate
         self.arena = arena
         self.tally = Tally()
+        self._lent = False
         self.ties = False
         """Whether indices differed where they point at equal values."""
 
-    def exchange(self, seed: int, transform: Transform | None = None, *, oracle: bool = False) -> Reply:
+    def exchange(self, seed: int, *, oracle: bool = False) -> Reply:
         """Make inputs, compute what is expected, call once, check everything. Raises RefusalError."""
-        expected = self.reference.expect(self.reference.arguments(seed, transform))
+        expected = self.reference.expect(self.arguments(seed))
+        truth = self.truth(expected) if oracle else None
         reply = self.call([expected])
         self.tally.seeds.add(seed)
-        self.judge_values(reply.slots[0], expected, oracle=oracle)
+        self.judge_values(reply.slots[0], expected, truth)
         return reply
+
+    def arguments(
+        self, seed: int, transform: Transform | None = None, applies: Callable[[Any], bool] = is_value
+    ) -> Arguments:
+        """Make the arguments of the next call; the memory that was lent for the last one's outputs is free by then."""
+        if self._lent:
+            self.candidate.take_back(self.arena)
+        self._lent = False
+        return self.reference.arguments(seed, transform, applies)
+
+    def fill(self, slots: Sequence[int], expected: Sequence[Expected]) -> None:
+        """Make ready for one call. Where the arena lends, the judge's own arguments make room for the outputs."""
+        # Stopped, since a thread that watches the shared memory could compute the answer before it is asked.
+        with self.candidate.stopped():
+            for slot, of_slot in zip(slots, expected, strict=True):
+                self.arena.fill(slot, of_slot)
+        if self.arena.lends:
+            for of_slot in expected:
+                of_slot.arguments.clear()
+            self.candidate.lend(self.arena)
+            self._lent = True
 
     def call(
         self,
@@ -88,10 +121,7 @@ class Trial:
         With `kill` the worker dies the moment it has answered, before anything is looked at.
         """
         chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
-        # Stopped, since a thread that watches the shared memory could compute the answer before it is asked.
-        with self.candidate.stopped():
-            for slot, of_slot in zip(chosen, expected, strict=True):
-                self.arena.fill(slot, of_slot)
+        self.fill(chosen, expected)
         reply = self.candidate.call(chosen, expected, flush=flush, attest=attest)
         if kill:
             self.candidate.kill()
@@ -100,10 +130,10 @@ class Trial:
                 raise RefusalError(Status.INPUT_MUTATED, "a call changed its input tensors", self.candidate.log)
         return reply
 
-    def judge_values(self, slot: int, expected: Expected, *, oracle: bool = False) -> Ruling:
+    def judge_values(self, slot: int, expected: Expected, truth: Truth | None = None) -> Ruling:
         """Apply both rules to the outputs in a slot; raises WrongError unless they are right."""
         outputs = self.arena.outputs(slot)
-        ruling, differences = self.compare(outputs, expected, oracle=oracle)
+        ruling, differences = self.compare(outputs, expected, truth)
         wrong = [d for d in differences if d.ratio > 1]
         if not ruling.right:
             poisoned = sum(d.poisoned for d in wrong)
@@ -120,50 +150,57 @@ class Trial:
             )
         return ruling
 
-    def compare(self, outputs: list[Any], expected: Expected, *, oracle: bool) -> tuple[Ruling, list[check.Difference]]:
-        """Compare outputs with the reference's, and with the oracle's where asked or where the contract misses."""
+    def compare(
+        self, outputs: list[Any], expected: Expected, truth: Truth | None
+    ) -> tuple[Ruling, list[check.Difference]]:
+        """Compare outputs with the reference's, and with the truth where it is known or the contract misses."""
         names = [path for path, leaf in expected.leaves if hasattr(leaf, "untyped_storage")]
-        tolerances = [check.tolerance_for(t.dtype, self.reference.problem.tolerance) for t in expected.tensors]
-        inputs = tensor_leaves(expected.arguments)
         differences = [
-            self.difference(got, want, inputs, name)
+            self.difference(got, want, lambda: tensor_leaves(recalled(expected)), name)
             for got, want, name in zip(outputs, expected.tensors, names, strict=True)
         ]
         contract = max((d.ratio for d in differences), default=0.0)
         ratios = Ratios(contract=contract)
-        if oracle or contract > 1:
-            ratios = self._with_oracle(contract, outputs, expected, tolerances)
+        if truth is None and contract > 1:
+            truth = self.truth(expected)
+        if truth is not None:
+            ratios = self._with_truth(contract, outputs, expected, truth)
         ruling = rule(ratios, self.reference.factor)
         self._account(differences, ratios, ruling)
         return ruling, differences
 
-    def difference(self, got: Any, want: Any, inputs: Sequence[Any], name: str = "output") -> check.Difference:
+    def difference(
+        self, got: Any, want: Any, inputs: Callable[[], Sequence[Any]], name: str = "output"
+    ) -> check.Difference:
         """Compare two values of one output; indices that point at equal inputs are as good as equal."""
-        found = check.compare(got, want, check.tolerance_for(want.dtype, self.reference.problem.tolerance), name)
-        if found.wrong and check.picks_equal(got, want, inputs):
+        found = check.compare(got, want, self._tolerance(want), name)
+        if found.wrong and check.picks_equal(got, want, inputs()):
             self.ties = True
             return check.Difference(elements=found.elements)
         return found
 
-    def _with_oracle(
-        self, contract: float, outputs: list[Any], expected: Expected, tolerances: list[check.Tolerance]
-    ) -> Ratios:
-        vacuous = any(
-            check.is_vacuous(want, [a for a in expected.arguments if hasattr(a, "untyped_storage")], tolerance)
-            for want, tolerance in zip(expected.tensors, tolerances, strict=True)
-        )
-        pieces = self.reference.oracle(expected)
-        if pieces is None:
-            return Ratios(contract=contract, vacuous=vacuous)
+    def truth(self, expected: Expected) -> Truth:
+        """Compute what tells right from near; at full size before the call, while the arguments are still there."""
+        inputs = [a for a in recalled(expected) if hasattr(a, "untyped_storage")]
+        vacuous = any(check.is_vacuous(want, inputs, self._tolerance(want)) for want in expected.tensors)
+        return Truth(pieces=self.reference.oracle(expected), vacuous=vacuous)
+
+    def _with_truth(self, contract: float, outputs: list[Any], expected: Expected, truth: Truth) -> Ratios:
+        if truth.pieces is None:
+            return Ratios(contract=contract, vacuous=truth.vacuous)
         ours = theirs = 0.0
-        for index, truths in pieces:
-            for got, want, truth, tolerance in zip(outputs, expected.tensors, truths, tolerances, strict=True):
-                if tolerance.exact or not truth.dtype.is_floating_point:
+        for index, exact in truth.pieces:
+            for got, want, double in zip(outputs, expected.tensors, exact, strict=True):
+                tolerance = self._tolerance(want)
+                if tolerance.exact or not double.dtype.is_floating_point:
                     continue
                 c, r = (got[index], want[index]) if index else (got, want)
-                ours = max(ours, check.oracle_ratio(c, truth, tolerance))
-                theirs = max(theirs, check.oracle_ratio(r, truth, tolerance))
-        return Ratios(contract=contract, oracle=ours, reference=theirs, vacuous=vacuous)
+                ours = max(ours, check.oracle_ratio(c, double, tolerance))
+                theirs = max(theirs, check.oracle_ratio(r, double, tolerance))
+        return Ratios(contract=contract, oracle=ours, reference=theirs, vacuous=truth.vacuous)
+
+    def _tolerance(self, want: Any) -> check.Tolerance:
+        return check.tolerance_for(want.dtype, self.reference.problem.tolerance)
 
     def _account(self, differences: list[check.Difference], ratios: Ratios, ruling: Ruling) -> None:
         tally = self.tally
@@ -177,6 +214,13 @@ class Trial:
             tally.reference = max(tally.reference or 0.0, ratios.reference or 0.0)
         if ruling.contract != "held":
             tally.kind = ruling.contract
+
+
+def recalled(expected: Expected) -> list[Any]:
+    """Return the arguments, drawn again if they were let go."""
+    if isinstance(expected.arguments, Arguments):
+        expected.arguments.recall()
+    return expected.arguments
 
 
 def describe_wrong(differences: list[check.Difference], ruling: Ruling, poisoned: int) -> str:

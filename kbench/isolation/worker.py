@@ -18,7 +18,7 @@ from typing import Any
 from kbench.isolation import sandbox
 from kbench.isolation.delivery import deliver, share_memory
 from kbench.isolation.extensions import BuildError, record_builds, require_builds
-from kbench.isolation.memory import Block, TensorSpec
+from kbench.isolation.memory import Block, TensorSpec, release_cached
 from kbench.isolation.solution import import_solution
 from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, decode_tree, flatten
 from kbench.measure.profiler import profile
@@ -45,6 +45,7 @@ class Worker:
         self._model: Any = None
         self._state: list[tuple[str, Any]] = []
         self._block: Block | None = None
+        self._lent: Block | None = None
         self._inputs: list[list[Any]] = []
         self._outputs: list[list[Any]] = []
         self._weights: list[Any] = []
@@ -157,10 +158,8 @@ class Worker:
         """Map the judge's memory: input and output slots, and the parameters' values."""
         import torch
 
-        self._inputs, self._outputs, self._weights = [], [], []
+        self.do_unbind(message, [])
         self._timer = timer_for(self._device, message["mode"])
-        if self._block is not None:
-            self._block.close()
         self._block = block = attach(message["blocks"], fds)[0]
 
         def tensors(specs: list[Any]) -> list[Any]:
@@ -170,6 +169,27 @@ class Worker:
             self._inputs.append(decode_tree(message["arguments"], tensors(slot["inputs"]), torch))
             self._outputs.append(tensors(slot["outputs"]))
         self._weights = tensors(message["weights"])
+
+    def do_unbind(self, _message: Message, _fds: list[int]) -> None:
+        """Close the judge's memory, and let go of what results took: the next call finds memory as a first one does."""
+        self._inputs, self._outputs, self._weights = [], [], []
+        for block in (self._lent, self._block):
+            if block is not None:
+                block.close()
+        self._lent = self._block = None
+        release_cached(self._device)
+
+    def do_lend(self, message: Message, fds: list[int]) -> None:
+        """Map the memory for the outputs of the next call, where that is not the arena's."""
+        self._lent = block = attach(message["blocks"], fds)[0]
+        self._outputs = [[block.view(TensorSpec.from_json(spec)) for spec in message["outputs"]]]
+
+    def do_take_back(self, _message: Message, _fds: list[int]) -> None:
+        """Close that memory again."""
+        self._outputs = [[]]
+        if self._lent is not None:
+            self._lent.close()
+        self._lent = None
 
     def do_weights(self, message: Message, _fds: list[int]) -> None:
         """Copy the judge's parameter values into the model, in place; `names` has the target of each, or null."""
