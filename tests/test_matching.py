@@ -6,7 +6,7 @@ import torch
 from kbench.core.model import Status
 from kbench.isolation.matching import StateEntry, check_description, synchronise
 from kbench.isolation.reference import Expected
-from kbench.isolation.wire import WireError
+from kbench.isolation.wire import WireError, as_text
 
 
 def parameter(*shape: int) -> torch.nn.Parameter:
@@ -45,6 +45,14 @@ MATCHES = {
     "all of them buffers": (
         [entry(name, *shape, is_parameter=False) for name, shape in (("w", (4, 3)), ("b", (4,)), ("m", (4,)))],
         ("order", ["w", "b", "m"]),
+    ),
+    "named like the reference's, in another order, without the buffer": (
+        [entry("fc.bias", 4), entry("fc.weight", 4, 3)],
+        ("name", ["fc.weight", "fc.bias", None]),
+    ),
+    "parameters by name, the buffer by order": (
+        [entry("fc.bias", 4), entry("fc.weight", 4, 3), entry("m", 4, is_parameter=False)],
+        ("name", ["fc.weight", "fc.bias", "m"]),
     ),
     "order swapped": ([entry("b", 4), entry("w", 4, 3)], ("seed", [])),
     "another shape": ([entry("fc.weight", 3, 4), entry("fc.bias", 4), entry("mean", 4)], ("seed", [])),
@@ -119,6 +127,14 @@ def test_an_output_may_alias_where_the_references_does() -> None:
     assert refused[0] is Status.OUTPUT_ALIASED
 
 
+def test_a_long_text_is_held_against_all_of_it() -> None:
+    text = "word " * 100
+    want = Expected(arguments=[X], leaves=[("output", text)])
+    for said, right in ((text, True), (text[:-1] + "x", False), (text[:100], False)):
+        description = [["output", "str", as_text(said), [], "", False]]
+        assert (check_description(description, want, "cpu") is None) is right
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "right"),
     [
@@ -128,6 +144,7 @@ def test_an_output_may_alias_where_the_references_does() -> None:
         ("float", "inf", False),
         ("float", "tenth", False),
         ("float", None, False),
+        ("float", 10**400, False),
         ("int", "0", False),
     ],
 )

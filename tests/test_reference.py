@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from kbench.isolation.battery import flipped, shifted
+from kbench.core.errors import PluginError
+from kbench.isolation.battery import centred, flipped, shifted
 from kbench.isolation.inputs import is_constant_mask, is_labels, is_number, is_value, over_tensors
 from kbench.isolation.reference import Reference
 
@@ -177,3 +178,47 @@ def test_counting_does_not_import_the_compiler() -> None:
         assert "torch._dynamo" not in sys.modules
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("forward", "picks"),
+    [
+        ("return x.argmax(-1)", True),
+        ("return x.argsort(-1)", True),
+        ("return (x > 0.5).sum(-1)", False),  # lengths: the values there are equal by chance
+        ("return torch.full(x.shape[:1], 3)", False),
+    ],
+)
+def test_indices_follow_the_values_that_they_pick(tmp_path, forward, picks) -> None:
+    found = reference(tmp_path, forward=forward, inputs="[torch.rand(5, 40)]")
+    assert found.picks("output", 0, 1) is picks
+
+
+def test_the_largest_of_all_is_a_pick_too(tmp_path) -> None:
+    assert reference(tmp_path, forward="return x.argmax()", inputs="[torch.rand(5, 8)]").picks("output", 0, None)
+
+
+@pytest.mark.parametrize("forward", ["return range(3)", "return x.numpy()", "return object()", "return [x, {1, 2}]"])
+def test_a_result_that_cannot_be_compared_is_refused(tmp_path, forward) -> None:
+    with pytest.raises(PluginError, match="cannot be compared"):
+        reference(tmp_path, forward=forward, inputs="[torch.rand(3)]")
+
+
+def test_values_are_centred_around_their_mean() -> None:
+    assert centred(torch.tensor([1.0, 2.0, 6.0])).tolist() == [-2.0, -1.0, 3.0]
+    assert centred(torch.tensor([0.0, 2.0, 4.0])).tolist() == [0.0, 0.0, 2.0], "zeros are structure"
+    assert centred(torch.empty(0)).tolist() == []
+
+
+def test_arguments_are_drawn_again(tmp_path) -> None:
+    found = reference(tmp_path, forward="return x + 1", inputs="[torch.rand(3)]")
+    drawn = found.arguments(7, lambda x: x * torch.rand(3))
+    before = drawn[0].clone()
+    drawn.recall()
+    assert drawn[0] is not before
+    drawn.clear()
+    drawn.recall()
+    assert torch.equal(drawn[0], before)
+    assert found.inputs.follow_seeds()
+    unseeded = "[torch.rand(3) * int.from_bytes(__import__('os').urandom(4), 'little')]"
+    assert not reference(tmp_path, forward="return x + 1", inputs=unseeded).inputs.follow_seeds()

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbench.core.rightness import Claim, Ratios, Seen, attest, rule
+from kbench.core.rightness import Claim, Ratios, Seen, attest, attest_single, rule
 from kbench.measure import check
 
 TABLE = [
@@ -151,3 +151,20 @@ def test_attest_on_a_busy_host(claim_us, slope_us, expected) -> None:
 def test_a_claim_that_only_a_busy_machine_lengthens_to_the_slope_is_not_proved(claim_ns, quiet_ns, verdict) -> None:
     claimed = Claim(ns=claim_ns, quiet_ns=quiet_ns, submit_ns=0)
     assert attest(claimed, Seen(slope_ns=1_000_000)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("claim_us", "single_us", "verdict"),
+    [
+        (1000, 1000, "held"),
+        (1000, 1800, "held"),  # a first call may take half as long again, and what waking up takes
+        (1000, 1900, "weak"),
+        (1000, 3200, "failed"),
+        (5, 155, "held"),
+        (5, 200, "weak"),
+        (100, 1700, "weak"),  # tenfold, but not by a millisecond
+        (100, 1900, "failed"),
+    ],
+)
+def test_one_call_alone_may_take_no_longer_than_claimed(claim_us, single_us, verdict) -> None:
+    assert attest_single(claim_us * 1e3, single_us * 1e3, slack_ns=100_000) == verdict

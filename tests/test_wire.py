@@ -7,7 +7,9 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -90,6 +92,7 @@ NONSENSE = [
     b"\xff\xfe",
     b"[" * 100_000,
     b'{"n":' + b"9" * 5000 + b"}",
+    b'{"n":[' + b"9" * 25 + b"]}",
     b'{"reason":"\\ud800"}',
 ]
 
@@ -257,6 +260,18 @@ def test_what_has_no_place_in_json_is_named(leaf) -> None:
 def test_what_is_no_tree_is_refused(tree) -> None:
     with pytest.raises(WireError):
         wire.decode_tree(tree, [])
+
+
+@dataclass
+class Named:
+    first: Any
+    second: Any
+
+
+def test_flatten_looks_into_dataclasses() -> None:
+    found = wire.flatten(Named(first=1, second=[Named(first=2, second=None)]))
+    assert found == [("output.first", 1), ("output.second[0].first", 2), ("output.second[0].second", None)]
+    assert wire.flatten(Named) == [("output", Named)], "the class itself is a leaf"
 
 
 def test_flatten_names_every_leaf() -> None:

@@ -142,6 +142,10 @@ _STATUSES: dict[Status, tuple[str, str]] = {
 
 _FINDINGS: dict[str, tuple[str, str]] = {
     "negated": ("The outputs are wrong for the inputs with their signs changed.", "Handle negative values."),
+    "centred": (
+        "The outputs are wrong for inputs of mean zero.",
+        "Keep fp32 precision: where terms cancel, rounded factors no longer average out.",
+    ),
     "shifted": ("The outputs are wrong for inputs of another mean.", "Do not rely on the mean of the inputs."),
     "scaled_up": ("The outputs are wrong for larger inputs.", "Look for overflow, clamps and fixed scales."),
     "scaled_down": ("The outputs are wrong for smaller inputs.", "Look for thresholds and absolute epsilons."),

@@ -16,6 +16,11 @@ SUBMIT_LIMIT_NS = 300_000
 """Submitting a call may be said to take so long, or twice as long as the reference's takes."""
 SUBMIT_FACTOR = 2.0
 """And so many times as long as the claim: what a false one could gain."""
+FIRST_CALL = 1.5
+"""How much longer the first call of a request may take than the next ones: threads sleep and caches are cold."""
+GROSS = 2.0
+GROSS_NS = 1_000_000
+"""What exceeds a claim by so much, by share and by time, is no disturbance."""
 HIDDEN_SUBMIT_NS = 5_000_000
 """Of it, so much at most can lie outside a true claim: the spin that hides it, on a slow clock, and the flush."""
 UNATTAINABLE_ABOVE = 0.5
@@ -79,6 +84,17 @@ def _contract(ratio: float, kind: str) -> Ruling:
     if ratio <= 1:
         return Ruling(right=True, contract=kind, reason=f"{ratio:.3g} of the tolerance")
     return Ruling(right=False, contract=kind, reason=f"{ratio:.3g} tolerances from the reference")
+
+
+def attest_single(claim_ns: float, single_ns: float, *, slack_ns: float) -> str:
+    """Hold a claim against requests of one call, less what an empty one takes: `held`, `weak` or `failed`.
+
+    The calls of one request are in sight together, so several may be computed as one; one call alone may not.
+    """
+    bound_ns = single_ns / FIRST_CALL - slack_ns
+    if claim_ns >= PROVED_FROM * bound_ns:
+        return "held"
+    return "failed" if bound_ns > max(GROSS * claim_ns, claim_ns + GROSS_NS) else "weak"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

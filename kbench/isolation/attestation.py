@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kbench.core.model import Sample, Status
-from kbench.core.rightness import HANDOVER_NS, PROVED_FROM, Claim, Seen, attest
+from kbench.core.rightness import GROSS, GROSS_NS, HANDOVER_NS, PROVED_FROM, Claim, Seen, attest, attest_single
 from kbench.isolation.candidate import RefusalError
 from kbench.isolation.delivery import deliver
 from kbench.isolation.trial import Trial, secret_seed
@@ -18,15 +18,17 @@ ATTEST_COUNTS = (1, 2, 4, 8, 16)
 ATTEST_ROUNDS = 3
 ATTEST_ATTEMPTS = 6
 GROSS_ATTEMPTS = 3
-GROSS = 2.0
-GROSS_NS = 1_000_000
-"""A claim that the slope exceeds by so much, by share and by time, after so many attempts is given no further one."""
+"""A claim that the slope exceeds grossly after so many attempts is given no further one."""
 SLACK_NS = {"events": 10_000, "host": 100_000}
 """Describing and handing over a result overlaps with a GPU's work, but adds to a CPU's."""
 DOUBTFUL_FROM = {"events": PROVED_FROM, "host": 0.7}
 """A host's clock counts what other programs take from a call; below this share of the slope nothing excuses it."""
 REQUEST_NS = {"events": 2_000_000, "host": 5_000_000}
 """What a request may take beside its calls; what a short one takes is the worker's own to say."""
+EMPTY_NS = {"events": 500_000, "host": 2_000_000}
+"""What a request of no call may take; a worker could lengthen it, so that one call seems to add less."""
+FIRST_SLACK_NS = {"events": 150_000, "host": 500_000}
+"""What waking up may add to the first call of a request, beside the share that `FIRST_CALL` grants."""
 COLD = 2.0
 """How much longer the host's work may take in a worker that was just woken than in the judge."""
 COPY_SPREAD = 1.25
@@ -71,6 +73,10 @@ class Attestation:
                 slope /= factor
                 wider = {**kept, "slack_ns": factor * kept["slack_ns"]}
                 verdict = attest(claim, replace(beside, slope_ns=slope), **wider)
+            if verdict != "failed" and len(counts) > 1:
+                single_ns, single = self._single(claim.ns, copy_ns)
+                verdict = single if single != "held" else verdict
+                slope = single_ns if single == "failed" else slope
             if verdict != "failed":
                 return slope, verdict
             if attempt >= GROSS_ATTEMPTS and slope > max(GROSS * claim.ns, claim.ns + GROSS_NS):
@@ -80,6 +86,17 @@ class Attestation:
             f"the solution claims {claim.ns / 1e3:.1f} us a call; the judge's clock says {slope / 1e3:.1f} us",
             self._trial.candidate.log,
         )
+
+    def _single(self, claim_ns: float, copy_ns: float) -> tuple[float, str]:
+        """Return what one call adds to an empty request, and what that makes of the claim."""
+        empty, one = EMPTY_NS[self._timer.name], math.inf
+        for _ in range(ATTEST_ATTEMPTS):
+            empty, one = min(empty, self.wall(0)), min(one, self.wall(1))
+            single_ns = one - empty - copy_ns
+            verdict = attest_single(claim_ns, single_ns, slack_ns=FIRST_SLACK_NS[self._timer.name])
+            if verdict == "held":
+                break
+        return single_ns, verdict
 
     def _beside(self) -> tuple[float, Seen]:
         """Return the device's time to hand over a result, and what else a slope on a GPU is held against."""

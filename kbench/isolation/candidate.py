@@ -107,7 +107,7 @@ class Candidate:
                 for name, dtype, shape, is_parameter in wire_field(answer, "state", list)
             ]
         except (TypeError, ValueError, WireError) as error:
-            raise RefusalError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log) from error
+            raise self.nonsense(error) from error
         self.weights, self._names = synchronise(reference.state(), theirs)
         pairs = zip([name for name, _ in reference.state()], self._names, strict=False)
         self._theirs = {ours: name for ours, name in pairs if name is not None}
@@ -207,14 +207,18 @@ class Candidate:
             pairs = zip(described, expected, strict=True)
             faults = [check_description(d, e, self._config.device, self._aliased) for d, e in pairs]
         except WireError as error:
-            raise RefusalError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log) from error
+            raise self.nonsense(error) from error
         for fault in faults:
             if fault is not None:
                 raise RefusalError(*fault, self.log)
         return reply
 
-    def backward(self, slot: int, names: list[str], first_gradient: int) -> list[bool]:
-        """Have the worker run forward and backward; say which gradients it delivered."""
+    def nonsense(self, error: Exception) -> RefusalError:
+        """Return what an answer that is none means."""
+        return RefusalError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log)
+
+    def backward(self, slot: int, names: list[str], first_gradient: int, gradients: int) -> list[bool]:
+        """Have the worker run forward and backward; say which of so many gradients it delivered."""
         self._sync()
         message = {
             "op": "backward",
@@ -223,7 +227,10 @@ class Candidate:
             "first_gradient": first_gradient,
         }
         answer = self._ask(message, 4 * self._call_timeout_s, Status.CALL_TIMEOUT)
-        return [bool(given) for given in wire_field(answer, "given", list)]
+        try:
+            return [bool(given) for given in list_of(answer, "given", gradients)]
+        except WireError as error:
+            raise self.nonsense(error) from error
 
     def profile(self, slot: int, *, flush: bool) -> Any:
         """Have the worker call the model once under the profiler; return its answer as it came."""

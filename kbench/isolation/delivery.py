@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from kbench.isolation.wire import flatten
+from kbench.isolation.wire import as_text, flatten
 from kbench.measure.timing import tensor_leaves
 
 
@@ -15,7 +15,7 @@ def deliver(output: Any, targets: list[Any], arguments: list[Any]) -> list[list[
     described, remaining = [], iter(targets)
     for path, leaf in flatten(output):
         if not isinstance(leaf, torch.Tensor):
-            described.append([path, type(leaf).__name__, repr(leaf)[:100], [], "", False])
+            described.append([path, type(leaf).__name__, as_text(leaf), [], "", False])
             continue
         exact = type(leaf) in {torch.Tensor, torch.nn.Parameter}
         aliased = leaf.numel() > 0 and exact and leaf.untyped_storage().data_ptr() in inputs

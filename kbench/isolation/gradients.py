@@ -21,6 +21,9 @@ def check_gradients(trial: Trial, candidate: Candidate) -> None:
     Every draw has inputs, parameters and a function of its own. Raises RefusalError(WRONG_GRADIENT) on the first
     gradient that is missing or wrong by the oracle rule.
     """
+    if candidate.weights == "seed":
+        reason = "its parameters match the reference's by seed only, so their gradients cannot be told apart"
+        raise RefusalError(Status.NOT_VERIFIED, reason, candidate.log)
     for _ in range(DRAWS):
         candidate.vary_weights(trial.reference, secret_seed())
         check_draw(trial, candidate)
@@ -47,8 +50,8 @@ def check_draw(trial: Trial, candidate: Candidate) -> None:
         arena.fill(0, layout)
         for view, seed in zip(arena.outputs(0), seeds, strict=False):
             view.copy_(seed)
-        given = candidate.backward(0, names, len(seeds))
         results = arena.outputs(0)[len(seeds) :]
+        given = candidate.backward(0, names, len(seeds), len(results))
         for label, delivered, got, want, exact in zip(labels, given, results, ours, truth, strict=True):
             judge_gradient(reference, candidate, label, delivered, (got, want, exact))
     finally:

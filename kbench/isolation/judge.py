@@ -296,7 +296,7 @@ class Evaluation:
         )
         if not self._assignment.verify:
             self._candidate.vary_weights(trial.reference, secret_seed())
-            trial.exchange(secret_seed())
+            trial.exchange(secret_seed(), oracle=True)
         with devices.DeviceMonitor(self._judge.device) as monitor:
             l2_bytes = devices.identify(self._judge.device).l2_bytes
             pairing = Pairing(trial, self._judge.timer, monitor, pacing, l2_bytes)

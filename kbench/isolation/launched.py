@@ -124,7 +124,7 @@ def take_profile(trial: Trial, device: str, *, flush: bool) -> Profile:
     try:
         seen = activities(answer.get("activities"))
     except WireError as error:
-        raise RefusalError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", log) from error
+        raise trial.candidate.nonsense(error) from error
     trial.judge_values(slot, expected)
     return Profile(seen=seen, device=device, reason="the profiler recorded nothing: is CUPTI installed?", log=log)
 

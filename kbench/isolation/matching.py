@@ -5,7 +5,7 @@ from typing import Any
 
 from kbench.core.model import Status
 from kbench.isolation.reference import Expected
-from kbench.isolation.wire import WireError
+from kbench.isolation.wire import WireError, as_text
 from kbench.measure import check
 
 NUMBER_TOLERANCE = check.TOLERANCES["float32"]
@@ -28,15 +28,20 @@ def synchronise(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> tuple[
     """Match the reference's parameters and buffers with a solution's: by name, else by order and shape, else by seed.
 
     Returns the way (`name`, `order`, `seed`, `none`) and the solution's names in the reference's order; None stands
-    for a buffer that the solution does without. Buffers of the solution's own do not count.
+    for a buffer that the solution does without. Buffers of the solution's own do not count, and parameters of the
+    same names are matched by these whatever became of the buffers.
     """
     if not ours:
         return "none", []
     shapes = {entry.name: (entry.dtype, entry.shape) for entry in theirs}
-    if all(shapes.get(name) == _shape_of(tensor) for name, tensor in ours):
-        return "name", [name for name, _ in ours]
     parameters = [(name, tensor) for name, tensor in ours if _is_parameter(tensor)]
     buffers = [(name, tensor) for name, tensor in ours if not _is_parameter(tensor)]
+    by_name = [name if shapes.get(name) == _shape_of(tensor) else None for name, tensor in buffers]
+    named = all(shapes.get(name) == _shape_of(tensor) for name, tensor in parameters)
+    if named and (parameters or None not in by_name):
+        own = [entry for entry in theirs if entry.name not in {name for name, _ in parameters}]
+        matched = by_name if None not in by_name else _in_order(buffers, own) or by_name
+        return "name", [*(name for name, _ in parameters), *matched]
     registered = [entry for entry in theirs if entry.is_parameter]
     own = [entry for entry in theirs if not entry.is_parameter]
     if not registered and own:
@@ -45,7 +50,6 @@ def synchronise(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> tuple[
     by_order = _in_order(parameters, registered)
     if by_order is None:
         return "seed", []
-    by_name = [name if shapes.get(name) == _shape_of(tensor) else None for name, tensor in buffers]
     return "order", [*by_order, *(_in_order(buffers, own) or by_name)]
 
 
@@ -93,7 +97,7 @@ def _check_leaf(description: list[Any], path: str, want: Any, device: str) -> tu
     if where != path:
         return Status.WRONG_STRUCTURE, f"an output at `{where}`, expected `{path}`"
     if not hasattr(want, "untyped_storage"):
-        same = [kind, dtype] == [type(want).__name__, repr(want)[:100]]
+        same = [kind, dtype] == [type(want).__name__, as_text(want)]
         if same or (kind == "float" and isinstance(want, float) and _near(dtype, want)):
             return None
         return Status.WRONG_VALUE, f"{path} is {dtype} ({kind}), expected {want!r}"
@@ -110,7 +114,7 @@ def _near(text: Any, want: float) -> bool:
     """Say whether a number, as the worker wrote it, is within a float32 output's tolerance of the expected one."""
     try:
         got = float(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return got == want or abs(got - want) <= NUMBER_TOLERANCE.atol + NUMBER_TOLERANCE.rtol * abs(want)
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kbench.core.errors import PluginError
 from kbench.core.model import Cost
-from kbench.isolation.inputs import Arguments, Inputs, Transform, is_value, over_leaves, over_tensors
+from kbench.isolation.inputs import PLAIN, Arguments, Inputs, Transform, is_value, over_leaves, over_tensors
 from kbench.isolation.process import ILLEGAL_ACCESS, LAUNCH_FAILED, OUT_OF_MEMORY
 from kbench.isolation.wire import flatten
 from kbench.measure import check
@@ -20,6 +21,8 @@ from kbench.plugins import problem as problems
 ORACLE_ELEMENTS = 1 << 26
 """Inputs and outputs beyond this many elements get an fp64 oracle on sampled batch entries only."""
 ORACLE_SAMPLES = 3
+PICK_DRAWS = 3
+"""Shuffles of an input; a short one may come out as it went in."""
 FACTOR = 4.0
 FACTOR_PRODUCTS = 16.0
 """Allowed multiple of the reference's own error: plain, and where sums of products (matmul, convolution) occur."""
@@ -63,6 +66,7 @@ class Reference:
         """Paths of the outputs that share memory with an input: a solution's may do so there."""
         self._settle_randomness()
         self._double: Any = None
+        self._picks: dict[tuple[str, int, int | None], bool] = {}
         self.inputs = Inputs(self.problem)
         self.cost, self.factor = self._measure_cost()
         self._settle_inputs()
@@ -110,6 +114,35 @@ class Reference:
     def is_finite(self) -> bool:
         """Say whether the outputs for inputs of the problem's own are finite: where not, they prove little."""
         return self.expect(self.arguments(secrets.randbits(31))).is_finite
+
+    def picks(self, path: str, number: int, dim: int | None) -> bool:
+        """Say whether an output holds indices of an input along a dimension: they follow the values that they pick."""
+        key = path, number, dim
+        if key not in self._picks:
+            self._picks[key] = any(self._follows(path, number, dim) for _ in range(PICK_DRAWS))
+        return self._picks[key]
+
+    def _follows(self, path: str, number: int, dim: int | None) -> bool:
+        """Shuffle inputs of one shape along a dimension: indices should change, and the values that they pick not."""
+        import torch
+
+        first = self.expect(self.arguments(secrets.randbits(31)))
+        source = tensor_leaves(first.arguments)[number]
+        order = torch.randperm(source.numel() if dim is None else source.shape[dim], device=source.device)
+
+        def shuffled(x: Any) -> Any:
+            if x.shape != source.shape:
+                return x
+            return x.flatten()[order].view(x.shape) if dim is None else x.index_select(dim, order)
+
+        second = self.try_expect([over_tensors(a, shuffled) for a in first.arguments])
+        if isinstance(second, Exception):
+            return False
+        before, after = (dict(each.leaves).get(path) for each in (first, second))
+        if before is None or after is None or before.shape != after.shape or torch.equal(before, after):
+            return False
+        mine, theirs = check.picked(source, before, dim), check.picked(shuffled(source), after, dim)
+        return mine is not None and theirs is not None and bool(torch.equal(mine, theirs))
 
     def state(self) -> list[tuple[str, Any]]:
         """Return parameters, then buffers, with their names."""
@@ -208,6 +241,7 @@ class Reference:
         arguments = self.arguments(secrets.randbits(31))
         versions = [t._version for t in tensor_leaves(arguments)]  # noqa: SLF001 - torch's only count of changes
         expected, flops = counting.count(lambda: self.expect(arguments))
+        require_comparable(expected)
         self.mutates = versions != [t._version for t in tensor_leaves(arguments)]  # noqa: SLF001
         self.aliased = aliased_outputs(expected)
         tensors = tensor_leaves(arguments) + expected.tensors
@@ -216,6 +250,19 @@ class Reference:
         own = getattr(self.problem.module, "cost", None)
         cost = Cost(dram_bytes=traffic, flops=flops) if own is None else Cost(**own())
         return cost, FACTOR_PRODUCTS if flops else FACTOR
+
+
+def require_comparable(expected: Expected) -> None:
+    """Raise PluginError where a leaf is neither a tensor nor a plain value: nobody could say when two are equal."""
+    import torch
+
+    for path, leaf in expected.leaves:
+        if not isinstance(leaf, (torch.Tensor, torch.dtype, torch.device, bytes, *PLAIN)):
+            kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
+            raise PluginError(
+                f"{path} of the reference is a {kind}, which cannot be compared",
+                hint="return tensors, numbers, strings or None, in tuples, lists, dicts or dataclasses",
+            )
 
 
 def is_of_the_device(error: Exception) -> bool:

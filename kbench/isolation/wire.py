@@ -5,6 +5,8 @@ Nothing that arrives is unpickled or evaluated. Values (arguments of constructor
 """
 
 import contextlib
+import dataclasses
+import hashlib
 import json
 import re
 import socket
@@ -23,6 +25,10 @@ SEND_TIMEOUT_S = 60.0
 """A peer that reads nothing for so long has stopped serving."""
 MAX_INT = (1 << 63) - 1
 """Times and counts fit 64 bits; a larger number would overflow a float later on."""
+LONGEST_INT = 20
+"""Digits and a sign: what 64 bits hold."""
+LONGEST_VALUE = 100
+"""Characters of a value that travel as they are; of a longer one, its hash."""
 LONE_SURROGATE = re.compile(rb"\\u[dD]")
 
 Message = dict[str, Any]
@@ -129,7 +135,7 @@ class Channel:
 def parse(line: bytes) -> Message:
     """Parse one line. Raises WireError unless it is a JSON object of valid Unicode, which files and terminals take."""
     try:
-        message = json.loads(line)
+        message = json.loads(line, parse_int=_bounded)
         if LONE_SURROGATE.search(line):
             json.dumps(message, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
@@ -137,6 +143,13 @@ def parse(line: bytes) -> Message:
     if not isinstance(message, dict):
         raise WireError("a line that is not a JSON object")
     return message
+
+
+def _bounded(digits: str) -> int:
+    """Read an integer; one beyond every count and time would overflow a float later on."""
+    if len(digits) > LONGEST_INT:
+        raise ValueError(digits[:LONGEST_INT])
+    return int(digits)
 
 
 def field(message: Message, name: str, kind: type[T], minimum: float | None = None) -> T:
@@ -233,8 +246,19 @@ def decode_tree(tree: Any, tensors: Sequence[Any], torch_module: Any = None) -> 
     raise WireError(f"unknown tag {tag!r} in a value tree")
 
 
+def as_text(value: Any) -> str:
+    """Return what stands for a leaf that is no tensor: equal texts mean equal values."""
+    text = repr(value)
+    if len(text) <= LONGEST_VALUE:
+        return text
+    return f"{text[: LONGEST_VALUE // 2]}... sha256 {hashlib.sha256(text.encode(errors='replace')).hexdigest()}"
+
+
 def flatten(value: Any, path: str = "output") -> list[tuple[str, Any]]:
     """Return the leaves of a result with their paths; None counts as a leaf, and dictionaries have no order."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = [(each.name, getattr(value, each.name)) for each in dataclasses.fields(value)]
+        return [leaf for name, item in parts for leaf in flatten(item, f"{path}.{name}")]
     if isinstance(value, dict):
         items = sorted(value.items(), key=lambda item: repr(item[0]))
         return [leaf for key, item in items for leaf in flatten(item, f"{path}[{key!r}]")]

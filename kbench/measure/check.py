@@ -151,7 +151,7 @@ def oracle_ratio(got: Any, oracle: Any, tolerance: Tolerance) -> float:
     """Return the largest |c - o| in units of atol min(1, rms(o)) + rtol |o|; infinite where finiteness differs."""
     import torch
 
-    atol = tolerance.atol * min(1.0, _rms(oracle))
+    atol = tolerance.atol * min(1.0, rms(oracle))
     worst = 0.0
     for _, c, o in chunks(got, oracle):
         a, b = c.to(o.dtype), o
@@ -183,31 +183,46 @@ def _passes(got: Any, want: Any, tolerance: Tolerance) -> bool:
     return True
 
 
-def picks_equal(got: Any, want: Any, inputs: Sequence[Any]) -> bool:
-    """Say whether two tensors of indices point at equal values wherever they differ.
+def pick_places(got: Any, want: Any, inputs: Sequence[Any]) -> Iterator[tuple[int, int | None]]:
+    """Yield where two tensors of indices point at equal values: number of the input, and dimension; None: flattened.
 
     They may be indices along one dimension of a floating-point input, as `argmax`, `topk` and `argsort` return them:
-    which of two equal values comes first is open there. NaN equals nothing.
+    which of two equal values comes first is open there. NaN equals nothing. Where no value is picked twice in `want`,
+    none may be in `got`.
     """
     import torch
 
     if want.dtype not in (torch.int64, torch.int32):
-        return False
-    sources = [x if want.dim() else x.flatten() for x in inputs if x.is_floating_point()]
-    return any(_pick_alike(got, want, source, dim) for source in sources for dim in range(source.dim()))
+        return
+    for number, source in enumerate(inputs):
+        dims: Sequence[int | None] = range(source.dim()) if want.dim() else (None,)
+        for dim in dims if source.is_floating_point() else ():
+            mine, theirs = picked(source, got, dim), picked(source, want, dim)
+            if mine is None or theirs is None or not torch.equal(mine, theirs):
+                continue
+            once = [_distinct(picks, dim) for picks in (got, want) if dim is None or want.dim() == source.dim()]
+            if not once or bool((once[0] | ~once[1]).all()):
+                yield number, dim
 
 
-def _pick_alike(got: Any, want: Any, source: Any, dim: int) -> bool:
-    import torch
+def picked(source: Any, picks: Any, dim: int | None) -> Any:
+    """Return the values that indices along a dimension (None: of the flattened tensor) pick; None if they are none."""
+    if dim is None:
+        source, dim = source.flatten(), 0
+    if picks.dim() == source.dim() - 1:
+        picks = picks.unsqueeze(dim)
+    lengths = zip(picks.shape, source.shape, strict=False)
+    if picks.dim() != source.dim() or any(mine != whole for n, (mine, whole) in enumerate(lengths) if n != dim):
+        return None
+    if bool(((picks < 0) | (picks >= source.shape[dim])).any()):
+        return None
+    return source.gather(dim, picks.long())
 
-    if want.dim() == source.dim() - 1:
-        got, want = got.unsqueeze(dim), want.unsqueeze(dim)
-    lengths = zip(want.shape, source.shape, strict=False)
-    if want.dim() != source.dim() or any(mine != whole for n, (mine, whole) in enumerate(lengths) if n != dim):
-        return False
-    if any(bool(((picks < 0) | (picks >= source.shape[dim])).any()) for picks in (got, want)):
-        return False
-    return bool(torch.equal(*(source.gather(dim, picks.long()) for picks in (got, want))))
+
+def _distinct(picks: Any, dim: int | None) -> Any:
+    """Say of every row along a dimension whether no index in it comes twice."""
+    ordered = (picks.flatten() if dim is None else picks.movedim(dim, -1)).sort().values
+    return (ordered[..., 1:] != ordered[..., :-1]).all(-1)
 
 
 def fingerprint(tensor: Any) -> int:
@@ -270,9 +285,14 @@ def poison(block: Any) -> None:
 
 
 def _working(tensor: Any) -> Any:
+
+    return tensor.to(_double(tensor))
+
+
+def _double(tensor: Any) -> Any:
     import torch
 
-    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+    return torch.complex128 if tensor.is_complex() else torch.float64
 
 
 def chunks(got: Any, want: Any) -> Iterator[tuple[int, Any, Any]]:
@@ -294,13 +314,17 @@ def chunks(got: Any, want: Any) -> Iterator[tuple[int, Any, Any]]:
         yield start * row, got[start : start + rows], want[start : start + rows]
 
 
-def _rms(tensor: Any) -> float:
-    total, count = 0.0, 0
-    for _, chunk, _ in chunks(tensor, tensor):
-        finite = chunk[chunk.isfinite()]
-        total += (finite.abs().double() ** 2).sum().item()
-        count += finite.numel()
-    return math.sqrt(total / count) if count else 1.0
+def rms(tensor: Any) -> float:
+    """Return the root of the mean square of the finite elements; 1 where there are none."""
+    import torch
+
+    norms = [torch.linalg.vector_norm(chunk, dtype=_double(chunk)).double() for _, chunk, _ in chunks(tensor, tensor)]
+    whole = torch.stack(norms).square().sum().item() if norms else math.nan
+    if math.isfinite(whole):
+        return math.sqrt(whole / tensor.numel())
+    finite = [chunk[chunk.isfinite()] for _, chunk, _ in chunks(tensor, tensor)]
+    count = sum(part.numel() for part in finite)
+    return math.sqrt(sum((_working(part).abs() ** 2).sum().item() for part in finite) / count) if count else 1.0
 
 
 class _Totals:

@@ -7,6 +7,7 @@ everything, start event, the calls, end event, device-wide synchronisation.
 """
 
 import ctypes
+import dataclasses
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -214,11 +215,13 @@ class CudaTimer:
 
 
 def tensor_leaves(value: Any) -> list[Any]:
-    """Return the tensors in a nest of tuples, lists and dicts, in order."""
+    """Return the tensors in a nest of tuples, lists, dicts and dataclasses, in order."""
     import torch
 
     if isinstance(value, torch.Tensor):
         return [value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = [getattr(value, field.name) for field in dataclasses.fields(value)]
     if isinstance(value, dict):
         return [leaf for item in value.values() for leaf in tensor_leaves(item)]
     if isinstance(value, tuple | list):
