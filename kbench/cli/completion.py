@@ -6,7 +6,6 @@ from kbench.cli.words import completing
 from kbench.core.errors import KbenchError
 from kbench.plugins import registry
 from kbench.storage import settings
-from kbench.storage.results import SAMPLES_SUFFIX
 
 
 def problems(incomplete: str) -> list[str]:
@@ -32,8 +31,9 @@ def cases(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def runs(incomplete: str) -> list[str]:
     """Complete the name of a saved run."""
-    folder = _settings().results
-    found = sorted(path.stem for path in folder.glob("*.csv") if not path.name.endswith(SAMPLES_SUFFIX))
+    from kbench.storage import results
+
+    found = [path.stem for path in results.run_files(_settings().results)]
     return _matching(("@latest", *found), incomplete)
 
 

@@ -12,7 +12,6 @@ import typer
 from kbench.cli import completion
 from kbench.cli.options import Crosscheck, Mode, OutputFlags, command, parse_duration, parse_overrides, parse_share
 from kbench.cli.output import Format, Output
-from kbench.cli.progress import progress_for
 from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError
 from kbench.core.events import OF_THE_REFERENCE, Event, Judged, Planned, RunOptions, Saved, StageFinished, TimeLimits
 from kbench.core.model import Status
@@ -20,7 +19,6 @@ from kbench.measure import selection
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.report.summary import RunSummary, summarise
-from kbench.storage import results
 from kbench.storage.settings import Settings
 
 CLOCK_STEP_S = 0.02
@@ -215,6 +213,7 @@ def _follow(
     began, started = time.time() - CLOCK_STEP_S, time.monotonic()
     try:
         from kbench import run as verb
+        from kbench.cli.progress import progress_for
 
         stream = cast("Generator[Event]", verb.run(problem, chosen, options))
         with progress_for(output) as progress, closing(stream) as events:
@@ -247,6 +246,8 @@ def _follow(
 
 def _written(options: RunOptions, since: float) -> str | None:
     """Find the rows of what had finished when a run broke off, before it could name its file."""
+    from kbench.storage import results
+
     paths = results.run_files(options.results_dir) if options.save else []
     fresh = {path.stat().st_mtime: path for path in paths if path.stat().st_mtime >= since}
     return str(fresh[max(fresh)]) if fresh else None
