@@ -1,5 +1,6 @@
 """The registry finds plugins in all their places, reads them without running them, and words its errors."""
 
+import os
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
@@ -222,6 +223,97 @@ def test_cases_read_names_and_default_to_one(tmp_path):
 def test_unknown_devices_are_refused(tmp_path, text):
     with pytest.raises(PluginError, match="DEVICES is"):
         _ = source.parse(write(tmp_path / "s.py", text)).devices
+
+
+CLASS = "\nclass ModelNew: pass\n"
+DOUBLINGS = "a = ('cpu',)\n" + "a = (a, a)\n" * 40
+
+
+@pytest.mark.parametrize(
+    ("text", "constants"),
+    [
+        (DOUBLINGS + "b = {a: 1}\nc = 3\n", {"c": 3}),
+        ("a = 1 << 4000\na = a * a\nb = 2\n", {"b": 2}),
+        ("a = 0x" + "f" * 2000 + "\nb = 2\n", {"b": 2}),
+        ("a = [0] * 10**9\nb = 'x' * 10**9\nc = 10**10**9\nd = 1 << 10**9\ne = '%99999999d' % 3\n", {}),
+        ("a = 1e308 * 10\nb = 2.0**4000\nc = 1 // 0.0\nd = {[1]: 2}\n", {"a": float("inf")}),
+        ("a = {" + ", ".join(f"{n * (2**61 - 1)}: 1" for n in range(50_000)) + "}\nb = 2\n", {"b": 2}),
+        ("a = " + "-" * 90 + "1\nb = " + "+".join("1" * 400) + "\n", {"a": 1, "b": 400}),
+        ("s = '" + "x" * 10_000 + "'\na = (" + "s, " * 100 + ")\nb = 2\n", {"s": "x" * 10_000, "b": 2}),
+        ("a = (" + "(" * 90 + "1" + ",)" * 90 + ",)\na, (b, *c) = 1, (2, 3)\nd, d = 4, 5\n", {"d": 5}),
+    ],
+    ids=["shared", "products", "digits", "repeated", "floats", "colliding", "nested", "long strings", "unpacked"],
+)
+def test_what_is_folded_is_bounded(tmp_path, text, constants):
+    assert source.parse(write(tmp_path / "c.py", text)).constants == constants
+
+
+def test_many_constants_are_folded_in_no_time(tmp_path):
+    text = "".join(f"a{n} = {n}\n" for n in range(50_000)) + "DEVICES = 'cpu'\n"
+    parsed = source.parse(write(tmp_path / "c.py", text))
+    assert parsed.devices == ("cpu",)
+    assert len(parsed.constants) == 50_000
+
+
+UNUSABLE = {
+    "unhashable": ("DEVICES = [['cpu']]", "line 1: DEVICES is [['cpu']]"),
+    "mapping": ("DEVICES = {'cpu': 1}", "line 1: DEVICES is {'cpu': 1}"),
+    "infinite": ("a = 1e308 * 10\nDEVICES = (a,)", "line 2: DEVICES is (inf,)"),
+    "deep": ("a = ()\n" + "a = (a,)\n" * 500 + "DEVICES = a", "line 502: DEVICES is (((((((...),),),),),),)"),
+    "dots": ("import a" + ".a" * 300, "line 1: a name has more than 250 dots"),
+    "odd_letters": ("import a" + " \\\n . ℘" * 300, "line 1: a name has more than 250 dots"),
+    "brackets": ("a = " + "(" * 1000, "line 1: too many nested parentheses"),
+    "signs": ("a = " + "-" * 50_000 + "1", "is not Python source: it nests too deeply"),
+    "sum": ("a = " + "+".join("1" * 50_000), "is not Python source"),
+    "nul": ("a = '\0'", "null bytes"),
+    "large": ("#" * (5 << 20), "is larger than 4 MiB, too large for a source file"),
+    "no_text": ("# coding: hex", "is encoded as hex, which kbench does not read"),
+    "slow_text": ("# coding: punycode", "is encoded as punycode, which kbench does not read"),
+    "unheard_of": ("# coding: nonsense", "unknown encoding: nonsense"),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_a_hostile_file_is_unusable_and_the_others_are_listed(tmp_path, name):
+    text, message = UNUSABLE[name]
+    problem = registry.find_problem(write(tmp_path / "plus.py", PROBLEM), NO_PATHS)
+    write(tmp_path / "plus" / "good.py", SOLUTION)
+    path = write(tmp_path / "plus" / f"{name}.py", text + CLASS)
+    listed = {e.name: e.summary for e in registry.solutions(problem, NO_PATHS) if e.builtin is None}
+    assert listed["good"] == "Fast."
+    assert listed[name].startswith("unusable: ")
+    assert message in listed[name]
+    with pytest.raises(PluginError):
+        registry.find_solution(problem, path, NO_PATHS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "if 0: pass\n" + "elif 0: pass\n" * 900 + "DEVICES = 'cpu'",
+        "DEVICES = 'cpu'\n" + DOUBLINGS,
+        "# coding: utf8\nDEVICES = 'cpu'",
+        "# -*- coding: latin1 -*-\nDEVICES = 'cpu'",
+        "\ufeffDEVICES = 'cpu'",
+    ],
+)
+def test_what_is_odd_but_readable_is_read(tmp_path, text):
+    path = write(tmp_path / "odd.py", text + CLASS)
+    found = registry.find_solution(registry.problems(NO_PATHS)[0], path, NO_PATHS)
+    assert (found.devices, found.summary) == (("cpu",), "")
+
+
+@pytest.mark.parametrize(("text", "summary"), [("\n\x1c", ""), ("\n a\nb", "a"), ("x" * 10_000, "x" * 200)])
+def test_a_summary_is_a_short_line(tmp_path, text, summary):
+    assert source.parse(write(tmp_path / "s.py", f'"""{text}"""\n')).summary == summary
+
+
+def test_what_is_no_plain_file_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "zero.py").symlink_to("/dev/zero")
+    for name in ("pipe", "zero"):
+        with pytest.raises(PluginError, match="cannot be read: not a plain file"):
+            source.parse(tmp_path / f"{name}.py")
 
 
 def test_devices_may_be_one_word(tmp_path):
