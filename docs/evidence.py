@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 from kbench.compare import Measured, measured
 from kbench.core.model import ResultRow, Status
 from kbench.core.stats import Interval
-from kbench.measure import build
+from kbench.measure import sources
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.report import units
@@ -73,8 +73,8 @@ def stale_sources(rows: Iterable[ResultRow], problems: Mapping[str, Sequence[Ent
     found = set()
     for row in rows:
         entries = [entry for entry in problems.get(row.problem, ()) if entry.name in (row.solution, "eager")]
-        now = {entry.name: build.source_sha256(entry.path, entry.builtin) for entry in entries}
-        reference = next((build.source_sha256(entry.path) for entry in entries if entry.name == "eager"), "")
+        now = {entry.name: sources.source_sha256(entry.path, entry.builtin) for entry in entries}
+        reference = next((sources.source_sha256(entry.path) for entry in entries if entry.name == "eager"), "")
         if now.get(row.solution) != row.source_sha256 or reference != row.problem_sha256:
             found.add((row.problem, row.solution, row.source_sha256))
     return found

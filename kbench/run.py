@@ -34,7 +34,7 @@ from kbench.isolation import health, sandbox, sanitizer
 from kbench.isolation.builder import Builder
 from kbench.isolation.client import JudgeProcess, Opened
 from kbench.isolation.process import ChildError
-from kbench.measure import build, clocks, peaks, selection
+from kbench.measure import build, clocks, peaks, selection, sources
 from kbench.measure import device as devices
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins import plan
@@ -132,7 +132,7 @@ class Session:
         self._derived = Derived()
         self._provenance = rowmaker.collect(
             problem.name,
-            build.source_sha256(problem.path),
+            sources.source_sha256(problem.path),
             writer.csv_path.stem if writer is not None else options.name or "unsaved",
         )
         self.environment: Environment | None = None
@@ -155,7 +155,7 @@ class Session:
         wanted = plan.rehearsals(self._problem, cases, [*others.values(), *self._derive(entry).cases])
         missing = {key: overrides for key, overrides in wanted.items() if key not in cached.rehearsed()}
         name = cases[0].name
-        nothing_to_do = not build.compiles(entry.path, entry.builtin) or (cached.is_built and not missing)
+        nothing_to_do = not sources.compiles(entry.path, entry.builtin) or (cached.is_built and not missing)
         if nothing_to_do or self._unsupported(entry) is not None:
             return
         yield StageStarted(stage="build", solution=entry.name, case=name)
@@ -317,7 +317,7 @@ class Session:
         entry, options = book.entry, self._options
         judgement = rowmaker.Judgement(
             solution=entry.name,
-            source_sha256=build.source_sha256(entry.path, entry.builtin),
+            source_sha256=sources.source_sha256(entry.path, entry.builtin),
             case=book.case,
             process=process,
             outcome=book.outcome,

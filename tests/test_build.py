@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbench.core.errors import MachineError
-from kbench.measure import build
+from kbench.measure import build, sources
 from kbench.measure.build import CacheEntry
 
 
@@ -22,7 +22,7 @@ def write(folder: Path, files: dict[str, str]) -> Path:
 
 
 def names(path: Path) -> set[str]:
-    return {file.relative_to(path.parent).as_posix() for file in build.dependencies(path)}
+    return {file.relative_to(path.parent).as_posix() for file in sources.dependencies(path)}
 
 
 FILES = {
@@ -80,7 +80,7 @@ def test_kernels_come_from_the_solutions_own_checkout(tmp_path) -> None:
     kernels["mine.cu"] = '#include "common.cuh"\n'
     write(tmp_path, {**solution, **{f"kbench/kernels/{name}": text for name, text in kernels.items()}})
     write(tmp_path, {"kbench/kernels/__init__.py": ""})
-    found = build.dependencies(tmp_path / "solutions" / "solution.py")
+    found = sources.dependencies(tmp_path / "solutions" / "solution.py")
     relative = {file.relative_to(tmp_path).as_posix() for file in found}
     assert {f"kbench/kernels/{name}" for name in kernels} <= relative
     assert all(file.is_relative_to(tmp_path) for file in found)
@@ -88,26 +88,26 @@ def test_kernels_come_from_the_solutions_own_checkout(tmp_path) -> None:
 
 def test_elsewhere_kernels_are_the_installed_ones(tmp_path) -> None:
     path = write(tmp_path, {"solution.py": "from kbench.kernels import group_norm\n"})
-    found = build.dependencies(path)
-    assert build.PACKAGE / "kernels" / "group_norm.py" in found
+    found = sources.dependencies(path)
+    assert sources.PACKAGE / "kernels" / "group_norm.py" in found
 
 
 @pytest.mark.parametrize("name", sorted(WANTED))
 def test_the_hash_changes_with_every_file_it_covers(tmp_path, name) -> None:
     path = write(tmp_path, FILES)
-    before = build.source_sha256(path)
+    before = sources.source_sha256(path)
     with (tmp_path / name).open("a") as stream:
         stream.write("\n")
-    assert build.source_sha256(path) != before
+    assert sources.source_sha256(path) != before
 
 
 def test_the_hash_ignores_the_rest(tmp_path) -> None:
     path = write(tmp_path / "one", FILES)
-    before = build.source_sha256(path)
+    before = sources.source_sha256(path)
     (path.parent / "unrelated.py").write_text("changed = True\n")
-    assert build.source_sha256(path) == before
-    assert build.source_sha256(write(tmp_path / "moved", FILES)) == before
-    assert build.source_sha256(path, "compile") != before
+    assert sources.source_sha256(path) == before
+    assert sources.source_sha256(write(tmp_path / "moved", FILES)) == before
+    assert sources.source_sha256(path, "compile") != before
 
 
 # --- keys ----------------------------------------------------------------------
@@ -279,11 +279,11 @@ def test_a_broken_record_is_no_rehearsal(tmp_path) -> None:
 )
 def test_what_needs_a_compiler(tmp_path, text, compiles, compiler) -> None:
     path = write(tmp_path, {"solution.py": text, "helper.py": "import triton.language as tl\n"})
-    assert build.compiles(path, None) is compiles
-    assert build.compiler_of(path, None) == compiler
+    assert sources.compiles(path, None) is compiles
+    assert sources.compiler_of(path, None) == compiler
     for builtin, expected in (("eager", ""), ("compile", "graphs")):
-        assert build.compiles(path, builtin) is bool(expected)
-        assert build.compiler_of(path, builtin) == expected
+        assert sources.compiles(path, builtin) is bool(expected)
+        assert sources.compiler_of(path, builtin) == expected
 
 
 # --- what compilers say --------------------------------------------------------
@@ -371,7 +371,7 @@ def test_first_error(name) -> None:
 )
 def test_what_may_compile(tmp_path, text, compiles, extension) -> None:
     path = write(tmp_path, {"solution.py": text + "\n"})
-    assert (build.compiles(path, None), build.has_extension(path, None)) == (compiles, extension)
+    assert (sources.compiles(path, None), sources.has_extension(path, None)) == (compiles, extension)
 
 
 def test_a_cache_that_cannot_be_written_is_the_machines_fault(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 
 import kbench.kernels
 from kbench.isolation.solution import import_solution
-from kbench.measure import build
+from kbench.measure import sources
 
 SOLUTION = "from kbench.kernels.knob import VALUE\n\nclass ModelNew:\n    value = VALUE\n"
 
@@ -38,7 +38,7 @@ def checkout(folder, value):
 
 def test_kernels_of_its_own_checkout_are_what_it_is_built_from(tmp_path):
     solution = checkout(tmp_path / "one", 1)
-    names = [path.relative_to(tmp_path / "one") for path in build.dependencies(solution)]
+    names = [path.relative_to(tmp_path / "one") for path in sources.dependencies(solution)]
     assert sorted(map(str, names)) == [
         "kbench/kernels/__init__.py",
         "kbench/kernels/include/knob.cuh",
@@ -46,9 +46,9 @@ def test_kernels_of_its_own_checkout_are_what_it_is_built_from(tmp_path):
         "kbench/kernels/knob.py",
         "solutions/twist/own1.py",
     ]
-    before = build.source_sha256(solution)
+    before = sources.source_sha256(solution)
     (tmp_path / "one" / "kbench" / "kernels" / "include" / "knob.cuh").write_text("// other\n")
-    assert build.source_sha256(solution) != before
+    assert sources.source_sha256(solution) != before
 
 
 @pytest.mark.parametrize("value", [1, 2])
@@ -60,6 +60,6 @@ def test_kernels_of_its_own_checkout_are_what_it_imports(tmp_path, other_kernels
 def test_elsewhere_they_are_the_installed_ones(tmp_path, other_kernels):
     solution = tmp_path / "plain.py"
     solution.write_text("from kbench.kernels.native import POINTER as ModelNew\n")
-    assert build.kernels_of(solution) == build.PACKAGE / "kernels"
-    assert build.PACKAGE / "kernels" / "native.py" in build.dependencies(solution)
+    assert sources.kernels_of(solution) == sources.PACKAGE / "kernels"
+    assert sources.PACKAGE / "kernels" / "native.py" in sources.dependencies(solution)
     assert import_solution(solution).__name__ == "kbench_solution_plain"

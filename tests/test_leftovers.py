@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kbench.isolation import leftovers
-from kbench.measure import build
+from kbench.measure import build, sources
 from kbench.measure.build import CacheEntry, UnfitArtefactsError
 
 NEST = "import os\nfor _ in range(3000):\n    os.mkdir('d')\n    os.chdir('d')\nopen('file', 'w').close()\n"
@@ -108,7 +108,7 @@ def test_children_do_not_import_from_the_folder_that_kbench_is_run_in(tmp_path):
         "except Exception as error:\n    print(error.reason)\n"
         "child.kill()\n"
     )
-    root = str(Path(build.PACKAGE).parent)
+    root = str(Path(sources.PACKAGE).parent)
     environment = {**os.environ, "PYTHONPATH": root}
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True

@@ -10,7 +10,7 @@ from kbench.isolation import hiding, leftovers, sandbox
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.wire import Message, encode_constants, printable
 from kbench.isolation.workers import SETUP_TIMEOUT_S, worker_environment
-from kbench.measure import build
+from kbench.measure import build, sources
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins.registry import Entry
 from kbench.storage.settings import cache_dir
@@ -41,8 +41,8 @@ class Builder:
         home.mkdir(parents=True, exist_ok=True)
         child = self._start(staging, home)
         done = cached.rehearsed()
-        calls = build.compiler_of(entry.path, entry.builtin) is not build.Compiler.NONE
-        waits = build.has_extension(entry.path, entry.builtin)
+        calls = sources.compiler_of(entry.path, entry.builtin) is not sources.Compiler.NONE
+        waits = sources.has_extension(entry.path, entry.builtin)
         try:
             self._set_up(child, entry, staging, home)
             for number, (key, overrides) in enumerate(cases.items()):

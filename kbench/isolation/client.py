@@ -14,7 +14,7 @@ from kbench.isolation import sandbox
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.wire import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
 from kbench.isolation.workers import STEADY_HOST, python_path
-from kbench.measure import build
+from kbench.measure import sources
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
@@ -209,7 +209,7 @@ class JudgeProcess:
 
 def compiler_of(entry: Entry) -> str:
     """Say what a solution compiles with during its calls; empty for those that do not."""
-    return build.compiler_of(entry.path, entry.builtin).value
+    return sources.compiler_of(entry.path, entry.builtin).value
 
 
 def decode(answer: Message, log: str) -> tuple[Outcome, str]:

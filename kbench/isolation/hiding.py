@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from kbench.measure import build
+from kbench.measure import sources
 
 RUN_FOLDERS = "kbench-*"
 """Folders of runs in the system's folder for temporary files."""
@@ -49,7 +49,7 @@ def _entries(home: Path) -> list[Path]:
 def _interpreter() -> tuple[Path, ...]:
     """Return where Python, its packages, kbench and the compilers lie, links followed and not."""
     torch = importlib.util.find_spec("torch")
-    places = [sys.executable, sys.prefix, sys.base_prefix, *sys.path, str(build.PACKAGE)]
+    places = [sys.executable, sys.prefix, sys.base_prefix, *sys.path, str(sources.PACKAGE)]
     places += [str(torch.origin)] if torch is not None else []
     places += [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
     places += os.environ.get("PATH", "").split(os.pathsep)

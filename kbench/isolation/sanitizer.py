@@ -26,7 +26,7 @@ from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.sanitized import ORDERS
 from kbench.isolation.wire import Message
 from kbench.isolation.workers import worker_environment
-from kbench.measure import build
+from kbench.measure import build, sources
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
@@ -149,7 +149,7 @@ class Sanitizer:
         for number, tool in enumerate(tools):
             watched = Watched(self._problem, self._options, self._device, self._rung, self._scratch)
             log, complaint = watched.run(path, tool, entry, artefacts, small)
-            quoted = source_lines(log, [*artefacts.rglob("*"), *build.dependencies(entry.path)])
+            quoted = source_lines(log, [*artefacts.rglob("*"), *sources.dependencies(entry.path)])
             found += findings(tool, log, quoted, is_own, robust=self._options.robust)
             found += [Finding.note("sanitizer", f"below {tool}, case {small.name}: {complaint}")] if complaint else []
             if any(finding.fatal for finding in found):
@@ -167,7 +167,7 @@ class Sanitizer:
             self._device, environment={**self._device.environment, "NVCC_APPEND_FLAGS": "-lineinfo"}
         )
         cached = build.entry_for(entry.path, entry.builtin, f"{self._device.key} lineinfo", cache_dir())
-        if not build.compiles(entry.path, entry.builtin) or cached.is_built:
+        if not sources.compiles(entry.path, entry.builtin) or cached.is_built:
             return cached.folder
         builder = Builder(self._problem, self._options, lined, self._rung, self._scratch)
         if builder.build(entry, cached, {case.name: case.overrides}) is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kbench.measure.build import kernels_of
+from kbench.measure.sources import kernels_of
 
 
 def import_solution(path: Path) -> ModuleType:

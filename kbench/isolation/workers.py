@@ -9,13 +9,13 @@ from pathlib import Path
 from kbench.core.model import Status
 from kbench.isolation import hiding, leftovers, sandbox
 from kbench.isolation.process import Child, ChildError, Launch
-from kbench.measure import build
+from kbench.measure import build, sources
 
 SETUP_TIMEOUT_S = 120.0
 IMPORTS = {
-    build.Compiler.NONE: (),
-    build.Compiler.KERNELS: ("triton",),
-    build.Compiler.GRAPHS: ("torch._dynamo", "torch._inductor.compile_fx"),
+    sources.Compiler.NONE: (),
+    sources.Compiler.KERNELS: ("triton",),
+    sources.Compiler.GRAPHS: ("torch._dynamo", "torch._inductor.compile_fx"),
 }
 """What takes seconds to import, and is wanted where a solution compiles while it runs."""
 MEMORY_SHARE = 0.8
@@ -71,7 +71,7 @@ STEADY_HOST = {
 
 def python_path() -> str:
     """Return the PYTHONPATH of children: they find kbench whether it is installed or run from a checkout."""
-    return os.pathsep.join(filter(None, [str(build.PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+    return os.pathsep.join(filter(None, [str(sources.PACKAGE.parent), os.environ.get("PYTHONPATH")]))
 
 
 def worker_environment(scratch: Path) -> dict[str, str]:
@@ -142,9 +142,9 @@ class StartedWorker:
             "writable": [str(self.scratch)],
             # Now, not once for the run: others begin meanwhile.
             "hidden": [str(path) for path in hidden(config)],
-            "allow_exec": compiler != build.Compiler.NONE,
+            "allow_exec": compiler != sources.Compiler.NONE,
             "threads": config.threads,
-            "imports": IMPORTS[build.Compiler(compiler)],
+            "imports": IMPORTS[sources.Compiler(compiler)],
         }
         thread = ThreadPoolExecutor(max_workers=1)
         self._setup = thread.submit(self.child.request, setup, timeout_s=SETUP_TIMEOUT_S)

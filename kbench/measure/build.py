@@ -1,11 +1,10 @@
-"""The build cache: which files a solution is made of, the key that covers them, and the folder that holds the result.
+"""The build cache: keys that cover all that a solution is built from, and the folders that hold the results.
 
 An entry is a folder with everything that compilers left behind (extensions, Triton and Inductor caches). A builder
 fills a staging folder, which is renamed into place; workers get private copies, so nothing they write outlives them.
 Whoever reads an entry holds a shared lock of all entries, and whoever replaces one the exclusive lock.
 """
 
-import ast
 import contextlib
 import fcntl
 import functools
@@ -21,36 +20,16 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from kbench.core.errors import MachineError
+from kbench.measure.sources import source_sha256
 
 FORMAT = 1
 """Version of the cache's layout; part of every key."""
-SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp", ".py")
-INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]', re.M)
-JUST_IN_TIME = re.compile(
-    r"\btriton\b|\btorch\.compile\b|\bcompile_kernel\b|\bnvrtc\b|\btilelang\b|\bcutlass\b|\bnumba\b"
-)
-GRAPHS = re.compile(r"\btorch\.compile\b")
-EXTENSION = re.compile(r"cpp_extension|load_inline")
-COMPILES = re.compile(
-    EXTENSION.pattern + r"|\bninja\b|\bnvcc\b|\bcupy\b|\bcffi\b|\bjit\b|"
-    r"\bsubprocess\b|\bos\.system\b|\bsetuptools\b|" + JUST_IN_TIME.pattern
-)
-"""Mentions that make a build step worth its process; a solution without any has nothing to compile.
-
-Whoever starts a program may be starting a compiler, and can do so in the build step only.
-"""
-
-INCLUDE_FOLDERS = ("", "include")
 RECORD = "built.json"
 MOST_FILES, MOST_BYTES, DEEPEST = 50_000, 8 << 30, 60
 """Of one build's artefacts; every worker copies them."""
-LONGEST_NAME = 200
-"""A longer string names no file: the system would not even look for it."""
-PACKAGE = Path(__file__).resolve().parent.parent
 ENVIRONMENT_FOLDERS = {
     "TORCH_EXTENSIONS_DIR": "extensions",
     "TRITON_CACHE_DIR": "triton",
@@ -58,116 +37,6 @@ ENVIRONMENT_FOLDERS = {
     "CUDA_CACHE_PATH": "cuda",
 }
 """Where compilers are told to keep what they make, relative to an entry."""
-
-
-class Compiler(StrEnum):
-    """What a solution compiles with during its calls."""
-
-    NONE = ""
-    KERNELS = "kernels"
-    """A language for kernels: Triton and its like."""
-    GRAPHS = "graphs"
-    """torch.compile."""
-
-
-def dependencies(path: Path) -> tuple[Path, ...]:
-    """Return a source and every local file that it reads to be built, found without running it.
-
-    Python files: the modules they import from beside them or from `kbench.kernels`, and the source files that their
-    string literals name. C++ and CUDA files and strings: what they include. Sorted, absolute.
-    """
-    found: set[Path] = set()
-    queue = [path.resolve()]
-    while queue:
-        current = queue.pop()
-        if current in found or not current.is_file():
-            continue
-        found.add(current)
-        text = current.read_text(errors="replace")
-        queue += _python_references(current, text) if current.suffix == ".py" else []
-        queue += _included(current, text)
-    return tuple(sorted(found))
-
-
-def _python_references(path: Path, text: str) -> list[Path]:
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return []
-    found: list[Path] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found += [file for alias in node.names for file in _modules(path, alias.name)]
-        elif isinstance(node, ast.ImportFrom):
-            # `from ..x import y` starts as many folders above the file's own as there are further dots.
-            start = path.parents[max(0, node.level - 1)] / path.name if node.level <= len(path.parents) else path
-            names = [f"{node.module}.{alias.name}" if node.module else alias.name for alias in node.names]
-            found += [file for name in names for file in _modules(start, name)]
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _names_a_source(node.value):
-            found += [folder / node.value for folder in (path.parent, kernels_of(path))]
-    return [candidate.resolve() for candidate in found if candidate.is_file()]
-
-
-def _names_a_source(text: str) -> bool:
-    return text.endswith(SOURCE_SUFFIXES) and "\n" not in text and len(text) < LONGEST_NAME
-
-
-@functools.cache
-def kernels_of(path: Path) -> Path:
-    """Return the folder that `kbench.kernels` means to a solution: its own checkout's, where it lies in one."""
-    checkouts = (folder / "kbench" / "kernels" for folder in path.resolve().parents)
-    return next((folder for folder in checkouts if (folder / "__init__.py").is_file()), PACKAGE / "kernels")
-
-
-def _modules(path: Path, name: str) -> list[Path]:
-    """Return the files that `import name` may run: the module, and every package on the way to it."""
-    parts = name.split(".")
-    every = [_module(path, ".".join(parts[:length])) for length in range(1, len(parts) + 1)]
-    return [file for module in every for file in (module, module.with_suffix("") / "__init__.py")]
-
-
-def _module(path: Path, name: str) -> Path:
-    if f"{name}.".startswith("kbench.kernels."):
-        return kernels_of(path).joinpath(*name.split(".")[2:]).with_suffix(".py")
-    if name.startswith("kbench."):
-        return (PACKAGE / Path(*name.split(".")[1:])).with_suffix(".py")
-    return (path.parent / Path(*name.split("."))).with_suffix(".py")
-
-
-def _included(path: Path, text: str) -> list[Path]:
-    folders = [path.parent / folder for folder in INCLUDE_FOLDERS] + [kernels_of(path) / "include"]
-    found = (folder / name for name in INCLUDE.findall(text) for folder in folders)
-    return [candidate.resolve() for candidate in found if candidate.is_file()]
-
-
-def source_sha256(path: Path, builtin: str | None = None) -> str:
-    """Return one hash over a solution's file and all that it is built from; moves of the whole tree keep it."""
-    digest = hashlib.sha256((builtin or "").encode())
-    for file in dependencies(path):
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
-
-
-def compiler_of(path: Path, builtin: str | None) -> Compiler:
-    """Say what a solution compiles with during its calls: it then needs a rehearsal, and may start programs."""
-    if builtin is not None:
-        return Compiler.NONE if builtin == "eager" else Compiler.GRAPHS
-    texts = [file.read_text(errors="replace") for file in dependencies(path)]
-    if any(GRAPHS.search(text) for text in texts):
-        return Compiler.GRAPHS
-    return Compiler.KERNELS if any(JUST_IN_TIME.search(text) for text in texts) else Compiler.NONE
-
-
-def has_extension(path: Path, builtin: str | None) -> bool:
-    """Say whether a solution has torch compile C++ or CUDA for it."""
-    return builtin is None and any(EXTENSION.search(file.read_text(errors="replace")) for file in dependencies(path))
-
-
-def compiles(path: Path, builtin: str | None) -> bool:
-    """Say whether a solution may have something to build at all."""
-    if builtin is not None:
-        return builtin != "eager"
-    return any(COMPILES.search(file.read_text(errors="replace")) for file in dependencies(path))
 
 
 @functools.cache

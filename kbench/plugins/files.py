@@ -15,7 +15,7 @@ def read_head(path: Path, most_bytes: int) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except ValueError as error:
         raise OSError(errno.EINVAL, "not a file's name") from error
-    with open(descriptor, "rb", buffering=0) as file:
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "not a plain file")
         parts = []

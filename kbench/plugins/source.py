@@ -179,4 +179,3 @@ def _top_level(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 def _assignment(body: Sequence[ast.stmt], name: str) -> ast.stmt | None:
     return next((s for s in _top_level(body) if isinstance(s, ast.Assign | ast.AnnAssign) and name in bound(s)), None)
-
