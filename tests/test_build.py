@@ -3,6 +3,7 @@
 import os
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,129 @@ def test_the_hash_ignores_the_rest(tmp_path) -> None:
     assert sources.source_sha256(path) == before
     assert sources.source_sha256(write(tmp_path / "moved", FILES)) == before
     assert sources.source_sha256(path, "compile") != before
+
+
+# --- what strangers name -------------------------------------------------------
+
+ODD_NAMES = [
+    "/proc/self/mem",
+    "/proc/kmsg",
+    "/proc/kcore",
+    "/dev/zero",
+    "../" * 40 + "proc/self/mem",
+    "pipe.h",
+    "zero.h",
+    "circle.h",
+    "folder.h",
+    "outside.h",
+    "../outside/secret.h",
+    "/etc/passwd",
+    "a" * 300 + ".h",
+    "a/" * 3000,
+    "\0.h",
+    "\ud800.h",
+]
+
+
+@pytest.fixture
+def odd(tmp_path) -> Path:
+    """Return the path of a solution's file with odd things beside it."""
+    folder = tmp_path / "mine"
+    write(tmp_path, {"outside/secret.h": "", "mine/inner/deep.h": "", "mine/beside.h": "", "mine/include/far.h": ""})
+    os.mkfifo(folder / "pipe.h")
+    (folder / "folder.h").mkdir()
+    for name, target in {"zero.h": "/dev/zero", "circle.h": "circle.h", "outside.h": "../outside/secret.h"}.items():
+        (folder / name).symlink_to(target)
+    return folder / "solution.py"
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+@pytest.mark.parametrize("where", ["string", "source"])
+def test_odd_names_lead_nowhere(odd, name, where) -> None:
+    line = f'#include "{name}"\n#include "beside.h"\n'
+    text = f"S = {line!r}\n" if where == "source" else f'S = r"""\n{line}"""\n'
+    odd.write_bytes((f'import torch\nT = {name!r}\nU = "kernel.cu"\n' + text).encode("utf-8", "surrogatepass"))
+    (odd.parent / "kernel.cu").write_bytes(line.encode("utf-8", "surrogatepass"))
+    # What a literal names is followed wherever it lies, what is included is not.
+    allowed = {odd.name, "kernel.cu", "beside.h", *(["secret.h"] if "outside" in name else [])}
+    assert {file.name for file in sources.dependencies(odd)} <= allowed
+    assert len(sources.source_sha256(odd)) == 64
+    assert not sources.compiles(odd, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "followed"),
+    [
+        ("beside.h", True),
+        ("inner/deep.h", True),
+        ("inner/../beside.h", True),
+        ("../mine/beside.h", True),
+        ("{folder}/inner/deep.h", True),
+        ("far.h", True),
+        ("{kernels}/include/launch.cuh", True),
+        ("launch.cuh", True),
+        ("../outside/secret.h", False),
+        ("{folder}/../outside/secret.h", False),
+        ("outside.h", False),
+        ("/usr/include/stdio.h", False),
+    ],
+)
+def test_includes_are_followed_below_the_solution_and_the_kernels(odd, name, followed) -> None:
+    given = name.format(folder=odd.parent, kernels=sources.PACKAGE / "kernels")
+    odd.write_text(f'SOURCE = """\n#include "{given}"\n"""\n')
+    assert (len(sources.dependencies(odd)) > 1) is followed
+
+
+@pytest.mark.parametrize(
+    ("place", "folder", "expected"),
+    [
+        ("/proc/self/mem", "/", True),
+        ("/dev/shm/mine/a.h", "/", True),
+        ("/dev/shm/mine/a.h", "/dev/shm/mine", False),
+        ("/proc/self/mem", "/dev/shm/mine", True),
+        ("/home/dev/a.h", "/", False),
+        ("/device/a.h", "/home", False),
+    ],
+)
+def test_what_only_looks_like_a_file(place, folder, expected) -> None:
+    assert sources.is_odd(Path(place), Path(folder)) is expected
+
+
+@pytest.mark.parametrize("line", ["import proc.self.environ", "import " + "b" * 300, "from " + "." * 300 + " import x"])
+def test_odd_imports_lead_nowhere(tmp_path, line) -> None:
+    assert names(write(tmp_path, {"solution.py": line + "\n"})) == {"solution.py"}
+
+
+@pytest.mark.parametrize(
+    "text", ["x = '\0'", "x = " + "-" * 50_000 + "1", "import a" + ".a" * 100_000, "# coding: hex"]
+)
+def test_a_hostile_module_beside_a_solution_is_followed_no_further(tmp_path, text) -> None:
+    path = write(
+        tmp_path, {"solution.py": "import beside\n", "beside.py": f"{text}\nimport further\n", "further.py": ""}
+    )
+    assert names(path) == {"solution.py", "beside.py"}
+
+
+def test_a_very_long_file_is_known_by_its_beginning_size_and_date(tmp_path) -> None:
+    path = write(tmp_path, {"solution.py": "S = 'long.cu'\n", "long.cu": "int x;\n"})
+    with (tmp_path / "long.cu").open("r+") as file:
+        file.truncate(1 << 40)
+    before = sources.source_sha256(path)
+    with (tmp_path / "long.cu").open("r+") as file:
+        file.truncate((1 << 40) + 1)
+    assert sources.source_sha256(path) != before
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["#include <\n" * 200_000, "".join(f'#include "{n}"\n' for n in range(100_000)), "#" + " " * 1_000_000],
+    ids=["unfinished", "many", "blank"],
+)
+def test_following_takes_no_time(tmp_path, text) -> None:
+    path = write(tmp_path, {"solution.py": "S = 'odd.cu'\n", "odd.cu": text})
+    started = time.monotonic()
+    assert names(path) == {"solution.py", "odd.cu"}
+    assert time.monotonic() - started < 20
 
 
 # --- keys ----------------------------------------------------------------------

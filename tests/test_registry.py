@@ -311,9 +311,12 @@ def test_a_summary_is_a_short_line(tmp_path, text, summary):
 def test_what_is_no_plain_file_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.py")
     (tmp_path / "zero.py").symlink_to("/dev/zero")
-    for name in ("pipe", "zero"):
-        with pytest.raises(PluginError, match="cannot be read: not a plain file"):
+    (tmp_path / "circle.py").symlink_to("circle.py")
+    (tmp_path / "folder.py").mkdir()
+    for name in ("pipe", "zero", "circle", "folder"):
+        with pytest.raises(PluginError, match="cannot be read"):
             source.parse(tmp_path / f"{name}.py")
+    assert registry.problems(Settings(paths=(tmp_path,)))
 
 
 def test_devices_may_be_one_word(tmp_path):

@@ -6,6 +6,7 @@ Nothing is imported. The files that belong to a problem `softmax.py` in a folder
 
 import difflib
 import importlib.util
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
@@ -176,7 +177,8 @@ def _unique(found: Iterator[tuple[Path, Origin]]) -> list[tuple[Path, Origin]]:
     """Count a file that was reached in two ways once, by the first."""
     seen: dict[Path, tuple[Path, Origin]] = {}
     for path, origin in found:
-        seen.setdefault(path.resolve(), (path, origin))
+        # Unlike `resolve`, this takes a circle of links as it is.
+        seen.setdefault(Path(os.path.realpath(path)), (path, origin))
     return list(seen.values())
 
 
