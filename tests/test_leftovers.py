@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import py_compile
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -72,6 +73,82 @@ def test_a_bottomless_folder_is_no_artefact(tmp_path):
     assert not entry.is_built
     leftovers.remove(staging)
     assert not staging.exists()
+
+
+def many(folder: Path) -> None:
+    for number in range(20):
+        (folder / f"file{number}").touch()
+
+
+def sparse(folder: Path) -> None:
+    with (folder / "sparse").open("w") as file:
+        file.truncate(3 << 40)
+
+
+def long_path(folder: Path) -> None:
+    (folder / "/".join(["d" * 200] * 5)).mkdir(parents=True)
+
+
+def full_record(folder: Path) -> None:
+    (folder / build.RECORD / "inner").mkdir(parents=True)
+
+
+@pytest.mark.parametrize(
+    ("leave", "error", "words"),
+    [
+        (many, UnfitArtefactsError, "more than 15 files"),
+        (sparse, UnfitArtefactsError, "more than 15 files, 2 GiB"),
+        (long_path, UnfitArtefactsError, "a path of more than 1000 bytes"),
+        (full_record, OSError, "not empty"),
+    ],
+)
+def test_what_is_too_much_is_not_kept(tmp_path, monkeypatch, leave, error, words):
+    monkeypatch.setattr(build, "MOST_FILES", 15)
+    entry, staging = staged(tmp_path)
+    leave(staging)
+    with pytest.raises(error, match=words):
+        entry.publish(staging, ())
+    assert not entry.is_built
+
+
+def test_what_is_kept_can_be_read_by_its_owner(tmp_path):
+    entry, staging = staged(tmp_path)
+    (staging / "closed").mkdir()
+    (staging / "closed" / "file").touch(mode=0)
+    (staging / "closed").chmod(0)
+    (staging / "program").touch(mode=0o755)
+    entry.publish(staging, ())
+    modes = [(entry.folder / name).stat().st_mode & 0o777 for name in ("closed", "closed/file", "program")]
+    assert modes == [0o700, 0o600, 0o755]
+
+
+TOO_LONG = "[Errno 36] File name too long: '/cache/a'"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (shutil.Error([("/cache/a", "/copy/a", TOO_LONG), ("/cache/b", "/copy/b", "other")]), "File name too long"),
+        (OSError(28, "No space left on device", "/copy/a"), "No space left on device"),
+        (OSError("odd"), "OSError"),
+    ],
+)
+def test_why_artefacts_are_not_copied_is_said_without_their_paths(error, words):
+    assert build.uncopied(error).startswith(f"its artefacts cannot be copied: {words}; ")
+
+
+def test_an_entry_that_cannot_be_copied_leaves_no_staging_folder(tmp_path, monkeypatch):
+    entry, staging = staged(tmp_path)
+    entry.publish(staging, ())
+
+    def refuse(_from: Path, to: Path, **_options: object) -> None:
+        (to / "half").touch()
+        raise shutil.Error([("/cache/a", str(to), TOO_LONG)])
+
+    monkeypatch.setattr(shutil, "copytree", refuse)
+    with pytest.raises(OSError, match="too long"):
+        entry.stage()
+    assert [path.name for path in entry.folder.parent.iterdir()] == ["key"]
 
 
 @pytest.mark.parametrize("name", ["mine", "beside"])

@@ -36,7 +36,10 @@ class Builder:
         that is not compiled by then: that may wait for the first call. Publishes on success; returns the failure
         otherwise. What goes wrong in a case for another reason than compilation is the judge's matter.
         """
-        staging = cached.stage()
+        try:
+            staging = cached.stage()
+        except OSError as error:
+            return Failed(status=Status.BUILD_FAILED, reason=printable(build.uncopied(error)))
         home = Path(self._scratch) / f"build-{entry.name}"
         home.mkdir(parents=True, exist_ok=True)
         child = self._start(staging, home)
@@ -61,7 +64,8 @@ class Builder:
             try:
                 cached.publish(staging, done)
             except (build.UnfitArtefactsError, OSError) as error:
-                return Failed(status=Status.BUILD_FAILED, reason=f"its artefacts cannot be kept: {error}")
+                why = error.strerror if isinstance(error, OSError) else error
+                return Failed(status=Status.BUILD_FAILED, reason=f"its artefacts cannot be kept: {why}")
             return None
         finally:
             child.kill()

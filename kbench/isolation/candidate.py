@@ -84,7 +84,10 @@ class Candidate:
 
     def prepare(self) -> None:
         """Copy the artefacts in, and have the worker open the device once it is locked in."""
-        build.CacheEntry(folder=Path(self.spec.artefacts)).copy_to(self._worker.scratch / "cache")
+        try:
+            build.CacheEntry(folder=Path(self.spec.artefacts)).copy_to(self._worker.scratch / "cache")
+        except OSError as error:
+            raise RefusalError(Status.BUILD_FAILED, build.uncopied(error)) from error
         self._refusing(self._worker.wait, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
         self._ask({"op": "open", "mode": self._config.mode}, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
 

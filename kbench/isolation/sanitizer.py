@@ -184,7 +184,11 @@ class Watched(Builder):
         home = self._scratch / f"sanitizer-{entry.name}-{tool}"
         home.mkdir(parents=True, exist_ok=True)
         report = home / "report.txt"
-        build.CacheEntry(folder=artefacts).copy_to(home / "cache")
+        try:
+            build.CacheEntry(folder=artefacts).copy_to(home / "cache")
+        except OSError as error:
+            leftovers.remove(home)
+            return parse("", tool), build.uncopied(error)
         orders = {
             "command": self._command(path, tool, report),
             "rung": self._rung,
@@ -276,7 +280,7 @@ def source_lines(log: Log, files: Iterable[Path]) -> Mapping[Place, str]:
     found = {}
     for spot in wanted:
         same = [file for file in here if file.name == Path(spot.file or "").name]
-        lines = same[0].read_text(errors="replace").splitlines() if len(same) == 1 else []
+        lines = _head(same[0]).splitlines() if len(same) == 1 else []
         if spot.line is not None and 0 < spot.line <= len(lines):
             found[spot] = lines[spot.line - 1].strip()[:120]
     return found

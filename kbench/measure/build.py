@@ -10,6 +10,7 @@ import fcntl
 import functools
 import hashlib
 import importlib.metadata
+import itertools
 import json
 import os
 import platform
@@ -28,8 +29,8 @@ from kbench.measure.sources import source_sha256
 FORMAT = 1
 """Version of the cache's layout; part of every key."""
 RECORD = "built.json"
-MOST_FILES, MOST_BYTES, DEEPEST = 50_000, 8 << 30, 60
-"""Of one build's artefacts; every worker copies them."""
+MOST_FILES, MOST_BYTES, DEEPEST, LONGEST = 50_000, 2 << 30, 60, 1_000
+"""Of one build's artefacts, which every worker copies; the last is of bytes in a path below the entry."""
 ENVIRONMENT_FOLDERS = {
     "TORCH_EXTENSIONS_DIR": "extensions",
     "TRITON_CACHE_DIR": "triton",
@@ -88,7 +89,7 @@ class CacheEntry:
     def stage(self) -> Path:
         """Return a new staging folder beside the entry, holding a copy of what the entry has.
 
-        Raises MachineError where the cache cannot be written.
+        Raises MachineError where the cache cannot be written, and OSError where what it has cannot be copied.
         """
         try:
             self.folder.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +97,11 @@ class CacheEntry:
         except OSError as error:
             message = f"the build cache {self.folder.parent} cannot be written: {error.strerror}"
             raise MachineError(message, "set KBENCH_CACHE to a folder that can be written") from error
-        self.copy_to(staging)
+        try:
+            self.copy_to(staging)
+        except OSError:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
         return staging
 
     def publish(self, staging: Path, rehearsed: Iterable[str]) -> None:
@@ -115,7 +120,10 @@ class CacheEntry:
         shutil.rmtree(outgoing, ignore_errors=True)
 
     def copy_to(self, folder: Path) -> None:
-        """Give a worker or a builder its private copy, of one and the same build; nothing where there is none."""
+        """Give a worker or a builder its private copy, of one and the same build; nothing where there is none.
+
+        Raises OSError, which `uncopied` puts into words.
+        """
         with self._lock(fcntl.LOCK_SH):
             if self.folder.exists():
                 shutil.copytree(self.folder, folder, dirs_exist_ok=True, symlinks=True)
@@ -138,33 +146,54 @@ class UnfitArtefactsError(Exception):
     """A build left more than a cache should hold, or nests its folders too deeply to be copied."""
 
 
+def uncopied(error: OSError) -> str:
+    """Say why a build's artefacts cannot be copied, in words that do not repeat their paths."""
+    # shutil.Error has a list of (from, to, why) in place of an errno.
+    text = str(error.args[0][0][-1]) if isinstance(error, shutil.Error) else error.strerror or type(error).__name__
+    words = ERRNO.sub("", text).partition(": '")[0]
+    return f"its artefacts cannot be copied: {words}; build fewer, smaller ones below shorter paths"
+
+
 def make_plain(staging: Path) -> None:
     """Remove links out of the folder, pipes, sockets, devices and records, none of which a compiler leaves.
 
-    Raises UnfitArtefactsError beyond MOST_FILES, MOST_BYTES or DEEPEST.
+    Its owner may read what stays. Raises UnfitArtefactsError beyond MOST_FILES, MOST_BYTES, DEEPEST or LONGEST, and
+    OSError where something cannot be looked at or removed.
     """
     record = staging / RECORD
     if record.is_dir() and not record.is_symlink():
-        shutil.rmtree(record)
+        record.rmdir()
     record.unlink(missing_ok=True)
+    root = os.path.realpath(staging)
     files = size = 0
     queue = [(staging, 0)]
     while queue:
         folder, depth = queue.pop()
-        for entry in list(os.scandir(folder)):
+        for entry in _entries(folder):
             path = Path(entry.path)
             files += 1
-            inside = not entry.is_symlink() or Path(os.path.realpath(path)).is_relative_to(os.path.realpath(staging))
+            if len(os.fsencode(path.relative_to(staging))) > LONGEST:
+                raise UnfitArtefactsError(f"the build left a path of more than {LONGEST} bytes")
+            inside = not entry.is_symlink() or Path(os.path.realpath(path)).is_relative_to(root)
             if entry.is_dir(follow_symlinks=False):
+                path.chmod(0o700)
                 queue.append((path, depth + 1))
             elif not inside or not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
                 path.unlink()
-            else:
-                size += entry.stat(follow_symlinks=False).st_size
+            elif not entry.is_symlink():
+                status = entry.stat(follow_symlinks=False)
+                if status.st_mode & 0o600 != 0o600:
+                    path.chmod(status.st_mode & 0o777 | 0o600)
+                size += status.st_size
         if files > MOST_FILES or size > MOST_BYTES or depth > DEEPEST:
             raise UnfitArtefactsError(
                 f"the build left more than {MOST_FILES} files, {MOST_BYTES >> 30} GiB or {DEEPEST} levels"
             )
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return list(itertools.islice(entries, MOST_FILES + 1))
 
 
 def entry_for(path: Path, builtin: str | None, device_key: str, cache: Path) -> CacheEntry:
@@ -179,6 +208,7 @@ def compiler_environment(folder: Path) -> dict[str, str]:
     return {name: str(folder / place) for name, place in ENVIRONMENT_FOLDERS.items()}
 
 
+ERRNO = re.compile(r"^\[Errno \d+\] ")
 ERROR = re.compile(
     r"\berror\b\s*:|: error |\berror C\d+|undefined reference|cannot find -l|fatal error|nvcc fatal|"
     r"CUDA_HOME environment variable is not set|nvcc: not found"
