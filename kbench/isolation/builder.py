@@ -40,7 +40,7 @@ class Builder:
             staging = cached.stage()
         except OSError as error:
             return Failed(status=Status.BUILD_FAILED, reason=printable(build.uncopied(error)))
-        home = Path(self._scratch) / f"build-{entry.name}"
+        home = Path(self._scratch) / f"build-{entry.name[:40]}"
         home.mkdir(parents=True, exist_ok=True)
         child = self._start(staging, home)
         done = cached.rehearsed()

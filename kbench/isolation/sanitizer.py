@@ -181,7 +181,7 @@ class Watched(Builder):
     def run(self, path: Path, tool: Tool, entry: Entry, artefacts: Path, case: Case) -> tuple[Log, str]:
         """Run one tool; return what it wrote, and what went wrong with the solution itself ('' for nothing)."""
         self._options = dataclasses.replace(self._options, limits=TimeLimits(import_s=LIMIT_S, build_s=LIMIT_S))
-        home = self._scratch / f"sanitizer-{entry.name}-{tool}"
+        home = self._scratch / f"sanitizer-{entry.name[:40]}-{tool}"
         home.mkdir(parents=True, exist_ok=True)
         report = home / "report.txt"
         try:
