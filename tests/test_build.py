@@ -123,9 +123,6 @@ ODD_NAMES = [
     "zero.h",
     "circle.h",
     "folder.h",
-    "outside.h",
-    "../outside/secret.h",
-    "/etc/passwd",
     "a" * 300 + ".h",
     "a/" * 3000,
     "\0.h",
@@ -152,9 +149,7 @@ def test_odd_names_lead_nowhere(odd, name, where) -> None:
     text = f"S = {line!r}\n" if where == "source" else f'S = r"""\n{line}"""\n'
     odd.write_bytes((f'import torch\nT = {name!r}\nU = "kernel.cu"\n' + text).encode("utf-8", "surrogatepass"))
     (odd.parent / "kernel.cu").write_bytes(line.encode("utf-8", "surrogatepass"))
-    # What a literal names is followed wherever it lies, what is included is not.
-    allowed = {odd.name, "kernel.cu", "beside.h", *(["secret.h"] if "outside" in name else [])}
-    assert {file.name for file in sources.dependencies(odd)} <= allowed
+    assert {file.name for file in sources.dependencies(odd)} <= {odd.name, "kernel.cu", "beside.h"}
     assert len(sources.source_sha256(odd)) == 64
     assert not sources.compiles(odd, None)
 
@@ -170,13 +165,14 @@ def test_odd_names_lead_nowhere(odd, name, where) -> None:
         ("far.h", True),
         ("{kernels}/include/launch.cuh", True),
         ("launch.cuh", True),
-        ("../outside/secret.h", False),
-        ("{folder}/../outside/secret.h", False),
-        ("outside.h", False),
-        ("/usr/include/stdio.h", False),
+        ("../outside/secret.h", True),
+        ("{folder}/../outside/secret.h", True),
+        ("outside.h", True),
+        ("secret.h", False),
+        ("cuda_runtime.h", False),
     ],
 )
-def test_includes_are_followed_below_the_solution_and_the_kernels(odd, name, followed) -> None:
+def test_includes_are_followed_by_paths_from_a_folder_of_sources(odd, name, followed) -> None:
     given = name.format(folder=odd.parent, kernels=sources.PACKAGE / "kernels")
     odd.write_text(f'SOURCE = """\n#include "{given}"\n"""\n')
     assert (len(sources.dependencies(odd)) > 1) is followed

@@ -57,8 +57,8 @@ def dependencies(path: Path) -> tuple[Path, ...]:
     """Return a source and every local file that it reads to be built, found without running it.
 
     Python files: the modules they import from beside them or from `kbench.kernels`, and the source files that their
-    string literals name. C++ and CUDA files and strings: what they include that lies below the solution's folder, below
-    their own, or below the kernels. Sorted, absolute.
+    string literals name. C++ and CUDA files and strings: what they include by a path from their own folder, its
+    `include`, or the kernels'. Sorted, absolute.
     """
     return tuple(_contents(path))
 
@@ -93,11 +93,9 @@ def _text(content: bytes) -> str:
 def _references(path: Path, text: str, folder: Path) -> list[Path]:
     """Return the files that a file of a solution names, of those that are there and can be read."""
     named = _python_references(path) if path.suffix == ".py" else iter(())
-    roots = (folder, path.parent, kernels_of(path))
-    found = list(map(_place, itertools.islice(named, MOST_NAMES)))
-    included = map(_place, itertools.islice(_included(path, text), MOST_NAMES))
-    found += [place for place in included if place is not None and any(map(place.is_relative_to, roots))]
-    return [place for place in found if place is not None and not is_odd(place, folder)]
+    tried = [*itertools.islice(named, MOST_NAMES), *itertools.islice(_included(path, text), MOST_NAMES)]
+    places = map(_place, tried)
+    return [place for place in places if place is not None and not is_odd(place, folder)]
 
 
 def _place(candidate: Path) -> Path | None:
