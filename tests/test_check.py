@@ -386,7 +386,9 @@ ROW = torch.tensor([[3.0, 1.0, 3.0, 2.0]])
         ([[1, 3, 0, 0]], [[1, 3, 2, 0]], [ROW], False),  # sorted values, but no permutation
         ([[0, 0]], [[0, 0]], [ROW], True),
         ([0, 0], [0, 2], [ROW.expand(2, 4)], True),  # each row has a pick of its own
-        ([[0]], [[2]], [ROW.long()], False),  # labels: too many are equal for that to mean anything
+        ([[0]], [[2]], [ROW.long()], True),
+        ([[0]], [[2]], [ROW == 3], False),  # a mask: too many are equal for that to mean anything
+        ([[0]], [[6]], [torch.cat([ROW, ROW])], True),  # argmax over everything that keeps the dimensions
         ([[0]], [[2]], [ROW, torch.zeros(1, 2)], True),
         ([[0, 1, 2]], [[2, 1, 0]], [torch.full((1, 4), math.nan)], False),
     ],

@@ -54,6 +54,10 @@ MATCHES = {
         [entry("fc.bias", 4), entry("fc.weight", 4, 3), entry("m", 4, is_parameter=False)],
         ("name", ["fc.weight", "fc.bias", "m"]),
     ),
+    "statistics under other names, without their counter": (
+        [entry("fc.weight", 4, 3), entry("fc.bias", 4), entry("avg", 4, is_parameter=False)],
+        ("name", ["fc.weight", "fc.bias", "avg"]),
+    ),
     "order swapped": ([entry("b", 4), entry("w", 4, 3)], ("seed", [])),
     "another shape": ([entry("fc.weight", 3, 4), entry("fc.bias", 4), entry("mean", 4)], ("seed", [])),
     "another dtype": (
@@ -151,3 +155,9 @@ def test_a_long_text_is_held_against_all_of_it() -> None:
 def test_numbers_have_the_tolerance_of_the_tensors_they_come_from(kind, text, right) -> None:
     want = Expected(arguments=[X], leaves=[("output", 0.1)])
     assert (check_description([["output", kind, text, [], "", False]], want, "cpu") is None) is right
+
+
+def test_a_counter_may_be_missing() -> None:
+    ours = [("w", parameter(3)), ("mean", torch.zeros(3)), ("var", torch.ones(3)), ("count", torch.tensor(0))]
+    theirs = [entry("w", 3), entry("m", 3, is_parameter=False), entry("v", 3, is_parameter=False)]
+    assert synchronise(ours, theirs) == ("name", ["w", "m", "v", None])

@@ -153,6 +153,12 @@ def test_a_claim_that_only_a_busy_machine_lengthens_to_the_slope_is_not_proved(c
     assert attest(claimed, Seen(slope_ns=1_000_000)) == verdict
 
 
+@pytest.mark.parametrize("vacuous", [False, True])
+def test_outputs_without_an_oracle_keep_the_contract(vacuous) -> None:
+    ratios = Ratios(contract=2.0, oracle=0.1, reference=0.1, vacuous=vacuous, without_oracle=2.0)
+    assert not rule(ratios, 4.0).right
+
+
 @pytest.mark.parametrize(
     ("claim_us", "single_us", "verdict"),
     [

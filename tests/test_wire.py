@@ -268,9 +268,16 @@ class Named:
     second: Any
 
 
+@dataclass
+class Both(dict):
+    def __init__(self, **items: Any):
+        dict.__init__(self, **items)
+
+
 def test_flatten_looks_into_dataclasses() -> None:
     found = wire.flatten(Named(first=1, second=[Named(first=2, second=None)]))
     assert found == [("output.first", 1), ("output.second[0].first", 2), ("output.second[0].second", None)]
+    assert wire.flatten(Both(q=3)) == [("output['q']", 3)], "a dictionary that is a dataclass too is its items"
     assert wire.flatten(Named) == [("output", Named)], "the class itself is a leaf"
 
 

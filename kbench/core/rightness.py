@@ -39,6 +39,8 @@ class Ratios:
     """Reference against the fp64 oracle."""
     vacuous: bool = False
     """Zeros, a constant or a copy of the input would pass the contract."""
+    without_oracle: float = 0.0
+    """Candidate against the reference, of outputs that no oracle covers (integers, say); there the contract decides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,8 @@ def rule(ratios: Ratios, factor: float) -> Ruling:
     Where the reference itself misses the contract's tolerance against fp64, or a trivial output would meet it, the
     oracle alone decides; without an oracle the contract decides whatever it is worth.
     """
+    if ratios.without_oracle > 1:
+        return _contract(ratios.without_oracle, "held")
     allowed = max(1.0, factor * (ratios.reference or 0.0))
     if ratios.oracle is None:
         contract = "vacuous" if ratios.vacuous else "held"

@@ -99,8 +99,9 @@ def over_tensors(value: Any, change: Transform) -> Any:
 
 
 def is_value(leaf: Any) -> bool:
-    """Say whether a leaf is a floating-point tensor, and not one of labels."""
-    return hasattr(leaf, "untyped_storage") and leaf.is_floating_point() and not is_labels(leaf)
+    """Say whether a leaf is a floating-point tensor, of more than a byte an element, and not one of labels."""
+    floating = hasattr(leaf, "untyped_storage") and leaf.is_floating_point() and leaf.element_size() > 1
+    return floating and not is_labels(leaf)
 
 
 def is_number(leaf: Any) -> bool:

@@ -200,7 +200,7 @@ class Evaluation:
         self._candidate = candidate
         self._assignment = assignment
         self._battery = Battery(candidate, robust=assignment.robust)
-        self._arenas: list[Arena] = []
+        self._arena: Arena | None = None
 
     def run(self) -> Outcome:
         """Run the stages; a refusal ends them and becomes the outcome."""
@@ -231,8 +231,8 @@ class Evaluation:
             return self._failed(refusal, trial)
         finally:
             self._candidate.kill()
-            for arena in self._arenas:
-                arena.close()
+            if self._arena is not None:
+                self._arena.close()
         correctness = trial.tally.correctness(self._judge.reference.factor)
         timings = () if timing is None else (timing,)
         return Passed(correctness=correctness, timings=timings, findings=tuple(self._findings()))
@@ -240,19 +240,24 @@ class Evaluation:
     def _bind(self, reference: Reference) -> Trial:
         if self._assignment.verify:
             self._judge.progress(stage="verify")  # each shape may take a compiler its time
+        self._unbind()
         trial = self._battery.bind(reference, lends=not self._assignment.time)
-        self._arenas.append(trial.arena)
+        self._arena = trial.arena
         return trial
+
+    def _unbind(self) -> None:
+        """Give back what the last shape took, on both sides: two at a time may be more than there is room for."""
+        if self._arena is not None:
+            self._candidate.unbind()
+            self._arena.close()
+            release_cached(self._judge.device)
+        self._arena = None
 
     def _bound_anew(self, trial: Trial) -> Trial:
         """Give verifying's memory back before timing: it lies elsewhere than in processes that only time.
 
         On an H200 that made 0.6 % of the time of `group_norm single_pass`, in the first process of every run.
         """
-        self._candidate.unbind()
-        self._arenas.remove(trial.arena)
-        trial.arena.close()
-        release_cached(self._judge.device)
         anew = self._bind(self._judge.reference)
         anew.tally = trial.tally
         return anew

@@ -40,8 +40,7 @@ def synchronise(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> tuple[
     named = all(shapes.get(name) == _shape_of(tensor) for name, tensor in parameters)
     if named and (parameters or None not in by_name):
         own = [entry for entry in theirs if entry.name not in {name for name, _ in parameters}]
-        matched = by_name if None not in by_name else _in_order(buffers, own) or by_name
-        return "name", [*(name for name, _ in parameters), *matched]
+        return "name", [*(name for name, _ in parameters), *_buffers(buffers, own, by_name)]
     registered = [entry for entry in theirs if entry.is_parameter]
     own = [entry for entry in theirs if not entry.is_parameter]
     if not registered and own:
@@ -50,7 +49,22 @@ def synchronise(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> tuple[
     by_order = _in_order(parameters, registered)
     if by_order is None:
         return "seed", []
-    return "order", [*by_order, *(_in_order(buffers, own) or by_name)]
+    return "order", [*by_order, *_buffers(buffers, own, by_name)]
+
+
+def _buffers(ours: list[tuple[str, Any]], theirs: list[StateEntry], by_name: list[str | None]) -> list[str | None]:
+    """Match buffers by name where all are found, else in order; counters, which change no result, may be missing."""
+    if None not in by_name:
+        return by_name
+    in_order = _in_order(ours, theirs)
+    if in_order is not None:
+        return in_order
+    values = [(name, tensor) for name, tensor in ours if tensor.is_floating_point()]
+    found = _in_order(values, [entry for entry in theirs if "float" in entry.dtype])
+    if found is None:
+        return by_name
+    places = dict(zip((name for name, _ in values), found, strict=True))
+    return [places.get(name, known) for (name, _), known in zip(ours, by_name, strict=True)]
 
 
 def _in_order(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> list[str | None] | None:

@@ -199,8 +199,8 @@ class Reference:
                 self._double = copy.deepcopy(self.model).double()
             with torch.no_grad():
                 outputs = flatten(self._double(*[widen(a) for a in self.consumable(list(arguments))]))
-        except (RuntimeError, TypeError, ValueError, NotImplementedError):
-            return None
+        except (RuntimeError, TypeError, ValueError, AssertionError, AttributeError, LookupError):
+            return None  # made for its own dtype
         return [leaf for _, leaf in outputs if isinstance(leaf, torch.Tensor)]
 
     def _batch_size(self, expected: Expected) -> int | None:

@@ -172,7 +172,7 @@ class Trial:
             truth = self.truth(expected)
         if truth is not None:
             self.tally.scales = truth.scales
-            ratios = self._with_truth(contract, outputs, expected, truth)
+            ratios = self._with_truth(differences, outputs, expected, truth)
         ruling = rule(ratios, self.reference.factor)
         self._account(differences, ratios, ruling)
         return ruling, differences
@@ -209,19 +209,26 @@ class Trial:
                 return True
         return False
 
-    def _with_truth(self, contract: float, outputs: list[Any], expected: Expected, truth: Truth) -> Ratios:
-        if truth.pieces is None:
-            return Ratios(contract=contract, vacuous=truth.vacuous)
-        ours = theirs = 0.0
-        for index, exact in truth.pieces:
-            for got, want, double in zip(outputs, expected.tensors, exact, strict=True):
+    def _with_truth(
+        self, differences: list[check.Difference], outputs: list[Any], expected: Expected, truth: Truth
+    ) -> Ratios:
+        import torch
+
+        contract = max((d.ratio for d in differences), default=0.0)
+        ours, theirs, covered = 0.0, 0.0, set()
+        for index, exact in truth.pieces or ():
+            for number, (got, want, double) in enumerate(zip(outputs, expected.tensors, exact, strict=True)):
                 tolerance = self._tolerance(want)
-                if tolerance.exact or not double.dtype.is_floating_point:
+                if tolerance.exact or not (double.dtype.is_floating_point or double.dtype == torch.complex128):
                     continue
+                covered.add(number)
                 c, r = (got[index], want[index]) if index else (got, want)
                 ours = max(ours, check.oracle_ratio(c, double, tolerance))
                 theirs = max(theirs, check.oracle_ratio(r, double, tolerance))
-        return Ratios(contract=contract, oracle=ours, reference=theirs, vacuous=truth.vacuous)
+        if not covered:
+            return Ratios(contract=contract, vacuous=truth.vacuous)
+        without = max((d.ratio for number, d in enumerate(differences) if number not in covered), default=0.0)
+        return Ratios(contract=contract, oracle=ours, reference=theirs, vacuous=truth.vacuous, without_oracle=without)
 
     def _tolerance(self, want: Any) -> check.Tolerance:
         return check.tolerance_for(want.dtype, self.reference.problem.tolerance)

@@ -256,12 +256,12 @@ def as_text(value: Any) -> str:
 
 def flatten(value: Any, path: str = "output") -> list[tuple[str, Any]]:
     """Return the leaves of a result with their paths; None counts as a leaf, and dictionaries have no order."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        parts = [(each.name, getattr(value, each.name)) for each in dataclasses.fields(value)]
-        return [leaf for name, item in parts for leaf in flatten(item, f"{path}.{name}")]
     if isinstance(value, dict):
         items = sorted(value.items(), key=lambda item: repr(item[0]))
         return [leaf for key, item in items for leaf in flatten(item, f"{path}[{key!r}]")]
     if isinstance(value, tuple | list):
         return [leaf for number, item in enumerate(value) for leaf in flatten(item, f"{path}[{number}]")]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = [(each.name, getattr(value, each.name, None)) for each in dataclasses.fields(value)]
+        return [leaf for name, item in parts for leaf in flatten(item, f"{path}.{name}")]
     return [(path, value)]

@@ -186,7 +186,7 @@ def _passes(got: Any, want: Any, tolerance: Tolerance) -> bool:
 def pick_places(got: Any, want: Any, inputs: Sequence[Any]) -> Iterator[tuple[int, int | None]]:
     """Yield where two tensors of indices point at equal values: number of the input, and dimension; None: flattened.
 
-    They may be indices along one dimension of a floating-point input, as `argmax`, `topk` and `argsort` return them:
+    They may be indices along one dimension of an input, or of all of it, as `argmax`, `topk` and `argsort` return them:
     which of two equal values comes first is open there. NaN equals nothing. Where no value is picked twice in `want`,
     none may be in `got`.
     """
@@ -195,8 +195,8 @@ def pick_places(got: Any, want: Any, inputs: Sequence[Any]) -> Iterator[tuple[in
     if want.dtype not in (torch.int64, torch.int32):
         return
     for number, source in enumerate(inputs):
-        dims: Sequence[int | None] = range(source.dim()) if want.dim() else (None,)
-        for dim in dims if source.is_floating_point() else ():
+        dims: list[int | None] = [*range(source.dim() if want.dim() else 0)] + [None] * (want.numel() == 1)
+        for dim in dims if source.dtype != torch.bool else ():
             mine, theirs = picked(source, got, dim), picked(source, want, dim)
             if mine is None or theirs is None or not torch.equal(mine, theirs):
                 continue
@@ -208,7 +208,7 @@ def pick_places(got: Any, want: Any, inputs: Sequence[Any]) -> Iterator[tuple[in
 def picked(source: Any, picks: Any, dim: int | None) -> Any:
     """Return the values that indices along a dimension (None: of the flattened tensor) pick; None if they are none."""
     if dim is None:
-        source, dim = source.flatten(), 0
+        source, picks, dim = source.flatten(), picks.flatten(), 0
     if picks.dim() == source.dim() - 1:
         picks = picks.unsqueeze(dim)
     lengths = zip(picks.shape, source.shape, strict=False)
@@ -272,7 +272,8 @@ def same_bits(one: Any, other: Any) -> bool:
 
 def all_finite(tensor: Any) -> bool:
     """Say whether no element is NaN or infinite."""
-    return all(bool(chunk.isfinite().all()) for _, chunk, _ in chunks(tensor, tensor))
+    wide = (chunk if chunk.element_size() > 1 else chunk.float() for _, chunk, _ in chunks(tensor, tensor))
+    return all(bool(chunk.isfinite().all()) for chunk in wide)
 
 
 def poison(block: Any) -> None:

@@ -38,6 +38,8 @@ MOST_BYTES, MOST_TOGETHER, MOST_FILES = 4 << 20, 32 << 20, 5_000
 """Of one file, of all files of a solution, and their number; what is beyond is not followed."""
 MOST_NAMES = 10_000
 """Paths that are tried for what one file names."""
+LONGEST_NAME = 4096
+"""Characters of a path that the system would take; resolving one takes the square of its length."""
 NOT_FILES = tuple(map(Path, ("/dev", "/proc", "/sys")))
 """What lies there looks like a plain file at times, and waits or never ends when read."""
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -131,7 +133,7 @@ def _python_references(path: Path) -> Iterator[Path]:
 
 
 def _names_a_source(text: str) -> bool:
-    return text.endswith(SOURCE_SUFFIXES) and "\n" not in text
+    return text.endswith(SOURCE_SUFFIXES) and "\n" not in text and len(text) <= LONGEST_NAME
 
 
 @functools.cache
@@ -160,7 +162,8 @@ def _module(path: Path, name: str) -> Path:
 
 def _included(path: Path, text: str) -> Iterator[Path]:
     folders = [path.parent / folder for folder in INCLUDE_FOLDERS] + [kernels_of(path) / "include"]
-    return (folder / name.group(1) for name in INCLUDE.finditer(text) for folder in folders)
+    names = (name.group(1) for name in INCLUDE.finditer(text))
+    return (folder / name for name in names if len(name) <= LONGEST_NAME for folder in folders)
 
 
 def source_sha256(path: Path, builtin: str | None = None) -> str:

@@ -220,10 +220,11 @@ def tensor_leaves(value: Any) -> list[Any]:
 
     if isinstance(value, torch.Tensor):
         return [value]
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = [getattr(value, field.name) for field in dataclasses.fields(value)]
     if isinstance(value, dict):
         return [leaf for item in value.values() for leaf in tensor_leaves(item)]
     if isinstance(value, tuple | list):
         return [leaf for item in value for leaf in tensor_leaves(item)]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = [getattr(value, field.name, None) for field in dataclasses.fields(value)]
+        return [leaf for part in parts for leaf in tensor_leaves(part)]
     return []

@@ -24,7 +24,7 @@ MAX_SOURCE_BYTES = 4 * 2**20
 ENCODINGS = frozenset({"utf-8", "utf-8-sig", "ascii", "iso8859-1"})
 """What a file may be encoded as: Python has decoders that take hours, and some that do not make text."""
 MAX_SUMMARY = 200
-_LETTER, _GAP = r"[\w\x80-\U0010ffff]", r"(?:[ \t\f]|\\\r?\n)*"
+_LETTER, _GAP = r"[\w\x80-\U0010ffff]", r"(?:[ \t\f]|\\(?:\r\n?|\n))*"
 DOTTED = re.compile(rf"(?<!{_LETTER}){_LETTER}+(?:{_GAP}\.{_GAP}{_LETTER}+)+")
 MAX_DOTS = 250
 """In one name: Python's parser copies what it has of an imported one at each dot, and would fill the memory."""

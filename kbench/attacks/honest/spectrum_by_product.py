@@ -1,22 +1,14 @@
-"""The discrete Fourier transform as a product with a table of roots of unity, computed when first needed."""
-
-import functools
-import math
+"""The same spectrum by a product with the matrix of roots, in double precision: tiny complex values are held against fp64."""
 
 import torch
 from torch import nn
 
-PROBLEM = "spectrum"
-CLASS = "output"
-
-
-@functools.cache
-def roots(length, device):
-    turns = torch.outer(torch.arange(length), torch.arange(length // 2 + 1)) % length
-    angles = turns.double() * (-2 * math.pi / length)
-    return torch.polar(torch.ones_like(angles), angles).to(device)
+PROBLEM = "small_spectrum"
+CLASS = "numerics"
 
 
 class ModelNew(nn.Module):
     def forward(self, x):
-        return (x.to(torch.complex128) @ roots(x.shape[-1], x.device)).to(torch.complex64)
+        n = torch.arange(x.shape[-1], device=x.device, dtype=torch.float64)
+        roots = torch.exp(-2j * torch.pi * torch.outer(n, n) / x.shape[-1])
+        return (x.to(torch.complex128) @ roots * 1e-8).to(torch.complex64)
