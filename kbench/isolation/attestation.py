@@ -67,14 +67,14 @@ class Attestation:
             # A worker could lengthen its short requests, so that all of them take the same.
             longest = max(shortest)
             slope = max(slope, (shortest[longest] - REQUEST_NS[self._timer.name]) / longest) - copy_ns
-            verdict = attest(claim, replace(beside, slope_ns=slope), **kept)
+            verdict, factor = attest(claim, replace(beside, slope_ns=slope), **kept), 1.0
             if verdict == "failed" and host:
                 factor = self._congestion(references, copy_ns)
                 slope /= factor
                 wider = {**kept, "slack_ns": factor * kept["slack_ns"]}
                 verdict = attest(claim, replace(beside, slope_ns=slope), **wider)
             if verdict != "failed" and len(counts) > 1:
-                single_ns, single = self._single(claim.ns, copy_ns)
+                single_ns, single = self._single(claim.ns, copy_ns, factor)
                 verdict = single if single != "held" else verdict
                 slope = single_ns if single == "failed" else slope
             if verdict != "failed":
@@ -87,12 +87,12 @@ class Attestation:
             self._trial.candidate.log,
         )
 
-    def _single(self, claim_ns: float, copy_ns: float) -> tuple[float, str]:
-        """Return what one call adds to an empty request, and what that makes of the claim."""
+    def _single(self, claim_ns: float, copy_ns: float, congestion: float) -> tuple[float, str]:
+        """Return what one call adds to an empty request, less congestion, and what that makes of the claim."""
         empty, one = EMPTY_NS[self._timer.name], math.inf
         for _ in range(ATTEST_ATTEMPTS):
             empty, one = min(empty, self.wall(0)), min(one, self.wall(1))
-            single_ns = one - empty - copy_ns
+            single_ns = (one - empty - copy_ns) / congestion
             verdict = attest_single(claim_ns, single_ns, slack_ns=FIRST_SLACK_NS[self._timer.name])
             if verdict == "held":
                 break
