@@ -20,7 +20,8 @@ from kbench.measure import sources
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.report import units
-from kbench.storage.results import SAMPLES_SUFFIX, Run, read_run
+from kbench.storage.results import Run, read_run
+from kbench.storage.runfiles import SAMPLES_SUFFIX
 from kbench.storage.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -13,8 +13,9 @@ from kbench.core.model import Timing
 from kbench.core.stats import timings_interval
 from kbench.storage import baselines
 from kbench.storage.baselines import Acceptance
-from kbench.storage.results import Run, RunWriter, read_run, samples_path
+from kbench.storage.results import Run, RunWriter, read_run
 from kbench.storage.rows import figures
+from kbench.storage.runfiles import samples_path
 
 FIVE = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
 A = ("group_norm", "a", "small")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kbench.core.errors import ExitCode, PluginError, UsageError
-from kbench.plugins import registry, source
+from kbench.plugins import places, registry, source
 from kbench.storage.settings import Settings
 
 ROOT = Path(__file__).parent.parent
@@ -36,7 +36,7 @@ def test_shipped_problems_have_the_missions_constants_and_the_three_cases():
         assert {"default", "small", "ragged"} <= set(registry.case_table(entry))
         assert entry.summary
         assert entry.origin == "kbench"
-        assert [s.name for s in registry.solutions(entry, NO_PATHS)][-3:] == list(registry.BUILTINS)
+        assert [s.name for s in registry.solutions(entry, NO_PATHS)][-3:] == list(places.BUILTINS)
 
 
 def test_listing_imports_neither_torch_nor_a_plugin():
@@ -85,7 +85,7 @@ def test_entry_points_name_folders_and_files_without_importing_them(tmp_path, mo
             EntryPoint("gone", "no_such_package", "kbench.solutions"),
         ],
     }
-    monkeypatch.setattr(registry, "entry_points", lambda group: points[group])
+    monkeypatch.setattr(places, "entry_points", lambda group: points[group])
     monkeypatch.syspath_prepend(tmp_path)
     problem = registry.find_problem("plus", NO_PATHS)
     assert problem.origin == "entry point"
@@ -175,9 +175,9 @@ def test_completion_parses_nothing(tmp_path):
     write(tmp_path / "broken.py", "def f(:\n")
     write(tmp_path / "broken" / "also.py", "def f(:\n")
     settings = Settings(paths=(tmp_path,))
-    assert "broken" in registry.problem_names(settings)
-    assert registry.solution_names("broken", settings)[0] == "also"
-    assert registry.solution_names("unheard-of", settings) == tuple(registry.BUILTINS)
+    assert "broken" in places.problem_names(settings)
+    assert places.solution_names("broken", settings)[0] == "also"
+    assert places.solution_names("unheard-of", settings) == tuple(places.BUILTINS)
 
 
 def test_constants_follow_arithmetic_and_skip_what_must_run(tmp_path):

@@ -21,8 +21,8 @@ from kbench.storage.results import (
     find_run,
     list_runs,
     read_run,
-    samples_path,
 )
+from kbench.storage.runfiles import samples_path
 
 
 @pytest.fixture

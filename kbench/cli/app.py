@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from kbench import __version__
+from kbench.cli.command import Command, Group
 from kbench.cli.output import Output, lost, silence
 from kbench.cli.words import completing
 from kbench.core.errors import ExitCode, KbenchError, UsageError
@@ -29,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("compare.main", "Compare saved runs, or the solutions of one run"),
     "gate": ("gate.main", "Fail when a run regresses against its baseline"),
     "baseline": ("baseline.app", "Show, set and accept baselines"),
-    "list": ("listing.main", "List problems, solutions, cases and runs"),
+    "list": ("list.main", "List problems, solutions, cases and runs"),
     "show": ("show.show", "Show a saved run in full"),
     "export": ("show.export", "Convert a run to json, markdown, csv or html"),
     "doctor": ("doctor.main", "Check GPU, compilers, sandbox and peaks; print fixes"),
@@ -47,6 +48,7 @@ def build_app(command: str | None) -> typer.Typer:
     """Make the application, with the flags of `command` alone; the others have their names and summaries."""
     app = typer.Typer(
         name="kbench",
+        cls=Group,
         help=HELP,
         epilog=EXIT_CODES,
         rich_markup_mode=None,
@@ -63,7 +65,7 @@ def build_app(command: str | None) -> typer.Typer:
         if isinstance(entry, typer.Typer):
             app.add_typer(entry, name=name, help=summary)
         else:
-            app.command(name)(entry)
+            app.command(name, cls=Command)(entry)
     return app
 
 

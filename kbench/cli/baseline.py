@@ -8,22 +8,11 @@ from typing import Annotated
 import typer
 
 from kbench.cli import completion
+from kbench.cli.command import Command, Group
 from kbench.cli.options import DocumentFlags, OutputFlags, command, parse_share
-from kbench.cli.output import Format
-from kbench.cli.saved import find_run
-from kbench.core.errors import ExitCode, UsageError
-from kbench.plugins.source import did_you_mean
-from kbench.report import csvout
-from kbench.report.document import render_document
-from kbench.report.table import Column, one_line, render_markdown_table, render_table
-from kbench.storage import baselines, results
-from kbench.storage.baselines import Acceptance
-from kbench.storage.results import Run
+from kbench.storage.runfiles import LATEST
 
 ResultsFlag = Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")]
-
-
-TITLES = ("baseline", "device", "problem", "commit", "solutions", "cases")
 
 
 def parse_date(text: str) -> date:
@@ -46,7 +35,7 @@ class SetFlags(DocumentFlags):
     """What `kbench baseline set` can be told."""
 
     run: Annotated[str, typer.Argument(metavar="RUN", help="Name, path or @latest", autocompletion=completion.runs)] = (
-        results.LATEST
+        LATEST
     )
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the baseline (main)")] = None
     results: ResultsFlag = None
@@ -62,86 +51,35 @@ class AcceptFlags(DocumentFlags):
     up_to: Annotated[float, typer.Option("--up-to", metavar="SHARE", parser=parse_share, help="Largest slow-down")]
     run: Annotated[
         str, typer.Option("--run", metavar="RUN", help="Run that shows it", autocompletion=completion.runs)
-    ] = results.LATEST
+    ] = LATEST
     results: ResultsFlag = None
 
 
 @command(ShowFlags)
 def show(flags: ShowFlags) -> int:
     """Show all baselines and accepted slow-downs."""
-    output = flags.output()
-    root = (flags.results or flags.settings().results) / "baselines"
-    found = baselines.list_baselines(root)
-    gpus = dict.fromkeys(summary.gpu for summary in found)
-    accepted = [(gpu, one) for gpu in gpus for one in baselines.load_acceptances(gpu, root)]
-    columns = [Column(title=title, wraps=title in {"solutions", "cases"}) for title in TITLES]
-    cells = [[s.name, s.gpu, s.problem, s.git_commit[:10], " ".join(s.solutions), " ".join(s.cases)] for s in found]
-    match output.format:
-        case Format.JSON:
-            pairs = [{"device": gpu, "acceptance": one} for gpu, one in accepted]
-            output.data(render_document("baseline", status="ok", results=found, accepted=pairs))
-        case Format.CSV:
-            output.data(csvout.render_cells([column.title for column in columns], cells))
-        case Format.MD:
-            output.data(render_markdown_table(columns, cells))
-        case Format.TEXT if cells:
-            lines = [_acceptance_line(gpu, one) for gpu, one in accepted]
-            output.data("\n".join([render_table(columns, cells, indent="", width=output.width), *lines]))
-        case Format.TEXT:
-            output.note("no baseline yet\n\nhint: `kbench baseline set @latest`")
-    return ExitCode.OK
+    from kbench.cli import baselining  # brings numpy, which completing a word does without
+
+    return baselining.show(flags)
 
 
 @command(SetFlags)
 def set_(flags: SetFlags) -> int:
     """Make a run the baseline of its problem and device model."""
-    settings = flags.settings()
-    folder = flags.results or settings.results
-    run = find_run(flags.run, folder, settings)
-    path = baselines.set_baseline(run, flags.name or settings.gate.baseline, folder / "baselines")
-    flags.output().written("baseline", path, f"`git add {path.parent}`, so that a change of the baseline is reviewed")
-    return ExitCode.OK
+    from kbench.cli import baselining
+
+    return baselining.set_(flags)
 
 
 @command(AcceptFlags)
 def accept(flags: AcceptFlags) -> int:
     """Accept a slow-down of one case until a date."""
-    settings = flags.settings()
-    folder = flags.results or settings.results
-    run = find_run(flags.run, folder, settings)
-    problem, solution, case = _find_case(flags.case, run)
-    path = baselines.accept(
-        Acceptance(
-            problem=problem,
-            solution=solution,
-            case=case,
-            up_to=flags.up_to,
-            until=flags.until,
-            reason=flags.reason,
-        ),
-        run.rows[0].gpu_name,
-        folder / "baselines",
-    )
-    flags.output().written("baseline", path, f"`git add {path}`, so that what was accepted is reviewed")
-    return ExitCode.OK
+    from kbench.cli import baselining
+
+    return baselining.accept(flags)
 
 
-def _find_case(text: str, run: Run) -> tuple[str, str, str]:
-    known = {f"{row.problem}/{row.solution}/{row.case}": (row.problem, row.solution, row.case) for row in run.rows}
-    matches = [name for name in known if name == text or name.endswith(f"/{text}")]
-    if len(matches) > 1:
-        raise UsageError(f"`{text}` is the end of {' and '.join(matches)}", "write the whole of one of them")
-    if not matches:
-        raise UsageError(f"{run.name} has no case `{text}`", did_you_mean(text, list(known)))
-    return known[matches[0]]
-
-
-def _acceptance_line(gpu: str, one: Acceptance) -> str:
-    bound = f"{100 * one.up_to:.3g} % slower until {one.until}"
-    return f"accepted on {gpu}: {one.problem}/{one.solution}/{one.case}, {bound}: {one_line(one.reason)}"
-
-
-app = typer.Typer(rich_markup_mode=None)
-app.command("show")(show)
-app.command("set")(set_)
-app.command("accept")(accept)
+app = typer.Typer(cls=Group, rich_markup_mode=None)
+app.command("show", cls=Command)(show)
+app.command("set", cls=Command)(set_)
+app.command("accept", cls=Command)(accept)

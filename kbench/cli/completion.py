@@ -4,23 +4,26 @@ import typer
 
 from kbench.cli.words import completing
 from kbench.core.errors import KbenchError
-from kbench.plugins import registry
+from kbench.plugins import places
 from kbench.storage import settings
+from kbench.storage.runfiles import run_files
 
 
 def problems(incomplete: str) -> list[str]:
     """Complete the name of a problem."""
-    return _matching(registry.problem_names(_settings()), incomplete)
+    return _matching(places.problem_names(_settings()), incomplete)
 
 
 def solutions(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the name of a solution of the problem that stands before it."""
     problem = _problem(ctx)
-    return _matching(registry.solution_names(problem, _settings()), incomplete) if problem else []
+    return _matching(places.solution_names(problem, _settings()), incomplete) if problem else []
 
 
 def cases(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the name of a case of the problem that stands before it."""
+    from kbench.plugins import registry
+
     problem = _problem(ctx)
     try:
         table = registry.case_table(registry.find_problem(problem, _settings())) if problem else {}
@@ -31,9 +34,7 @@ def cases(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def runs(incomplete: str) -> list[str]:
     """Complete the name of a saved run."""
-    from kbench.storage import results
-
-    found = [path.stem for path in results.run_files(_settings().results)]
+    found = [path.stem for path in run_files(_settings().results)]
     return _matching(("@latest", *found), incomplete)
 
 

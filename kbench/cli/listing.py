@@ -1,14 +1,11 @@
-"""`kbench list`: problems, the solutions and cases of one, and saved runs. Nothing is imported to list it."""
+"""What `kbench list` does with its flags."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from kbench.cli import completion
-from kbench.cli.options import OutputFlags, command
+from kbench.cli.list import ListFlags
 from kbench.cli.output import Format, Output
 from kbench.core.errors import ExitCode, PluginError
 from kbench.plugins import registry
@@ -24,19 +21,6 @@ WRAPPING = frozenset({"cases", "constants", "problems", "solutions", "summary", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListFlags(OutputFlags):
-    """What `kbench list` can be told."""
-
-    problem: Annotated[
-        str | None,
-        typer.Argument(metavar="PROBLEM", help="List one's solutions", autocompletion=completion.problems),
-    ] = None
-    cases: Annotated[bool, typer.Option("--cases", help="List the problem's cases instead")] = False
-    runs: Annotated[bool, typer.Option("--runs", help="List saved runs instead")] = False
-    results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
     """A table in the making: headings, cells, and whether every cell is also wanted in text."""
 
@@ -44,9 +28,8 @@ class Listing:
     rows: tuple[tuple[Any, ...], ...]
 
 
-@command(ListFlags)
-def main(flags: ListFlags) -> int:
-    """List problems, solutions, cases and runs."""
+def list_(flags: ListFlags) -> int:
+    """List what was asked for."""
     output, settings = flags.output(), flags.settings()
     if flags.runs:
         listing = _runs(flags.results or settings.results)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from kbench.cli import completion, scaffold
+from kbench.cli.command import Command, Group
 from kbench.cli.options import DocumentFlags, command
 from kbench.core.errors import ExitCode, MachineError, UsageError
 from kbench.plugins import registry
@@ -92,6 +93,6 @@ def _write(path: Path, text: str) -> None:
         raise MachineError(f"{path} cannot be written: {error.strerror}", "choose a folder with `--in`") from error
 
 
-app = typer.Typer(rich_markup_mode=None)
-app.command("problem")(problem)
-app.command("solution")(solution)
+app = typer.Typer(cls=Group, rich_markup_mode=None)
+app.command("problem", cls=Command)(problem)
+app.command("solution", cls=Command)(solution)

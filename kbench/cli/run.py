@@ -1,30 +1,13 @@
-"""`kbench run` and `kbench verify`: parse, let the verb work, render what it yields."""
+"""`kbench run` and `kbench verify`: what is right, and how fast."""
 
-import time
-from collections.abc import Generator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
 from kbench.cli import completion
-from kbench.cli.options import Crosscheck, Mode, OutputFlags, command, parse_duration, parse_overrides, parse_share
-from kbench.cli.output import Format, Output
-from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError
-from kbench.core.events import OF_THE_REFERENCE, Event, Judged, Planned, RunOptions, Saved, StageFinished, TimeLimits
-from kbench.core.model import Status
-from kbench.measure import selection
-from kbench.plugins import registry
-from kbench.plugins.registry import Entry
-from kbench.report.summary import RunSummary, summarise
-from kbench.storage.settings import Settings
-
-CLOCK_STEP_S = 0.02
-"""A file's time may lag behind the clock by a tick of the kernel."""
-INCONCLUSIVE_FLAGS = frozenset({"unstable", "imprecise", "resolution_limited", "throttled", "interference"})
-"""Flags of a row that `--strict` does not let pass."""
+from kbench.cli.options import Crosscheck, Mode, OutputFlags, command, parse_duration, parse_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,163 +113,14 @@ class RunFlags(VerifyFlags):
 @command(RunFlags)
 def run(flags: RunFlags) -> int:
     """Verify, then time, one or more solutions of a problem."""
-    return _execute("run", flags, timing=flags)
+    from kbench.cli import running  # brings numpy, which completing a word does without
+
+    return running.run("run", flags, timing=flags)
 
 
 @command(VerifyFlags)
 def verify(flags: VerifyFlags) -> int:
     """Verify only."""
-    return _execute("verify", flags, timing=None)
+    from kbench.cli import running
 
-
-def _execute(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
-    output, settings = flags.output(), flags.settings()
-    options = make_options(flags, timing, settings)
-    problem = registry.find_problem(flags.problem, settings)
-    chosen = choose_solutions(problem, flags.solutions or [], options.device, settings)
-    judged, summary = _follow(problem, chosen, options, output)
-    code = exit_code(summary, strict=flags.strict)
-    _print(name, output, summary, judged, code)
-    return code
-
-
-def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings) -> RunOptions:
-    """Let a flag win over the settings, and these over the defaults."""
-    given = settings.run
-    processes = given.processes if timing is None or timing.processes is None else timing.processes
-    at_most = given.max_processes if timing is None or timing.max_processes is None else timing.max_processes
-    if timing is not None and timing.quick:
-        processes = at_most = 1
-    mode = timing.mode.value if timing is not None and timing.mode is not None else given.mode
-    precision = timing.precision if timing is not None else None
-    return RunOptions(
-        device=flags.device or given.device,
-        cases=tuple(flags.case or ()),
-        overrides=parse_overrides(flags.set_ or []),
-        verify_only=timing is None,
-        processes=processes,
-        max_processes=max(processes, at_most),
-        pairs=given.pairs,
-        precision=given.precision if precision is None else precision,
-        mode=mode,
-        lock_clocks_mhz=timing.lock_clocks if timing is not None else None,
-        limits=TimeLimits(
-            import_s=flags.import_timeout or given.import_timeout_s,
-            build_s=flags.build_timeout or given.build_timeout_s,
-            call_s=flags.call_timeout or given.call_timeout_s,
-            total_s=flags.timeout or given.timeout_s,
-        ),
-        isolation=given.isolation if flags.isolation is None else flags.isolation,
-        trusted=flags.trusted,
-        robust=flags.robust,
-        backward=flags.backward,
-        require_custom=flags.require_custom,
-        sanitize=flags.sanitize,
-        allow_tf32=flags.allow_tf32,
-        crosscheck=timing.crosscheck.value if timing is not None and timing.crosscheck is not None else None,
-        results_dir=flags.results or settings.results,
-        save=not flags.no_save,
-        name=flags.name,
-    )
-
-
-def choose_solutions(problem: Entry, names: Sequence[str], device: str, settings: Settings) -> tuple[Entry, ...]:
-    """Find the named solutions, or all files that run on the device; then `eager`, if there is no file."""
-    if names:
-        return tuple(registry.find_solution(problem, name, settings) for name in dict.fromkeys(names))
-    known = registry.solutions(problem, settings)
-    kind = selection.choose(device).kind
-    files = tuple(entry for entry in known if entry.builtin is None and kind in entry.devices)
-    return files or tuple(entry for entry in known if entry.builtin == "eager")
-
-
-def _follow(
-    problem: Entry, chosen: Sequence[Entry], options: RunOptions, output: Output
-) -> tuple[tuple[Judged, ...], RunSummary]:
-    """Show events as they come and keep what counts, also of a run that breaks off."""
-    planned: Planned | None = None
-    saved: Saved | None = None
-    judged: list[Judged] = []
-    error: KbenchError | None = None
-    interrupted = False
-    reference_s: dict[tuple[str, str], float] = {}
-    began, started = time.time() - CLOCK_STEP_S, time.monotonic()
-    try:
-        from kbench import run as verb
-        from kbench.cli.progress import progress_for
-
-        stream = cast("Generator[Event]", verb.run(problem, chosen, options))
-        with progress_for(output) as progress, closing(stream) as events:
-            for event in events:
-                progress.show(event)
-                planned = event if isinstance(event, Planned) else planned
-                saved = event if isinstance(event, Saved) else saved
-                judged += [event] if isinstance(event, Judged) else []
-                if isinstance(event, StageFinished) and event.stage in OF_THE_REFERENCE:
-                    key = event.case, event.stage
-                    reference_s[key] = reference_s.get(key, 0.0) + event.elapsed_s
-    except KbenchError as caught:
-        error = caught
-    except KeyboardInterrupt:
-        interrupted = True
-    if error is not None and not judged:
-        raise error
-    return tuple(judged), RunSummary(
-        problem=problem.name,
-        planned=planned,
-        cases=tuple(summarise(one) for one in judged),
-        environment=saved.environment if saved else None,
-        csv_path=saved.csv_path if saved else _written(options, began),
-        reference_s=reference_s,
-        elapsed_s=time.monotonic() - started,
-        error=error,
-        interrupted=interrupted,
-    )
-
-
-def _written(options: RunOptions, since: float) -> str | None:
-    """Find the rows of what had finished when a run broke off, before it could name its file."""
-    from kbench.storage import results
-
-    paths = results.run_files(options.results_dir) if options.save else []
-    fresh = {path.stat().st_mtime: path for path in paths if path.stat().st_mtime >= since}
-    return str(fresh[max(fresh)]) if fresh else None
-
-
-def exit_code(run: RunSummary, *, strict: bool) -> ExitCode:
-    """Map a run to the exit code of the command; what kbench itself got wrong outranks a verdict."""
-    found = {case.status for case in run.cases}
-    code = ExitCode.OK
-    if run.interrupted:
-        code = ExitCode.INTERRUPTED
-    elif run.error is not None:
-        code = run.error.exit_code
-    elif Status.HARNESS_ERROR in found:
-        code = ExitCode.INTERNAL
-    elif found - {Status.PASSED, Status.SKIPPED, Status.REFERENCE_FAILED, Status.NOT_VERIFIED}:
-        code = ExitCode.NEGATIVE
-    elif Status.REFERENCE_FAILED in found:
-        code = ExitCode.USAGE
-    elif Status.NOT_VERIFIED in found:
-        code = ExitCode.INCONCLUSIVE
-    elif Status.PASSED not in found:
-        code = NothingSelectedError.exit_code
-    elif strict and any(INCONCLUSIVE_FLAGS & set(case.flags) for case in run.cases):
-        code = ExitCode.INCONCLUSIVE
-    return code
-
-
-def _print(name: str, output: Output, run: RunSummary, judged: tuple[Judged, ...], code: ExitCode) -> None:
-    from kbench.report import csvout, jsonout, markdown, terminal
-
-    match output.format:
-        case Format.JSON:
-            output.data(jsonout.render_run(run, judged, exit_code=int(code), command=name))
-        case Format.CSV:
-            output.data(csvout.render_rows(row for case in run.cases for row in case.rows))
-        case Format.MD:
-            output.data(markdown.render_run(run))
-        case Format.TEXT:
-            output.data(terminal.render_run(run, verbosity=output.verbosity, width=output.width))
-    if run.error is not None and not output.wants_json:
-        output.error(run.error)
+    return running.run("verify", flags, timing=None)

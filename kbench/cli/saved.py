@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from kbench.core.errors import UsageError
-from kbench.plugins import registry
+from kbench.plugins import places
 from kbench.storage import results
 from kbench.storage.results import Run
 from kbench.storage.settings import Settings
@@ -14,7 +14,7 @@ def find_run(name: str, folder: Path, settings: Settings) -> Run:
     try:
         return results.find_run(name, folder)
     except UsageError as error:
-        if name not in registry.problem_names(settings):
+        if name not in places.problem_names(settings):
             raise
         latest = next((run.name for run in reversed(results.list_runs(folder)) if name in run.problems), None)
         known = f"its latest run is `{latest}`" if latest else f"`kbench run {name}` makes a run of it"

@@ -9,14 +9,7 @@ import typer
 
 from kbench.cli import completion
 from kbench.cli.options import DocumentFlags, OutputFlags, command
-from kbench.cli.output import Format
-from kbench.cli.saved import find_run
-from kbench.core.errors import ExitCode, MachineError, UsageError
-from kbench.core.events import Judged
-from kbench.report import csvout, jsonout, markdown, samples, terminal
-from kbench.report.stored import recall
-from kbench.report.summary import RunSummary
-from kbench.storage import results
+from kbench.storage.runfiles import LATEST
 
 
 class Target(StrEnum):
@@ -37,7 +30,7 @@ RunArgument = Annotated[
 class ShowFlags(OutputFlags):
     """What `kbench show` can be told."""
 
-    run: RunArgument = results.LATEST
+    run: RunArgument = LATEST
     case: Annotated[list[str] | None, typer.Option("--case", metavar="GLOB", help="Cases to show")] = None
     samples: Annotated[bool, typer.Option("--samples", help="Draw the raw samples")] = False
     results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
@@ -47,7 +40,7 @@ class ShowFlags(OutputFlags):
 class ExportFlags(DocumentFlags):
     """What `kbench export` can be told."""
 
-    run: RunArgument = results.LATEST
+    run: RunArgument = LATEST
     to: Annotated[Target | None, typer.Option("--to", help="Format to write (ending of FILE, else json)")] = None
     file: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write (stdout)")] = None
     results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
@@ -56,56 +49,14 @@ class ExportFlags(DocumentFlags):
 @command(ShowFlags)
 def show(flags: ShowFlags) -> int:
     """Show a saved run in full."""
-    output, settings = flags.output(), flags.settings()
-    run = find_run(flags.run, flags.results or settings.results, settings)
-    judged, summary = recall(run, flags.case or ())
-    if output.format is not Format.TEXT:
-        output.data(_render(Target(output.format.value), summary, judged, "show"))
-    elif flags.samples:
-        output.data(samples.render_samples(summary, judged))
-    else:
-        output.data(
-            f"{run.path}\n\n" + terminal.render_run(summary, verbosity=max(output.verbosity, 0), width=output.width)
-        )
-    return ExitCode.OK
+    from kbench.cli import showing  # brings numpy, which completing a word does without
+
+    return showing.show(flags)
 
 
 @command(ExportFlags)
 def export(flags: ExportFlags) -> int:
     """Convert a run to json, markdown, csv or html."""
-    output, target = flags.output(), _target(flags)
-    if output.wants_json and flags.file is None and target is not Target.JSON:
-        raise UsageError(f"`--json` contradicts `--to {target.value}` on stdout", "write it to a file with `-o FILE`")
-    settings = flags.settings()
-    run = find_run(flags.run, flags.results or settings.results, settings)
-    judged, summary = recall(run)
-    text = _render(target, summary, judged, "export")
-    if flags.file is None:
-        output.data(text)
-        return ExitCode.OK
-    try:
-        flags.file.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise MachineError(f"{flags.file} cannot be written: {error.strerror}", "write elsewhere with `-o`") from error
-    output.written("export", flags.file)
-    return ExitCode.OK
+    from kbench.cli import showing
 
-
-def _target(flags: ExportFlags) -> Target:
-    """Return the format that was asked for, else the one that the file's ending names."""
-    ending = flags.file.suffix.removeprefix(".").lower() if flags.file is not None else ""
-    return flags.to or {target.value: target for target in Target}.get(ending, Target.JSON)
-
-
-def _render(target: Target, summary: RunSummary, judged: tuple[Judged, ...], command: str) -> str:
-    match target:
-        case Target.JSON:
-            return jsonout.render_run(summary, judged, exit_code=ExitCode.OK, command=command)
-        case Target.CSV:
-            return csvout.render_rows(row for case in summary.cases for row in case.rows)
-        case Target.MD:
-            return markdown.render_run(summary)
-        case Target.HTML:
-            from kbench.report.html import render_run
-
-            return render_run(summary, judged)
+    return showing.export(flags)

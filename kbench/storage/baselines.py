@@ -15,8 +15,9 @@ from pathlib import Path
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Status
 from kbench.storage import csvfile
-from kbench.storage.results import SAMPLES_SUFFIX, Run, read_run, samples_path
+from kbench.storage.results import Run, read_run
 from kbench.storage.rows import contradiction, interval_contradiction
+from kbench.storage.runfiles import SAMPLES_SUFFIX, samples_path
 
 ROOT = Path("results/baselines")
 MAIN = "main"

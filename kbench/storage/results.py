@@ -20,9 +20,7 @@ from typing import Self, get_type_hints
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample, Status
 from kbench.storage import csvfile
-
-SAMPLES_SUFFIX = ".samples.csv"
-LATEST = "@latest"
+from kbench.storage.runfiles import LATEST, run_files, samples_path
 
 ROW_COLUMNS = tuple(field.name for field in fields(ResultRow))
 KEY_COLUMNS = ("problem", "solution", "case")
@@ -167,11 +165,6 @@ class RunWriter:
         csvfile.replace_file(self.csv_path, csvfile.line(ROW_COLUMNS) + "".join(self._rows))
 
 
-def samples_path(csv_path: Path) -> Path:
-    """Path of the raw samples that belong to a results CSV."""
-    return csv_path.with_name(csv_path.name.removesuffix(".csv") + SAMPLES_SUFFIX)
-
-
 def default_stem(problem: str, solutions: Sequence[str], now: datetime | None = None) -> str:
     """`<UTC time>-<problem>-<solutions>`, at most 120 characters, safe as a file name."""
     now = now or datetime.now(UTC)
@@ -261,13 +254,6 @@ def list_runs(directory: Path = Path("results")) -> list[RunSummary]:
             )
         )
     return sorted(found, key=lambda run: (run.started_utc, run.name))
-
-
-def run_files(directory: Path) -> list[Path]:
-    """List the CSV files of a folder, those of samples aside, in alphabetical order."""
-    if not directory.is_dir():
-        return []
-    return sorted(path for path in directory.glob("*.csv") if not path.name.endswith(SAMPLES_SUFFIX))
 
 
 def _parse_rows(path: Path) -> list[ResultRow]:

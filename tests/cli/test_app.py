@@ -99,7 +99,12 @@ def test_help_starts_in_at_most_twice_the_time_of_its_libraries():
         ("kbench ver", ["verify"]),
         ("kbench run group_n", ["group_norm"]),
         ("kbench verify group_norm ea", ["eager"]),
-        ("kbench run group_norm --case ra", ["ragged"]),
+        ("kbench run --device cpu group_n", ["group_norm"]),
+        ("kbench run group_norm eager --quick two_k", ["two_kernel"]),
+        ("kbench run group_norm --quick --case ra", ["ragged"]),
+        ("kbench gate --confirm --jun", ["--junit"]),
+        ("kbench baseline ac", ["accept"]),
+        ("kbench baseline set --name main @la", ["@latest"]),
         ("kbench compare @la", ["@latest"]),
         ("kbench explain wrong_v", ["wrong_value"]),
     ],
@@ -118,11 +123,23 @@ def test_completion(words, expected):
     assert done.stdout.split() == expected, done.stderr
 
 
-@pytest.mark.parametrize("words", ["kbench run group_n", "kbench verify group_norm ea", "kbench list group_n"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "kbench ver",
+        "kbench run group_n",
+        "kbench verify group_norm ea",
+        "kbench list group_n",
+        "kbench new solution group_n",
+        "kbench explain wrong_v",
+        "kbench selftest inference_m",
+        *(f"kbench {command} @la" for command in ("compare", "gate", "show", "export", "baseline set")),
+    ],
+)
 def test_completion_loads_nothing_heavy(words):
     code = (
         "import atexit, sys\n"
-        "heavy = {'torch', 'pandas', 'numpy', 'kbench.run', 'rich.console'}\n"
+        "heavy = {'torch', 'pandas', 'numpy', 'pydantic', 'kbench.run', 'rich.console'}\n"
         "atexit.register(lambda: print(sorted(heavy & set(sys.modules)), file=sys.stderr))\n"
         "sys.argv = ['kbench']\nfrom kbench.cli.app import main\nmain()"
     )

@@ -51,7 +51,7 @@ def test_findings_and_flags_come_with_their_code_and_advice(kbench, fake_run, go
 
 def test_verbose_adds_processes_and_where_the_time_went(kbench, fake_run, golden, monkeypatch):
     clock = SimpleNamespace(time=time.time, monotonic=iter([100.0, 126.0]).__next__)
-    monkeypatch.setattr("kbench.cli.run.time", clock)
+    monkeypatch.setattr("kbench.cli.running.time", clock)
     fake_run(*fakes.events(fakes.passed()))
     golden("run_verbose.txt", kbench("run", "group_norm", "eager", "-v").out.rstrip("\n"))
 

@@ -1,0 +1,64 @@
+"""What `kbench show` and `kbench export` do with their flags."""
+
+from kbench.cli.output import Format
+from kbench.cli.saved import find_run
+from kbench.cli.show import ExportFlags, ShowFlags, Target
+from kbench.core.errors import ExitCode, MachineError, UsageError
+from kbench.core.events import Judged
+from kbench.report import csvout, html, jsonout, markdown, samples, terminal
+from kbench.report.stored import recall
+from kbench.report.summary import RunSummary
+
+
+def show(flags: ShowFlags) -> int:
+    """Show a saved run in full."""
+    output, settings = flags.output(), flags.settings()
+    run = find_run(flags.run, flags.results or settings.results, settings)
+    judged, summary = recall(run, flags.case or ())
+    if output.format is not Format.TEXT:
+        output.data(_render(Target(output.format.value), summary, judged, "show"))
+    elif flags.samples:
+        output.data(samples.render_samples(summary, judged))
+    else:
+        output.data(
+            f"{run.path}\n\n" + terminal.render_run(summary, verbosity=max(output.verbosity, 0), width=output.width)
+        )
+    return ExitCode.OK
+
+
+def export(flags: ExportFlags) -> int:
+    """Convert a run to json, markdown, csv or html."""
+    output, target = flags.output(), _target(flags)
+    if output.wants_json and flags.file is None and target is not Target.JSON:
+        raise UsageError(f"`--json` contradicts `--to {target.value}` on stdout", "write it to a file with `-o FILE`")
+    settings = flags.settings()
+    run = find_run(flags.run, flags.results or settings.results, settings)
+    judged, summary = recall(run)
+    text = _render(target, summary, judged, "export")
+    if flags.file is None:
+        output.data(text)
+        return ExitCode.OK
+    try:
+        flags.file.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise MachineError(f"{flags.file} cannot be written: {error.strerror}", "write elsewhere with `-o`") from error
+    output.written("export", flags.file)
+    return ExitCode.OK
+
+
+def _target(flags: ExportFlags) -> Target:
+    """Return the format that was asked for, else the one that the file's ending names."""
+    ending = flags.file.suffix.removeprefix(".").lower() if flags.file is not None else ""
+    return flags.to or {target.value: target for target in Target}.get(ending, Target.JSON)
+
+
+def _render(target: Target, summary: RunSummary, judged: tuple[Judged, ...], command: str) -> str:
+    match target:
+        case Target.JSON:
+            return jsonout.render_run(summary, judged, exit_code=ExitCode.OK, command=command)
+        case Target.CSV:
+            return csvout.render_rows(row for case in summary.cases for row in case.rows)
+        case Target.MD:
+            return markdown.render_run(summary)
+        case Target.HTML:
+            return html.render_run(summary, judged)

@@ -1,0 +1,130 @@
+"""Where the files of problems and solutions lie: shipped, from entry points, from the settings, beside one another.
+
+Nothing is opened: a shell's completion asks for no more than names. The files that belong to a problem `softmax.py`
+in a folder `D` are `D/softmax/*.py`, `D/solutions/softmax/*.py` and `D/../solutions/softmax/*.py`; the package itself
+is laid out in the last way.
+"""
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Literal
+
+from kbench.storage.settings import Settings
+
+Origin = Literal["kbench", "entry point", "settings", "path"]
+Found = tuple[Path, Origin]
+
+BUILTINS = {
+    "eager": "The reference itself, as plain PyTorch runs it",
+    "compile": "The reference through torch.compile",
+    "compile-max-autotune": "The reference through torch.compile, mode max-autotune",
+}
+"""Solutions that every problem has; they need no file of their own."""
+
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def problem_names(settings: Settings) -> tuple[str, ...]:
+    """Offer names for shell completion: from file names alone, nothing is parsed."""
+    return tuple(path.stem for path, _ in problem_files(settings))
+
+
+def solution_names(problem: str, settings: Settings) -> tuple[str, ...]:
+    """Offer names of a problem's solutions for shell completion: from file names alone, nothing is parsed."""
+    path = as_path(problem)
+    if path is None:
+        path = next((found for found, _ in problem_files(settings) if found.stem == problem), None)
+    if path is None:
+        return tuple(BUILTINS)
+    return (*(found.stem for found, _ in solution_files(path, settings)), *BUILTINS)
+
+
+def problem_files(settings: Settings) -> list[Found]:
+    """List the files that may be problems, shipped ones first, each once."""
+    return _unique(_problem_files(settings))
+
+
+def solution_files(problem: Path, settings: Settings) -> list[Found]:
+    """List the files that may be solutions of the problem in this file, each once."""
+    return _unique(_solution_files(problem, settings))
+
+
+def as_path(name_or_path: str | Path) -> Path | None:
+    """Take for a path what looks like one; None for a name."""
+    text = str(name_or_path)
+    looks_like_path = isinstance(name_or_path, Path) or text.endswith(".py") or "/" in text or "\\" in text
+    return Path(name_or_path).expanduser() if looks_like_path else None
+
+
+def named_entry_points(problem: str) -> Iterator[tuple[str, Path]]:
+    """Yield names and files of the solutions whose entry point names one file: `"softmax/fast" = "package.module"`."""
+    for point in entry_points(group="kbench.solutions"):
+        owner, _, name = point.name.partition("/")
+        place = _locate(point) if owner == problem and name else None
+        if place is not None and place.is_file():
+            yield name, place
+
+
+def _problem_files(settings: Settings) -> Iterator[Found]:
+    yield from _python_files(_PACKAGE / "problems", "kbench")
+    for place in _entry_point_places("kbench.problems"):
+        yield from _python_files(place, "entry point")
+    for place in settings.paths:
+        yield from _python_files(place, "settings")
+        yield from _python_files(place / "problems", "settings")
+
+
+def _solution_files(problem: Path, settings: Settings) -> Iterator[Found]:
+    name = problem.stem
+    yield from _python_files(_PACKAGE / "solutions" / name, "kbench")
+    for place in _entry_point_places("kbench.solutions"):
+        yield from _python_files(place / name, "entry point")
+    for place in settings.paths:
+        folder = place.parent if place.suffix == ".py" else place
+        yield from _python_files(folder / "solutions" / name, "settings")
+        yield from _python_files(folder / name, "settings")
+    beside = problem.resolve().parent
+    for folder in (beside / name, beside / "solutions" / name, beside.parent / "solutions" / name):
+        yield from _python_files(folder, "path")
+
+
+def _python_files(place: Path, origin: Origin) -> Iterator[Found]:
+    """`place` itself where it is a Python file, else the public ones in that folder."""
+    if place.suffix == ".py" and place.is_file():
+        yield place, origin
+    elif place.is_dir():
+        yield from ((path, origin) for path in sorted(place.glob("*.py")) if not path.name.startswith("_"))
+
+
+def _unique(found: Iterator[Found]) -> list[Found]:
+    """Count a file that was reached in two ways once, by the first."""
+    seen: dict[Path, Found] = {}
+    for path, origin in found:
+        # Unlike `resolve`, this takes a circle of links as it is.
+        seen.setdefault(Path(os.path.realpath(path)), (path, origin))
+    return list(seen.values())
+
+
+def _entry_point_places(group: str) -> list[Path]:
+    """Locate folders and files that the entry points of `group` name as dotted modules."""
+    return [place for point in entry_points(group=group) if (place := _locate(point)) is not None]
+
+
+def _locate(point: EntryPoint) -> Path | None:
+    """Locate file or folder of the entry point's module, found without importing its package."""
+    top, *rest = point.module.split(".")
+    spec = importlib.util.find_spec(top)
+    if spec is None:
+        return None
+    if not rest and spec.origin and not spec.submodule_search_locations:
+        return Path(spec.origin)
+    for root in spec.submodule_search_locations or ():
+        place = Path(root).joinpath(*rest)
+        if place.with_suffix(".py").is_file() and rest:
+            return place.with_suffix(".py")
+        if place.is_dir():
+            return place
+    return None

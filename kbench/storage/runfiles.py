@@ -1,0 +1,18 @@
+"""The files of saved runs by name; nothing is opened."""
+
+from pathlib import Path
+
+SAMPLES_SUFFIX = ".samples.csv"
+LATEST = "@latest"
+
+
+def samples_path(csv_path: Path) -> Path:
+    """Path of the raw samples that belong to a results CSV."""
+    return csv_path.with_name(csv_path.name.removesuffix(".csv") + SAMPLES_SUFFIX)
+
+
+def run_files(directory: Path) -> list[Path]:
+    """List the CSV files of a folder, those of samples aside, in alphabetical order."""
+    if not directory.is_dir():
+        return []
+    return sorted(path for path in directory.glob("*.csv") if not path.name.endswith(SAMPLES_SUFFIX))
