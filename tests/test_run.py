@@ -76,6 +76,31 @@ class ModelNew(torch.nn.Module):
     def forward(self, x, k):
         return {result}
 """
+TIRES = '''"""Its reference raises after some calls, of long rows or of short ones."""
+import itertools
+
+import torch
+
+n = 64
+tires_of_long = True
+tires_after = 20.0
+calls = itertools.count(1)
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        if x.device.type != "meta" and (x.shape[1] == 64) == tires_of_long and next(calls) > tires_after:
+            raise IndexError("out of range")
+        return 2 * x
+
+
+def get_inputs():
+    return [torch.rand(32, n)]
+
+
+def get_init_inputs():
+    return []
+'''
 BROKEN = '''"""Its inputs cannot be made."""
 import torch
 
@@ -228,6 +253,26 @@ def test_a_problem_that_fails_is_the_problems_fault(tmp_path) -> None:
         assert event.outcome.status is Status.REFERENCE_FAILED
         assert "no inputs today" in event.outcome.reason
     assert [row.status for row in read_run(csv_of(tmp_path)).rows] == ["reference_failed"] * 2
+
+
+def test_a_reference_that_raises_later_is_the_problems_fault(tmp_path) -> None:
+    twice = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return 2 * x\n"
+    solutions = {f"s{number}": twice for number in range(4)}
+    *_, last = judged(list(begin(tmp_path, TIRES, solutions, verify_only=True))).values()
+    assert isinstance(last.outcome, Failed)
+    assert last.outcome.status is Status.REFERENCE_FAILED
+    assert last.outcome.reason == "the problem fails: IndexError: out of range"
+    assert "some_problem.py" in last.outcome.log
+
+
+def test_a_derived_shape_that_the_reference_refuses_later_is_skipped(tmp_path) -> None:
+    twice = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return 2 * x\n"
+    solutions = {f"s{number}": twice for number in range(4)}
+    short = {"tires_of_long": False, "tires_after": 8.0}
+    events = list(begin(tmp_path, TIRES, solutions, overrides=short, verify_only=True))
+    *_, last = judged(events).values()
+    assert isinstance(last.outcome, Passed)
+    assert "skipped_shape" in {finding.code for finding in last.outcome.findings}
 
 
 def test_a_constant_that_the_reference_refuses_is_not_the_solutions_fault(tmp_path) -> None:

@@ -23,6 +23,10 @@ DERIVED = {
     ],
     "40_RowNorm": [{"batch_size": 13}, {"batch_size": 5, "features": 7, "dim1": 23, "dim2": 23}],
     "28_Patches": [{"image_size": 16, "channels": 2}],
+    "95_ClassLoss": [
+        {"batch_size": 127, "num_classes": 37, "input_shape": (37,)},
+        {"batch_size": 5, "num_classes": 37, "input_shape": (37,)},
+    ],
     "100_Literal": [],
 }
 

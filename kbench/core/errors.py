@@ -39,6 +39,10 @@ class PluginError(KbenchError):
     """A problem or solution file that cannot be used as such."""
 
 
+class ReferenceRaisedError(PluginError):
+    """The reference raised, as its cause says, on inputs that its own file makes."""
+
+
 class ResultsError(KbenchError):
     """A results file that is truncated, edited, or of another schema version."""
 

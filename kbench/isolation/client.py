@@ -218,9 +218,11 @@ def decode(answer: Message, log: str) -> tuple[Outcome, str]:
 
     if "error" in answer:
         error = answer["error"]
-        status = Status.REFERENCE_FAILED if error["stage"] == "reference" else Status.HARNESS_ERROR
+        of_the_problem = error["stage"] == "reference"
+        status = Status.REFERENCE_FAILED if of_the_problem else Status.HARNESS_ERROR
         trace = "\n".join(part for part in (log, error["traceback"]) if part)
-        return Failed(status=status, reason=f"{error['type']}: {error['message']}"[:500], log=trace), ""
+        reason = f"{'the problem fails: ' if of_the_problem else ''}{error['type']}: {error['message']}"
+        return Failed(status=status, reason=reason[:500], log=trace), ""
     outcome = dict(answer["outcome"])
     kind: type[Passed | Failed] = {"Passed": Passed, "Failed": Failed}[outcome.pop("kind")]
     return TypeAdapter(kind).validate_python(outcome), answer["weights"]

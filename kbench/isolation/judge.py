@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbench.core.errors import KbenchError
+from kbench.core.errors import KbenchError, ReferenceRaisedError
 from kbench.core.model import Failed, Finding, Outcome, Passed, Timing
 from kbench.isolation import sandbox
 from kbench.isolation.arena import Arena
@@ -287,6 +287,8 @@ class Evaluation:
             try:
                 self._candidate.load(reference)
                 self._battery.essentials(self._bind(reference))
+            except ReferenceRaisedError:  # on inputs drawn later
+                self._battery.note("skipped_shape", f"the reference does not accept {shape}")
             except RefusalError as refusal:
                 if not self._battery.explain_shape(refusal, shape):
                     raise
@@ -354,8 +356,10 @@ def describe(error: BaseException) -> Message:
     """Describe an exception of the judge's own for the parent."""
     if isinstance(error, ChildError):
         return {"stage": error.status.value, "type": "", "message": error.reason, "traceback": error.log}
-    trace = traceback.format_exc(limit=-8)
     kind = "reference" if isinstance(error, KbenchError) else "judge"
+    if isinstance(error, ReferenceRaisedError) and error.__cause__ is not None:
+        error = error.__cause__
+    trace = "".join(traceback.format_exception(error, limit=-8))
     return {
         "stage": kind,
         "type": type(error).__name__,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbench.core.errors import PluginError
+from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
 from kbench.isolation.inputs import PLAIN, Arguments, Inputs, Transform, is_value, over_leaves, over_tensors
 from kbench.isolation.process import ILLEGAL_ACCESS, LAUNCH_FAILED, OUT_OF_MEMORY
@@ -92,8 +92,15 @@ class Reference:
             return self.model(*arguments)
 
     def expect(self, arguments: list[Any]) -> Expected:
-        """Run the reference on private arguments and keep what it returned."""
-        return Expected(arguments=arguments, leaves=flatten(self.call(self.consumable(arguments))))
+        """Run the reference on private arguments and keep what it returned.
+
+        Raises:
+            ReferenceRaisedError: if it raises; `try_expect` is for arguments that it may refuse.
+        """
+        found = self.try_expect(arguments)
+        if isinstance(found, Exception):
+            raise ReferenceRaisedError(f"{type(found).__name__}: {found}") from found
+        return found
 
     def try_expect(self, arguments: list[Any]) -> Expected | Exception:
         """Run the reference on arguments that it may refuse; return the exception where it raises one of its own.
@@ -101,7 +108,7 @@ class Reference:
         What a device raises, for want of memory or else, is no refusal: a solution could have brought that about.
         """
         try:
-            return self.expect(arguments)
+            return Expected(arguments=arguments, leaves=flatten(self.call(self.consumable(arguments))))
         except Exception as error:
             if is_of_the_device(error):
                 raise

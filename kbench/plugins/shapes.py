@@ -17,6 +17,9 @@ MAX_CONSTANTS = 12
 """Constants that are tried; each costs a few constructions of the reference without memory."""
 MAX_ELEMENTS = 1 << 25
 """Inputs of a derived shape have at most so many elements, and no more than the problem's own."""
+MAX_CALLED_ELEMENTS = 1 << 20
+"""Inputs that the reference is called on here, where they hold integers."""
+CALLS = 3
 MAX_LONG_ELEMENTS = 1 << 22
 """And where one of the constants was made long."""
 LONG = 1031
@@ -39,6 +42,8 @@ class Seen:
 
     inputs: tuple[tuple[int, ...], ...]
     arguments: str
+    integers: bool
+    """Whether there are integers among the inputs, which may be indices: `meta` has none to find out of range."""
 
     @property
     def elements(self) -> int:
@@ -53,7 +58,7 @@ def derive(path: Path, overrides: Mapping[str, Any]) -> Derived:
     of them long. The second changes whatever the inputs depend on, and is short all over.
     """
     probe = _Probe(path, overrides)
-    own = probe.look({})
+    own = probe.own
     if own is None:
         return Derived(reason="its inputs cannot be described without making them")
     of_call, of_model = _classify(probe, own)
@@ -91,6 +96,7 @@ class _Probe:
         self._path = path
         self._overrides = dict(overrides)
         self.constants = {**source.parse(path).constants, **self._overrides}
+        self.own = self.look({})
 
     def look(self, changed: Mapping[str, Any]) -> Seen | None:
         """Return what the file makes of these constants, or None where it refuses them."""
@@ -100,7 +106,12 @@ class _Probe:
             arguments = repr(loaded.init_inputs())
         except Exception:  # noqa: BLE001 - the problem's code may raise anything at sizes that it was not written for
             return None
-        return Seen(inputs=tuple(tuple(t.shape) for t in inputs if hasattr(t, "shape")), arguments=arguments)
+        tensors = [t for t in inputs if hasattr(t, "shape")]
+        return Seen(
+            inputs=tuple(tuple(t.shape) for t in tensors),
+            arguments=arguments,
+            integers=any("int" in str(t.dtype) for t in tensors),
+        )
 
     def fits(self, changed: Mapping[str, Any], elements: int) -> bool:
         """Say whether the inputs can be made and have no more than so many elements."""
@@ -108,27 +119,39 @@ class _Probe:
         return seen is not None and seen.elements <= elements
 
     def runs(self, changed: Mapping[str, Any]) -> bool:
-        """Say whether the reference can be constructed and called, and returns something, with these constants."""
+        """Say whether the reference can be constructed and called, and returns something, with these constants.
+
+        Integers may be indices. One out of range is an exception on the CPU, nothing on the meta device, and the end of
+        the judge on a GPU; so small inputs with integers are called for real.
+        """
         import torch
 
+        real = self.holds_integers and self.fits(changed, MAX_CALLED_ELEMENTS)
         try:
-            loaded = problems.load(self._path, {**self._overrides, **changed}, "meta")
+            loaded = problems.load(self._path, {**self._overrides, **changed}, "cpu" if real else "meta")
             with torch.no_grad():
-                output = loaded.model(seed=0)(*loaded.inputs(seed=0))
+                model = loaded.model(seed=0)
+                outputs = [model(*loaded.inputs(seed)) for seed in range(CALLS if real else 1)]
         except Exception:  # noqa: BLE001 - as above
             return False
-        return not hasattr(output, "numel") or output.numel() > 0
+        return all(not hasattr(output, "numel") or output.numel() > 0 for output in outputs)
+
+    @property
+    def holds_integers(self) -> bool:
+        """Whether the problem's inputs do."""
+        return self.own is not None and self.own.integers
 
     def vary(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Return smaller values for as many of these constants as the reference accepts together.
 
-        Tried are: all of them, different; all, but alike where they were alike; one after the other, kept where it
-        goes with what was kept. A reference that does not run on the meta device is asked by a real call, later.
+        Tried are: all of them, different; all, but alike where they were alike (first, where there are integers: what
+        they index has a size of its own); one after the other, kept where it goes with what was kept. A reference that
+        does not run on the meta device is asked by a real call, later.
         """
         different = {name: next(smaller(v, size)) for (name, v), size in zip(wanted.items(), SHORT, strict=False)}
         sizes = dict(zip(dict.fromkeys(size for v in wanted.values() for size in sizes_of(v)), SHORT, strict=False))
         alike = {name: next(smaller(v, sizes.get(max(sizes_of(v)), SHORT[0]))) for name, v in wanted.items()}
-        for attempt in (different, alike):
+        for attempt in (alike, different) if self.holds_integers else (different, alike):
             if self.runs(attempt):
                 return attempt
         if not self.runs({}):
