@@ -77,6 +77,7 @@ class ModelNew(torch.nn.Module):
         return {result}
 """
 TIRES = '''"""Its reference raises after some calls, of long rows or of short ones."""
+import builtins
 import itertools
 
 import torch
@@ -84,13 +85,14 @@ import torch
 n = 64
 tires_of_long = True
 tires_after = 20.0
+kind = "IndexError"
 calls = itertools.count(1)
 
 
 class Model(torch.nn.Module):
     def forward(self, x):
         if x.device.type != "meta" and (x.shape[1] == 64) == tires_of_long and next(calls) > tires_after:
-            raise IndexError("out of range")
+            raise getattr(builtins, kind)("out of range")
         return 2 * x
 
 
@@ -263,6 +265,17 @@ def test_a_reference_that_raises_later_is_the_problems_fault(tmp_path) -> None:
     assert last.outcome.status is Status.REFERENCE_FAILED
     assert last.outcome.reason == "the problem fails: IndexError: out of range"
     assert "some_problem.py" in last.outcome.log
+
+
+def test_a_judge_without_memory_has_no_verdict(tmp_path) -> None:
+    """On a smaller GPU than the problem was written for, say: neither the solution nor kbench is at fault."""
+    twice = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return 2 * x\n"
+    solutions = {f"s{number}": twice for number in range(4)}
+    events = list(begin(tmp_path, TIRES, solutions, overrides={"kind": "MemoryError"}, verify_only=True))
+    *_, last = judged(events).values()
+    assert isinstance(last.outcome, Failed)
+    assert last.outcome.status is Status.NOT_VERIFIED
+    assert "does not fit beside the solution: MemoryError" in last.outcome.reason
 
 
 def test_a_derived_shape_that_the_reference_refuses_later_is_skipped(tmp_path) -> None:

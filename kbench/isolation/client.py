@@ -11,7 +11,7 @@ from typing import Any, Self
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
 from kbench.isolation import sandbox
-from kbench.isolation.process import Child, ChildError, Launch
+from kbench.isolation.process import OUT_OF_MEMORY, Child, ChildError, Launch
 from kbench.isolation.wire import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
 from kbench.isolation.workers import STEADY_HOST, python_path
 from kbench.measure import sources
@@ -213,15 +213,19 @@ def compiler_of(entry: Entry) -> str:
 
 
 def decode(answer: Message, log: str) -> tuple[Outcome, str]:
-    """Rebuild the outcome from a judge's answer; an error of the judge's own is a harness error."""
+    """Rebuild the outcome from a judge's answer; an error of the judge's own is a harness error, or want of memory."""
     from pydantic import TypeAdapter
 
     if "error" in answer:
         error = answer["error"]
-        of_the_problem = error["stage"] == "reference"
-        status = Status.REFERENCE_FAILED if of_the_problem else Status.HARNESS_ERROR
+        reason = f"{error['type']}: {error['message']}"
+        if error["stage"] == "reference":
+            status, reason = Status.REFERENCE_FAILED, f"the problem fails: {reason}"
+        elif OUT_OF_MEMORY.search(reason):
+            status, reason = Status.NOT_VERIFIED, f"the case does not fit beside the solution: {reason}"
+        else:
+            status = Status.HARNESS_ERROR
         trace = "\n".join(part for part in (log, error["traceback"]) if part)
-        reason = f"{'the problem fails: ' if of_the_problem else ''}{error['type']}: {error['message']}"
         return Failed(status=status, reason=reason[:500], log=trace), ""
     outcome = dict(answer["outcome"])
     kind: type[Passed | Failed] = {"Passed": Passed, "Failed": Failed}[outcome.pop("kind")]
