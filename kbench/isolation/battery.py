@@ -214,15 +214,8 @@ class Battery:
         allowed = max(SPREAD_FLOOR, trial.reference.factor * (trial.tally.reference or 0.0))
         if spread > allowed:
             message = f"equal inputs gave outputs {spread:.3g} tolerances apart; rounding explains {allowed:.3g}"
-            finding = Finding(
-                code="nondeterministic",
-                kind=FindingKind.INTEGRITY,
-                message=message,
-                fatal=True,
-                status=Status.NONDETERMINISTIC,
-            )
-            self.findings.append(finding)
-            raise RefusalError(Status.NONDETERMINISTIC, message, trial.candidate.log, finding)
+            self._fatal("nondeterministic", FindingKind.INTEGRITY, message, Status.NONDETERMINISTIC)
+            raise RefusalError(Status.NONDETERMINISTIC, message, trial.candidate.log)
         if len(prints) > 1:
             self.note("nondeterministic_bits", "equal inputs gave outputs that differ within the tolerance")
 
@@ -277,18 +270,15 @@ class Battery:
 
     def _found(self, variation: Variation, message: str, trial: Trial) -> None:
         conditioning = variation.kind is FindingKind.CONDITIONING
-        fatal = self._robust or not conditioning
+        if conditioning and not self._robust:
+            self.findings.append(Finding(code=variation.code, kind=variation.kind, message=message))
+            return
         status = Status.FRAGILE if conditioning else Status.WRONG_VALUE
-        finding = Finding(
-            code=variation.code,
-            kind=variation.kind,
-            message=message,
-            fatal=fatal,
-            status=status if fatal else None,
-        )
-        self.findings.append(finding)
-        if fatal:
-            raise RefusalError(status, message, trial.candidate.log, finding)
+        self._fatal(variation.code, variation.kind, message, status)
+        raise RefusalError(status, message, trial.candidate.log)
+
+    def _fatal(self, code: str, kind: FindingKind, message: str, status: Status) -> None:
+        self.findings.append(Finding(code=code, kind=kind, message=message, fatal=True, status=status))
 
     @staticmethod
     def _valid(trial: Trial, expected: Expected, truth: Truth, within: float) -> bool:
@@ -341,10 +331,8 @@ class Battery:
         except RefusalError as error:
             if self._refuses(error, f"{code.replace('_', ' ')} inputs"):
                 return
-            message = f"wrong on {code.replace('_', ' ')} inputs: {error.reason}"
-            finding = Finding(code=code, kind=FindingKind.SEMANTICS, message=message, fatal=True, status=error.status)
-            self.findings.append(finding)
-            raise RefusalError(error.status, message, error.log, finding) from error
+            self._blame(error, code, f"wrong on {code.replace('_', ' ')} inputs")
+            raise
         finally:
             arena.close()
 
@@ -352,13 +340,15 @@ class Battery:
         """Say whether a refusal at a shape that the problem does not list is a note; if not, it is a finding."""
         if self._refuses(refusal, shape):
             return True
-        kind = other_failure(refusal.status)
-        if kind is FindingKind.SEMANTICS:
-            refusal.reason = f"at {shape}: {refusal.reason}"
-            self.findings.append(
-                Finding(code="other_shape", kind=kind, message=refusal.reason, fatal=True, status=refusal.status)
-            )
+        self._blame(refusal, "other_shape", f"at {shape}")
         return False
+
+    def _blame(self, refusal: RefusalError, code: str, where: str) -> None:
+        """Make a finding of a refusal that is due to the shape or layout, and let its reason say so."""
+        kind = other_failure(refusal.status)
+        if kind is not None:
+            refusal.reason = f"{where}: {refusal.reason}"
+            self._fatal(code, kind, refusal.reason, refusal.status)
 
     def _refuses(self, refusal: RefusalError, where: str) -> bool:
         """Note it where a solution says itself that it was not made for such inputs."""

@@ -50,14 +50,13 @@ class Reply:
 
 
 class RefusalError(Exception):
-    """A solution that failed: status, reason, log, and the finding if it is one."""
+    """A solution that failed: status, reason and log."""
 
-    def __init__(self, status: Status, reason: str, log: str = "", finding: Finding | None = None):
+    def __init__(self, status: Status, reason: str, log: str = ""):
         super().__init__(reason)
         self.status = status
         self.reason = printable(reason)
         self.log = log
-        self.finding = finding
 
 
 class Candidate:
