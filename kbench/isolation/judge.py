@@ -158,9 +158,10 @@ class Judge:
         return self._others[key]
 
     def derived(self, overrides: dict[str, Any]) -> Reference | None:
-        """Make the reference of a shape that the problem does not list; None where it cannot be made or called."""
+        """Make the reference of a shape that the problem does not list; None where it fails or is not finite."""
         try:
-            return Reference(self._problem, overrides, self.device, allow_tf32=self._config.allow_tf32)
+            made = Reference(self._problem, overrides, self.device, allow_tf32=self._config.allow_tf32)
+            return made if made.is_finite() else None
         except Exception as error:
             if is_of_the_device(error):
                 raise
@@ -281,7 +282,7 @@ class Evaluation:
         for overrides in self._assignment.derived_cases:
             shape = ", ".join(f"{name}={value}" for name, value in overrides.items())
             reference = self._judge.derived(overrides)
-            if reference is None or not reference.is_finite():
+            if reference is None:
                 self._battery.note("skipped_shape", f"the reference does not accept {shape}")
                 continue
             try:

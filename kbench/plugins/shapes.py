@@ -19,7 +19,9 @@ MAX_ELEMENTS = 1 << 25
 """Inputs of a derived shape have at most so many elements, and no more than the problem's own."""
 MAX_CALLED_ELEMENTS = 1 << 20
 """Inputs that the reference is called on here, where they hold integers."""
-CALLS = 3
+CALLED_ELEMENTS = 1 << 12
+MAX_CALLS = 100
+"""Calls until so many elements were drawn: of three indices, one out of range is missed by luck."""
 MAX_LONG_ELEMENTS = 1 << 22
 """And where one of the constants was made long."""
 LONG = 1031
@@ -119,22 +121,29 @@ class _Probe:
         return seen is not None and seen.elements <= elements
 
     def runs(self, changed: Mapping[str, Any]) -> bool:
-        """Say whether the reference can be constructed and called, and returns something, with these constants.
+        """Say whether the reference can be constructed and called, and returns something, with these constants."""
+        import torch
+
+        device, calls = self._trial(changed)
+        try:
+            loaded = problems.load(self._path, {**self._overrides, **changed}, device)
+            with torch.no_grad():
+                model = loaded.model(seed=0)
+                outputs = [model(*loaded.inputs(seed)) for seed in range(calls)]
+        except Exception:  # noqa: BLE001 - as above
+            return False
+        return all(not hasattr(output, "numel") or output.numel() > 0 for output in outputs)
+
+    def _trial(self, changed: Mapping[str, Any]) -> tuple[str, int]:
+        """Say on which device to call the reference, and how often.
 
         Integers may be indices. One out of range is an exception on the CPU, nothing on the meta device, and the end of
         the judge on a GPU; so small inputs with integers are called for real.
         """
-        import torch
-
-        real = self.holds_integers and self.fits(changed, MAX_CALLED_ELEMENTS)
-        try:
-            loaded = problems.load(self._path, {**self._overrides, **changed}, "cpu" if real else "meta")
-            with torch.no_grad():
-                model = loaded.model(seed=0)
-                outputs = [model(*loaded.inputs(seed)) for seed in range(CALLS if real else 1)]
-        except Exception:  # noqa: BLE001 - as above
-            return False
-        return all(not hasattr(output, "numel") or output.numel() > 0 for output in outputs)
+        seen = self.look(changed) if self.holds_integers else None
+        if seen is None or not 0 < seen.elements <= MAX_CALLED_ELEMENTS:
+            return "meta", 1
+        return "cpu", min(1 + CALLED_ELEMENTS // seen.elements, MAX_CALLS)
 
     @property
     def holds_integers(self) -> bool:
