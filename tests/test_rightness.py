@@ -1,11 +1,13 @@
 """The rules that decide right and wrong, and hold a claim against a clock: tables of examples."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbench.core.rightness import Claim, Ratios, Seen, attest, attest_single, rule
+from kbench.core.rightness import Claim, Ratios, Seen, attest, attest_single, rule, rule_all
 from kbench.measure import check
 
 TABLE = [
@@ -153,10 +155,34 @@ def test_a_claim_that_only_a_busy_machine_lengthens_to_the_slope_is_not_proved(c
     assert attest(claimed, Seen(slope_ns=1_000_000)) == verdict
 
 
+RIGHT = Ratios(contract=0.5, oracle=0.2, reference=0.1)
+ROUNDING = Ratios(contract=0.5, oracle=1e9, reference=1e9)
+"""An output that is the rounding of zero: anything is as near to fp64 as the reference."""
+
+
 @pytest.mark.parametrize("vacuous", [False, True])
 def test_outputs_without_an_oracle_keep_the_contract(vacuous) -> None:
-    ratios = Ratios(contract=2.0, oracle=0.1, reference=0.1, vacuous=vacuous, without_oracle=2.0)
-    assert not rule(ratios, 4.0).right
+    wrong = Ratios(contract=2.0, vacuous=vacuous)
+    assert not rule_all([RIGHT, wrong], 4.0).right
+    assert rule_all([RIGHT, replace(wrong, contract=0.9)], 4.0).right
+
+
+def test_an_output_of_rounding_makes_no_room_for_another() -> None:
+    assert rule_all([RIGHT, ROUNDING], 4.0) == rule(ROUNDING, 4.0)
+    assert not rule_all([Ratios(contract=1e4, oracle=1e4, reference=0.1), ROUNDING], 4.0).right
+    assert rule_all([], 4.0).right
+
+
+def test_what_a_large_output_loses_near_zero_pays_for_no_error_elsewhere() -> None:
+    assert rule(Ratios(contract=300, oracle=900, reference=100, scaled=(1.5, 0.2)), 16.0).right
+    assert not rule(Ratios(contract=300, oracle=900, reference=100, scaled=(25.0, 0.2)), 16.0).right
+
+
+def test_a_reference_that_overflows_leaves_the_oracle_to_decide() -> None:
+    lost = Ratios(contract=float("inf"), oracle=0.2, reference=0.1, overflows=True)
+    assert rule(lost, 4.0).contract == "unattainable"
+    assert rule(lost, 4.0).right
+    assert not rule(replace(lost, oracle=1.5), 4.0).right
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The rule that decides whether values are right, as one pure function (design: contract and oracle)."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 CLOCK_FLOOR_NS = 10_000
@@ -23,24 +24,36 @@ GROSS_NS = 1_000_000
 """What exceeds a claim by so much, by share and by time, is no disturbance."""
 HIDDEN_SUBMIT_NS = 5_000_000
 """Of it, so much at most can lie outside a true claim: the spin that hides it, on a slow clock, and the flush."""
+DECIDED = ("unattainable", "vacuous", "held")
+"""What is told of several outputs: the first of these that holds of any."""
 UNATTAINABLE_ABOVE = 0.5
 """A reference further than this from fp64, in tolerances, leaves an honest candidate no room within the contract."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ratios:
-    """Largest errors of one set of outputs, each in units of its tolerance; None where no oracle was computed."""
+    """Largest errors of one output, each in units of its tolerance; None where no oracle was computed."""
 
     contract: float
     """Candidate against the reference."""
     oracle: float | None = None
     """Candidate against the fp64 oracle."""
     reference: float | None = None
-    """Reference against the fp64 oracle."""
+    """Reference against the fp64 oracle, where it is finite."""
+    overflows: bool = False
+    """Whether it is not, somewhere where the oracle is."""
+    scaled: tuple[float, float] = (0.0, 0.0)
+    """Both against the oracle again, with an absolute tolerance that grows with the output's scale: of large outputs,
+    what the reference loses near zero would pay for an error everywhere."""
     vacuous: bool = False
     """Zeros, a constant or a copy of the input would pass the contract."""
-    without_oracle: float = 0.0
-    """Candidate against the reference, of outputs that no oracle covers (integers, say); there the contract decides."""
+
+    def near_fp64(self, factor: float) -> bool:
+        """Say whether the candidate is as near to the oracle as the reference's own error allows."""
+        if self.oracle is None or self.reference is None:
+            return False
+        pairs = ((self.oracle, self.reference), self.scaled)
+        return all(ours <= max(1.0, factor * theirs) for ours, theirs in pairs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,20 +66,26 @@ class Ruling:
     reason: str
 
 
+def rule_all(ratios: Sequence[Ratios], factor: float) -> Ruling:
+    """Apply both rules to each output: one that is only rounding must not make room for another."""
+    rulings = [rule(of_one, factor) for of_one in ratios or [Ratios(contract=0.0)]]
+    wrong = next((ruling for ruling in rulings if not ruling.right), None)
+    return wrong or min(rulings, key=lambda ruling: DECIDED.index(ruling.contract))
+
+
 def rule(ratios: Ratios, factor: float) -> Ruling:
     """Apply both rules: the contract (ratio <= 1) and the oracle (ratio <= max(1, factor * reference's own)).
 
     Where the reference itself misses the contract's tolerance against fp64, or a trivial output would meet it, the
     oracle alone decides; without an oracle the contract decides whatever it is worth.
     """
-    if ratios.without_oracle > 1:
-        return _contract(ratios.without_oracle, "held")
-    allowed = max(1.0, factor * (ratios.reference or 0.0))
     if ratios.oracle is None:
         contract = "vacuous" if ratios.vacuous else "held"
         return _contract(ratios.contract, contract)
-    if ratios.oracle > allowed:
-        reason = f"{ratios.oracle:.3g} tolerances from fp64, allowed {allowed:.3g}"
+    if not ratios.near_fp64(factor):
+        pairs = ((ratios.oracle, ratios.reference or 0.0), ratios.scaled)
+        ours, theirs = max(pairs, key=lambda pair: pair[0] / max(1.0, factor * pair[1]))
+        reason = f"{ours:.3g} tolerances from fp64, allowed {max(1.0, factor * theirs):.3g}"
         return Ruling(right=False, contract=_kind(ratios), reason=reason)
     kind = _kind(ratios)
     if kind == "held":
@@ -79,7 +98,7 @@ def rule(ratios: Ratios, factor: float) -> Ruling:
 
 
 def _kind(ratios: Ratios) -> str:
-    if (ratios.reference or 0.0) > UNATTAINABLE_ABOVE:
+    if ratios.overflows or (ratios.reference or 0.0) > UNATTAINABLE_ABOVE:
         return "unattainable"
     return "vacuous" if ratios.vacuous else "held"
 

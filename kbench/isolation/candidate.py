@@ -68,6 +68,7 @@ class Candidate:
         self._worker = worker
         self._child = worker.child
         self._arena: Arena | None = None
+        self._paused: contextlib.ExitStack | None = None
         self._names: list[str | None] = []
         self._theirs: dict[str, str] = {}
         self._call_timeout_s = config.call_timeout_s or CALL_FLOOR_S
@@ -195,6 +196,7 @@ class Candidate:
             timeout_s += self._config.import_timeout_s
         self._called = True
         message = {"op": "call", "slots": list(slots), "flush": flush, "attest": attest}
+        self._resume()
         started = time.perf_counter_ns()
         answer = self._ask(message, timeout_s, Status.CALL_TIMEOUT)
         wall_ns = self._child.channel.received_ns - started
@@ -247,7 +249,10 @@ class Candidate:
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
-        """Keep the worker's whole tree stopped for the length of a `with` block."""
+        """Keep the worker's whole tree stopped for the length of a `with` block, and longer where it is already."""
+        if self._paused is not None:
+            yield
+            return
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(self._child.stopped())
@@ -255,11 +260,25 @@ class Candidate:
                 raise RefusalError(error.status, error.reason, error.log) from error
             yield
 
+    def pause(self) -> None:
+        """Stop the worker's whole tree until it is asked again: a thread could write a result after the answer."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.stopped())
+            self._paused = stack.pop_all()
+
+    def _resume(self) -> None:
+        if self._paused is not None:
+            paused, self._paused = self._paused, None
+            paused.close()
+
     def kill(self) -> None:
         """Kill the worker and all that it started; its scratch folder goes with it."""
+        self._resume()
         self._worker.kill()
 
     def _ask(self, message: dict[str, Any], timeout_s: float, on_timeout: Status, fds: list[int] | None = None) -> Any:
+        self._resume()
+
         def request(within_s: float) -> Any:
             return self._child.request(message, timeout_s=within_s, fds=fds or [])
 

@@ -1,9 +1,10 @@
 """The judge's side of a problem: the reference model, its inputs, its outputs, and the fp64 oracle."""
 
+import contextlib
 import copy
 import random
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from kbench.core.model import Cost
 from kbench.isolation.inputs import PLAIN, Arguments, Inputs, Transform, is_value, over_leaves, over_tensors
 from kbench.isolation.process import ILLEGAL_ACCESS, LAUNCH_FAILED, OUT_OF_MEMORY
 from kbench.isolation.wire import flatten
-from kbench.measure import check
+from kbench.measure import check, ties
 from kbench.measure import flops as counting
 from kbench.measure.timing import tensor_leaves
 from kbench.plugins import problem as problems
@@ -21,6 +22,8 @@ from kbench.plugins import problem as problems
 ORACLE_ELEMENTS = 1 << 26
 """Inputs and outputs beyond this many elements get an fp64 oracle on sampled batch entries only."""
 ORACLE_SAMPLES = 3
+UNLIKE = 0.01
+"""Share of integers that may differ between two calls on equal inputs: ties that a device breaks by chance."""
 PICK_DRAWS = 3
 """Shuffles of an input; a short one may come out as it went in."""
 FACTOR = 4.0
@@ -70,6 +73,7 @@ class Reference:
         self.inputs = Inputs(self.problem)
         self.cost, self.factor = self._measure_cost()
         self._settle_inputs()
+        self._require_a_function()
 
     def arguments(
         self, seed: int, transform: Transform | None = None, applies: Callable[[Any], bool] = is_value
@@ -148,7 +152,7 @@ class Reference:
         before, after = (dict(each.leaves).get(path) for each in (first, second))
         if before is None or after is None or before.shape != after.shape or torch.equal(before, after):
             return False
-        mine, theirs = check.picked(source, before, dim), check.picked(shuffled(source), after, dim)
+        mine, theirs = ties.picked(source, before, dim), ties.picked(shuffled(source), after, dim)
         return mine is not None and theirs is not None and bool(torch.equal(mine, theirs))
 
     def state(self) -> list[tuple[str, Any]]:
@@ -198,14 +202,11 @@ class Reference:
     def _run_double(self, arguments: Sequence[Any]) -> list[Any] | None:
         import torch
 
-        def widen(value: Any) -> Any:
-            return over_tensors(value, lambda t: t.double() if t.is_floating_point() else t)
-
         try:
             if self._double is None:
                 self._double = copy.deepcopy(self.model).double()
-            with torch.no_grad():
-                outputs = flatten(self._double(*[widen(a) for a in self.consumable(list(arguments))]))
+            with torch.no_grad(), widening():
+                outputs = flatten(self._double(*[over_tensors(a, widened) for a in self.consumable(list(arguments))]))
         except (RuntimeError, TypeError, ValueError, AssertionError, AttributeError, LookupError):
             return None  # made for its own dtype
         return [leaf for _, leaf in outputs if isinstance(leaf, torch.Tensor)]
@@ -232,6 +233,29 @@ class Reference:
         if any(isinstance(module, random_kinds) for module in self.model.modules()):
             self.model.eval()
             self.eval_mode = True
+
+    def _require_a_function(self) -> None:
+        """Go on in eval mode where equal inputs give other results than before; PluginError where that is no help.
+
+        What is random or remembers its calls has no right answer: its distance from fp64 would excuse anything.
+        """
+        differs = self._differs_from_itself()
+        if differs and getattr(self.model, "training", False):
+            self.model.eval()
+            self.eval_mode = True
+            differs = self._differs_from_itself()
+        if differs:
+            raise PluginError(
+                f"the reference answers equal inputs differently: {differs}",
+                hint="seed what is random in `get_inputs`, and let `Model` remember nothing",
+            )
+
+    def _differs_from_itself(self) -> str:
+        """Name an output of which two calls on equal inputs differ by more than rounding; empty where none does."""
+        arguments = self.arguments(secrets.randbits(31))
+        first, second = (dict(self.expect(arguments).leaves) for _ in range(2))
+        apart = (path for path, leaf in first.items() if path not in second or unlike(leaf, second[path]))
+        return next(apart, "")
 
     def _settle_inputs(self) -> None:
         """Where every draw of the inputs is the same, vary them here, unless the reference cannot bear that."""
@@ -270,6 +294,51 @@ def require_comparable(expected: Expected) -> None:
                 f"{path} of the reference is a {kind}, which cannot be compared",
                 hint="return tensors, numbers, strings or None, in tuples, lists, dicts or dataclasses",
             )
+
+
+def unlike(one: Any, other: Any) -> bool:
+    """Say whether two results of the same call differ by more than sums in another order would."""
+    if not hasattr(one, "untyped_storage"):
+        return False
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return True
+    if check.same_bits(one, other):
+        return False
+    tolerance = check.tolerance_for(one.dtype)
+    if tolerance.exact:
+        return bool((one != other).sum() > UNLIKE * one.numel())
+    return check.rms_apart(one, other) > 10 * tolerance.rtol
+
+
+def widened(tensor: Any) -> Any:
+    """Return a tensor in twice its precision; integers as they are."""
+    import torch
+
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+@contextlib.contextmanager
+def widening() -> Iterator[None]:
+    """Make fp64 of what is asked for in fp32 meanwhile: a cast in the reference would lose what the oracle is for."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+
+    class Widening(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            given = {n: wide.get(v, v) if n == "dtype" else v for n, v in (kwargs or {}).items()}
+            return func(*args, **given)
+
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with Widening():
+            yield
+    finally:
+        torch.set_default_dtype(default)
 
 
 def is_of_the_device(error: Exception) -> bool:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kbench.core.model import Correctness, Mismatch, Status
-from kbench.core.rightness import Ratios, Ruling, rule
+from kbench.core.rightness import Ratios, Ruling, rule_all
 from kbench.isolation.arena import Arena
 from kbench.isolation.candidate import Candidate, RefusalError, Reply
 from kbench.isolation.inputs import Arguments, Transform, is_value
 from kbench.isolation.reference import Expected, Reference
-from kbench.measure import check
+from kbench.measure import check, ties
 from kbench.measure.timing import tensor_leaves
 
 SMALL = 0.5
@@ -33,6 +33,10 @@ class Tally:
     seeds: set[int] = field(default_factory=set)
     scales: tuple[float, ...] = ()
     """Root mean squares of the outputs, once the truth of some is known."""
+    near_fp64: bool = True
+    """Whether each output of the last call held the contract, or was as near to fp64 as the reference allows."""
+    owns: tuple[float, ...] = ()
+    """Errors of the reference against it, the largest of each output."""
 
     def correctness(self, factor: float, wrong: int = 0, mismatches: tuple[Mismatch, ...] = ()) -> Correctness:
         """Freeze the tally."""
@@ -66,8 +70,8 @@ class Truth:
 
     pieces: list[tuple[list[Any], Any]] | None
     """Index and fp64 outputs of what was computed so; None where nothing could be."""
-    vacuous: bool
-    """Whether a trivial output would pass the contract."""
+    vacuous: tuple[bool, ...]
+    """Of each output, whether a trivial one would pass the contract."""
     scales: tuple[float, ...]
     """Root mean squares of the outputs; 1 for those that are compared exactly."""
 
@@ -125,13 +129,15 @@ class Trial:
     ) -> Reply:
         """Fill slots, call on them, and check that the inputs are as they were. Values are checked separately.
 
-        With `kill` the worker dies the moment it has answered, before anything is looked at.
+        The worker stops the moment it has answered, before anything is looked at; with `kill` it dies.
         """
         chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
         self.fill(chosen, expected)
         reply = self.candidate.call(chosen, expected, flush=flush, attest=attest)
         if kill:
             self.candidate.kill()
+        else:
+            self.candidate.pause()
         for slot, of_slot in zip(chosen, expected, strict=True):
             if not self.reference.mutates and not self.arena.holds(slot, of_slot):
                 raise RefusalError(Status.INPUT_MUTATED, "a call changed its input tensors", self.candidate.log)
@@ -166,21 +172,20 @@ class Trial:
             self.difference(got, want, lambda: tensor_leaves(recalled(expected)), name)
             for got, want, name in zip(outputs, expected.tensors, names, strict=True)
         ]
-        contract = max((d.ratio for d in differences), default=0.0)
-        ratios = Ratios(contract=contract)
-        if truth is None and (contract > 1 or self._doubtful(outputs, expected.tensors)):
+        ratios = [Ratios(contract=d.ratio) for d in differences]
+        if truth is None and (any(d.ratio > 1 for d in differences) or self._doubtful(outputs, expected.tensors)):
             truth = self.truth(expected)
         if truth is not None:
             self.tally.scales = truth.scales
             ratios = self._with_truth(differences, outputs, expected, truth)
-        ruling = rule(ratios, self.reference.factor)
+        ruling = rule_all(ratios, self.reference.factor)
         self._account(differences, ratios, ruling)
         return ruling, differences
 
     def difference(self, got: Any, want: Any, inputs: Callable[[], Sequence[Any]], name: str) -> check.Difference:
         """Compare two values of one output; where it picks inputs, others that are equal are as good."""
         found = check.compare(got, want, self._tolerance(want), name)
-        places = check.pick_places(got, want, inputs()) if found.wrong else ()
+        places = ties.pick_places(got, want, inputs()) if found.wrong else ()
         if any(self.reference.picks(name, *place) for place in places):
             self.ties = True
             return check.Difference(elements=found.elements)
@@ -189,7 +194,7 @@ class Trial:
     def truth(self, expected: Expected) -> Truth:
         """Compute what tells right from near; at full size before the call, while the arguments are still there."""
         inputs = [a for a in recalled(expected) if hasattr(a, "untyped_storage")]
-        vacuous = any(check.is_vacuous(want, inputs, self._tolerance(want)) for want in expected.tensors)
+        vacuous = tuple(check.is_vacuous(want, inputs, self._tolerance(want)) for want in expected.tensors)
         scales = tuple(1.0 if self._tolerance(want).exact else check.rms(want) for want in expected.tensors)
         return Truth(pieces=self.reference.oracle(expected), vacuous=vacuous, scales=scales)
 
@@ -199,52 +204,65 @@ class Trial:
         Where most values are below the contract's absolute tolerance, zeros meet it. The truth costs too much for every
         call, but two values that are each as near to it as they may be are no further apart than the sum.
         """
-        own = self.tally.reference or 0.0
-        allowed = max(1.0, self.reference.factor * own) + own
-        for got, want, scale in zip(outputs, wanted, self.tally.scales, strict=False):
+        for got, want, scale, own in zip(outputs, wanted, self.tally.scales, self.tally.owns, strict=False):
             tolerance = self._tolerance(want)
             if tolerance.exact or scale > SMALL:
                 continue
+            allowed = max(1.0, self.reference.factor * own) + own
             if check.compare(got, want, replace(tolerance, atol=tolerance.atol * scale)).ratio > allowed:
                 return True
         return False
 
     def _with_truth(
         self, differences: list[check.Difference], outputs: list[Any], expected: Expected, truth: Truth
-    ) -> Ratios:
+    ) -> list[Ratios]:
         import torch
 
-        contract = max((d.ratio for d in differences), default=0.0)
-        ours, theirs, covered = 0.0, 0.0, set()
+        found = [Ratios(contract=d.ratio, vacuous=v) for d, v in zip(differences, truth.vacuous, strict=True)]
         for index, exact in truth.pieces or ():
             for number, (got, want, double) in enumerate(zip(outputs, expected.tensors, exact, strict=True)):
                 tolerance = self._tolerance(want)
                 if tolerance.exact or not (double.dtype.is_floating_point or double.dtype == torch.complex128):
                     continue
-                covered.add(number)
-                c, r = (got[index], want[index]) if index else (got, want)
-                ours = max(ours, check.oracle_ratio(c, double, tolerance))
-                theirs = max(theirs, check.oracle_ratio(r, double, tolerance))
-        if not covered:
-            return Ratios(contract=contract, vacuous=truth.vacuous)
-        without = max((d.ratio for number, d in enumerate(differences) if number not in covered), default=0.0)
-        return Ratios(contract=contract, oracle=ours, reference=theirs, vacuous=truth.vacuous, without_oracle=without)
+                pair = (got[index], want[index]) if index else (got, want)
+                found[number] = against_oracle(found[number], *pair, double, tolerance)
+        return found
 
     def _tolerance(self, want: Any) -> check.Tolerance:
         return check.tolerance_for(want.dtype, self.reference.problem.tolerance)
 
-    def _account(self, differences: list[check.Difference], ratios: Ratios, ruling: Ruling) -> None:
+    def _account(self, differences: list[check.Difference], ratios: list[Ratios], ruling: Ruling) -> None:
         tally = self.tally
         tally.calls += 1
         tally.elements += sum(d.elements for d in differences)
         tally.max_abs = max([tally.max_abs, *(d.max_abs for d in differences)])
         tally.max_rel = max([tally.max_rel, *(d.max_rel for d in differences)])
-        tally.contract = max(tally.contract, ratios.contract)
-        if ratios.oracle is not None:
-            tally.oracle = max(tally.oracle or 0.0, ratios.oracle)
-            tally.reference = max(tally.reference or 0.0, ratios.reference or 0.0)
+        tally.contract = max([tally.contract, *(each.contract for each in ratios)])
+        tally.near_fp64 = all(each.contract <= 1 or each.near_fp64(self.reference.factor) for each in ratios)
+        for each in ratios:
+            if each.oracle is not None:
+                tally.oracle = max(tally.oracle or 0.0, each.oracle)
+                tally.reference = max(tally.reference or 0.0, each.reference or 0.0)
+        if any(each.oracle is not None for each in ratios):
+            before = tally.owns or (0.0,) * len(ratios)
+            tally.owns = tuple(max(old, each.reference or 0.0) for old, each in zip(before, ratios, strict=True))
         if ruling.contract != "held":
             tally.kind = ruling.contract
+
+
+def against_oracle(before: Ratios, got: Any, want: Any, oracle: Any, tolerance: check.Tolerance) -> Ratios:
+    """Add what one piece of an output says to the ratios of the output."""
+
+    def error(of_one: Any, *, large: bool) -> float:
+        return check.oracle_ratio(of_one, oracle, tolerance, large=large, lost=want)
+
+    return replace(
+        before,
+        oracle=max(before.oracle or 0.0, error(got, large=False)),
+        reference=max(before.reference or 0.0, error(want, large=False)),
+        scaled=(max(before.scaled[0], error(got, large=True)), max(before.scaled[1], error(want, large=True))),
+        overflows=before.overflows or check.overflows(want, oracle),
+    )
 
 
 def recalled(expected: Expected) -> list[Any]:

@@ -16,11 +16,12 @@ from types import ModuleType
 from typing import Any
 
 from kbench.isolation import sandbox
+from kbench.isolation.autograd import differentiable, owned
 from kbench.isolation.delivery import deliver, share_memory
 from kbench.isolation.extensions import BuildError, record_builds, require_builds
 from kbench.isolation.memory import Block, TensorSpec, release_cached
 from kbench.isolation.solution import import_solution
-from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, decode_tree, flatten
+from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, decode_tree
 from kbench.measure.profiler import profile
 from kbench.measure.timing import CudaTimer, Timer, poison_pool, start_on, timer_for
 
@@ -297,11 +298,10 @@ class Worker:
         for parameter in wanted:
             parameter.grad = None
         with torch.enable_grad(), Stage("forward"):
-            outputs = [
-                t for _, t in flatten(self._model(*arguments)) if isinstance(t, torch.Tensor) and t.requires_grad
-            ]
-            seeds = self._outputs[slot][: len(outputs)]
-            torch.autograd.backward(outputs, [seed.clone() for seed in seeds])
+            seeds = self._outputs[slot][: message["first_gradient"]]
+            pairs = differentiable(self._model(*owned(arguments)), seeds)
+            if pairs:
+                torch.autograd.backward([output for output, _ in pairs], [seed.clone() for _, seed in pairs])
         given = []
         for leaf, target in zip(wanted, self._outputs[slot][message["first_gradient"] :], strict=True):
             given.append(leaf.grad is not None and tuple(leaf.grad.shape) == tuple(target.shape))

@@ -147,19 +147,32 @@ def _fused_errors() -> Any:
     return fused if right else None
 
 
-def oracle_ratio(got: Any, oracle: Any, tolerance: Tolerance) -> float:
-    """Return the largest |c - o| in units of atol min(1, rms(o)) + rtol |o|; infinite where finiteness differs."""
+def oracle_ratio(got: Any, oracle: Any, tolerance: Tolerance, *, large: bool = False, lost: Any = None) -> float:
+    """Return the largest |c - o| in units of atol min(1, rms(o)) + rtol |o|; infinite where finiteness differs.
+
+    With `large` the unit's atol is never scaled down, but up. `lost` is a reference that may have overflowed where the
+    oracle has not: what equals it there is as right as what is near the oracle.
+    """
     import torch
 
-    atol = tolerance.atol * min(1.0, rms(oracle))
+    scale = rms(oracle)
+    atol = tolerance.atol * (max(1.0, scale) if large else min(1.0, scale))
     worst = 0.0
-    for _, c, o in chunks(got, oracle):
+    for (_, c, o), (_, r, _) in zip(chunks(got, oracle), chunks(got if lost is None else lost, oracle), strict=True):
         a, b = c.to(o.dtype), o
         same = (a == b) | (a.isnan() & b.isnan())
+        if lost is not None:
+            given = r.to(o.dtype)
+            same |= ~given.isfinite() & b.isfinite() & ((a == given) | (a.isnan() & given.isnan()))
         ratio = (a - b).abs() / (atol + tolerance.rtol * b.abs()).clamp_min(torch.finfo(torch.float64).tiny)
         ratio = torch.where(same, 0.0, torch.where(ratio.isfinite(), ratio, torch.inf))
         worst = max(worst, ratio.max().item() if ratio.numel() else 0.0)
     return worst
+
+
+def overflows(want: Any, oracle: Any) -> bool:
+    """Say whether a reference is not finite somewhere where the oracle is."""
+    return any(bool((~r.isfinite() & o.isfinite()).any()) for _, r, o in chunks(want, oracle))
 
 
 def is_vacuous(want: Any, trivial: list[Any], tolerance: Tolerance) -> bool:
@@ -181,48 +194,6 @@ def _passes(got: Any, want: Any, tolerance: Tolerance) -> bool:
         if not bool(((c - r).abs() <= tolerance.atol + tolerance.rtol * r.abs()).all()):
             return False
     return True
-
-
-def pick_places(got: Any, want: Any, inputs: Sequence[Any]) -> Iterator[tuple[int, int | None]]:
-    """Yield where two tensors of indices point at equal values: number of the input, and dimension; None: flattened.
-
-    They may be indices along one dimension of an input, or of all of it, as `argmax`, `topk` and `argsort` return them:
-    which of two equal values comes first is open there. NaN equals nothing. Where no value is picked twice in `want`,
-    none may be in `got`.
-    """
-    import torch
-
-    if want.dtype not in (torch.int64, torch.int32):
-        return
-    for number, source in enumerate(inputs):
-        dims: list[int | None] = [*range(source.dim() if want.dim() else 0)] + [None] * (want.numel() == 1)
-        for dim in dims if source.dtype != torch.bool else ():
-            mine, theirs = picked(source, got, dim), picked(source, want, dim)
-            if mine is None or theirs is None or not torch.equal(mine, theirs):
-                continue
-            once = [_distinct(picks, dim) for picks in (got, want) if dim is None or want.dim() == source.dim()]
-            if not once or bool((once[0] | ~once[1]).all()):
-                yield number, dim
-
-
-def picked(source: Any, picks: Any, dim: int | None) -> Any:
-    """Return the values that indices along a dimension (None: of the flattened tensor) pick; None if they are none."""
-    if dim is None:
-        source, picks, dim = source.flatten(), picks.flatten(), 0
-    if picks.dim() == source.dim() - 1:
-        picks = picks.unsqueeze(dim)
-    lengths = zip(picks.shape, source.shape, strict=False)
-    if picks.dim() != source.dim() or any(mine != whole for n, (mine, whole) in enumerate(lengths) if n != dim):
-        return None
-    if bool(((picks < 0) | (picks >= source.shape[dim])).any()):
-        return None
-    return source.gather(dim, picks.long())
-
-
-def _distinct(picks: Any, dim: int | None) -> Any:
-    """Say of every row along a dimension whether no index in it comes twice."""
-    ordered = (picks.flatten() if dim is None else picks.movedim(dim, -1)).sort().values
-    return (ordered[..., 1:] != ordered[..., :-1]).all(-1)
 
 
 def fingerprint(tensor: Any) -> int:
@@ -326,6 +297,19 @@ def rms(tensor: Any) -> float:
     finite = [chunk[chunk.isfinite()] for _, chunk, _ in chunks(tensor, tensor)]
     count = sum(part.numel() for part in finite)
     return math.sqrt(sum((_working(part).abs() ** 2).sum().item() for part in finite) / count) if count else 1.0
+
+
+def rms_apart(one: Any, other: Any) -> float:
+    """Return the root mean square of the difference in units of the tensors'; infinite where finiteness differs."""
+    apart = whole = 0.0
+    for _, c, r in chunks(one, other):
+        a, b = _working(c), _working(r)
+        unequal = (a != b) & ~(a.isnan() & b.isnan())
+        apart += ((a - b)[unequal].abs() ** 2).sum().item()
+        whole += (b[b.isfinite()].abs() ** 2).sum().item()
+    if apart == 0:
+        return 0.0
+    return math.sqrt(apart / whole) if math.isfinite(apart) and whole > 0 else math.inf
 
 
 class _Totals:
