@@ -283,7 +283,7 @@ class Battery:
                 if tolerance.exact or not double.is_floating_point():
                     continue
                 lucky = within > UNATTAINABLE_ABOVE and want.numel() < FEW
-                if lucky or check.oracle_ratio(part, double, tolerance, large=True) > within:
+                if lucky or check.oracle_ratio(part, double, tolerance, scale=check.rms(double)) > within:
                     return False
         return True
 

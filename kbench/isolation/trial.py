@@ -252,16 +252,21 @@ class Trial:
 
 def against_oracle(before: Ratios, got: Any, want: Any, oracle: Any, tolerance: check.Tolerance) -> Ratios:
     """Add what one piece of an output says to the ratios of the output."""
+    overflows, scale = check.overflows(want, oracle), check.rms(oracle)
 
-    def error(of_one: Any, *, large: bool) -> float:
-        return check.oracle_ratio(of_one, oracle, tolerance, large=large, lost=want)
+    def errors(scale: float) -> tuple[float, float]:
+        lost = want if overflows else None
+        ours, theirs = (check.oracle_ratio(each, oracle, tolerance, scale=scale, lost=lost) for each in (got, want))
+        return ours, theirs
 
+    ours, theirs = errors(min(1.0, scale))
+    scaled = errors(scale) if scale > 1 else (ours, theirs)
     return replace(
         before,
-        oracle=max(before.oracle or 0.0, error(got, large=False)),
-        reference=max(before.reference or 0.0, error(want, large=False)),
-        scaled=(max(before.scaled[0], error(got, large=True)), max(before.scaled[1], error(want, large=True))),
-        overflows=before.overflows or check.overflows(want, oracle),
+        oracle=max(before.oracle or 0.0, ours),
+        reference=max(before.reference or 0.0, theirs),
+        scaled=(max(before.scaled[0], scaled[0]), max(before.scaled[1], scaled[1])),
+        overflows=before.overflows or overflows,
     )
 
 

@@ -147,16 +147,15 @@ def _fused_errors() -> Any:
     return fused if right else None
 
 
-def oracle_ratio(got: Any, oracle: Any, tolerance: Tolerance, *, large: bool = False, lost: Any = None) -> float:
-    """Return the largest |c - o| in units of atol min(1, rms(o)) + rtol |o|; infinite where finiteness differs.
+def oracle_ratio(got: Any, oracle: Any, tolerance: Tolerance, *, scale: float | None = None, lost: Any = None) -> float:
+    """Return the largest |c - o| in units of atol `scale` + rtol |o|; infinite where finiteness differs.
 
-    With `large` the unit's atol is never scaled down, but up. `lost` is a reference that may have overflowed where the
-    oracle has not: what equals it there is as right as what is near the oracle.
+    The default scale is min(1, rms(o)). `lost` is a reference that overflowed where the oracle has not: what equals it
+    there is as right as what is near the oracle.
     """
     import torch
 
-    scale = rms(oracle)
-    atol = tolerance.atol * (max(1.0, scale) if large else min(1.0, scale))
+    atol = tolerance.atol * (min(1.0, rms(oracle)) if scale is None else scale)
     worst = 0.0
     for (_, c, o), (_, r, _) in zip(chunks(got, oracle), chunks(got if lost is None else lost, oracle), strict=True):
         a, b = c.to(o.dtype), o
@@ -172,7 +171,7 @@ def oracle_ratio(got: Any, oracle: Any, tolerance: Tolerance, *, large: bool = F
 
 def overflows(want: Any, oracle: Any) -> bool:
     """Say whether a reference is not finite somewhere where the oracle is."""
-    return any(bool((~r.isfinite() & o.isfinite()).any()) for _, r, o in chunks(want, oracle))
+    return not all_finite(want) and any(bool((~r.isfinite() & o.isfinite()).any()) for _, r, o in chunks(want, oracle))
 
 
 def is_vacuous(want: Any, trivial: list[Any], tolerance: Tolerance) -> bool:
