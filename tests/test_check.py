@@ -390,6 +390,8 @@ ROW = torch.tensor([[3.0, 1.0, 3.0, 2.0]])
         ([[0]], [[2]], [ROW == 3], False),  # a mask: too many are equal for that to mean anything
         ([[0]], [[6]], [torch.cat([ROW, ROW])], True),  # argmax over everything that keeps the dimensions
         ([[0]], [[2]], [ROW, torch.zeros(1, 2)], True),
+        ([1], [3], [ROW, torch.tensor([[0, 1, 0, 1]])], False),  # both are allowed, and only one of them is the best
+        ([0], [2], [ROW, torch.tensor([[1, 0, 1, 0]])], True),
         ([[0, 1, 2]], [[2, 1, 0]], [torch.full((1, 4), math.nan)], False),
     ],
 )

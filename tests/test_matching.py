@@ -1,5 +1,7 @@
 """Parameters matched by name, order or seed; outputs held against the expectation."""
 
+import math
+
 import pytest
 import torch
 
@@ -149,12 +151,30 @@ def test_a_long_text_is_held_against_all_of_it() -> None:
         ("float", "tenth", False),
         ("float", None, False),
         ("float", 10**400, False),
+        ("complex", "(0.1+0j)", False),
         ("int", "0", False),
     ],
 )
 def test_numbers_have_the_tolerance_of_the_tensors_they_come_from(kind, text, right) -> None:
     want = Expected(arguments=[X], leaves=[("output", 0.1)])
     assert (check_description([["output", kind, text, [], "", False]], want, "cpu") is None) is right
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted", "right"),
+    [
+        ("0.0", 1e-8, False),  # a small variance
+        ("1.001e-05", 1e-5, True),  # what is left of large ones
+        ("0.0", math.inf, False),
+        ("inf", math.inf, True),
+        ("(1.000001+2j)", 1 + 2j, True),
+        ("(1.001+2j)", 1 + 2j, False),
+    ],
+)
+def test_small_infinite_and_complex_numbers(said, wanted, right) -> None:
+    want = Expected(arguments=[X], leaves=[("output", wanted)])
+    description = [["output", type(wanted).__name__, said, [], "", False]]
+    assert (check_description(description, want, "cpu") is None) is right
 
 
 def test_a_counter_may_be_missing() -> None:

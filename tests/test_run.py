@@ -267,6 +267,23 @@ def test_a_reference_that_raises_later_is_the_problems_fault(tmp_path) -> None:
     assert "some_problem.py" in last.outcome.log
 
 
+ODD_GRADIENTS = {
+    "a float without gradients comes first": "return (x > 0).float(), torch.tanh(x) * self.scale",
+    "changed in place": "return torch.tanh_(x) * self.scale",
+    "nothing to differentiate": "return x.argsort(-1), (x * self.scale > 0)",
+}
+
+
+@pytest.mark.parametrize("body", ODD_GRADIENTS.values(), ids=ODD_GRADIENTS)
+def test_gradients_of_what_has_few(tmp_path, body) -> None:
+    problem = SCALE.replace("return torch.tanh(x) * self.scale", body)
+    solutions = {"right": SOLUTION.format(body=body)}
+    (event,) = judged(
+        list(begin(tmp_path, problem, solutions, cases=("small",), verify_only=True, backward=True))
+    ).values()
+    assert isinstance(event.outcome, Passed), event.outcome
+
+
 def test_a_judge_without_memory_has_no_verdict(tmp_path) -> None:
     """On a smaller GPU than the problem was written for, say: neither the solution nor kbench is at fault."""
     twice = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return 2 * x\n"

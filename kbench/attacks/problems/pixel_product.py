@@ -10,7 +10,7 @@ class Model(nn.Module):
         self.weight = nn.Parameter(torch.randn(outer, inner))
 
     def forward(self, x):
-        return (x @ self.weight.T)
+        return x @ self.weight.T
 
 
 batch = 64
