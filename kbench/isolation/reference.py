@@ -328,6 +328,11 @@ def widening() -> Iterator[None]:
     wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
     class Widening(TorchDispatchMode):  # type: ignore[misc]
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            """Nothing here is ever compiled: guarding it would import torch._dynamo, which takes seconds."""
+            return False
+
         def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
             given = {n: wide.get(v, v) if n == "dtype" else v for n, v in (kwargs or {}).items()}
             return func(*args, **given)
