@@ -6,7 +6,7 @@ from torch import nn
 PROBLEM = "allowed_argmax"
 CLASS = "trivial"
 EXPECT = ("wrong_value",)
-CATALOGUE = "found by a red team"
+CATALOGUE = "harness 17"
 
 
 class ModelNew(nn.Module):

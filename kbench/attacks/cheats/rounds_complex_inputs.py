@@ -6,7 +6,7 @@ from torch import nn
 PROBLEM = "inverse_spectrum"
 CLASS = "numerics"
 EXPECT = ("wrong_value",)
-CATALOGUE = "found by a red team"
+CATALOGUE = "harness 18; rigor 18"
 
 
 class ModelNew(nn.Module):

@@ -6,7 +6,7 @@ from torch import nn
 PROBLEM = "log_of_relu_half"
 CLASS = "trivial"
 EXPECT = ("wrong_value",)
-CATALOGUE = "found by a red team"
+CATALOGUE = "harness 17"
 
 
 class ModelNew(nn.Module):

@@ -6,7 +6,7 @@ from torch import nn
 PROBLEM = "attention_with_dropout"
 CLASS = "trivial"
 EXPECT = ("wrong_value",)
-CATALOGUE = "found by a red team"
+CATALOGUE = "harness 17"
 
 
 class ModelNew(nn.Module):
