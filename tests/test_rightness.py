@@ -173,6 +173,13 @@ def test_an_output_of_rounding_makes_no_room_for_another() -> None:
     assert rule_all([], 4.0).right
 
 
+def test_small_zeros_within_the_contract_are_not_explained_by_rounding() -> None:
+    zeros = Ratios(contract=0.5, oracle=1e5, reference=0.1, vacuous=True)
+    assert not zeros.explained(4.0)
+    assert Ratios(contract=3.0, oracle=1.5, reference=0.6).explained(4.0)
+    assert [Ratios(contract=ratio).explained(4.0) for ratio in (0.9, 1.1)] == [True, False]
+
+
 def test_what_a_large_output_loses_near_zero_pays_for_no_error_elsewhere() -> None:
     assert rule(Ratios(contract=300, oracle=900, reference=100, scaled=(1.5, 0.2)), 16.0).right
     assert not rule(Ratios(contract=300, oracle=900, reference=100, scaled=(25.0, 0.2)), 16.0).right

@@ -55,6 +55,10 @@ class Ratios:
         pairs = ((self.oracle, self.reference), self.scaled)
         return all(ours <= max(1.0, factor * theirs) for ours, theirs in pairs)
 
+    def explained(self, factor: float) -> bool:
+        """Say whether rounding explains the error: by the oracle where there is one, else by the contract."""
+        return self.contract <= 1 if self.oracle is None else self.near_fp64(factor)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:

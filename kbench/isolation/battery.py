@@ -253,7 +253,7 @@ class Battery:
         trial.tally = held
         # Two honest roundings may lie more than a tolerance apart on inputs that the problem did not choose; a
         # different function is far from fp64 too. Exact and non-finite outputs that differ are infinitely far apart.
-        if ruling.right or (tally.near_fp64 and math.isfinite(tally.contract)):
+        if ruling.right or (tally.explained and math.isfinite(tally.contract)):
             return
         worst = max(d.ratio for d in differences)
         message = f"wrong on {variation.code.replace('_', ' ')} inputs: {ruling.reason} ({worst:.3g} tolerances off)"

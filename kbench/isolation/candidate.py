@@ -196,7 +196,7 @@ class Candidate:
             timeout_s += self._config.import_timeout_s
         self._called = True
         message = {"op": "call", "slots": list(slots), "flush": flush, "attest": attest}
-        self._resume()
+        self._resume()  # waking up is no part of the call
         started = time.perf_counter_ns()
         answer = self._ask(message, timeout_s, Status.CALL_TIMEOUT)
         wall_ns = self._child.channel.received_ns - started

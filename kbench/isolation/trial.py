@@ -33,8 +33,8 @@ class Tally:
     seeds: set[int] = field(default_factory=set)
     scales: tuple[float, ...] = ()
     """Root mean squares of the outputs, once the truth of some is known."""
-    near_fp64: bool = True
-    """Whether each output of the last call held the contract, or was as near to fp64 as the reference allows."""
+    explained: bool = True
+    """Whether rounding explains the error of each output of the last call."""
     owns: tuple[float, ...] = ()
     """Errors of the reference against it, the largest of each output."""
 
@@ -238,7 +238,7 @@ class Trial:
         tally.max_abs = max([tally.max_abs, *(d.max_abs for d in differences)])
         tally.max_rel = max([tally.max_rel, *(d.max_rel for d in differences)])
         tally.contract = max([tally.contract, *(each.contract for each in ratios)])
-        tally.near_fp64 = all(each.contract <= 1 or each.near_fp64(self.reference.factor) for each in ratios)
+        tally.explained = all(each.explained(self.reference.factor) for each in ratios)
         for each in ratios:
             if each.oracle is not None:
                 tally.oracle = max(tally.oracle or 0.0, each.oracle)
