@@ -22,8 +22,8 @@ from kbench.core.verdict import (
     Measurement,
     Thresholds,
     Verdict,
+    allowance_between,
     judge_change,
-    margin_between,
 )
 from kbench.storage.baselines import Acceptance, in_force
 from kbench.storage.results import CaseKey, Run
@@ -37,7 +37,7 @@ class Policy:
     """What a gate calls slower, and what it makes of what it cannot judge."""
 
     slower: float | None = None
-    """Margin as a share; None: 0.5 % on the same device, 2 % on the same model, wider where noise demands."""
+    """Margin as a share; None: 0.5 %, wider where noise demands."""
     overrides: Mapping[str, float] = field(default_factory=dict)
     """Globs over `problem/solution/case`, each with a margin of its own; the first that fits counts."""
     unclear: Literal["pass", "warn", "fail"] = "warn"
@@ -53,9 +53,9 @@ class Policy:
     """Most processes that a second look at an unclear case may take."""
 
     def thresholds(self, margin: float | None = None) -> Thresholds:
-        """Thresholds with this margin on any device, or with the default ones."""
+        """Thresholds with this margin, or with the default one."""
         plain = Thresholds(equivalence=self.equivalence, confidence=self.confidence)
-        return plain if margin is None else replace(plain, same_device=margin, same_model=margin)
+        return plain if margin is None else replace(plain, margin=margin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,7 +276,7 @@ def _rule(
     if not known or calibration is None or new.time_ns is None:
         return rule
     resolution = calibration.detectable(new.time_ns, processes)
-    if resolution is None or resolution <= margin_between(*conditions, rule):
+    if resolution is None or resolution <= rule.margin + allowance_between(*conditions, rule):
         return rule
     limits = f"{name}: {processes} processes on this device tell {100 * resolution:.2g} % from noise, not less"
     if asked is not None:

@@ -136,7 +136,7 @@ def test_another_gpu_is_refused_or_gets_a_ratio_without_verdict(tmp_path: Path) 
 
 def test_the_margin_is_the_callers(tmp_path: Path) -> None:
     old, new = make_run(tmp_path, "old", {"a": FIVE}), make_run(tmp_path, "new", {"a": slower(0.05)})
-    (case,) = compare([old, new], thresholds=Thresholds(same_device=0.08)).cases
+    (case,) = compare([old, new], thresholds=Thresholds(margin=0.08)).cases
     assert case.verdict is not None
     assert case.verdict.status == Answer.SAME
 

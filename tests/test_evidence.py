@@ -1,6 +1,7 @@
 """README's tables and the plot are what the committed results say, and every measured source is as it was measured."""
 
 import importlib.util
+import itertools
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -8,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from kbench.compare import compare
 from kbench.plugins import registry
+from kbench.storage import results
 from kbench.storage.settings import Settings
 from tests.records import make_row, make_run
 
@@ -43,6 +46,16 @@ def test_the_plot_shows_what_the_results_say(made):
 
 def test_a_source_that_changed_since_its_measurement_is_listed_and_nothing_else_is(made):
     assert made[2] == [], "\n".join(made[2])
+
+
+def test_runs_of_the_same_sources_agree_on_any_card():
+    """Wherever two files have times of one case, the bounds of its change hold that there is none."""
+    runs = [results.read_run(path) for path in sorted(evidence.RESULTS.rglob("*.csv")) if ".samples" not in path.name]
+    pairs = [(old, new) for old, new in itertools.combinations(runs, 2) if old.rows[0].problem == new.rows[0].problem]
+    verdicts = [case.verdict for old, new in pairs for case in compare([old, new]).cases]
+    bounded = [verdict for verdict in verdicts if verdict.low is not None]
+    assert len(bounded) > 100
+    assert [verdict for verdict in bounded if not verdict.low <= 1 <= verdict.high] == []
 
 
 @pytest.fixture

@@ -78,10 +78,18 @@ EXAMPLES = [
     (BASE, around(0.016, LOOSE), "unclear", "spans_margin", "about 14 processes would decide"),
     (BASE, around(0.2, LOOSE), "slower", "above_margin", "above +0.5 %"),
     (BASE, timed(math.log(0.9)), "unclear", "one_process", "measure with 5 or more"),
-    # Another device of the same model, or another driver: the margin is 2 %.
-    (BASE, around(0.01, gpu_uuid="GPU-2"), "same", "within_equivalence", "within ±2 %"),
-    (BASE, around(0.03, gpu_uuid="GPU-2"), "slower", "above_margin", "above +2 %"),
-    (BASE, around(0.01, driver="590.1"), "same", "within_equivalence", "within ±2 %"),
+    # Another device of the same model, or another driver: the interval is 2 % wider on either side.
+    (
+        BASE,
+        around(0.01, gpu_uuid="GPU-2"),
+        "same",
+        "within_equivalence",
+        "±4 %; bounds 2 % wider for another device",
+    ),
+    (BASE, around(0.022, gpu_uuid="GPU-2"), "unclear", "spans_margin", "neither beyond ±0.5 % nor within ±4 %"),
+    (BASE, around(0.03, gpu_uuid="GPU-2"), "slower", "above_margin", "above +0.5 %"),
+    (BASE, around(-0.03, gpu_uuid="GPU-2"), "faster", "below_margin", "below -0.5 %"),
+    (BASE, around(0.01, driver="590.1"), "same", "within_equivalence", "within ±4 %"),
     # Correctness comes before speed.
     (BASE, CRASHED, "new_fail", "crashed", "crashed: signal 11"),
     (BASE, WRONG, "new_fail", "wrong_value", "wrong_value: at [0, 0]: got 0, want 1"),
@@ -144,11 +152,22 @@ def test_figures_of_a_verdict() -> None:
     assert (verdict.margin, verdict.processes, verdict.processes_to_decide) == (0.005, 5, None)
 
 
+def test_bounds_between_devices_hold_what_these_may_differ_by() -> None:
+    here = judge_change(BASE, around(0.01), Thresholds())
+    there = judge_change(BASE, around(0.01, gpu_uuid="GPU-2"), Thresholds())
+    assert (here.low, here.high) != (None, None)
+    assert there.ratio == here.ratio
+    assert there.low == pytest.approx((here.low or 0) / 1.02)
+    assert there.high == pytest.approx((here.high or 0) * 1.02)
+    assert (here.between_devices, there.between_devices) == (0.0, 0.02)
+
+
+@pytest.mark.parametrize("elsewhere", [{}, {"gpu_uuid": "GPU-2"}])
 @pytest.mark.parametrize("change", [0.0, 0.004, 0.011, 0.016, -0.013])
-def test_the_advised_processes_do_decide(change: float) -> None:
+def test_the_advised_processes_do_decide(change: float, elsewhere: dict[str, str]) -> None:
     """As many processes as advised, of the same spread and centre, give a clear answer; one less does not."""
     wobble = np.array(LOOSE)
-    unclear = judge_change(around(0, wobble), around(change, wobble), Thresholds())
+    unclear = judge_change(around(0, wobble), around(change, wobble, **elsewhere), Thresholds())
     assert unclear.status == Answer.UNCLEAR
     needed = unclear.processes_to_decide
     assert needed is not None
@@ -156,7 +175,7 @@ def test_the_advised_processes_do_decide(change: float) -> None:
         wave = np.where(np.arange(count) % 2, 1.0, -1.0)
         wave -= wave.mean()
         wave *= np.std(LOOSE, ddof=1) / np.std(wave, ddof=1)
-        verdict = judge_change(around(0, wave), around(change, wave), Thresholds())
+        verdict = judge_change(around(0, wave), around(change, wave, **elsewhere), Thresholds())
         assert (verdict.status != Answer.UNCLEAR) == clear
 
 
@@ -182,7 +201,9 @@ def test_equal_processes_to_the_last_bit() -> None:
     assert verdict.low == verdict.high
 
 
-@pytest.mark.parametrize("options", [{"same_device": -0.1}, {"confidence": 0.5}, {"confidence": 1.0}])
+@pytest.mark.parametrize(
+    "options", [{"margin": -0.1}, {"between_devices": -0.1}, {"confidence": 0.5}, {"confidence": 1.0}]
+)
 def test_senseless_thresholds(options: dict[str, float]) -> None:
     with pytest.raises(UsageError):
         Thresholds(**options)
@@ -233,8 +254,8 @@ def test_scale_invariance(old: list[float], new: list[float], shift: float) -> N
 @given(sides, sides, st.floats(0, 0.05), st.floats(0, 0.05))
 def test_a_wider_margin_never_accuses_more(old: list[float], new: list[float], one: float, other: float) -> None:
     narrow, wide = sorted((one, other))
-    strict = judged(old, new, Thresholds(same_device=narrow)).status
-    lax = judged(old, new, Thresholds(same_device=wide)).status
+    strict = judged(old, new, Thresholds(margin=narrow)).status
+    lax = judged(old, new, Thresholds(margin=wide)).status
     for accusation in (Answer.SLOWER, Answer.FASTER):
         assert not (lax == accusation and strict != accusation)
     assert not (strict == Answer.SAME and lax != Answer.SAME)

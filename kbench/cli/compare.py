@@ -51,7 +51,7 @@ class CompareFlags(OutputFlags):
     sort: Annotated[Sort, typer.Option("--sort", help="Order of the lines")] = Sort.VERDICT
     slower: Annotated[
         float | None,
-        typer.Option("--slower", metavar="SHARE", parser=parse_share, help="Margin (0.5%, 2% between devices)"),
+        typer.Option("--slower", metavar="SHARE", parser=parse_share, help="Margin (0.5%)"),
     ] = None
     confidence: Annotated[
         float | None,

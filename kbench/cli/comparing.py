@@ -40,8 +40,8 @@ def compare(flags: CompareFlags) -> int:
 
 
 def make_thresholds(slower: float | None, confidence: float | None) -> Thresholds:
-    """Let one margin hold on the same device and between devices, where one is given."""
-    given = {} if slower is None else {"same_device": slower, "same_model": slower}
+    """Replace the default margin and confidence where others are given."""
+    given = {} if slower is None else {"margin": slower}
     sure = {} if confidence is None else {"confidence": confidence}
     return Thresholds(**given, **sure)
 

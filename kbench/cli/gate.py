@@ -53,7 +53,7 @@ class GateFlags(OutputFlags):
     ] = None
     slower: Annotated[
         float | None,
-        typer.Option("--slower", metavar="SHARE", parser=parse_share, help="Margin (0.5%, 2% between devices)"),
+        typer.Option("--slower", metavar="SHARE", parser=parse_share, help="Margin (0.5%)"),
     ] = None
     unclear: Annotated[Unclear | None, typer.Option("--unclear", help="What an unclear case does")] = None
     missing: Annotated[Missing | None, typer.Option("--missing", help="What a missing case does")] = None

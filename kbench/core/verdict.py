@@ -86,17 +86,20 @@ class Thresholds:
         UsageError: for a margin that is negative, or a confidence outside (0.5, 1).
     """
 
-    same_device: float = 0.005
-    """Margin on one and the same device and driver."""
-    same_model: float = 0.02
-    """Margin between two devices of one model: their ratios differ by about half a percent."""
+    margin: float = 0.005
+    """What a change must exceed to count as one."""
+    between_devices: float = 0.02
+    """How much wider on either side an interval between two devices of one model, or two drivers, is.
+
+    Their ratios differ, by up to 2 % on H200s, however many processes each is measured with (results/h200/README.md).
+    """
     equivalence: float = 0.02
     """SAME claims that the change is smaller than this (or than the margin, where that is larger)."""
     confidence: float = 0.99
     """Of each bound, one-sided."""
 
     def __post_init__(self) -> None:
-        if min(self.same_device, self.same_model, self.equivalence) < 0:
+        if min(self.margin, self.between_devices, self.equivalence) < 0:
             raise UsageError("a margin cannot be negative", hint="--slower 1%")
         if not 0.5 < self.confidence < 1:
             raise UsageError(f"a confidence of {self.confidence:g} is not between 50 % and 100 %")
@@ -104,7 +107,10 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One answer. `ratio` is t_new / t_old, with the two one-sided bounds that decided."""
+    """One answer. `ratio` is t_new / t_old, with the two one-sided bounds that decided.
+
+    Between devices the bounds hold what these may differ by, `between_devices` on either side.
+    """
 
     status: Answer
     reason_code: str
@@ -113,6 +119,7 @@ class Verdict:
     low: float | None = None
     high: float | None = None
     margin: float | None = None
+    between_devices: float = 0.0
     processes: int = 0
     """Processes on the side that has fewer."""
     processes_to_decide: int | None = None
@@ -133,39 +140,38 @@ def judge_change(
     verdict = _judge_status(old, new) or _judge_conditions(old, new)
     if verdict is not None:
         return verdict
-    margin = margin_between(old.conditions, new.conditions, thresholds)
     if differences is not None:
-        verdict = judge_ratios(differences, thresholds, margin)
+        verdict = judge_ratios(differences, thresholds)
     else:
-        verdict = judge_runs(old.log_ratios, new.log_ratios, thresholds, margin)
+        allowance = allowance_between(old.conditions, new.conditions, thresholds)
+        verdict = judge_runs(old.log_ratios, new.log_ratios, thresholds, allowance)
     if old.weak or new.weak:
         return replace(verdict, message=f"{verdict.message}; {UNPROVED}")
     return verdict
 
 
-def judge_runs(
-    old: Sequence[float], new: Sequence[float], thresholds: Thresholds, margin: float | None = None
-) -> Verdict:
-    """Judge two independent runs by log(t_candidate / t_reference) of their processes."""
+def judge_runs(old: Sequence[float], new: Sequence[float], thresholds: Thresholds, allowance: float = 0.0) -> Verdict:
+    """Judge two independent runs by log(t_candidate / t_reference) of their processes.
+
+    `allowance` is the share by which the runs' devices may differ.
+    """
     if not old or not new:
         return _no_verdict("no_timing", "one of the runs has no times")
-    margin = thresholds.same_device if margin is None else margin
     if min(len(old), len(new)) < 2:
-        return _one_process(float(np.mean(new) - np.mean(old)), margin)
+        return _one_process(float(np.mean(new) - np.mean(old)), thresholds.margin)
     interval = difference_interval(old, new, 2 * thresholds.confidence - 1)
     spread = math.sqrt(float(np.var(old, ddof=1) + np.var(new, ddof=1)))
-    return _judge_interval(interval, thresholds, margin, spread=spread, arms=2)
+    return _judge_interval(interval, thresholds, allowance, spread=spread, arms=2)
 
 
-def judge_ratios(log_ratios: Sequence[float], thresholds: Thresholds, margin: float | None = None) -> Verdict:
+def judge_ratios(log_ratios: Sequence[float], thresholds: Thresholds) -> Verdict:
     """Judge log(t_new / t_old) of each process, old and new having been timed side by side in each."""
     if not log_ratios:
         return _no_verdict("no_timing", "old and new were not timed together in any process")
-    margin = thresholds.same_device if margin is None else margin
     if len(log_ratios) < 2:
-        return _one_process(log_ratios[0], margin)
+        return _one_process(log_ratios[0], thresholds.margin)
     interval = ratio_interval(log_ratios, 2 * thresholds.confidence - 1)
-    return _judge_interval(interval, thresholds, margin, spread=float(np.std(log_ratios, ddof=1)), arms=1)
+    return _judge_interval(interval, thresholds, 0.0, spread=float(np.std(log_ratios, ddof=1)), arms=1)
 
 
 def same_device(old: Conditions, new: Conditions) -> bool:
@@ -173,9 +179,9 @@ def same_device(old: Conditions, new: Conditions) -> bool:
     return bool(old.gpu_uuid) and old.gpu_uuid == new.gpu_uuid and old.driver == new.driver
 
 
-def margin_between(old: Conditions, new: Conditions, thresholds: Thresholds) -> float:
-    """Pick the margin for two comparable measurements."""
-    return thresholds.same_device if same_device(old, new) else thresholds.same_model
+def allowance_between(old: Conditions, new: Conditions, thresholds: Thresholds) -> float:
+    """Return the share by which two comparable measurements may differ because of their devices."""
+    return 0.0 if same_device(old, new) else thresholds.between_devices
 
 
 # --- status and conditions ---------------------------------------------------------
@@ -261,30 +267,36 @@ def _one_process(centre: float, margin: float) -> Verdict:
     )
 
 
-def _judge_interval(interval: Interval, thresholds: Thresholds, margin: float, *, spread: float, arms: int) -> Verdict:
-    bar = math.log1p(margin)
-    equal = max(thresholds.equivalence, margin)
-    bound = math.log1p(equal)
+def _judge_interval(
+    interval: Interval, thresholds: Thresholds, allowance: float, *, spread: float, arms: int
+) -> Verdict:
+    margin, apart = thresholds.margin, math.log1p(allowance)
+    equal = max(thresholds.equivalence, margin) + allowance
+    low, high = interval.low - apart, interval.high + apart
+    bar, bound = math.log1p(margin), math.log1p(equal)
     needed = None
-    if interval.low > bar:
+    if low > bar:
         answer, code, message = Answer.SLOWER, "above_margin", f"above +{_percent(margin)}"
-    elif interval.high < -bar:
+    elif high < -bar:
         answer, code, message = Answer.FASTER, "below_margin", f"below -{_percent(margin)}"
-    elif interval.low > -bound and interval.high < bound:
+    elif low > -bound and high < bound:
         answer, code, message = Answer.SAME, "within_equivalence", f"within ±{_percent(equal)}"
     else:
-        needed = _processes_to_decide(interval, thresholds.confidence, bar, bound, spread, arms)
+        needed = _processes_to_decide(interval, thresholds.confidence, bar + apart, bound - apart, spread, arms)
         answer, code = Answer.UNCLEAR, "spans_margin"
         message = f"neither beyond ±{_percent(margin)} nor within ±{_percent(equal)}"
         message += f"; about {needed} processes would decide" if needed else ""
+    if allowance:
+        message += f"; bounds {_percent(allowance)} wider for another device or driver"
     return Verdict(
         status=answer,
         reason_code=code,
         message=message,
         ratio=math.exp(interval.centre),
-        low=math.exp(interval.low),
-        high=math.exp(interval.high),
+        low=math.exp(low),
+        high=math.exp(high),
         margin=margin,
+        between_devices=allowance,
         processes=interval.processes,
         processes_to_decide=needed,
     )

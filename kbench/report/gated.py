@@ -131,6 +131,7 @@ def cells(case: GatedCase) -> dict[str, Any]:
         "ratio_low": verdict.low,
         "ratio_high": verdict.high,
         "margin": verdict.margin,
+        "between_devices": verdict.between_devices,
         "processes": verdict.processes,
         "looks": len(case.looks),
     }
