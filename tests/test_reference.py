@@ -108,6 +108,27 @@ def test_a_number_and_a_mask_are_varied_alone(tmp_path) -> None:
     assert 0.8 < mask.float().mean() < 0.98
 
 
+@pytest.mark.parametrize(
+    ("forward", "inputs", "jitter", "repeats"),
+    [
+        (
+            "x.mean()",
+            "[torch.rand(1 << 18).bfloat16()]",
+            True,
+            (),
+        ),  # a mean of many terms is, to three digits, one half
+        ("x.mean()", "[torch.rand(64)]", False, ()),
+        ("x.sum(0)", "[torch.rand(9, 70_000)]", False, ()),
+        ("x - x", "[torch.rand(64)]", True, ("output",)),  # whatever the inputs
+        ("(x.mean(), x)", "[torch.rand(1 << 18).bfloat16()]", True, ()),
+        ("(x > 2).sum()", "[torch.rand(64)]", False, ()),  # exact values are not looked at
+    ],
+)
+def test_an_output_that_hardly_depends_on_the_inputs_makes_them_vary_more(tmp_path, forward, inputs, jitter, repeats):
+    made = reference(tmp_path, f"return {forward}", inputs)
+    assert (made.inputs.jitter, made.repeats) == (jitter, repeats)
+
+
 def test_one_input_that_varies_is_enough(tmp_path) -> None:
     found = reference(tmp_path, "return x[0] + x[1]", "[[torch.ones(4), torch.randn(4)]]")
     assert (found.inputs.unvaried, found.inputs.repeat) == (("input[0][0]",), False)

@@ -188,6 +188,10 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "Some inputs are the same whatever the seed, so an answer that takes their values for granted looks right.",
         "Draw them at random in `get_inputs`, or check by hand that the solution reads them.",
     ),
+    "trivial_passes": (
+        "Zeros, one value everywhere or the answer to other inputs would pass as well, so being right proves little.",
+        "Take inputs on which the result depends by more than its tolerance.",
+    ),
     "other_numbers": (
         "The solution is wrong where a Python number among the inputs has another value.",
         "Use the number that is passed.",
@@ -302,6 +306,10 @@ _FLAGS: dict[str, tuple[str, str]] = {
     "inputs_repeat": (
         "every call got the same inputs, which could not be varied: a solution that remembers its answer looks fast",
         "Draw the inputs at random in `get_inputs`, without setting a seed there.",
+    ),
+    "trivial_passes": (
+        "zeros, one value everywhere or the answer to other inputs would pass as well, so being right proves little",
+        "Take inputs on which the result depends by more than its tolerance.",
     ),
     "attestation_weak": (
         "the judge's clock cannot confirm the time: the calls are too short, or the processor is busy",

@@ -96,6 +96,9 @@ class Pairing:
             # Whoever remembers the answer works for none of the times that were claimed.
             self._flags.add("inputs_repeat")
             attestation = "weak"
+        if self._trial.proves_little:
+            self._flags.add("trivial_passes")
+            attestation = "weak"
         if attestation == "weak":
             self._flags.add("attestation_weak")
         on_timed(statistics.median(s.t_event_ns for s in self._samples if s.arm == "candidate"))

@@ -1,12 +1,13 @@
 """One exchange after the other between judge and worker: fresh inputs, one call, every output checked."""
 
+import math
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kbench.core.model import Correctness, Mismatch, Status
-from kbench.core.rightness import Ratios, Ruling, rule_all
+from kbench.core.rightness import Ratios, Ruling, rule, rule_all
 from kbench.isolation.arena import Arena
 from kbench.isolation.candidate import Candidate, RefusalError, Reply
 from kbench.isolation.inputs import Arguments, Transform, is_value
@@ -37,6 +38,8 @@ class Tally:
     """Whether rounding explains the error of each output of the last call."""
     owns: tuple[float, ...] = ()
     """Errors of the reference against it, the largest of each output."""
+    would_do: dict[str, bool] = field(default_factory=dict)
+    """Of each output that is not exact, whether zeros or a constant passed all that was held against the truth."""
 
     def correctness(self, factor: float, wrong: int = 0, mismatches: tuple[Mismatch, ...] = ()) -> Correctness:
         """Freeze the tally."""
@@ -178,13 +181,14 @@ class Trial:
         if truth is not None:
             self.tally.scales = truth.scales
             ratios = self._with_truth(differences, outputs, expected, truth)
+            self._try_trivial(ratios, expected, truth, names)
         ruling = rule_all(ratios, self.reference.factor)
         self._account(differences, ratios, ruling)
         return ruling, differences
 
     def difference(self, got: Any, want: Any, inputs: Callable[[], Sequence[Any]], name: str) -> check.Difference:
         """Compare two values of one output; where it picks inputs, others that are equal are as good."""
-        found = check.compare(got, want, self._tolerance(want), name)
+        found = check.compare(got, want, self.reference.tolerance(want), name)
         places = ties.pick_places(got, want, inputs()) if found.wrong else ()
         if any(self.reference.picks(name, *place) for place in places):
             self.ties = True
@@ -194,8 +198,8 @@ class Trial:
     def truth(self, expected: Expected) -> Truth:
         """Compute what tells right from near; at full size before the call, while the arguments are still there."""
         inputs = [a for a in recalled(expected) if hasattr(a, "untyped_storage")]
-        vacuous = tuple(check.is_vacuous(want, inputs, self._tolerance(want)) for want in expected.tensors)
-        scales = tuple(1.0 if self._tolerance(want).exact else check.rms(want) for want in expected.tensors)
+        vacuous = tuple(check.is_vacuous(want, inputs, self.reference.tolerance(want)) for want in expected.tensors)
+        scales = tuple(1.0 if self.reference.tolerance(want).exact else check.rms(want) for want in expected.tensors)
         return Truth(pieces=self.reference.oracle(expected), vacuous=vacuous, scales=scales)
 
     def _doubtful(self, outputs: list[Any], wanted: list[Any]) -> bool:
@@ -205,7 +209,7 @@ class Trial:
         call, but two values that are each as near to it as they may be are no further apart than the sum.
         """
         for got, want, scale, own in zip(outputs, wanted, self.tally.scales, self.tally.owns, strict=False):
-            tolerance = self._tolerance(want)
+            tolerance = self.reference.tolerance(want)
             if tolerance.exact or scale > SMALL:
                 continue
             allowed = max(1.0, self.reference.factor * own) + own
@@ -221,15 +225,40 @@ class Trial:
         found = [Ratios(contract=d.ratio, vacuous=v) for d, v in zip(differences, truth.vacuous, strict=True)]
         for index, exact in truth.pieces or ():
             for number, (got, want, double) in enumerate(zip(outputs, expected.tensors, exact, strict=True)):
-                tolerance = self._tolerance(want)
+                tolerance = self.reference.tolerance(want)
                 if tolerance.exact or not (double.dtype.is_floating_point or double.dtype == torch.complex128):
                     continue
                 pair = (got[index], want[index]) if index else (got, want)
                 found[number] = against_oracle(found[number], *pair, double, tolerance)
         return found
 
-    def _tolerance(self, want: Any) -> check.Tolerance:
-        return check.tolerance_for(want.dtype, self.reference.problem.tolerance)
+    def _try_trivial(self, ratios: list[Ratios], expected: Expected, truth: Truth, names: list[str]) -> None:
+        """See for which outputs zeros, or one value everywhere, would be ruled right on these inputs."""
+        import torch
+
+        for name, number, want in zip(names, range(len(names)), expected.tensors, strict=True):
+            if self.tally.would_do.get(name, True) is False or self.reference.tolerance(want).exact or not want.numel():
+                continue
+            kind = rule(ratios[number], self.reference.factor).contract
+            self.tally.would_do[name] = kind != "held"
+            if kind != "held" and truth.pieces is not None:
+                constants = torch.zeros((), dtype=want.dtype, device=want.device), check.mean(want)
+                tried = (self._passes(value.expand(want.shape), number, expected, truth) for value in constants)
+                self.tally.would_do[name] = any(tried)
+
+    def _passes(self, got: Any, number: int, expected: Expected, truth: Truth) -> bool:
+        """Say whether the oracle, which decides here, would let an output pass."""
+        want, found = expected.tensors[number], Ratios(contract=math.inf, vacuous=True)
+        for index, exact in truth.pieces or ():
+            pair = (got[index], want[index]) if index else (got, want)
+            found = against_oracle(found, *pair, exact[number], self.reference.tolerance(want))
+        return rule(found, self.reference.factor).right
+
+    @property
+    def proves_little(self) -> bool:
+        """Whether zeros, one value everywhere, or what other inputs gave would do for each output that is not exact."""
+        would_do = [passes or name in self.reference.repeats for name, passes in self.tally.would_do.items()]
+        return bool(would_do) and all(would_do)
 
     def _account(self, differences: list[check.Difference], ratios: list[Ratios], ruling: Ruling) -> None:
         tally = self.tally

@@ -180,11 +180,16 @@ def is_vacuous(want: Any, trivial: list[Any], tolerance: Tolerance) -> bool:
 
     if tolerance.exact or want.numel() < 2:
         return False
-    mean = sum(_working(chunk).sum() for _, chunk, _ in chunks(want, want)) / want.numel()
-    candidates = [torch.zeros((), dtype=want.dtype, device=want.device), mean.to(want.dtype)]
+    candidates = [torch.zeros((), dtype=want.dtype, device=want.device), mean(want)]
     candidates = [candidate.expand(want.shape) for candidate in candidates]
     candidates += [t for t in trivial if t.shape == want.shape and t.dtype == want.dtype]
     return any(_passes(candidate, want, tolerance) for candidate in candidates)
+
+
+def mean(tensor: Any) -> Any:
+    """Return the mean of all elements, of the tensor's own dtype."""
+    total = sum(_working(chunk).sum() for _, chunk, _ in chunks(tensor, tensor))
+    return (total / tensor.numel()).to(tensor.dtype)
 
 
 def _passes(got: Any, want: Any, tolerance: Tolerance) -> bool:
