@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -231,6 +231,19 @@ def test_a_tree_survives_the_wire(value) -> None:
     encoded = wire.encode_tree(value, lambda _: None)
     over_the_wire = json.loads(json.dumps(encoded, allow_nan=False))
     assert shown(wire.decode_tree(over_the_wire, [], torch)) == shown(value)
+
+
+class Span(NamedTuple):
+    low: float
+    high: tuple[int, int]
+
+
+def test_a_named_tuple_keeps_its_names_on_the_wire() -> None:
+    tree = json.loads(json.dumps(wire.encode_tree([Span(0.5, (1, 2))], lambda _: None)))
+    (found,) = wire.decode_tree(tree, [])
+    assert repr(found) == "Span(low=0.5, high=(1, 2))"
+    assert type(found) is type(wire.decode_tree(tree, [])[0])
+    assert (found.low, *found.high) == (0.5, 1, 2)
 
 
 def test_tensors_are_numbers_in_a_tree() -> None:

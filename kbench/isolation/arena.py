@@ -31,15 +31,7 @@ class Arena:
         misalign: int = 0,
         lends: bool = False,
     ):
-        leaves: list[Any] = []
-
-        def number(value: Any) -> int | None:
-            if not hasattr(value, "untyped_storage"):
-                return None
-            leaves.append(value)
-            return len(leaves) - 1
-
-        self._arguments = encode_tree(expected.arguments, number)
+        self._arguments, leaves = encoded(expected)
         affordable = SLOT_BUDGET_BYTES[device] // max(1, slot_bytes(expected))
         self.count = max(1, min(MAX_SLOTS, affordable)) if slots is None else slots
         self.lends = lends
@@ -59,6 +51,7 @@ class Arena:
             end = begin if lends else end
         self._weights, end = lay_out(weights, offset=end)
         self._block = Block.allocate(end, device)
+        self._told = [self._arguments] * self.count
 
     def describe(self, mode: str) -> tuple[Message, list[int]]:
         """Return the `bind` request for a worker, and the descriptors that travel with it."""
@@ -87,6 +80,14 @@ class Arena:
             return
         begin, end = self._output_span[slot]
         check.poison(self._block.bytes[begin:end])
+
+    def news(self, slot: int, expected: Expected) -> Any:
+        """Return the tree of a slot's arguments where something in it that is no tensor is new to the worker."""
+        tree, _ = encoded(expected)
+        if tree == self._told[slot]:
+            return None
+        self._told[slot] = tree
+        return tree
 
     def lend(self) -> tuple[Message, list[int]]:
         """Allocate and poison the outputs' memory; return the request that gives it to a worker, as `describe` does."""
@@ -132,6 +133,19 @@ class Arena:
         """Free all of it."""
         self.take_back()
         self._block.close()
+
+
+def encoded(expected: Expected) -> tuple[Any, list[Any]]:
+    """Return the arguments as a tree for JSON, and their tensors, which the tree names by number."""
+    leaves: list[Any] = []
+
+    def number(value: Any) -> int | None:
+        if not hasattr(value, "untyped_storage"):
+            return None
+        leaves.append(value)
+        return len(leaves) - 1
+
+    return encode_tree(expected.arguments, number), leaves
 
 
 def is_large(expected: Expected, device: str) -> bool:

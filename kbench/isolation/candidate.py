@@ -163,6 +163,10 @@ class Candidate:
         self._ask({"op": "take_back"}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
         arena.take_back()
 
+    def tell(self, slot: int, arguments: Any) -> None:
+        """Tell the worker what is no tensor among a slot's arguments."""
+        self._ask({"op": "arguments", "slot": slot, "arguments": arguments}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
+
     def push_weights(self, reference: Reference) -> None:
         """Make the worker's parameters equal the reference's."""
         if self.weights not in {"name", "order"}:

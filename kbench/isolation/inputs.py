@@ -89,7 +89,8 @@ def over_leaves(value: Any, change: Transform) -> Any:
     if isinstance(value, dict):
         return {key: over_leaves(item, change) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return type(value)([over_leaves(item, change) for item in value])
+        items = [over_leaves(item, change) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return change(value)
 
 

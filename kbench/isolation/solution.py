@@ -1,4 +1,4 @@
-"""Import a solution file in a worker: what runs is the source that was hashed."""
+"""A solution in a worker: what is imported is the source that was hashed, and what its model has."""
 
 import functools
 import importlib.machinery
@@ -9,6 +9,8 @@ from types import ModuleType
 from typing import Any
 
 from kbench.measure.sources import kernels_of
+
+BUILTIN_MODES = {"eager": None, "compile": "default", "compile-max-autotune": "max-autotune-no-cudagraphs"}
 
 
 def import_solution(path: Path) -> ModuleType:
@@ -53,3 +55,28 @@ def source_finder(roots: tuple[Path, ...], folder: str) -> Any:
         raise ImportError(folder)
     extensions = importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES
     return importlib.machinery.FileFinder(folder, extensions, (SourceLoader, importlib.machinery.SOURCE_SUFFIXES))
+
+
+def builtin(name: str, model: Any) -> Any:
+    """Wrap the reference's own model for a built-in solution; other models come back as they are."""
+    mode = BUILTIN_MODES.get(name)
+    if mode is None:
+        return model
+    import torch
+
+    return torch.compile(model, mode=mode)
+
+
+def state_of(model: Any) -> list[tuple[str, Any]]:
+    """Return a model's parameters and buffers with their names; a compiled model answers for its original."""
+    inner = getattr(model, "_orig_mod", model)
+    if not hasattr(inner, "named_parameters"):
+        return []
+    return [*inner.named_parameters(), *inner.named_buffers()]
+
+
+def described(name: str, tensor: Any) -> list[Any]:
+    """Describe a parameter or buffer for the judge: name, dtype, shape, and whether it is a parameter."""
+    import torch
+
+    return [name, str(tensor.dtype), list(tensor.shape), isinstance(tensor, torch.nn.Parameter)]

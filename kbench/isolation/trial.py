@@ -111,6 +111,10 @@ class Trial:
 
     def fill(self, slots: Sequence[int], expected: Sequence[Expected]) -> None:
         """Make ready for one call. Where the arena lends, the judge's own arguments make room for the outputs."""
+        for slot, of_slot in zip(slots, expected, strict=True):
+            tree = self.arena.news(slot, of_slot)
+            if tree is not None:
+                self.candidate.tell(slot, tree)
         # Stopped, since a thread that watches the shared memory could compute the answer before it is asked.
         with self.candidate.stopped():
             for slot, of_slot in zip(slots, expected, strict=True):
@@ -180,6 +184,10 @@ class Trial:
             truth = self.truth(expected)
         if truth is not None:
             self.tally.scales = truth.scales
+            differences = [
+                self._by_either(found, number, outputs[number], expected.tensors[number], truth)
+                for number, found in enumerate(differences)
+            ]
             ratios = self._with_truth(differences, outputs, expected, truth)
             self._try_trivial(ratios, expected, truth, names)
         ruling = rule_all(ratios, self.reference.factor)
@@ -194,6 +202,21 @@ class Trial:
             self.ties = True
             return check.Difference(elements=found.elements)
         return found
+
+    def _by_either(self, found: check.Difference, number: int, got: Any, want: Any, truth: Truth) -> check.Difference:
+        """Let an exact output be what fp64 gives, too: an index or a mask may hang on the reference's own rounding."""
+        tolerance = self.reference.tolerance(want)
+        if not found.wrong or not tolerance.exact:
+            return found
+        nearer = want.clone()
+        for index, outputs in truth.pieces or ():
+            exact = outputs[number]
+            if exact.dtype == want.dtype:
+                mine, theirs = (got[index], nearer[index]) if index else (got, nearer)
+                kept = check.where_equal(mine, exact, theirs)
+                nearer[index if index else ...] = kept
+        name = found.mismatches[0].output if found.mismatches else "output"
+        return check.compare(got, nearer, tolerance, name)
 
     def truth(self, expected: Expected) -> Truth:
         """Compute what tells right from near; at full size before the call, while the arguments are still there."""

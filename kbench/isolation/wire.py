@@ -4,8 +4,10 @@ Nothing that arrives is unpickled or evaluated. Values (arguments of constructor
 *trees*: JSON with tagged leaves, where a tensor is only a number into a list that the receiver already holds.
 """
 
+import collections
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import re
@@ -201,6 +203,8 @@ def encode_tree(value: Any, tensor: Callable[[Any], int | None]) -> Any:
         return {"f": float(value).hex()}
     if isinstance(value, dict):
         return {"d": [[encode_tree(k, tensor), encode_tree(v, tensor)] for k, v in value.items()]}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {"n": [[type(value).__name__, *value._fields], [encode_tree(item, tensor) for item in value]]}
     if isinstance(value, tuple | list):
         return {"u" if isinstance(value, tuple) else "l": [encode_tree(item, tensor) for item in value]}
     if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
@@ -237,13 +241,21 @@ def decode_tree(tree: Any, tensors: Sequence[Any], torch_module: Any = None) -> 
             return float.fromhex(content)
         case "d":
             return {decode_tree(k, tensors, torch_module): decode_tree(v, tensors, torch_module) for k, v in content}
-        case "u":
-            return tuple(decode_tree(item, tensors, torch_module) for item in content)
-        case "l":
-            return [decode_tree(item, tensors, torch_module) for item in content]
+        case "u" | "l":
+            items = [decode_tree(item, tensors, torch_module) for item in content]
+            return tuple(items) if tag == "u" else items
+        case "n":
+            names, items = content
+            return named_tuple(*names)(*(decode_tree(item, tensors, torch_module) for item in items))
         case "torch":
             return getattr(torch_module, content)
     raise WireError(f"unknown tag {tag!r} in a value tree")
+
+
+@functools.cache
+def named_tuple(name: str, *fields: str) -> Any:
+    """Make a class like the problem's own, of which a worker knows no more than the names."""
+    return collections.namedtuple(name, fields)  # noqa: PYI024 - its fields are known here only
 
 
 def as_text(value: Any) -> str:

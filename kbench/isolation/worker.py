@@ -20,12 +20,10 @@ from kbench.isolation.autograd import differentiable, owned
 from kbench.isolation.delivery import deliver, share_memory
 from kbench.isolation.extensions import BuildError, record_builds, require_builds
 from kbench.isolation.memory import Block, TensorSpec, release_cached
-from kbench.isolation.solution import import_solution
+from kbench.isolation.solution import builtin, described, import_solution, state_of
 from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, decode_tree
 from kbench.measure.profiler import profile
 from kbench.measure.timing import CudaTimer, Timer, poison_pool, start_on, timer_for
-
-BUILTIN_MODES = {"eager": None, "compile": "default", "compile-max-autotune": "max-autotune-no-cudagraphs"}
 
 
 class StageError(Exception):
@@ -47,7 +45,8 @@ class Worker:
         self._state: list[tuple[str, Any]] = []
         self._block: Block | None = None
         self._lent: Block | None = None
-        self._inputs: list[list[Any]] = []
+        self._tensors: list[list[Any]] = []
+        self._inputs: dict[int, list[Any]] = {}
         self._outputs: list[list[Any]] = []
         self._weights: list[Any] = []
         self._timer: Timer | None = None
@@ -157,8 +156,6 @@ class Worker:
 
     def do_bind(self, message: Message, fds: list[int]) -> None:
         """Map the judge's memory: input and output slots, and the parameters' values."""
-        import torch
-
         self.do_unbind(message, [])
         self._timer = timer_for(self._device, message["mode"])
         self._block = block = attach(message["blocks"], fds)[0]
@@ -166,14 +163,15 @@ class Worker:
         def tensors(specs: list[Any]) -> list[Any]:
             return [block.view(TensorSpec.from_json(spec)) for spec in specs]
 
-        for slot in message["slots"]:
-            self._inputs.append(decode_tree(message["arguments"], tensors(slot["inputs"]), torch))
+        for number, slot in enumerate(message["slots"]):
+            self._tensors.append(tensors(slot["inputs"]))
             self._outputs.append(tensors(slot["outputs"]))
+            self.do_arguments({"slot": number, "arguments": message["arguments"]}, [])
         self._weights = tensors(message["weights"])
 
     def do_unbind(self, _message: Message, _fds: list[int]) -> None:
         """Close the judge's memory, and let go of what results took: the next call finds memory as a first one does."""
-        self._inputs, self._outputs, self._weights = [], [], []
+        self._inputs, self._tensors, self._outputs, self._weights = {}, [], [], []
         for block in (self._lent, self._block):
             if block is not None:
                 block.close()
@@ -192,25 +190,30 @@ class Worker:
             self._lent.close()
         self._lent = None
 
+    def do_arguments(self, message: Message, _fds: list[int]) -> None:
+        """Take other values of what is no tensor among a slot's arguments."""
+        import torch
+
+        slot = message["slot"]
+        self._inputs[slot] = decode_tree(message["arguments"], self._tensors[slot], torch)
+
     def do_weights(self, message: Message, _fds: list[int]) -> None:
         """Copy the judge's parameter values into the model, in place; `names` has the target of each, or null."""
         import torch
 
-        by_name = dict(self._state)
         with torch.no_grad():
-            for name, value in zip(message["names"], self._weights, strict=True):
-                if name is not None:
-                    by_name[name].copy_(value)
+            for mine, theirs in self._matched(message):
+                mine.copy_(theirs)
 
     def do_read_weights(self, message: Message, _fds: list[int]) -> None:
         """Copy the model's parameters back, so that the judge can see whether a call changed them."""
-        import torch
+        for mine, theirs in self._matched(message):
+            theirs.copy_(mine.detach())
 
+    def _matched(self, message: Message) -> list[tuple[Any, Any]]:
         by_name = dict(self._state)
-        with torch.no_grad():
-            for name, value in zip(message["names"], self._weights, strict=True):
-                if name is not None:
-                    value.copy_(by_name[name])
+        pairs = zip(message["names"], self._weights, strict=True)
+        return [(by_name[name], value) for name, value in pairs if name is not None]
 
     def do_call(self, message: Message, _fds: list[int]) -> Message:
         """Call the model on the given slots and copy the results into the judge's buffers, untimed.
@@ -364,31 +367,6 @@ def problem_of(message: Message, device: str) -> Any:
     from kbench.plugins.problem import load
 
     return load(Path(message["problem"]), decode_constants(message["overrides"]), device)
-
-
-def builtin(name: str, model: Any) -> Any:
-    """Wrap the reference's own model for a built-in solution; other models come back as they are."""
-    mode = BUILTIN_MODES.get(name)
-    if mode is None:
-        return model
-    import torch
-
-    return torch.compile(model, mode=mode)
-
-
-def state_of(model: Any) -> list[tuple[str, Any]]:
-    """Return a model's parameters and buffers with their names; a compiled model answers for its original."""
-    inner = getattr(model, "_orig_mod", model)
-    if not hasattr(inner, "named_parameters"):
-        return []
-    return [*inner.named_parameters(), *inner.named_buffers()]
-
-
-def described(name: str, tensor: Any) -> list[Any]:
-    """Describe a parameter or buffer for the judge: name, dtype, shape, and whether it is a parameter."""
-    import torch
-
-    return [name, str(tensor.dtype), list(tensor.shape), isinstance(tensor, torch.nn.Parameter)]
 
 
 def serve(link: int) -> None:

@@ -245,6 +245,15 @@ def same_bits(one: Any, other: Any) -> bool:
     return not differing or not bool(torch.stack(differing).any())
 
 
+def where_equal(one: Any, other: Any, default: Any) -> Any:
+    """Return a tensor of exact values: `one` where it equals `other`, else `default`."""
+    import torch
+
+    word = torch.uint8 if one.element_size() == 1 else one.dtype
+    mine, theirs, rest = (t.contiguous().view(word) for t in (one, other, default))
+    return torch.where(mine == theirs, mine, rest).view(one.dtype)
+
+
 def all_finite(tensor: Any) -> bool:
     """Say whether no element is NaN or infinite."""
     wide = (chunk if chunk.element_size() > 1 else chunk.float() for _, chunk, _ in chunks(tensor, tensor))
