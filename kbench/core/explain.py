@@ -264,6 +264,10 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "No other shape could be made from the problem's constants, so only its own was verified.",
         'Name others: `CASES = {"default": {}, "ragged": {"batch_size": 3}}` in the problem file.',
     ),
+    "weights_kept": (
+        "With other parameters the reference is no longer finite, so they keep the values of construction.",
+        "Nothing; check by hand that the solution reads them.",
+    ),
     "weights_by_seed": (
         "The solution's parameters match the reference's only by seed, so they were not randomised.",
         "Name the parameters as in `Model`, so that they can be set from outside.",

@@ -26,6 +26,8 @@ HIDDEN_SUBMIT_NS = 5_000_000
 """Of it, so much at most can lie outside a true claim: the spin that hides it, on a slow clock, and the flush."""
 DECIDED = ("unattainable", "vacuous", "held")
 """What is told of several outputs: the first of these that holds of any."""
+COARSE_FACTOR = 4.0
+"""Allowed multiple of the reference's error in 16 bits, of shares of the elements: rounding errors are much alike."""
 UNATTAINABLE_ABOVE = 0.5
 """A reference further than this from fp64, in tolerances, leaves an honest candidate no room within the contract."""
 
@@ -45,15 +47,26 @@ class Ratios:
     scaled: tuple[float, float] = (0.0, 0.0)
     """Both against the oracle again, with an absolute tolerance that grows with the output's scale: of large outputs,
     what the reference loses near zero would pay for an error everywhere."""
+    tails: tuple[tuple[float, float], ...] = ()
+    """Both again: what a share of 1/2, 1/4, 1/8 ... of the candidate's elements exceeds, and half as many of the
+    reference's. One bad element must not pay for all others."""
+    coarse: bool = False
+    """Whether it is of 16 bits."""
     vacuous: bool = False
     """Zeros, a constant or a copy of the input would pass the contract."""
 
     def near_fp64(self, factor: float) -> bool:
         """Say whether the candidate is as near to the oracle as the reference's own error allows."""
-        if self.oracle is None or self.reference is None:
-            return False
-        pairs = ((self.oracle, self.reference), self.scaled)
-        return all(ours <= max(1.0, factor * theirs) for ours, theirs in pairs)
+        return self.oracle is not None and all(ours <= allowed for ours, allowed, _ in self.bounds(factor))
+
+    def bounds(self, factor: float) -> list[tuple[float, float, str]]:
+        """Return errors against the oracle, what is allowed of each, and in which share of the elements."""
+        pairs = [(self.oracle or 0.0, self.reference or 0.0), self.scaled]
+        found = [(ours, max(1.0, factor * theirs), "") for ours, theirs in pairs]
+        lesser = min(factor, COARSE_FACTOR) if self.coarse else factor
+        for power, (ours, theirs) in enumerate(self.tails, start=1):
+            found.append((ours, max(1.0, lesser * theirs), f" in 1 of {2**power} values"))
+        return found
 
     def explained(self, factor: float) -> bool:
         """Say whether rounding explains the error: by the oracle where there is one, else by the contract."""
@@ -87,9 +100,8 @@ def rule(ratios: Ratios, factor: float) -> Ruling:
         contract = "vacuous" if ratios.vacuous else "held"
         return _contract(ratios.contract, contract)
     if not ratios.near_fp64(factor):
-        pairs = ((ratios.oracle, ratios.reference or 0.0), ratios.scaled)
-        ours, theirs = max(pairs, key=lambda pair: pair[0] / max(1.0, factor * pair[1]))
-        reason = f"{ours:.3g} tolerances from fp64, allowed {max(1.0, factor * theirs):.3g}"
+        ours, allowed, share = max(ratios.bounds(factor), key=lambda bound: bound[0] / bound[1])
+        reason = f"{ours:.3g} tolerances from fp64{share}, allowed {allowed:.3g}"
         return Ruling(right=False, contract=_kind(ratios), reason=reason)
     kind = _kind(ratios)
     if kind == "held":

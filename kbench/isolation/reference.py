@@ -1,10 +1,8 @@
 """The judge's side of a problem: the reference model, its inputs, its outputs, and the fp64 oracle."""
 
-import contextlib
-import copy
 import random
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
 from kbench.isolation.inputs import PLAIN, Arguments, Inputs, Transform, is_value, over_leaves, over_tensors
+from kbench.isolation.oracle import Double
 from kbench.isolation.process import ILLEGAL_ACCESS, LAUNCH_FAILED, OUT_OF_MEMORY
 from kbench.isolation.wire import flatten
 from kbench.measure import check, ties
@@ -72,7 +71,11 @@ class Reference:
         self.aliased: frozenset[str] = frozenset()
         """Paths of the outputs that share memory with an input: a solution's may do so there."""
         self._settle_randomness()
-        self._double: Any = None
+        self._double: Double | None = None
+        self._finite: bool | None = None
+        """Whether the problem's own inputs give finite results with the parameters of construction."""
+        self.keeps_weights = False
+        """Whether other values of the parameters were tried and made results infinite or none at all."""
         self._picks: dict[tuple[str, int, int | None], bool] = {}
         self.inputs = Inputs(self.problem)
         self.repeats: tuple[str, ...] = ()
@@ -178,9 +181,22 @@ class Reference:
             self.model.eval()
 
     def randomise(self, seed: int) -> None:
-        """Give all parameters new values; a caller pushes them to the workers."""
-        problems.randomise(self.model, seed)
+        """Give all parameters new values; a caller pushes them to the workers.
+
+        Where the reference is no longer finite with them (it takes logarithms), they keep their signs, or values.
+        """
         self._double = None
+        if not list(self.model.parameters()):
+            problems.randomise(self.model, seed)
+            return
+        if self._finite is None:
+            self._finite = self.is_finite()
+        for keep_signs in (False, True):
+            problems.randomise(self.model, seed, keep_signs=keep_signs)
+            if not self._finite or self.is_finite():
+                return
+            self.restore()
+        self.keeps_weights = True
 
     def oracle(self, expected: Expected) -> list[tuple[list[Any], Any]] | None:
         """Return (index, fp64 outputs) for the whole batch (index empty) or for sampled entries of it.
@@ -210,16 +226,9 @@ class Reference:
         return sampled
 
     def _run_double(self, arguments: Sequence[Any]) -> list[Any] | None:
-        import torch
-
-        try:
-            if self._double is None:
-                self._double = copy.deepcopy(self.model).double()
-            with torch.no_grad(), widening():
-                outputs = flatten(self._double(*[over_tensors(a, widened) for a in self.consumable(list(arguments))]))
-        except (RuntimeError, TypeError, ValueError, AssertionError, AttributeError, LookupError):
-            return None  # made for its own dtype
-        return [leaf for _, leaf in outputs if isinstance(leaf, torch.Tensor)]
+        if self._double is None:
+            self._double = Double(self.model)
+        return self._double.run(self.consumable(list(arguments)))
 
     def _batch_size(self, expected: Expected) -> int | None:
         """Return the common first dimension of all tensors in and out, or None."""
@@ -342,42 +351,6 @@ def unlike(one: Any, other: Any) -> bool:
     if tolerance.exact:
         return bool((one != other).sum() > UNLIKE * one.numel())
     return check.rms_apart(one, other) > 10 * tolerance.rtol
-
-
-def widened(tensor: Any) -> Any:
-    """Return a tensor in twice its precision; integers as they are."""
-    import torch
-
-    if tensor.is_complex():
-        return tensor.to(torch.complex128)
-    return tensor.double() if tensor.is_floating_point() else tensor
-
-
-@contextlib.contextmanager
-def widening() -> Iterator[None]:
-    """Make fp64 of what is asked for in fp32 meanwhile: a cast in the reference would lose what the oracle is for."""
-    import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    wide = {torch.float32: torch.float64, torch.complex64: torch.complex128}
-
-    class Widening(TorchDispatchMode):  # type: ignore[misc]
-        @classmethod
-        def _should_skip_dynamo(cls) -> bool:
-            """Nothing here is ever compiled: guarding it would import torch._dynamo, which takes seconds."""
-            return False
-
-        def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            given = {n: wide.get(v, v) if n == "dtype" else v for n, v in (kwargs or {}).items()}
-            return func(*args, **given)
-
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        with Widening():
-            yield
-    finally:
-        torch.set_default_dtype(default)
 
 
 def is_of_the_device(error: Exception) -> bool:

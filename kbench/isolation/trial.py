@@ -12,7 +12,7 @@ from kbench.isolation.arena import Arena
 from kbench.isolation.candidate import Candidate, RefusalError, Reply
 from kbench.isolation.inputs import Arguments, Transform, is_value
 from kbench.isolation.reference import Expected, Reference
-from kbench.measure import check, ties
+from kbench.measure import check, tails, ties
 from kbench.measure.timing import tensor_leaves
 
 SMALL = 0.5
@@ -318,6 +318,10 @@ def against_oracle(before: Ratios, got: Any, want: Any, oracle: Any, tolerance: 
         oracle=max(before.oracle or 0.0, ours),
         reference=max(before.reference or 0.0, theirs),
         scaled=(max(before.scaled[0], scaled[0]), max(before.scaled[1], scaled[1])),
+        tails=tails.merged(
+            before.tails, tails.tails(got, want, oracle, tolerance, scale=min(1.0, scale), lost=overflows)
+        ),
+        coarse=tolerance.coarse,
         overflows=before.overflows or overflows,
     )
 

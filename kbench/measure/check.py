@@ -29,7 +29,13 @@ class Tolerance:
     atol: float
     exact: bool = False
 
+    @property
+    def coarse(self) -> bool:
+        """Whether it is one of 16-bit values, whose rounding is what results differ by, not the order of sums."""
+        return not self.exact and self.rtol >= COARSE_RTOL
 
+
+COARSE_RTOL = 1e-3
 TOLERANCES = {
     "float64": Tolerance(rtol=1e-10, atol=1e-10),
     "float32": Tolerance(rtol=1e-5, atol=1e-5),
@@ -153,20 +159,25 @@ def oracle_ratio(got: Any, oracle: Any, tolerance: Tolerance, *, scale: float | 
     The default scale is min(1, rms(o)). `lost` is a reference that overflowed where the oracle has not: what equals it
     there is as right as what is near the oracle.
     """
-    import torch
-
     atol = tolerance.atol * (min(1.0, rms(oracle)) if scale is None else scale)
     worst = 0.0
     for (_, c, o), (_, r, _) in zip(chunks(got, oracle), chunks(got if lost is None else lost, oracle), strict=True):
-        a, b = c.to(o.dtype), o
-        same = (a == b) | (a.isnan() & b.isnan())
-        if lost is not None:
-            given = r.to(o.dtype)
-            same |= ~given.isfinite() & b.isfinite() & ((a == given) | (a.isnan() & given.isnan()))
-        ratio = (a - b).abs() / (atol + tolerance.rtol * b.abs()).clamp_min(torch.finfo(torch.float64).tiny)
-        ratio = torch.where(same, 0.0, torch.where(ratio.isfinite(), ratio, torch.inf))
+        ratio = errors(c, o, tolerance, atol, None if lost is None else r)
         worst = max(worst, ratio.max().item() if ratio.numel() else 0.0)
     return worst
+
+
+def errors(got: Any, oracle: Any, tolerance: Tolerance, atol: float, lost: Any = None) -> Any:
+    """Return |c - o| in units of atol + rtol |o|, element by element; see `oracle_ratio`."""
+    import torch
+
+    a, b = got.to(oracle.dtype), oracle
+    same = (a == b) | (a.isnan() & b.isnan())
+    if lost is not None:
+        given = lost.to(b.dtype)
+        same |= ~given.isfinite() & b.isfinite() & ((a == given) | (a.isnan() & given.isnan()))
+    ratio = (a - b).abs() / (atol + tolerance.rtol * b.abs()).clamp_min(torch.finfo(torch.float64).tiny)
+    return torch.where(same, 0.0, torch.where(ratio.isfinite(), ratio, torch.inf))
 
 
 def overflows(want: Any, oracle: Any) -> bool:

@@ -146,11 +146,12 @@ def _to_device(value: Any, device: str) -> Any:
     return value.to(device) if isinstance(value, torch.Tensor) else value
 
 
-def randomise(model: Any, seed: int) -> None:
-    """Give every floating-point parameter, and the statistics of batch norms, new random values in place.
+def randomise(model: Any, seed: int, *, keep_signs: bool = False) -> None:
+    """Give every parameter that is not an integer, and the statistics of batch norms, new random values in place.
 
     A parameter that varies keeps its mean and standard deviation (uniform, so bounded); a constant one gets a random
-    sign and magnitude around its constant, since defaults such as gamma = 1 and beta = 0 hide bugs.
+    sign and magnitude around its constant, since defaults such as gamma = 1 and beta = 0 hide bugs. With `keep_signs`
+    each value is scaled only: some references take roots or logarithms of theirs.
     Other buffers (masks, tables) are left alone: they may carry meaning.
     """
     import torch
@@ -158,26 +159,28 @@ def randomise(model: Any, seed: int) -> None:
     generator = torch.Generator(device="cpu").manual_seed(seed)
 
     def uniform(like: Any) -> Any:
-        return 2 * torch.rand(like.shape, generator=generator).to(like.device, like.dtype) - 1
+        return 2 * torch.rand(like.shape, generator=generator).to(like.device) - 1
 
     with torch.no_grad():
         for _, parameter in sorted(model.named_parameters()):
-            if not parameter.is_floating_point() or parameter.numel() == 0:
+            if not (parameter.is_floating_point() or parameter.is_complex()) or parameter.numel() == 0:
                 continue
-            values = parameter.double()
-            mean, std = values.mean().item(), values.std(correction=0).item()
-            noise = uniform(parameter)
-            if std > 1e-6 * max(1.0, abs(mean)):
-                parameter.copy_(mean + math.sqrt(3) * std * noise)
-            elif mean == 0:
-                parameter.copy_(noise)
-            else:
-                parameter.copy_(mean * torch.sign(noise) * (1 + 0.5 * uniform(parameter)))
+            target = torch.view_as_real(parameter) if parameter.is_complex() else parameter
+            target.copy_(_other_values(target.double(), uniform(target), uniform(target), keep_signs=keep_signs))
         for name, buffer in model.named_buffers():
             if name.endswith("running_var"):
                 buffer.copy_(1 + 0.5 * uniform(buffer))
             elif name.endswith("running_mean"):
                 buffer.copy_(0.5 * uniform(buffer))
+
+
+def _other_values(values: Any, noise: Any, magnitude: Any, *, keep_signs: bool) -> Any:
+    mean, std = values.mean().item(), values.std(correction=0).item()
+    if keep_signs:
+        return values * (1 + 0.5 * noise) if mean or std else noise.abs()
+    if std > 1e-6 * max(1.0, abs(mean)):
+        return mean + math.sqrt(3) * std * noise
+    return mean * noise.sign() * (1 + 0.5 * magnitude) if mean else noise
 
 
 def pin_precision(allow_tf32: bool) -> None:
