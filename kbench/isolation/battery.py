@@ -257,7 +257,7 @@ class Battery:
             return
         held, tally = trial.tally, type(trial.tally)()
         trial.tally = tally
-        ruling, differences = trial.compare(trial.arena.outputs(reply.slots[0]), expected, truth)
+        ruling, differences = trial.compare(trial.results(reply.slots[0]), expected, truth)
         trial.tally = held
         # Two honest roundings may lie more than a tolerance apart on inputs that the problem did not choose; a
         # different function is far from fp64 too. Exact and non-finite outputs that differ are infinitely far apart.
@@ -285,7 +285,7 @@ class Battery:
         if not expected.is_finite:
             return False
         for index, exact in truth.pieces or []:
-            for want, double in zip(expected.tensors, exact, strict=True):
+            for want, double in zip(expected.judged.values(), exact, strict=True):
                 part = want[index] if index else want
                 tolerance = trial.reference.tolerance(want)
                 if tolerance.exact or not double.is_floating_point():

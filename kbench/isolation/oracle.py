@@ -2,11 +2,12 @@
 
 import contextlib
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kbench.isolation.inputs import over_tensors
 from kbench.isolation.wire import flatten
+from kbench.measure.timing import tensor_leaves
 
 
 class Double:
@@ -16,8 +17,8 @@ class Double:
         self._model = copy.deepcopy(model)
         self._widened = False
 
-    def run(self, arguments: list[Any]) -> list[Any] | None:
-        """Return the tensors of the result; None where the model is made for its own precision."""
+    def run(self, arguments: list[Any], changed: Sequence[int]) -> list[Any] | None:
+        """Return the tensors of the result, and inputs that it changes; None where it is made for its own precision."""
         import torch
 
         try:
@@ -25,10 +26,12 @@ class Double:
                 self._model._apply(widened)  # noqa: SLF001 - `double` leaves complex parameters as they are
                 self._widened = True
             with torch.no_grad(), widening():
-                outputs = flatten(self._model(*[over_tensors(a, widened) for a in arguments]))
+                given = [over_tensors(a, widened) for a in arguments]
+                outputs = flatten(self._model(*given))
         except (RuntimeError, TypeError, ValueError, AssertionError, AttributeError, LookupError):
             return None
-        return [leaf for _, leaf in outputs if isinstance(leaf, torch.Tensor)]
+        after = tensor_leaves(given)
+        return [leaf for _, leaf in outputs if isinstance(leaf, torch.Tensor)] + [after[number] for number in changed]
 
 
 def widened(tensor: Any) -> Any:

@@ -216,7 +216,7 @@ class Pairing:
                     leaves = flatten(measured.outputs.pop(0))
                     # Kept as a copy on a CPU, so that the next result finds the memory of this one, as in a worker.
                     kept = [(path, leaf.clone() if host and hasattr(leaf, "clone") else leaf) for path, leaf in leaves]
-                    expected.append(Expected(arguments=arguments[n], leaves=kept))
+                    expected.append(self._trial.reference.expected(arguments[n], arguments[n], kept))
                     del leaves
         event_ns = round(statistics.median(m.t_event_ns for m in times))
         return expected, event_ns, round(statistics.median(m.t_submit_ns for m in times))

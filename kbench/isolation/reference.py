@@ -41,6 +41,8 @@ class Expected:
     arguments: list[Any]
     """The judge's private copy, that no worker has ever seen; `Arguments` that were let go are empty."""
     leaves: list[tuple[str, Any]]
+    changed: tuple[tuple[str, Any], ...] = ()
+    """Inputs that the reference changes and does not return, as they are after the call."""
 
     @property
     def tensors(self) -> list[Any]:
@@ -50,9 +52,16 @@ class Expected:
         return [leaf for _, leaf in self.leaves if isinstance(leaf, torch.Tensor)]
 
     @property
+    def judged(self) -> dict[str, Any]:
+        """All tensors that a solution's are held against, by name: those that are returned, then changed inputs."""
+        import torch
+
+        return {path: t for path, t in (*self.leaves, *self.changed) if isinstance(t, torch.Tensor)}
+
+    @property
     def is_finite(self) -> bool:
         """Whether no element of a floating-point output is NaN or infinite."""
-        return all(check.all_finite(t) for t in self.tensors if t.is_floating_point())
+        return all(check.all_finite(t) for t in self.judged.values() if t.is_floating_point())
 
 
 class Reference:
@@ -66,8 +75,10 @@ class Reference:
         self.init_seed = secrets.randbits(31)
         self.model = self.problem.model(self.init_seed)
         self.eval_mode = False
-        self.mutates = False
-        """Whether the reference changes its inputs: then a solution may too."""
+        self.mutates: frozenset[int] = frozenset()
+        """Numbers of the input tensors that the reference changes: a solution may change these too."""
+        self.silent: tuple[int, ...] = ()
+        """Of these, those that it does not return as well: a solution must change them as it does."""
         self.aliased: frozenset[str] = frozenset()
         """Paths of the outputs that share memory with an input: a solution's may do so there."""
         self._settle_randomness()
@@ -125,11 +136,18 @@ class Reference:
         What a device raises, for want of memory or else, is no refusal: a solution could have brought that about.
         """
         try:
-            return Expected(arguments=arguments, leaves=flatten(self.call(self.consumable(arguments))))
+            given = self.consumable(arguments)
+            return self.expected(arguments, given, flatten(self.call(given)))
         except Exception as error:
             if is_of_the_device(error):
                 raise
             return error
+
+    def expected(self, arguments: list[Any], given: list[Any], leaves: list[tuple[str, Any]]) -> Expected:
+        """Put together what came of a call on `given`, equal to `arguments` before."""
+        after = tensor_leaves(given) if self.silent else []
+        changed = tuple((f"input tensor {number} after the call, ", after[number]) for number in self.silent)
+        return Expected(arguments=arguments, leaves=leaves, changed=changed)
 
     def consumable(self, arguments: list[Any]) -> list[Any]:
         """Return what the reference may be called on: the arguments, or a copy where it would change them."""
@@ -203,14 +221,13 @@ class Reference:
 
         None where the problem has no meaning in fp64, or is large and its batch entries depend on each other.
         """
-        elements = sum(t.numel() for t in expected.tensors) + sum(
-            a.numel() for a in expected.arguments if hasattr(a, "numel")
-        )
+        elements = sum(t.numel() for t in expected.judged.values())
+        elements += sum(a.numel() for a in expected.arguments if hasattr(a, "numel"))
         if elements <= ORACLE_ELEMENTS:
             outputs = self._run_double(expected.arguments)
             return None if outputs is None else [([], outputs)]
         batch = self._batch_size(expected)
-        if batch is None:
+        if batch is None or expected.changed:
             return None
         sampled = []
         for index in random.Random(secrets.randbits(31)).sample(range(batch), min(ORACLE_SAMPLES, batch)):
@@ -228,7 +245,7 @@ class Reference:
     def _run_double(self, arguments: Sequence[Any]) -> list[Any] | None:
         if self._double is None:
             self._double = Double(self.model)
-        return self._double.run(self.consumable(list(arguments)))
+        return self._double.run(self.consumable(list(arguments)), self.silent)
 
     def _batch_size(self, expected: Expected) -> int | None:
         """Return the common first dimension of all tensors in and out, or None."""
@@ -316,7 +333,10 @@ class Reference:
         versions = [t._version for t in tensor_leaves(arguments)]  # noqa: SLF001 - torch's only count of changes
         expected, flops = counting.count(lambda: self.expect(arguments))
         require_comparable(expected)
-        self.mutates = versions != [t._version for t in tensor_leaves(arguments)]  # noqa: SLF001
+        after = tensor_leaves(arguments)
+        changed = [n for n, (t, version) in enumerate(zip(after, versions, strict=True)) if t._version != version]  # noqa: SLF001
+        self.mutates = frozenset(changed)
+        self.silent = tuple(n for n in changed if not any(same_values(after[n], t) for t in expected.tensors))
         self.aliased = aliased_outputs(expected)
         tensors = tensor_leaves(arguments) + expected.tensors
         tensors += [tensor for _, tensor in self.state()]
@@ -337,6 +357,12 @@ def require_comparable(expected: Expected) -> None:
                 f"{path} of the reference is a {kind}, which cannot be compared",
                 hint="return tensors, numbers, strings or None, in tuples, lists, dicts or dataclasses",
             )
+
+
+def same_values(one: Any, other: Any) -> bool:
+    """Say whether two tensors hold the same values in the same order, whatever their shapes."""
+    alike = one.dtype == other.dtype and one.numel() == other.numel()
+    return alike and check.same_bits(one.flatten(), other.flatten())
 
 
 def unlike(one: Any, other: Any) -> bool:

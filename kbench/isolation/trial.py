@@ -146,13 +146,18 @@ class Trial:
         else:
             self.candidate.pause()
         for slot, of_slot in zip(chosen, expected, strict=True):
-            if not self.reference.mutates and not self.arena.holds(slot, of_slot):
+            if not self.arena.holds(slot, of_slot, but=self.reference.mutates):
                 raise RefusalError(Status.INPUT_MUTATED, "a call changed its input tensors", self.candidate.log)
         return reply
 
+    def results(self, slot: int) -> list[Any]:
+        """Return what a call left in a slot: its outputs, then the inputs that it was to change."""
+        inputs = self.arena.inputs(slot)
+        return [*self.arena.outputs(slot), *(inputs[number] for number in self.reference.silent)]
+
     def judge_values(self, slot: int, expected: Expected, truth: Truth | None = None) -> Ruling:
         """Apply both rules to the outputs in a slot; raises WrongError unless they are right."""
-        outputs = self.arena.outputs(slot)
+        outputs = self.results(slot)
         ruling, differences = self.compare(outputs, expected, truth)
         wrong = [d for d in differences if d.ratio > 1]
         if not ruling.right:
@@ -174,18 +179,18 @@ class Trial:
         self, outputs: list[Any], expected: Expected, truth: Truth | None
     ) -> tuple[Ruling, list[check.Difference]]:
         """Compare outputs with the reference's, and with the truth where it is known or the contract misses."""
-        names = [path for path, leaf in expected.leaves if hasattr(leaf, "untyped_storage")]
+        names, wanted = list(expected.judged), list(expected.judged.values())
         differences = [
             self.difference(got, want, lambda: tensor_leaves(recalled(expected)), name)
-            for got, want, name in zip(outputs, expected.tensors, names, strict=True)
+            for got, want, name in zip(outputs, wanted, names, strict=True)
         ]
         ratios = [Ratios(contract=d.ratio) for d in differences]
-        if truth is None and (any(d.ratio > 1 for d in differences) or self._doubtful(outputs, expected.tensors)):
+        if truth is None and (any(d.ratio > 1 for d in differences) or self._doubtful(outputs, wanted)):
             truth = self.truth(expected)
         if truth is not None:
             self.tally.scales = truth.scales
             differences = [
-                self._by_either(found, number, outputs[number], expected.tensors[number], truth)
+                self._by_either(found, number, outputs[number], wanted[number], truth)
                 for number, found in enumerate(differences)
             ]
             ratios = self._with_truth(differences, outputs, expected, truth)
@@ -221,8 +226,12 @@ class Trial:
     def truth(self, expected: Expected) -> Truth:
         """Compute what tells right from near; at full size before the call, while the arguments are still there."""
         inputs = [a for a in recalled(expected) if hasattr(a, "untyped_storage")]
-        vacuous = tuple(check.is_vacuous(want, inputs, self.reference.tolerance(want)) for want in expected.tensors)
-        scales = tuple(1.0 if self.reference.tolerance(want).exact else check.rms(want) for want in expected.tensors)
+        vacuous = tuple(
+            check.is_vacuous(want, inputs, self.reference.tolerance(want)) for want in expected.judged.values()
+        )
+        scales = tuple(
+            1.0 if self.reference.tolerance(want).exact else check.rms(want) for want in expected.judged.values()
+        )
         return Truth(pieces=self.reference.oracle(expected), vacuous=vacuous, scales=scales)
 
     def _doubtful(self, outputs: list[Any], wanted: list[Any]) -> bool:
@@ -247,7 +256,7 @@ class Trial:
 
         found = [Ratios(contract=d.ratio, vacuous=v) for d, v in zip(differences, truth.vacuous, strict=True)]
         for index, exact in truth.pieces or ():
-            for number, (got, want, double) in enumerate(zip(outputs, expected.tensors, exact, strict=True)):
+            for number, (got, want, double) in enumerate(zip(outputs, expected.judged.values(), exact, strict=True)):
                 tolerance = self.reference.tolerance(want)
                 if tolerance.exact or not (double.dtype.is_floating_point or double.dtype == torch.complex128):
                     continue
@@ -259,7 +268,7 @@ class Trial:
         """See for which outputs zeros, or one value everywhere, would be ruled right on these inputs."""
         import torch
 
-        for name, number, want in zip(names, range(len(names)), expected.tensors, strict=True):
+        for name, number, want in zip(names, range(len(names)), expected.judged.values(), strict=True):
             if self.tally.would_do.get(name, True) is False or self.reference.tolerance(want).exact or not want.numel():
                 continue
             kind = rule(ratios[number], self.reference.factor).contract
@@ -271,7 +280,7 @@ class Trial:
 
     def _passes(self, got: Any, number: int, expected: Expected, truth: Truth) -> bool:
         """Say whether the oracle, which decides here, would let an output pass."""
-        want, found = expected.tensors[number], Ratios(contract=math.inf, vacuous=True)
+        want, found = list(expected.judged.values())[number], Ratios(contract=math.inf, vacuous=True)
         for index, exact in truth.pieces or ():
             pair = (got[index], want[index]) if index else (got, want)
             found = against_oracle(found, *pair, exact[number], self.reference.tolerance(want))
