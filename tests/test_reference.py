@@ -32,18 +32,82 @@ def reference(folder: Path, forward: str, inputs: str = "[torch.randn(3, 4)]", *
 
 
 @pytest.mark.parametrize(
-    ("forward", "mutates", "aliased"),
+    ("forward", "mutates", "silent", "aliased"),
     [
-        ("return x + 1", False, set()),
-        ("return x.t()", False, {"output"}),
-        ("return x + 1, x[0]", False, {"output[1]"}),
-        ("return x.add_(1)", True, {"output"}),
-        ("return x.add_(1).clone()", True, set()),
+        ("return x + 1", set(), (), set()),
+        ("return x.t()", set(), (), {"output"}),
+        ("return x + 1, x[0]", set(), (), {"output[1]"}),
+        ("return x.add_(1)", {0}, (), {"output"}),
+        ("return x.add_(1).clone()", {0}, (), set()),
+        ("return x.add_(1).flatten()", {0}, (), {"output"}),
+        ("return x.add_(1).sum()", {0}, (0,), set()),
     ],
 )
-def test_what_a_reference_does_to_its_inputs(tmp_path, forward, mutates, aliased) -> None:
+def test_what_a_reference_does_to_its_inputs(tmp_path, forward, mutates, silent, aliased) -> None:
     found = reference(tmp_path, forward)
-    assert (found.mutates, found.aliased) == (mutates, aliased)
+    assert (found.mutates, found.silent, found.aliased) == (mutates, silent, aliased)
+
+
+def test_an_input_that_is_changed_and_not_returned_is_a_result(tmp_path) -> None:
+    found = reference(tmp_path, "return x.mul_(3).sum()")
+    expected = found.expect(found.arguments(seed=1))
+    names = list(expected.judged)
+    assert names == ["output", "input tensor 0 after the call, "]
+    torch.testing.assert_close(expected.judged[names[1]], 3 * expected.arguments[0])
+    ((_, (_, exact)),) = found.oracle(expected) or ()
+    torch.testing.assert_close(exact, 3 * expected.arguments[0].double())
+
+
+def test_a_shape_that_differs_from_call_to_call_is_refused(tmp_path) -> None:
+    with pytest.raises(PluginError, match="shape"):
+        reference(tmp_path, "return x[x > 0]", "[torch.randn(400)]")
+    with pytest.raises(PluginError, match="shape"):
+        reference(tmp_path, "return x + 1", "[torch.randn(int(torch.randint(1, 10**6, ())))]")
+
+
+WEIGHTED = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(WEIGHT)
+    def forward(self, x):
+        return x * FUNCTION
+def get_inputs():
+    return [torch.randn(50)]
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("weight", "function", "signs", "kept"),
+    [
+        ("torch.ones(50)", "self.weight", {-1.0, 1.0}, False),
+        ("torch.ones(50)", "self.weight.log()", {1.0}, False),
+        ("-torch.ones(50)", "(-self.weight).sqrt()", {-1.0}, False),
+        ("torch.ones(50)", "torch.where(self.weight == 1, 1.0, float('nan'))", {1.0}, True),
+    ],
+)
+def test_parameters_vary_as_far_as_the_reference_stays_finite(tmp_path, weight, function, signs, kept) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(WEIGHTED.replace("WEIGHT", weight).replace("FUNCTION", function))
+    found = Reference(path, {}, "cpu", allow_tf32=False)
+    found.randomise(3)
+    values = found.model.weight.detach()
+    assert found.is_finite()
+    assert (set(values.sign().tolist()), found.keeps_weights) == (signs, kept)
+    assert (values.unique().numel() == 1) == kept
+
+
+def test_complex_parameters_vary_and_have_an_oracle(tmp_path) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(WEIGHTED.replace("WEIGHT", "torch.ones(50, dtype=torch.cfloat)").replace("FUNCTION", "self.weight"))
+    found = Reference(path, {}, "cpu", allow_tf32=False)
+    found.randomise(3)
+    assert found.model.weight.detach().imag.unique().numel() > 40
+    ((_, (exact,)),) = found.oracle(found.expect(found.arguments(seed=1))) or ()
+    assert exact.dtype == torch.complex128
 
 
 def test_arguments_stay_as_they_were_where_the_reference_changes_them(tmp_path) -> None:

@@ -155,6 +155,26 @@ def test_a_claim_that_only_a_busy_machine_lengthens_to_the_slope_is_not_proved(c
     assert attest(claimed, Seen(slope_ns=1_000_000)) == verdict
 
 
+TAILS = [
+    # errors of half, a quarter, ... of the elements: the candidate's, the reference's; factor, of 16 bits, right
+    (((0.1, 0.1), (5.0, 2.0)), 4.0, False, True),
+    (((0.9, 0.0), (1.0, 0.0)), 4.0, False, True),  # within the tolerance, whatever the reference does
+    (((1.1, 0.1), (1.2, 0.2)), 4.0, False, False),
+    (((125.0, 9.0), (125.0, 20.0)), 16.0, False, True),
+    (((125.0, 9.0), (125.0, 20.0)), 16.0, True, False),  # rounding to 16 bits is much alike whoever does it
+    (((30.0, 9.0),), 16.0, True, True),
+    (((30.0, 9.0),), 2.0, True, False),
+    ((), 4.0, False, True),
+]
+
+
+@pytest.mark.parametrize(("tails", "factor", "coarse", "right"), TAILS)
+def test_one_bad_element_does_not_pay_for_the_others(tails, factor: float, coarse: bool, right: bool) -> None:
+    ruling = rule(Ratios(contract=300.0, oracle=300.0, reference=299.0, tails=tails, coarse=coarse), factor)
+    assert ruling.right == right
+    assert ("values" in ruling.reason) != right
+
+
 RIGHT = Ratios(contract=0.5, oracle=0.2, reference=0.1)
 ROUNDING = Ratios(contract=0.5, oracle=1e9, reference=1e9)
 """An output that is the rounding of zero: anything is as near to fp64 as the reference."""

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from kbench.core.errors import PluginError
 from kbench.isolation.memory import Block, TensorSpec, lay_out, release_cached
 from kbench.isolation.reference import Expected
 from kbench.isolation.wire import Message, encode_tree
@@ -137,7 +138,10 @@ class Arena:
 
 
 def encoded(expected: Expected) -> tuple[Any, list[Any]]:
-    """Return the arguments as a tree for JSON, and their tensors, which the tree names by number."""
+    """Return the arguments as a tree for JSON, and their tensors, which the tree names by number.
+
+    Raises PluginError for what has no place in either.
+    """
     leaves: list[Any] = []
 
     def number(value: Any) -> int | None:
@@ -146,7 +150,11 @@ def encoded(expected: Expected) -> tuple[Any, list[Any]]:
         leaves.append(value)
         return len(leaves) - 1
 
-    return encode_tree(expected.arguments, number), leaves
+    try:
+        return encode_tree(expected.arguments, number), leaves
+    except TypeError as error:
+        hint = "pass tensors, numbers, strings or None, in lists, tuples or dictionaries"
+        raise PluginError(f"an input of the problem: {error}", hint=hint) from error
 
 
 def is_large(expected: Expected, device: str) -> bool:

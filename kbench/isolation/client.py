@@ -218,7 +218,7 @@ def decode(answer: Message, log: str) -> tuple[Outcome, str]:
 
     if "error" in answer:
         error = answer["error"]
-        reason = f"{error['type']}: {error['message']}"
+        reason = f"{error['type']}: {error['message']}" if error["type"] else error["message"]
         if error["stage"] == "reference":
             status, reason = Status.REFERENCE_FAILED, f"the problem fails: {reason}"
         elif OUT_OF_MEMORY.search(reason):

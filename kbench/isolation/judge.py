@@ -363,7 +363,7 @@ def describe(error: BaseException) -> Message:
     trace = "".join(traceback.format_exception(error, limit=-8))
     return {
         "stage": kind,
-        "type": type(error).__name__,
+        "type": "" if isinstance(error, KbenchError) else type(error).__name__,
         "message": both_ends(str(error)),
         "traceback": both_ends(trace),
     }

@@ -4,6 +4,7 @@ import random
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from kbench.isolation.inputs import PLAIN, Arguments, Inputs, Transform, is_valu
 from kbench.isolation.oracle import Double
 from kbench.isolation.process import ILLEGAL_ACCESS, LAUNCH_FAILED, OUT_OF_MEMORY
 from kbench.isolation.wire import flatten
-from kbench.measure import check, ties
+from kbench.measure import alike, check, ties
 from kbench.measure import flops as counting
 from kbench.measure.timing import tensor_leaves
 from kbench.plugins import problem as problems
@@ -21,8 +22,6 @@ from kbench.plugins import problem as problems
 ORACLE_ELEMENTS = 1 << 26
 """Inputs and outputs beyond this many elements get an fp64 oracle on sampled batch entries only."""
 ORACLE_SAMPLES = 3
-UNLIKE = 0.01
-"""Share of integers that may differ between two calls on equal inputs: ties that a device breaks by chance."""
 SMALL_OUTPUT = 1 << 16
 """Elements up to which an output may be much the same for all inputs, as a mean of many terms is."""
 REPEAT_DRAWS = 4
@@ -83,6 +82,7 @@ class Reference:
         """Paths of the outputs that share memory with an input: a solution's may do so there."""
         self._settle_randomness()
         self._double: Double | None = None
+        self._layout: list[Any] | None = None
         self._finite: bool | None = None
         """Whether the problem's own inputs give finite results with the parameters of construction."""
         self.keeps_weights = False
@@ -126,6 +126,8 @@ class Reference:
             ReferenceRaisedError: if it raises; `try_expect` is for arguments that it may refuse.
         """
         found = self.try_expect(arguments)
+        if isinstance(found, PluginError):
+            raise found
         if isinstance(found, Exception):
             raise ReferenceRaisedError(f"{type(found).__name__}: {found}") from found
         return found
@@ -137,17 +139,31 @@ class Reference:
         """
         try:
             given = self.consumable(arguments)
-            return self.expected(arguments, given, flatten(self.call(given)))
+            found = self.expected(arguments, given, flatten(self.call(given)))
+            self._require_layout(found)
         except Exception as error:
             if is_of_the_device(error):
                 raise
             return error
+        return found
 
     def expected(self, arguments: list[Any], given: list[Any], leaves: list[tuple[str, Any]]) -> Expected:
         """Put together what came of a call on `given`, equal to `arguments` before."""
         after = tensor_leaves(given) if self.silent else []
         changed = tuple((f"input tensor {number} after the call, ", after[number]) for number in self.silent)
         return Expected(arguments=arguments, leaves=leaves, changed=changed)
+
+    def _require_layout(self, found: Expected) -> None:
+        """Raise PluginError where a tensor in or out has another shape than at first: memory is laid out once."""
+        layout = [list(t.shape) for t in (*tensor_leaves(found.arguments), *found.tensors)]
+        if self._layout is None:
+            self._layout = layout
+        elif layout != self._layout:
+            before, now = next((b, n) for b, n in zip_longest(self._layout, layout) if b != n)
+            raise PluginError(
+                f"the shape of a tensor differs from call to call: {before}, then {now}",
+                hint="pad it to one shape; `CASES` names others",
+            )
 
     def consumable(self, arguments: list[Any]) -> list[Any]:
         """Return what the reference may be called on: the arguments, or a copy where it would change them."""
@@ -290,7 +306,7 @@ class Reference:
         """Name an output of which two calls on equal inputs differ by more than rounding; empty where none does."""
         arguments = self.arguments(secrets.randbits(31))
         first, second = (dict(self.expect(arguments).leaves) for _ in range(2))
-        apart = (path for path, leaf in first.items() if path not in second or unlike(leaf, second[path]))
+        apart = (path for path, leaf in first.items() if path not in second or alike.unlike(leaf, second[path]))
         return next(apart, "")
 
     def _settle_inputs(self) -> None:
@@ -336,7 +352,7 @@ class Reference:
         after = tensor_leaves(arguments)
         changed = [n for n, (t, version) in enumerate(zip(after, versions, strict=True)) if t._version != version]  # noqa: SLF001
         self.mutates = frozenset(changed)
-        self.silent = tuple(n for n in changed if not any(same_values(after[n], t) for t in expected.tensors))
+        self.silent = tuple(n for n in changed if not any(alike.same_values(after[n], t) for t in expected.tensors))
         self.aliased = aliased_outputs(expected)
         tensors = tensor_leaves(arguments) + expected.tensors
         tensors += [tensor for _, tensor in self.state()]
@@ -357,26 +373,6 @@ def require_comparable(expected: Expected) -> None:
                 f"{path} of the reference is a {kind}, which cannot be compared",
                 hint="return tensors, numbers, strings or None, in tuples, lists, dicts or dataclasses",
             )
-
-
-def same_values(one: Any, other: Any) -> bool:
-    """Say whether two tensors hold the same values in the same order, whatever their shapes."""
-    alike = one.dtype == other.dtype and one.numel() == other.numel()
-    return alike and check.same_bits(one.flatten(), other.flatten())
-
-
-def unlike(one: Any, other: Any) -> bool:
-    """Say whether two results of the same call differ by more than sums in another order would."""
-    if not hasattr(one, "untyped_storage"):
-        return False
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return True
-    if check.same_bits(one, other):
-        return False
-    tolerance = check.tolerance_for(one.dtype)
-    if tolerance.exact:
-        return bool((one != other).sum() > UNLIKE * one.numel())
-    return check.rms_apart(one, other) > 10 * tolerance.rtol
 
 
 def is_of_the_device(error: Exception) -> bool:

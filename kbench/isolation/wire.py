@@ -195,20 +195,27 @@ def encode_tree(value: Any, tensor: Callable[[Any], int | None]) -> Any:
     number = tensor(value)
     if number is not None:
         return {"t": number}
-    if value is None or isinstance(value, bool | str):
-        return {"v": value}
-    if isinstance(value, int):
-        return {"i": str(int(value))}
-    if isinstance(value, float):
-        return {"f": float(value).hex()}
     if isinstance(value, dict):
         return {"d": [[encode_tree(k, tensor), encode_tree(v, tensor)] for k, v in value.items()]}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return {"n": [[type(value).__name__, *value._fields], [encode_tree(item, tensor) for item in value]]}
     if isinstance(value, tuple | list):
         return {"u" if isinstance(value, tuple) else "l": [encode_tree(item, tensor) for item in value]}
-    if type(value).__module__ == "torch" and type(value).__name__ == "dtype":
-        return {"torch": str(value).removeprefix("torch.")}
+    return encode_leaf(value)
+
+
+def encode_leaf(value: Any) -> Any:
+    """Encode what holds nothing else; see `encode_tree`."""
+    if value is None or isinstance(value, bool | str):
+        return {"v": value}
+    if isinstance(value, int):
+        return {"i": str(int(value))}
+    if isinstance(value, float):
+        return {"f": float(value).hex()}
+    if isinstance(value, complex):
+        return {"c": [value.real.hex(), value.imag.hex()]}
+    if type(value).__module__ == "torch" and type(value).__name__ in {"dtype", "device"}:
+        return {type(value).__name__: str(value).removeprefix("torch.")}
     raise TypeError(f"a value of type {type(value).__name__} cannot be passed to a solution")
 
 
@@ -233,12 +240,6 @@ def decode_tree(tree: Any, tensors: Sequence[Any], torch_module: Any = None) -> 
     match tag:
         case "t":
             return tensors[content]
-        case "v":
-            return content
-        case "i":
-            return int(content)
-        case "f":
-            return float.fromhex(content)
         case "d":
             return {decode_tree(k, tensors, torch_module): decode_tree(v, tensors, torch_module) for k, v in content}
         case "u" | "l":
@@ -247,8 +248,24 @@ def decode_tree(tree: Any, tensors: Sequence[Any], torch_module: Any = None) -> 
         case "n":
             names, items = content
             return named_tuple(*names)(*(decode_tree(item, tensors, torch_module) for item in items))
-        case "torch":
+    return decode_leaf(tag, content, torch_module)
+
+
+def decode_leaf(tag: str, content: Any, torch_module: Any) -> Any:
+    """Undo `encode_tree` of what holds nothing else. Raises WireError."""
+    match tag:
+        case "v":
+            return content
+        case "i":
+            return int(content)
+        case "f":
+            return float.fromhex(content)
+        case "c":
+            return complex(*map(float.fromhex, content))
+        case "dtype":
             return getattr(torch_module, content)
+        case "device":
+            return torch_module.device(content)
     raise WireError(f"unknown tag {tag!r} in a value tree")
 
 
