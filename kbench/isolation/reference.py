@@ -332,13 +332,13 @@ class Reference:
             return {path: t for path, t in tensors if 0 < t.numel() <= SMALL_OUTPUT and not self.tolerance(t).exact}
 
         first = small()
-        alike = set(first)
+        same = set(first)
         for _ in range(REPEAT_DRAWS):
-            if not alike:
+            if not same:
                 break
             other = small()
-            alike = {path for path in alike if path in other and self._near(first[path], other[path])}
-        return tuple(path for path in first if path in alike)
+            same = {path for path in same if path in other and self._near(first[path], other[path])}
+        return tuple(path for path in first if path in same)
 
     def _near(self, one: Any, other: Any) -> bool:
         return one.shape == other.shape and check.compare(one, other, self.tolerance(one)).ratio <= 1

@@ -39,7 +39,7 @@ class Tally:
     owns: tuple[float, ...] = ()
     """Errors of the reference against it, the largest of each output."""
     would_do: dict[str, bool] = field(default_factory=dict)
-    """Of each output that is not exact, whether zeros or a constant passed all that was held against the truth."""
+    """Of each output, whether zeros or a constant passed all that was held against the truth."""
 
     def correctness(self, factor: float, wrong: int = 0, mismatches: tuple[Mismatch, ...] = ()) -> Correctness:
         """Freeze the tally."""
@@ -269,7 +269,10 @@ class Trial:
         import torch
 
         for name, number, want in zip(names, range(len(names)), expected.judged.values(), strict=True):
-            if self.tally.would_do.get(name, True) is False or self.reference.tolerance(want).exact or not want.numel():
+            if self.tally.would_do.get(name, True) is False or not want.numel():
+                continue
+            if self.reference.tolerance(want).exact:
+                self.tally.would_do[name] = False  # nothing near it will do
                 continue
             kind = rule(ratios[number], self.reference.factor).contract
             self.tally.would_do[name] = kind != "held"
@@ -288,7 +291,7 @@ class Trial:
 
     @property
     def proves_little(self) -> bool:
-        """Whether zeros, one value everywhere, or what other inputs gave would do for each output that is not exact."""
+        """Whether zeros, one value everywhere, or what other inputs gave would do for each output."""
         would_do = [passes or name in self.reference.repeats for name, passes in self.tally.would_do.items()]
         return bool(would_do) and all(would_do)
 

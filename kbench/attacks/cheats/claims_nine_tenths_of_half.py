@@ -1,4 +1,4 @@
-"""Reports half of its time, a modest lie that no plausibility limit would notice."""
+"""Reports half of its time, a modest lie that no plausibility limit would notice: refused, or `weak` on a busy CPU."""
 
 import json
 
@@ -7,7 +7,8 @@ from torch import nn
 
 PROBLEM = "sine_chain"
 CLASS = "clock"
-EXPECT = ("timing_unattested",)
+EXPECT = ("timing_unattested", "passed")
+SPEEDUP_BELOW = 1.1
 CATALOGUE = "harness 6; rigor 10, 12"
 
 honest_dumps = json.dumps

@@ -24,7 +24,7 @@ rounds = 24
 
 CASES = {
     "default": {},
-    "cpu": {"values": 1 << 16},
+    "cpu": {"values": 1 << 17},
     "ragged": {"values": 100_003},
 }
 
