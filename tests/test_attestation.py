@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from records import make_samples
 
+from kbench.core.rightness import Seen
 from kbench.isolation.attestation import ATTEST_COUNTS, ATTEST_ROUNDS, Attestation
 from kbench.isolation.candidate import RefusalError
 
@@ -74,3 +75,38 @@ def test_a_worker_that_lengthens_its_short_requests_gains_nothing():
     attesting = Padded(claim_us=400, call_us=4000, reference_us=4000, delivery_us=0, factor=1)
     with pytest.raises(RefusalError, match=r"claims 400.0 us a call; the judge's clock says 3\d\d\d"):
         attesting.run()
+
+
+class OneSlot(Busy):
+    """A GPU with room for one call at a time, whose requests take `waking_us` more with a call than without."""
+
+    def __init__(self, *, claim_us: float, call_us: float, waking_us: float):
+        super().__init__(claim_us=claim_us, call_us=call_us, reference_us=5 * call_us, delivery_us=0, factor=1)
+        self._timer = SimpleNamespace(name="events")
+        self._trial.arena.count = 1
+        self._waking_us = waking_us
+
+    def wall(self, calls: int) -> int:
+        return super().wall(calls) + round(1e3 * self._waking_us * calls)
+
+    def _beside(self) -> tuple[float, Seen]:
+        return 0.0, Seen(slope_ns=0.0, reference_ns=5e3 * self._us["call"], reference_submit_ns=1e5)
+
+
+@pytest.mark.parametrize(
+    ("claim_us", "call_us", "waking_us", "verdict"),
+    [
+        (2830, 2830, 10, "held"),
+        (2830, 2830, 410, "weak"),  # seen on an H200
+        (2830, 2830, 600, "failed"),
+        (1415, 2830, 10, "failed"),
+        (300, 600, 10, "weak"),  # half of so little could be waking
+    ],
+)
+def test_one_call_at_a_time_is_bounded_as_nearly_as_a_request_can_be(claim_us, call_us, waking_us, verdict):
+    attesting = OneSlot(claim_us=claim_us, call_us=call_us, waking_us=waking_us)
+    if verdict == "failed":
+        with pytest.raises(RefusalError, match=f"claims {claim_us}.0 us a call"):
+            attesting.run()
+    else:
+        assert attesting.run()[1] == verdict

@@ -55,10 +55,13 @@ class Attestation:
         claim = Claim(
             ns=statistics.median(claims), quiet_ns=claims[len(claims) // 4], submit_ns=statistics.median(submits)
         )
-        kept = {"slack_ns": SLACK_NS[self._timer.name], "doubtful_from": DOUBTFUL_FROM[self._timer.name]}
         copy_ns, beside = (self._copy_ns(), Seen(slope_ns=0.0)) if host else self._beside()
         count = self._trial.arena.count
         counts = [k for k in ATTEST_COUNTS if k <= count]
+        # Where there is room for one call, what it adds to an empty request varies as such a request does: on an H200 a
+        # call of 2.83 ms added 2.84 to 3.24 ms.
+        slack_ns = (SLACK_NS if len(counts) > 1 else EMPTY_NS)[self._timer.name]
+        kept = {"slack_ns": slack_ns, "doubtful_from": DOUBTFUL_FROM[self._timer.name]}
         shortest = dict.fromkeys(counts if len(counts) > 1 else [0, 1], math.inf)
         copy_ns *= 1 if len(counts) > 1 else COPY_SPREAD
         references = dict(shortest)
