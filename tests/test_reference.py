@@ -87,6 +87,7 @@ def get_init_inputs():
         ("torch.ones(50)", "self.weight.log()", {1.0}, False),
         ("-torch.ones(50)", "(-self.weight).sqrt()", {-1.0}, False),
         ("torch.ones(50)", "torch.where(self.weight == 1, 1.0, float('nan'))", {1.0}, True),
+        ("torch.ones(50)", "self.weight if bool((self.weight > 0).all()) else 1 / 0", {1.0}, False),
     ],
 )
 def test_parameters_vary_as_far_as_the_reference_stays_finite(tmp_path, weight, function, signs, kept) -> None:

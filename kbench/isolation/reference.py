@@ -86,7 +86,7 @@ class Reference:
         self._finite: bool | None = None
         """Whether the problem's own inputs give finite results with the parameters of construction."""
         self.keeps_weights = False
-        """Whether other values of the parameters were tried and made results infinite or none at all."""
+        """Whether other values of the parameters were tried, and made the reference raise or its results infinite."""
         self._picks: dict[tuple[str, int, int | None], bool] = {}
         self.inputs = Inputs(self.problem)
         self.repeats: tuple[str, ...] = ()
@@ -217,7 +217,7 @@ class Reference:
     def randomise(self, seed: int) -> None:
         """Give all parameters new values; a caller pushes them to the workers.
 
-        Where the reference is no longer finite with them (it takes logarithms), they keep their signs, or values.
+        Where the reference raises or is no longer finite with them (a logarithm), they keep their signs, or values.
         """
         self._double = None
         if not list(self.model.parameters()):
@@ -227,7 +227,8 @@ class Reference:
             self._finite = self.is_finite()
         for keep_signs in (False, True):
             problems.randomise(self.model, seed, keep_signs=keep_signs)
-            if not self._finite or self.is_finite():
+            found = self.try_expect(self.arguments(secrets.randbits(31)))
+            if not isinstance(found, Exception) and (found.is_finite or not self._finite):
                 return
             self.restore()
         self.keeps_weights = True

@@ -36,6 +36,8 @@ class Tolerance:
 
 
 COARSE_RTOL = 1e-3
+"""The relative tolerance of fp16; that of bf16 is larger."""
+
 TOLERANCES = {
     "float64": Tolerance(rtol=1e-10, atol=1e-10),
     "float32": Tolerance(rtol=1e-5, atol=1e-5),
