@@ -32,7 +32,7 @@ class Arena:
         misalign: int = 0,
         lends: bool = False,
     ):
-        self._arguments, leaves = encoded(expected)
+        self._arguments, leaves = encoded(expected.arguments)
         affordable = SLOT_BUDGET_BYTES[device] // max(1, slot_bytes(expected))
         self.count = max(1, min(MAX_SLOTS, affordable)) if slots is None else slots
         self.lends = lends
@@ -84,7 +84,7 @@ class Arena:
 
     def news(self, slot: int, expected: Expected) -> Any:
         """Return the tree of a slot's arguments where something in it that is no tensor is new to the worker."""
-        tree, _ = encoded(expected)
+        tree, _ = encoded(expected.arguments)
         if tree == self._told[slot]:
             return None
         self._told[slot] = tree
@@ -137,7 +137,7 @@ class Arena:
         self._block.close()
 
 
-def encoded(expected: Expected) -> tuple[Any, list[Any]]:
+def encoded(arguments: Any) -> tuple[Any, list[Any]]:
     """Return the arguments as a tree for JSON, and their tensors, which the tree names by number.
 
     Raises PluginError for what has no place in either.
@@ -151,10 +151,10 @@ def encoded(expected: Expected) -> tuple[Any, list[Any]]:
         return len(leaves) - 1
 
     try:
-        return encode_tree(expected.arguments, number), leaves
+        return encode_tree(arguments, number), leaves
     except TypeError as error:
         hint = "pass tensors, numbers, strings or None, in lists, tuples or dictionaries"
-        raise PluginError(f"an input of the problem: {error}", hint=hint) from error
+        raise PluginError(f"an argument of the problem: {error}", hint=hint) from error
 
 
 def is_large(expected: Expected, device: str) -> bool:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from kbench.core.model import Finding, Status
-from kbench.isolation.arena import Arena
+from kbench.isolation.arena import Arena, encoded
 from kbench.isolation.matching import StateEntry, check_description, synchronise
 from kbench.isolation.memory import Block, lay_out
 from kbench.isolation.process import ChildError
 from kbench.isolation.reference import Expected, Reference
-from kbench.isolation.wire import WireError, encode_constants, encode_tree, list_of, printable
+from kbench.isolation.wire import WireError, encode_constants, list_of, printable
 from kbench.isolation.wire import field as wire_field
 from kbench.isolation.workers import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
 from kbench.measure import build
@@ -315,15 +315,7 @@ class Candidate:
 def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig) -> tuple[dict[str, Any], Block]:
     """Return the `load` request and the block that holds the constructor's tensor arguments."""
     arguments, keywords = reference.problem.init_inputs()
-    leaves: list[Any] = []
-
-    def number(value: Any) -> int | None:
-        if not hasattr(value, "untyped_storage"):
-            return None
-        leaves.append(value)
-        return len(leaves) - 1
-
-    trees = encode_tree(arguments, number), encode_tree(keywords, number)
+    tree, leaves = encoded([arguments, keywords])
     specs, nbytes = lay_out(leaves)
     block = Block.allocate(nbytes, config.device)
     for leaf, place in zip(leaves, specs, strict=True):
@@ -339,7 +331,7 @@ def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig)
         "seed": reference.init_seed,
         "blocks": [block.descriptor] if leaves else [],
         "tensors": [place.to_json() for place in specs],
-        "arguments": trees[0],
-        "keywords": trees[1],
+        "arguments": tree["l"][0],
+        "keywords": tree["l"][1],
     }
     return request, block
