@@ -52,7 +52,7 @@ def test_an_input_that_is_changed_and_not_returned_is_a_result(tmp_path) -> None
     found = reference(tmp_path, "return x.mul_(3).sum()")
     expected = found.expect(found.arguments(seed=1))
     names = list(expected.judged)
-    assert names == ["output", "input tensor 0 after the call, "]
+    assert names == ["output", "input tensor 0 after the call"]
     torch.testing.assert_close(expected.judged[names[1]], 3 * expected.arguments[0])
     ((_, (_, exact)),) = found.oracle(expected) or ()
     torch.testing.assert_close(exact, 3 * expected.arguments[0].double())

@@ -150,7 +150,7 @@ class Reference:
     def expected(self, arguments: list[Any], given: list[Any], leaves: list[tuple[str, Any]]) -> Expected:
         """Put together what came of a call on `given`, equal to `arguments` before."""
         after = tensor_leaves(given) if self.silent else []
-        changed = tuple((f"input tensor {number} after the call, ", after[number]) for number in self.silent)
+        changed = tuple((f"input tensor {number} after the call", after[number]) for number in self.silent)
         return Expected(arguments=arguments, leaves=leaves, changed=changed)
 
     def _require_layout(self, found: Expected) -> None:

@@ -62,8 +62,8 @@ STEADY_HOST = {
     # OpenMP threads that spin while they wait lose their turn on a shared processor: PyTorch's LayerNorm, 40 us on its
     # own, took 15 ms beside other programs (2 threads on 2 busy cores).
     "OMP_WAIT_POLICY": "PASSIVE",
-    # But for a few microseconds: on a virtual machine with idle processors, where each wake-up takes 80 us, chains of
-    # short operations took 3.4 times as long in the judge as in a worker, whose threads shared a processor.
+    # Not at once, though: on a virtual machine where each wake-up of an idle processor took 80 us, chains of short
+    # operations took 3.4 times as long in the judge as in a worker; why not in both was not found out.
     "GOMP_SPINCOUNT": "1000",
     # Freed memory stays mapped, so that sixteen results in a row cost no more page faults each than one does.
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
