@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kbench.book import UNTOUCHED, Book
+from kbench.building import Job, build_all
 from kbench.core.errors import MachineError
 from kbench.core.events import (
     REFERENCE,
@@ -78,8 +79,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         session = Session(problem, solutions, options, device, rung, scratch, writer)
         stack.callback(session.close)
         yield from session.derive(solutions, cases)
-        for entry in solutions:
-            yield from session.build(entry, cases)
+        yield from session.build(solutions, cases)
         if options.wait_for_device and not options.verify_only:
             yield from session.lease(stack)
         for case in cases:
@@ -147,31 +147,36 @@ class Session:
         self._derived = self._next_judge(*solutions).derive(self._problem)
         yield finished("shapes", name, None, time.monotonic() - started)
 
-    def build(self, entry: Entry, cases: tuple[Case, ...]) -> Iterator[Event]:
-        """Build one solution unless the cache has it; a failure waits for its turn to be reported."""
+    def build(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
+        """Build what the cache lacks; a failure waits for its turn to be reported."""
+        jobs = [job for entry in solutions if (job := self._job(entry, cases)) is not None]
+        builder = Builder(self._problem, self._options, self._device, self._rung, self._scratch)
+        name = cases[0].name
+        for news in build_all(jobs, builder):
+            if isinstance(news, Job):
+                yield StageStarted(stage="build", solution=news.entry.name, case=name)
+                continue
+            entry, failure, elapsed_s = news.job.entry, news.failure, news.elapsed_s
+            self._stage_s[entry.name] = elapsed_s
+            if failure is not None:
+                self._failed[entry.name] = self._sanitizer.explain(failure, entry, cases[0])
+                self._watch.look(failure.status)
+            detail = "compiled" if failure is None else failure.reason
+            ok = failure is None
+            yield StageFinished(
+                stage="build", solution=entry.name, case=name, process=None, ok=ok, elapsed_s=elapsed_s, detail=detail
+            )
+
+    def _job(self, entry: Entry, cases: tuple[Case, ...]) -> Job | None:
         cached = build.entry_for(entry.path, entry.builtin, self._device.key, cache_dir())
         self._entries[entry.name] = cached
         others = plan.others(self._problem, self._options, cases)
-        wanted = plan.rehearsals(self._problem, cases, [*others.values(), *self._derive(entry).cases])
-        missing = {key: overrides for key, overrides in wanted.items() if key not in cached.rehearsed()}
-        name = cases[0].name
+        wanted = plan.rehearsals(self._problem, cases, others.values(), self._derive(entry).cases)
+        missing = {key: rehearsal for key, rehearsal in wanted.items() if key not in cached.rehearsed()}
         nothing_to_do = not sources.compiles(entry.path, entry.builtin) or (cached.is_built and not missing)
         if nothing_to_do or self._unsupported(entry) is not None:
-            return
-        yield StageStarted(stage="build", solution=entry.name, case=name)
-        started = time.monotonic()
-        builder = Builder(self._problem, self._options, self._device, self._rung, self._scratch)
-        failure = builder.build(entry, cached, missing)
-        elapsed = time.monotonic() - started
-        self._stage_s[entry.name] = elapsed
-        if failure is not None:
-            self._failed[entry.name] = self._sanitizer.explain(failure, entry, cases[0])
-            self._watch.look(failure.status)
-        detail = "compiled" if failure is None else failure.reason
-        ok = failure is None
-        yield StageFinished(
-            stage="build", solution=entry.name, case=name, process=None, ok=ok, elapsed_s=elapsed, detail=detail
-        )
+            return None
+        return Job(entry=entry, cached=cached, rehearsals=missing)
 
     def lease(self, stack: contextlib.ExitStack) -> Iterator[Event]:
         """Wait for the device: one kbench process measures on it at a time."""

@@ -16,6 +16,7 @@ from kbench.isolation.sandbox import Rung
 from kbench.isolation.sanitizer import Sanitizer, small_case, source_lines
 from kbench.measure import build, selection
 from kbench.plugins import registry
+from kbench.plugins.plan import Rehearsal
 from kbench.run import run
 from kbench.storage.settings import Settings, cache_dir
 
@@ -230,7 +231,7 @@ def test_it_is_built_once_more_with_line_information_where_that_works(tmp_path, 
     folder = Sanitizer(problem, RunOptions(), CPU, 0, tmp_path)._artefacts(entry, Case(name="c", overrides={"n": 8}))
     environment, (lined, cases) = asked
     assert environment == {**CPU.environment, "NVCC_APPEND_FLAGS": "-lineinfo"}
-    assert list(cases.values()) == [{"n": 8}]
+    assert list(cases.values()) == [Rehearsal(overrides={"n": 8})]
     plain = build.entry_for(entry.path, None, CPU.key, cache_dir()).folder
     assert lined != plain
     assert folder == (lined if failure is None else plain)

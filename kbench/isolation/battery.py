@@ -6,7 +6,7 @@ Integrity and semantics failures end the trial with a RefusalError. Conditioning
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from kbench.core.rightness import UNATTAINABLE_ABOVE
 from kbench.isolation.arena import Arena, is_large
 from kbench.isolation.candidate import Candidate, RefusalError
 from kbench.isolation.inputs import is_constant_mask, is_number, is_value
+from kbench.isolation.layouts import layouts_of
 from kbench.isolation.memory import release_cached
 from kbench.isolation.reference import Expected, Reference
 from kbench.isolation.trial import Trial, Truth, secret_seed
@@ -36,8 +37,8 @@ CANCELLING = 4.0
 """Where terms cancel, fp32 itself misses the tolerance by a little; rounded factors miss it a hundredfold."""
 COARSELY = 1.0
 """Tolerances from fp64 that half of a 16-bit reference's elements may be on inputs that are to decide."""
-LAYOUT_BYTES = 1 << 28
-"""Layouts (strides, misalignment) are tried on inputs up to this size."""
+NUMBERS_BYTES = 1 << 28
+"""Other numbers are tried on inputs up to this size."""
 
 
 def negated(x: Any) -> Any:
@@ -302,12 +303,7 @@ class Battery:
 
     def layouts(self, reference: Reference) -> None:
         """Check inputs that are misaligned, non-contiguous, or channels-last."""
-        arguments = reference.arguments(secret_seed())
-        tensors = [a for a in arguments if hasattr(a, "untyped_storage")]
-        if not tensors or sum(t.numel() * t.element_size() for t in tensors) > LAYOUT_BYTES:
-            return
-        for code, change, misalign in layouts_of(tensors):
-            changed = [change(a) if hasattr(a, "untyped_storage") else a for a in arguments]
+        for code, changed, misalign in layouts_of(reference.arguments(secret_seed())):
             expected = reference.expect(changed) if misalign else reference.try_expect(changed)
             self._bound_anew(reference, code, expected, misalign)
 
@@ -315,7 +311,7 @@ class Battery:
         """Check other values of the Python numbers among the inputs, which no seed changes."""
         if not reference.inputs.has(is_number):
             return
-        if reference.cost.dram_bytes > LAYOUT_BYTES:
+        if reference.cost.dram_bytes > NUMBERS_BYTES:
             self.note("skipped_other_numbers", "the inputs are too large to try other values of the numbers among them")
             return
         changed = reference.arguments(secret_seed(), lambda number: 1.25 * number, is_number)
@@ -370,24 +366,3 @@ class Battery:
         """Record what could not be checked, or is worth knowing, once per code."""
         if all(finding.code != code for finding in self.findings):
             self.findings.append(Finding.note(code, message))
-
-
-def layouts_of(tensors: list[Any]) -> Iterator[tuple[str, Callable[[Any], Any], int]]:
-    """Yield (code, change of a tensor's strides, misalignment in bytes) for the layouts that these tensors admit."""
-    import torch
-
-    size = max(t.element_size() for t in tensors)
-    yield "misaligned", lambda x: x, size
-    if any(t.dim() >= 2 for t in tensors):
-        yield "non_contiguous", transposed, 0
-    if any(t.dim() == 4 for t in tensors):
-
-        def channels_last(x: Any) -> Any:
-            return x.to(memory_format=torch.channels_last) if x.dim() == 4 else x
-
-        yield "channels_last", channels_last, 0
-
-
-def transposed(x: Any) -> Any:
-    """Return equal values whose last two dimensions are swapped in memory."""
-    return x.transpose(-1, -2).contiguous().transpose(-1, -2) if x.dim() >= 2 else x

@@ -1,6 +1,9 @@
-"""The build step: a worker of its own compiles a solution, before any device is leased and any judge exists."""
+"""The build step: a worker of its own compiles a solution, before any device is leased."""
 
-from collections.abc import Mapping
+import contextlib
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +13,24 @@ from kbench.isolation import hiding, leftovers, sandbox
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.wire import Message, encode_constants, printable
 from kbench.isolation.workers import SETUP_TIMEOUT_S, worker_environment
-from kbench.measure import build, sources
+from kbench.measure import build, interpreter, sources
 from kbench.measure.selection import DeviceChoice
+from kbench.plugins.plan import Rehearsal
 from kbench.plugins.registry import Entry
 from kbench.storage.settings import cache_dir
 
 MEMORY_LIMIT_BYTES = 64 << 30
+LAYOUTS_S = 120.0
+"""For calls on other layouts of the inputs, which may make compilers work anew."""
 JUDGES_MATTER = {Status.RAISED, Status.INIT_FAILED, Status.OUT_OF_MEMORY}
 
 
 class Builder:
-    """Builds solutions into the cache, each in a sandboxed process that may compile and write one staging folder."""
+    """Builds solutions into the cache, each in a sandboxed process that may compile and write one staging folder.
+
+    Threads may build side by side; those whose compilers work in a call take turns, since inputs of several at once
+    may be more than the device has room for.
+    """
 
     def __init__(self, problem: Entry, options: RunOptions, device: DeviceChoice, rung: int, scratch: Path):
         self._problem = problem
@@ -28,35 +38,55 @@ class Builder:
         self._device = device
         self._rung = rung
         self._scratch = scratch
+        self._rehearsing = threading.RLock()
+        self._starting = threading.Lock()
+        self._children: list[Child] = []
+        self._stopped = False
 
-    def build(self, entry: Entry, cached: build.CacheEntry, cases: Mapping[str, Mapping[str, Any]]) -> Failed | None:
-        """Construct the solution for every case (key -> overrides), compiling what that asks for.
+    def stop(self) -> None:
+        """Kill what builds, for good."""
+        with self._starting:
+            self._stopped = True
+            children = [*self._children]
+        for child in children:
+            child.kill()
+
+    def build(self, entry: Entry, cached: build.CacheEntry, cases: Mapping[str, Rehearsal]) -> Failed | None:
+        """Construct the solution for every case, by its key, compiling what that asks for.
 
         A solution is called once for each as well if a just-in-time compiler works for it, or if it has an extension
         that is not compiled by then: that may wait for the first call. Publishes on success; returns the failure
-        otherwise. What goes wrong in a case for another reason than compilation is the judge's matter.
+        otherwise. What goes wrong in a case for another reason than compilation is the judge's matter. Raises
+        MachineError where the cache cannot be written.
         """
         try:
             staging = cached.stage()
         except OSError as error:
             return Failed(status=Status.BUILD_FAILED, reason=printable(build.uncopied(error)))
-        home = Path(self._scratch) / f"build-{entry.name[:40]}"
-        home.mkdir(parents=True, exist_ok=True)
-        child = self._start(staging, home)
+        home = Path(tempfile.mkdtemp(prefix=f"build-{entry.name[:40]}-", dir=self._scratch))
+        environment, writable = build.compiler_environment(staging), [staging, home]
+        if entry.builtin is not None and (bytecode := interpreter.bytecode_folder()) is not None:
+            environment |= interpreter.bytecode(writes=True)
+            writable.append(bytecode)
+        child = self._start(environment, home)
         done = cached.rehearsed()
+        turn, lives = contextlib.ExitStack(), True
         calls = sources.compiler_of(entry.path, entry.builtin) is not sources.Compiler.NONE
         waits = sources.has_extension(entry.path, entry.builtin)
         try:
-            self._set_up(child, entry, staging, home)
-            for number, (key, overrides) in enumerate(cases.items()):
+            self._set_up(child, entry, writable)
+            for number, (key, case) in enumerate(cases.items()):
                 try:
-                    waits &= not self._construct(child, entry, overrides)
+                    waits &= not self._construct(child, entry, case.overrides)
                     if calls or waits:
-                        self._rehearse(child, overrides)
+                        turn.enter_context(self._rehearsing)
+                        lives = self._rehearse(child, case.overrides, layouts=case.layouts)
                 except ChildError as error:
                     if error.status not in (JUDGES_MATTER if number else {Status.RAISED}):
                         raise
                 done.add(key)
+                if not lives:
+                    break
         except ChildError as error:
             return describe(error)
         else:
@@ -68,38 +98,40 @@ class Builder:
                 return Failed(status=Status.BUILD_FAILED, reason=f"its artefacts cannot be kept: {why}")
             return None
         finally:
+            with self._starting:
+                self._children.remove(child)
             child.kill()
+            turn.close()
             leftovers.remove(staging)
             leftovers.remove(home)
 
-    def _start(self, staging: Path, home: Path) -> Child:
-        environment = {
-            **worker_environment(home),
-            **build.compiler_environment(staging),
-            **self._device.environment,
-        }
-        return Child(
-            Launch(
-                module="kbench.isolation.worker",
-                environment=environment,
-                folder=home,
-                rung=sandbox.Rung(self._rung),
-                memory_limit_bytes=MEMORY_LIMIT_BYTES,
-            )
+    def _start(self, environment: Mapping[str, str], home: Path) -> Child:
+        launch = Launch(
+            module="kbench.isolation.worker",
+            environment={**worker_environment(home), **environment, **self._device.environment},
+            folder=home,
+            rung=sandbox.Rung(self._rung),
+            memory_limit_bytes=MEMORY_LIMIT_BYTES,
         )
+        with self._starting:
+            child = Child(launch)
+            self._children.append(child)
+        if self._stopped:
+            child.kill()
+        return child
 
     def _hidden(self, entry: Entry) -> list[str]:
         files = [entry.path, self._problem.path]
         paths = hiding.hidden(results=self._options.results_dir, cache=cache_dir(), run=self._scratch, files=files)
         return [str(path) for path in paths]
 
-    def _set_up(self, child: Child, entry: Entry, staging: Path, home: Path) -> None:
+    def _set_up(self, child: Child, entry: Entry, writable: Sequence[Path]) -> None:
         child.request(
             {
                 "op": "setup",
                 "device": self._device.kind,
                 "rung": self._rung,
-                "writable": [str(staging), str(home)],
+                "writable": [str(path) for path in writable],
                 "hidden": self._hidden(entry),
                 "allow_exec": True,
                 "threads": 2,
@@ -138,17 +170,30 @@ class Builder:
             raise ChildError(status, f"did not {verb} within {limit:.0f} s", error.log) from error
         return compiling
 
-    def _rehearse(self, child: Child, overrides: Mapping[str, Any]) -> None:
+    def _rehearse(self, child: Child, overrides: Mapping[str, Any], *, layouts: bool = False) -> bool:
+        """Call the model once; say whether the process outlived other layouts too, which a solution need not accept."""
         constants = encode_constants(overrides)
-        message = {"op": "rehearse", "problem": str(self._problem.path), "overrides": constants}
+        message = {"op": "rehearse", "problem": str(self._problem.path), "overrides": constants, "layouts": layouts}
         limit = self._options.limits.build_s
+        called = False
+
+        def extend(progress: Message) -> float | None:
+            nonlocal called
+            if called or progress["progress"] != "layouts":
+                return None
+            called = True
+            return LAYOUTS_S
+
         try:
-            child.request(message, timeout_s=limit, extend=lambda _progress: None)
+            child.request(message, timeout_s=limit, extend=extend)
         except ChildError as error:
+            if called:
+                return False
             if error.status is not Status.CALL_TIMEOUT:
                 raise
             reason = f"did not compile its first call within {limit:.0f} s"
             raise ChildError(Status.BUILD_TIMEOUT, reason, error.log) from error
+        return True
 
 
 def describe(error: ChildError) -> Failed:

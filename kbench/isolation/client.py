@@ -13,8 +13,8 @@ from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, 
 from kbench.isolation import sandbox
 from kbench.isolation.process import OUT_OF_MEMORY, Child, ChildError, Launch
 from kbench.isolation.wire import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
-from kbench.isolation.workers import STEADY_HOST, python_path
-from kbench.measure import sources
+from kbench.isolation.workers import STEADY_HOST
+from kbench.measure import interpreter, sources
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
@@ -59,7 +59,7 @@ class JudgeProcess:
         self._child = Child(
             Launch(
                 module="kbench.isolation.judge",
-                environment={**os.environ, **device.environment, **STEADY_HOST, "PYTHONPATH": python_path()},
+                environment={**interpreter.own_environment(), **device.environment, **STEADY_HOST},
                 folder=Path.cwd(),
                 rung=sandbox.Rung(0),
                 arguments=(json.dumps(self._worker_config(files, expected)),),

@@ -6,7 +6,6 @@ uses the driver's own library alone: what is asked is the device, not torch.
 
 import contextlib
 import ctypes
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from typing import Any
 from kbench.core.health import PROBED_AFTER, Answer, Vitals, diagnose
 from kbench.core.model import Status
 from kbench.isolation import probing
+from kbench.measure import interpreter
 from kbench.measure.selection import DeviceChoice
 from kbench.storage import quarantine
 from kbench.storage.quarantine import Quarantine
@@ -54,9 +54,7 @@ def probe(device: DeviceChoice) -> tuple[Answer, str]:
     """Have a fresh process compute on the device. A processor answers by running this."""
     if device.kind != "cuda":
         return Answer.RIGHT, ""
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, **device.environment, "PYTHONPATH": path}
+    environment = {**interpreter.own_environment(), **device.environment}
     return ask([sys.executable, "-P", "-m", __name__, "cuda"], environment, PROBE_LIMIT_S)
 
 

@@ -62,8 +62,17 @@ def abi() -> int:
         return 0
 
 
-def restrict(*, writable: Sequence[Path], hidden: Sequence[Path], allow_exec: bool, then_exec: bool = False) -> None:
+def restrict(
+    *,
+    writable: Sequence[Path],
+    hidden: Sequence[Path],
+    readable: Sequence[Path],
+    allow_exec: bool,
+    then_exec: bool = False,
+) -> None:
     """Restrict this thread and all that it starts to write below `writable`, and to read all but `hidden`.
+
+    What is `readable` below that stays so.
 
     With `then_exec` the restriction fits the program that this process is about to become.
 
@@ -82,7 +91,7 @@ def restrict(*, writable: Sequence[Path], hidden: Sequence[Path], allow_exec: bo
     size = ctypes.c_size_t(ctypes.sizeof(attributes))
     ruleset = _call(CREATE_RULESET, ctypes.byref(attributes), size, ctypes.c_uint32(0))
     try:
-        for path, rights in _rules(writable, hidden, allow_exec=allow_exec):
+        for path, rights in _rules(writable, hidden, readable, allow_exec=allow_exec):
             _allow(ruleset, path, rights & handled)
         # Kept open for good: a rule on /proc holds only as long as the kernel keeps this very directory in mind.
         kept = os.open(OWN_THREADS, os.O_PATH | os.O_CLOEXEC)
@@ -92,12 +101,16 @@ def restrict(*, writable: Sequence[Path], hidden: Sequence[Path], allow_exec: bo
         os.close(ruleset)
 
 
-def _rules(writable: Sequence[Path], hidden: Sequence[Path], *, allow_exec: bool) -> Iterator[tuple[Path, int]]:
+def _rules(
+    writable: Sequence[Path], hidden: Sequence[Path], readable: Sequence[Path], *, allow_exec: bool
+) -> Iterator[tuple[Path, int]]:
     """Yield what to allow. A rule holds for all below its path: a hidden path is one that no rule covers."""
     execute = EXECUTE if allow_exec else 0
     yield Path("/"), READ_DIR
     for path in visible(Path("/"), [Path("/dev"), *(Path(os.path.realpath(p)) for p in hidden)]):
         yield path, READ_FILE | READ_DIR | execute
+    for path in readable:
+        yield path, READ_FILE | READ_DIR
     for path in writable:
         yield path, ALL_RIGHTS_BY_ABI[5] & ~(MAKE_CHAR | MAKE_BLOCK | IOCTL_DEV | EXECUTE) | execute
     yield OWN_THREADS, READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE

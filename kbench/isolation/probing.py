@@ -21,6 +21,7 @@ from pathlib import Path
 
 from kbench.isolation import landlock, sandbox, seccomp, tree
 from kbench.isolation.sandbox import Rung
+from kbench.measure import interpreter
 
 TRIAL_LIMIT_S = 60.0
 CACHE_NAME = "sandbox.json"
@@ -139,7 +140,7 @@ def _trial(rung: Rung, arguments: list[str], scratch: Path, outside: Path) -> st
     ]
     child = subprocess.Popen(
         sandbox.command(rung, module),
-        env=_environment(),
+        env=interpreter.own_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -159,17 +160,12 @@ def _trial(rung: Rung, arguments: list[str], scratch: Path, outside: Path) -> st
     return f"rung {rung.value}: {words[-1][-300:]}"
 
 
-def _environment() -> dict[str, str]:
-    package_root = str(Path(__file__).parents[2])
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([package_root, os.environ.get("PYTHONPATH", "")])}
-
-
 @contextmanager
 def _exporter(device: str) -> Iterator[tuple[str, Callable[[], str | None]]]:
     """Run a process that owns a buffer; yield its IPC handle, and a call that says how it was not written."""
     child = subprocess.Popen(
         [sys.executable, "-P", "-m", __name__, "owner", device],
-        env=_environment(),
+        env=interpreter.own_environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

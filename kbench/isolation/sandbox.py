@@ -131,15 +131,17 @@ def restrict_self(
     *,
     writable: Sequence[Path],
     hidden: Sequence[Path] = (),
+    readable: Sequence[Path] = (),
     allow_exec: bool,
     then_exec: bool = False,
 ) -> None:
     """Lock this process in, for good. To be called before any thread or CUDA exists.
 
     `writable` are the folders that it may change files in (and /dev/shm, where namespaces give it one of its own),
-    `hidden` those that it may not read (Landlock rungs only). Without `allow_exec` it can start neither programs nor
-    processes; threads are free. With `then_exec` the process becomes another program next, which ends all threads but
-    this one. Raises OSError where the kernel refuses, so that a process which returns from here is locked in.
+    `hidden` those that it may not read, but for what is `readable` there (Landlock rungs only). Without `allow_exec`
+    it can start neither programs nor processes; threads are free. With `then_exec` the process becomes another program
+    next, which ends all threads but this one. Raises OSError where the kernel refuses, so that a process which returns
+    from here is locked in.
     """
     if rung == Rung.NONE:
         return
@@ -150,7 +152,9 @@ def restrict_self(
     tree.prctl(PR_SET_NO_NEW_PRIVS, 1)
     if rung.has_landlock:
         own = [Path(tree.SHARED_MEMORY)] if rung.has_namespaces else []
-        landlock.restrict(writable=[*writable, *own], hidden=hidden, allow_exec=allow_exec, then_exec=then_exec)
+        landlock.restrict(
+            writable=[*writable, *own], hidden=hidden, readable=readable, allow_exec=allow_exec, then_exec=then_exec
+        )
     _filter_calls(rung, allow_exec=allow_exec, connect=False)
 
 

@@ -29,6 +29,7 @@ from kbench.isolation.workers import worker_environment
 from kbench.measure import build, sources
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins import registry
+from kbench.plugins.plan import Rehearsal
 from kbench.plugins.registry import Entry
 from kbench.storage.settings import cache_dir
 
@@ -170,7 +171,7 @@ class Sanitizer:
         if not sources.compiles(entry.path, entry.builtin) or cached.is_built:
             return cached.folder
         builder = Builder(self._problem, self._options, lined, self._rung, self._scratch)
-        if builder.build(entry, cached, {case.name: case.overrides}) is None:
+        if builder.build(entry, cached, {case.name: Rehearsal(overrides=case.overrides)}) is None:
             return cached.folder
         return build.entry_for(entry.path, entry.builtin, self._device.key, cache_dir()).folder
 

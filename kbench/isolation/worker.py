@@ -19,6 +19,7 @@ from kbench.isolation import sandbox
 from kbench.isolation.autograd import differentiable, owned
 from kbench.isolation.delivery import deliver, share_memory
 from kbench.isolation.extensions import BuildError, record_builds, require_builds
+from kbench.isolation.layouts import layouts_of, misaligned
 from kbench.isolation.memory import Block, TensorSpec, release_cached
 from kbench.isolation.solution import builtin, described, import_solution, state_of
 from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, decode_tree
@@ -110,16 +111,26 @@ class Worker:
         self._construct(message, *problem.init_inputs(), seed=0)
 
     def do_rehearse(self, message: Message, _fds: list[int]) -> None:
-        """Call the model once on the problem's own inputs, so that just-in-time compilers do their work now."""
+        """Call the model once on the problem's own inputs, so that just-in-time compilers do their work now.
+
+        With `layouts` they are called again on other layouts of these, which a solution need not accept.
+        """
         import torch
 
         problem = problem_of(message, self._device)
         self._solution.update(message)  # a compiler that starts in this call is announced by its number
         self._construct(self._solution, *problem.init_inputs(), seed=0)
-        with torch.no_grad(), Stage("forward"):
-            self._model(*problem.inputs(seed=0))
-        if self._device == "cuda":
-            torch.cuda.synchronize()
+        inputs = problem.inputs(seed=0)
+        with torch.no_grad():
+            with Stage("forward"):
+                self._model(*inputs)
+                synchronize(self._device)
+            if message.get("layouts"):
+                self._channel.send({"progress": "layouts", "n": message["n"]})
+                for _, changed, misalign in layouts_of(inputs):
+                    with contextlib.suppress(Exception):
+                        self._model(*[misaligned(a) if misalign and torch.is_tensor(a) else a for a in changed])
+                synchronize(self._device)
 
     def _construct(self, message: Message, arguments: list[Any], keywords: Message, *, seed: int) -> None:
         import torch
@@ -262,8 +273,7 @@ class Worker:
                 del measured.outputs[:]
                 event_ns.append(measured.t_event_ns)
                 submit_ns.append(measured.t_submit_ns)
-            if self._device == "cuda":
-                torch.cuda.synchronize()
+            synchronize(self._device)
         times = {"event_ns": round(median(event_ns or [0])), "submit_ns": round(median(submit_ns or [0]))}
         return {**times, "outputs": described}
 
@@ -311,8 +321,7 @@ class Worker:
             if given[-1]:
                 target.copy_(leaf.grad)
             leaf.grad = None
-        if self._device == "cuda":
-            torch.cuda.synchronize()
+        synchronize(self._device)
         return {"given": given}
 
 
@@ -352,8 +361,17 @@ def restrict(message: Message) -> None:
         sandbox.Rung(message["rung"]),
         writable=[Path(path) for path in message["writable"]],
         hidden=[Path(path) for path in message.get("hidden", ())],
+        readable=[Path(sys.pycache_prefix)] if sys.pycache_prefix is not None else [],
         allow_exec=message["allow_exec"],
     )
+
+
+def synchronize(device: str) -> None:
+    """Wait until a GPU has done all that was asked of it."""
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()
 
 
 def attach(descriptors: list[Message], fds: list[int]) -> list[Block]:

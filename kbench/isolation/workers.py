@@ -9,7 +9,7 @@ from pathlib import Path
 from kbench.core.model import Status
 from kbench.isolation import hiding, leftovers, sandbox
 from kbench.isolation.process import Child, ChildError, Launch
-from kbench.measure import build, sources
+from kbench.measure import build, interpreter, sources
 
 SETUP_TIMEOUT_S = 120.0
 IMPORTS = {
@@ -72,11 +72,6 @@ STEADY_HOST = {
 """Environment of judges and workers, so that a CPU's times depend less on what else the machine does."""
 
 
-def python_path() -> str:
-    """Return the PYTHONPATH of children: they find kbench whether it is installed or run from a checkout."""
-    return os.pathsep.join(filter(None, [str(sources.PACKAGE.parent), os.environ.get("PYTHONPATH")]))
-
-
 def worker_environment(scratch: Path) -> dict[str, str]:
     """Return the whole environment of a worker: nothing of the caller's but what compilers and CUDA need."""
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
@@ -85,12 +80,13 @@ def worker_environment(scratch: Path) -> dict[str, str]:
         **STEADY_HOST,
         # torch looks for ninja on PATH, where an environment's own is only once that is activated.
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)]),
-        "PYTHONPATH": python_path(),
+        "PYTHONPATH": interpreter.search_path(),
         **build.compiler_environment(scratch / "cache"),
         "HOME": str(scratch),
         "TMPDIR": str(scratch),
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
+        **interpreter.bytecode(),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         # Whole cached graphs hold the absolute paths of the process that made them; kernels and choices do not.
         "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",

@@ -22,6 +22,7 @@ from typing import Any
 
 from kbench.core.errors import MachineError
 from kbench.core.model import Peaks
+from kbench.measure import interpreter
 from kbench.measure.selection import DeviceChoice
 
 CACHE_NAME = "peaks.json"
@@ -48,12 +49,10 @@ def refresh_peaks(device: DeviceChoice, cache_dir: Path) -> Peaks:
 
     Raises MachineError where the measurement fails.
     """
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", __name__, device.kind],
-            env={**os.environ, **device.environment, "PYTHONPATH": path},
+            env={**interpreter.own_environment(), **device.environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

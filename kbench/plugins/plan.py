@@ -3,6 +3,7 @@
 import fnmatch
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kbench.core.errors import UsageError
@@ -49,11 +50,27 @@ def lists_shapes(problem: Entry) -> bool:
     return any(name.startswith("ragged") for name in registry.case_table(problem))
 
 
-def rehearsals(problem: Entry, cases: Sequence[Case], others: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return what a solution must have been built for: a key and the overrides of every case."""
-    every = [dict(case.overrides) for case in cases] + [dict(overrides) for overrides in others]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """A case that a solution must have been built for."""
+
+    overrides: Mapping[str, Any]
+    layouts: bool = False
+    """Whether verification tries other layouts of its inputs."""
+
+
+def rehearsals(
+    problem: Entry, cases: Sequence[Case], others: Iterable[Mapping[str, Any]], derived: Iterable[Mapping[str, Any]]
+) -> dict[str, Rehearsal]:
+    """Return what a solution must have been built for, each with its key.
+
+    Layouts are tried at the first of the `others`, or at the cases themselves where there is none.
+    """
+    chosen, others = [case.overrides for case in cases], [*others]
+    laid_out = others[:1] or chosen
+    every = [Rehearsal(overrides=given, layouts=given in laid_out) for given in (*chosen, *others, *derived)]
     text = problem.path.read_bytes()
     return {
-        hashlib.sha256(text + repr(sorted(overrides.items())).encode()).hexdigest()[:24]: overrides
-        for overrides in every
+        hashlib.sha256(text + repr((sorted(one.overrides.items()), one.layouts)).encode()).hexdigest()[:24]: one
+        for one in every
     }
