@@ -18,6 +18,7 @@ MAY_CATCH_EVERYTHING = {
     "kbench/isolation/worker.py": "child main",
     "kbench/isolation/nursery.py": "child main",
     "kbench/isolation/reference.py": "runs a problem's own code on inputs that it may refuse",
+    "kbench/isolation/oracle.py": "runs a problem's own code in a precision it was not written for",
     "kbench/cli/app.py": "the last line of the command line",
     "kbench/plugins/shapes.py": "asks a problem's own code about sizes it was not written for",
     "kbench/plugins/problem.py": "runs a problem's own code, which may raise anything",

@@ -14,9 +14,9 @@ from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Failed, Passed, Status
 from kbench.isolation.arena import SLOT_BUDGET_BYTES, Arena
 from kbench.isolation.battery import Battery
+from kbench.isolation.expected import Expected
 from kbench.isolation.inputs import Arguments
-from kbench.isolation.reference import Expected
-from kbench.isolation.trial import Trial, recalled
+from kbench.isolation.trial import Trial
 from kbench.isolation.worker import Worker
 from kbench.plugins import registry
 from kbench.run import run
@@ -134,7 +134,7 @@ def test_arguments_make_room_for_outputs_and_come_back() -> None:
     assert arena.holds(0, expected)
     arena.inputs(0)[0][3] = -1
     assert not arena.holds(0, expected)
-    assert recalled(expected)[0].tolist() == list(range(8))
+    assert expected.recalled()[0].tolist() == list(range(8))
     assert trial.arguments(5)[0].tolist() == [5.0] * 8
     assert trial.arguments(6)[0].tolist() == [6.0] * 8, "taken back once"
     assert candidate.asked == ["lend", "take_back"]

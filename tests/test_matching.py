@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from kbench.core.model import Status
-from kbench.isolation.matching import StateEntry, check_description, synchronise
-from kbench.isolation.reference import Expected
+from kbench.isolation.expected import Expected
+from kbench.isolation.matching import StateEntry, check_description, synchronise, told_numbers
+from kbench.isolation.oracle import numbers
 from kbench.isolation.wire import WireError, as_text
 
 
@@ -142,39 +143,31 @@ def test_a_long_text_is_held_against_all_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "text", "right"),
+    ("wanted", "kind", "text", "told"),
     [
-        ("float", "0.1000001", True),
-        ("float", "0.1001", False),
-        ("float", "nan", False),
-        ("float", "inf", False),
-        ("float", "tenth", False),
-        ("float", None, False),
-        ("float", 10**400, False),
-        ("complex", "(0.1+0j)", False),
-        ("int", "0", False),
+        (0.1, "float", "0.25", 0.25),
+        (0.1, "float", "inf", math.inf),
+        (0.1, "float", "tenth", None),
+        (0.1, "float", "(1+2j)", None),
+        (0.1, "float", None, None),
+        (0.1, "float", 10**400, None),
+        (0.1, "complex", "(0.1+0j)", None),
+        (0.1, "int", "0", None),
+        (1j, "complex", "(0.5+2j)", 0.5 + 2j),
+        (1j, "complex", "nonsense", None),
+        (3, "int", "3", ()),
+        (3, "int", "4", None),
+        (True, "bool", "True", ()),
     ],
 )
-def test_numbers_have_the_tolerance_of_the_tensors_they_come_from(kind, text, right) -> None:
-    want = Expected(arguments=[X], leaves=[("output", 0.1)])
-    assert (check_description([["output", kind, text, [], "", False]], want, "cpu") is None) is right
-
-
-@pytest.mark.parametrize(
-    ("said", "wanted", "right"),
-    [
-        ("0.0", 1e-8, False),  # a small variance
-        ("1.001e-05", 1e-5, True),  # what is left of large ones
-        ("0.0", math.inf, False),
-        ("inf", math.inf, True),
-        ("(1.000001+2j)", 1 + 2j, True),
-        ("(1.001+2j)", 1 + 2j, False),
-    ],
-)
-def test_small_infinite_and_complex_numbers(said, wanted, right) -> None:
-    want = Expected(arguments=[X], leaves=[("output", wanted)])
-    description = [["output", type(wanted).__name__, said, [], "", False]]
-    assert (check_description(description, want, "cpu") is None) is right
+def test_a_number_with_a_fraction_is_told_and_any_other_must_be_the_same(wanted, kind, text, told) -> None:
+    leaves = [("output", wanted)]
+    want = Expected(arguments=[X], leaves=leaves, numbers=numbers(leaves, torch.float32))
+    description = [["output", kind, text, [], "", False]]
+    found = check_description(description, want, "cpu")
+    assert (found is None) == (told is not None)
+    if found is None:
+        assert [number.item() for number in told_numbers(description, want)] == ([] if told == () else [told])
 
 
 def test_a_counter_may_be_missing() -> None:

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from kbench.core.errors import PluginError
-from kbench.isolation.battery import centred, flipped, shifted
 from kbench.isolation.inputs import is_constant_mask, is_labels, is_number, is_value, over_tensors
 from kbench.isolation.reference import Reference
+from kbench.isolation.variations import centred, flipped, shifted
 
 
 def reference(folder: Path, forward: str, inputs: str = "[torch.randn(3, 4)]", *, parameters: str = "x") -> Reference:

@@ -35,6 +35,35 @@ def test_rule(contract, oracle, reference, vacuous, factor, right, kind) -> None
     assert ruling.reason
 
 
+COARSE = [
+    # contract, oracle, reference, factor -> right, by which rule
+    (0.9, 0.5, 0.48, 4, True, "held"),
+    (1.6, 1.2, 0.48, 4, True, "unattainable"),  # two honest roundings apart
+    (2.3, 1.9, 0.48, 16, True, "unattainable"),
+    (2.6, 1.9, 0.48, 16, False, "held"),
+    (1.2, 1.1, 0.1, 4, False, "held"),
+    (1.6, 2.0, 0.48, 4, False, "unattainable"),
+]
+
+
+@pytest.mark.parametrize(("contract", "oracle", "reference", "factor", "right", "kind"), COARSE)
+def test_in_16_bits_two_roundings_may_be_further_apart_than_the_tolerance(
+    contract, oracle, reference, factor, right, kind
+) -> None:
+    ratios = Ratios(contract=contract, oracle=oracle, reference=reference, coarse=True)
+    ruling = rule(ratios, factor)
+    assert (ruling.right, ruling.contract) == (right, kind)
+    if contract > 1:
+        assert not rule(replace(ratios, coarse=False), factor).right
+
+
+def test_what_an_input_was_changed_by_is_bounded_by_itself() -> None:
+    ratios = Ratios(contract=0.1, oracle=0.1, reference=0.1, change=(500.0, 100.0))
+    ruling = rule(ratios, 4.0)
+    assert (ruling.right, ruling.reason) == (False, "500 tolerances from fp64 in the change of an input, allowed 400")
+    assert rule(ratios, 16.0).right
+
+
 @pytest.mark.parametrize("terms", [16, 64, 128, 512, 2048])
 @pytest.mark.parametrize("operands", ["one_sign", "zero_mean"])
 def test_an_honest_order_of_summation_is_right_whichever_rule_decides(terms, operands) -> None:

@@ -50,6 +50,8 @@ class Ratios:
     tails: tuple[tuple[float, float], ...] = ()
     """Both again: what a share of 1/2, 1/4, 1/8 ... of the candidate's elements exceeds, and half as many of the
     reference's. One bad element must not pay for all others."""
+    change: tuple[float, float] = (0.0, 0.0)
+    """Both again, of what an input was changed by, where the output is that input but for a small change."""
     coarse: bool = False
     """Whether it is of 16 bits."""
     vacuous: bool = False
@@ -61,8 +63,9 @@ class Ratios:
 
     def bounds(self, factor: float) -> list[tuple[float, float, str]]:
         """Return errors against the oracle, what is allowed of each, and in which share of the elements."""
-        pairs = [(self.oracle or 0.0, self.reference or 0.0), self.scaled]
-        found = [(ours, max(1.0, factor * theirs), "") for ours, theirs in pairs]
+        own = (self.oracle or 0.0, self.reference or 0.0)
+        pairs = [(own, ""), (self.scaled, ""), (self.change, " in the change of an input")]
+        found = [(ours, max(1.0, factor * theirs), where) for (ours, theirs), where in pairs]
         lesser = min(factor, COARSE_FACTOR) if self.coarse else factor
         for power, (ours, theirs) in enumerate(self.tails, start=1):
             found.append((ours, max(1.0, lesser * theirs), f" in 1 of {2**power} values"))
@@ -99,11 +102,11 @@ def rule(ratios: Ratios, factor: float) -> Ruling:
     if ratios.oracle is None:
         contract = "vacuous" if ratios.vacuous else "held"
         return _contract(ratios.contract, contract)
+    kind = _kind(ratios, factor)
     if not ratios.near_fp64(factor):
         ours, allowed, share = max(ratios.bounds(factor), key=lambda bound: bound[0] / bound[1])
         reason = f"{ours:.3g} tolerances from fp64{share}, allowed {allowed:.3g}"
-        return Ruling(right=False, contract=_kind(ratios), reason=reason)
-    kind = _kind(ratios)
+        return Ruling(right=False, contract=kind, reason=reason)
     if kind == "held":
         return _contract(ratios.contract, kind)
     if kind == "unattainable":
@@ -113,10 +116,16 @@ def rule(ratios: Ratios, factor: float) -> Ruling:
     return Ruling(right=True, contract=kind, reason=reason)
 
 
-def _kind(ratios: Ratios) -> str:
-    if ratios.overflows or (ratios.reference or 0.0) > UNATTAINABLE_ABOVE:
+def _kind(ratios: Ratios, factor: float) -> str:
+    own = ratios.reference or 0.0
+    if ratios.overflows or own > UNATTAINABLE_ABOVE:
         return "unattainable"
-    return "vacuous" if ratios.vacuous else "held"
+    if ratios.vacuous:
+        return "vacuous"
+    # In 16 bits the last rounding takes half of the tolerance, of either side: now and then two honest results are
+    # further apart than all of it, by no more than both are from fp64.
+    two_roundings = max(1.0, min(factor, COARSE_FACTOR) * own) + own
+    return "unattainable" if ratios.coarse and 1 < ratios.contract <= two_roundings else "held"
 
 
 def _contract(ratio: float, kind: str) -> Ruling:

@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from kbench.core.errors import PluginError
+from kbench.isolation.expected import Expected
 from kbench.isolation.memory import Block, TensorSpec, lay_out, release_cached
-from kbench.isolation.reference import Expected
 from kbench.isolation.wire import Message, encode_tree
 from kbench.measure import check
 from kbench.measure.timing import tensor_leaves

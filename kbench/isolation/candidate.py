@@ -3,16 +3,17 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kbench.core.model import Finding, Status
 from kbench.isolation.arena import Arena, encoded
-from kbench.isolation.matching import StateEntry, check_description, synchronise
+from kbench.isolation.expected import Expected
+from kbench.isolation.matching import StateEntry, check_description, synchronise, told_numbers
 from kbench.isolation.memory import Block, lay_out
 from kbench.isolation.process import ChildError
-from kbench.isolation.reference import Expected, Reference
+from kbench.isolation.reference import Reference
 from kbench.isolation.wire import WireError, encode_constants, list_of, printable
 from kbench.isolation.wire import field as wire_field
 from kbench.isolation.workers import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
@@ -47,6 +48,8 @@ class Reply:
     submit_ns: int
     wall_ns: int
     slots: tuple[int, ...]
+    numbers: tuple[tuple[Any, ...], ...] = ()
+    """Per slot, the Python numbers with a fraction among the results, as tensors."""
 
 
 class RefusalError(Exception):
@@ -219,7 +222,8 @@ class Candidate:
         for fault in faults:
             if fault is not None:
                 raise RefusalError(*fault, self.log)
-        return reply
+        numbers = tuple(told_numbers(d, e) for d, e in zip(described, expected, strict=True))
+        return replace(reply, numbers=numbers)
 
     def nonsense(self, error: Exception) -> RefusalError:
         """Return what an answer that is none means."""

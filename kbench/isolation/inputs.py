@@ -81,7 +81,22 @@ def jittered(value: Any) -> Any:
     if not is_value(value):
         return value
     common = 1 + JITTER * (torch.rand(()).item() - 0.5)
-    return value * common * torch.empty_like(value).uniform_(1 - JITTER / 2, 1 + JITTER / 2)
+
+    def on_each(x: Any) -> Any:
+        factors = torch.empty(x.shape, dtype=x.abs().dtype, device=x.device)
+        return x * common * factors.uniform_(1 - JITTER / 2, 1 + JITTER / 2)
+
+    return transformed(value, on_each)
+
+
+def transformed(leaf: Any, change: Transform) -> Any:
+    """Return a leaf changed; of 8-bit values, which no arithmetic is made for, in fp32 and as far as they reach."""
+    import torch
+
+    if not hasattr(leaf, "untyped_storage") or not leaf.is_floating_point() or leaf.element_size() > 1:
+        return change(leaf)
+    reach = torch.finfo(leaf.dtype)
+    return change(leaf.float()).clamp(reach.min, reach.max).to(leaf.dtype)
 
 
 def over_leaves(value: Any, change: Transform) -> Any:
@@ -100,9 +115,10 @@ def over_tensors(value: Any, change: Transform) -> Any:
 
 
 def is_value(leaf: Any) -> bool:
-    """Say whether a leaf is a floating-point tensor, of more than a byte an element, and not one of labels."""
-    floating = hasattr(leaf, "untyped_storage") and leaf.is_floating_point() and leaf.element_size() > 1
-    return floating and not is_labels(leaf)
+    """Say whether a leaf is a floating-point or complex tensor, and not one of labels."""
+    if not hasattr(leaf, "untyped_storage"):
+        return False
+    return leaf.is_complex() or (leaf.is_floating_point() and not is_labels(leaf))
 
 
 def is_number(leaf: Any) -> bool:
@@ -123,6 +139,8 @@ def is_labels(tensor: Any) -> bool:
     """Say whether a tensor holds two values only, as labels and masks do: other values of it would mean nothing."""
     if tensor.numel() <= 2:
         return False
+    if tensor.element_size() == 1:
+        tensor = tensor.float()
     row = tensor[(0,) * (tensor.dim() - 1)]
     if row.unique().numel() > 2:  # almost always, and at no cost
         return False

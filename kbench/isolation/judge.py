@@ -21,7 +21,7 @@ from kbench.core.errors import KbenchError, ReferenceRaisedError
 from kbench.core.model import Failed, Finding, Outcome, Passed, Timing
 from kbench.isolation import sandbox
 from kbench.isolation.arena import Arena
-from kbench.isolation.battery import SEMANTIC_VARIATIONS, Battery
+from kbench.isolation.battery import Battery
 from kbench.isolation.candidate import Candidate, RefusalError, SolutionSpec
 from kbench.isolation.gradients import check_gradients
 from kbench.isolation.launched import take_profile
@@ -30,6 +30,7 @@ from kbench.isolation.pairing import Pacing, Pairing
 from kbench.isolation.process import Child, ChildError
 from kbench.isolation.reference import Reference, is_of_the_device
 from kbench.isolation.trial import Trial, WrongError, secret_seed
+from kbench.isolation.variations import at_full_size
 from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
 from kbench.isolation.workers import StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
 from kbench.measure import device as devices
@@ -219,7 +220,7 @@ class Evaluation:
                 self._battery.essentials(trial)
                 if self._assignment.other_cases:
                     # A solution may treat large inputs otherwise than those of the small cases.
-                    self._battery.values(trial, SEMANTIC_VARIATIONS)
+                    self._battery.values(trial, at_full_size())
                 if self._assignment.backward:
                     check_gradients(trial, self._candidate)
             timing = None

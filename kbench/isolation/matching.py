@@ -1,16 +1,12 @@
 """How a solution's parameters match the reference's, and its outputs the expected ones, from descriptions alone."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from kbench.core.model import Status
-from kbench.isolation.reference import Expected
+from kbench.isolation.expected import Expected
 from kbench.isolation.wire import WireError, as_text
-from kbench.measure import check
 
-NUMBER_TOLERANCE = check.TOLERANCES["float32"]
-"""Of Python numbers: they come out of tensors, by `item()`."""
 LONGEST_REASON = 500
 """Characters; paths and type names are the solution's, and a dictionary's key can be of any length."""
 
@@ -112,9 +108,9 @@ def _check_leaf(description: list[Any], path: str, want: Any, device: str) -> tu
     if where != path:
         return Status.WRONG_STRUCTURE, f"an output at `{where}`, expected `{path}`"
     if not hasattr(want, "untyped_storage"):
-        same = [kind, dtype] == [type(want).__name__, as_text(want)]
-        if same or (kind == type(want).__name__ and isinstance(want, float | complex) and _near(dtype, want)):
-            return None
+        fraction = isinstance(want, float | complex) and _is_number(dtype, want)
+        if kind == type(want).__name__ and (fraction or dtype == as_text(want)):
+            return None  # how near a fraction is, is judged like a tensor's values
         return Status.WRONG_VALUE, f"{path} is {dtype} ({kind}), expected {want!r}"
     faults = (
         (kind != "tensor", Status.WRONG_TYPE, f"is a {kind}, expected a plain torch.Tensor"),
@@ -125,18 +121,28 @@ def _check_leaf(description: list[Any], path: str, want: Any, device: str) -> tu
     return next(((status, f"{path} {text}") for wrong, status, text in faults if wrong), None)
 
 
-def _near(text: Any, want: complex) -> bool:
-    """Say whether a number, as the worker wrote it, is within a float32 output's tolerance of the expected one.
+def told_numbers(described: Any, expected: Expected) -> tuple[Any, ...]:
+    """Return the numbers with a fraction among described outputs as the expected ones are kept, in their order.
 
-    Its scale is not known: a small number may be one, or what is left of large ones. So the absolute part shrinks with
-    the root of it: nothing is not as good as a variance of 1e-8, and a mean of 1e-5 may be off by 3e-8.
+    `check_description` has found the description well.
     """
+    import torch
+
+    texts = {path: text for path, _, text, *_ in described}
+    return tuple(torch.tensor(_number(texts[path], want), dtype=want.dtype) for path, want in expected.numbers.items())
+
+
+def _is_number(text: Any, like: complex) -> bool:
     try:
-        got = complex(text)
+        _number(text, like)
     except (TypeError, ValueError, OverflowError):
         return False
-    allowed = NUMBER_TOLERANCE.atol * min(1.0, math.sqrt(abs(want))) + NUMBER_TOLERANCE.rtol * abs(want)
-    return got == want or (math.isfinite(allowed) and abs(got - want) <= allowed)
+    return True
+
+
+def _number(text: Any, like: Any) -> complex:
+    is_complex = like.is_complex() if hasattr(like, "is_complex") else isinstance(like, complex)
+    return complex(text) if is_complex else float(text)
 
 
 def _shown(shape: Any) -> str:

@@ -14,24 +14,41 @@ class Double:
     """A copy of a model with parameters and buffers in twice their precision."""
 
     def __init__(self, model: Any):
-        self._model = copy.deepcopy(model)
-        self._widened = False
+        self._original = model
+        self._model: Any = None
 
-    def run(self, arguments: list[Any], changed: Sequence[int]) -> list[Any] | None:
-        """Return the tensors of the result, and inputs that it changes; None where it is made for its own precision."""
+    def run(self, arguments: list[Any], changed: Sequence[int], like: Sequence[Any]) -> list[Any] | None:
+        """Return the tensors of the result, then inputs that it changes, then numbers of the result.
+
+        None where it is made for its own precision, and does not give tensors of the shapes of those that it is `like`.
+        """
         import torch
 
         try:
-            if not self._widened:
-                self._model._apply(widened)  # noqa: SLF001 - `double` leaves complex parameters as they are
-                self._widened = True
+            if self._model is None:
+                model = copy.deepcopy(self._original)
+                self._model = model._apply(widened)  # noqa: SLF001 - `double` leaves complex parameters as they are
             with torch.no_grad(), widening():
                 given = [over_tensors(a, widened) for a in arguments]
-                outputs = flatten(self._model(*given))
-        except (RuntimeError, TypeError, ValueError, AssertionError, AttributeError, LookupError):
+                leaves = flatten(self._model(*given))
+        except Exception:  # noqa: BLE001 - the problem's code may raise anything in a precision it was not written for
             return None
         after = tensor_leaves(given)
-        return [leaf for _, leaf in outputs if isinstance(leaf, torch.Tensor)] + [after[number] for number in changed]
+        found = [leaf for _, leaf in leaves if isinstance(leaf, torch.Tensor)]
+        found += [after[number] for number in changed]
+        found += numbers(leaves, torch.float64).values()
+        return found if [t.shape for t in found] == [t.shape for t in like] else None
+
+
+def numbers(leaves: Sequence[tuple[str, Any]], dtype: Any) -> dict[str, Any]:
+    """Return the Python numbers with a fraction among a result's leaves as tensors, by path."""
+    import torch
+
+    wide = torch.complex128 if dtype == torch.float64 else torch.complex64
+    found = {path: leaf for path, leaf in leaves if isinstance(leaf, float | complex)}
+    return {
+        path: torch.tensor(leaf, dtype=wide if isinstance(leaf, complex) else dtype) for path, leaf in found.items()
+    }
 
 
 def widened(tensor: Any) -> Any:
@@ -59,6 +76,8 @@ def widening() -> Iterator[None]:
             return False
 
         def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func is torch.ops.aten.view.dtype and (args[0].is_floating_point() or args[1].is_floating_point):
+                raise TypeError("the bits of a number are those of its own precision")
             given = {n: wide.get(v, v) if n == "dtype" else v for n, v in (kwargs or {}).items()}
             return func(*args, **given)
 

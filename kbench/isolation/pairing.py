@@ -12,7 +12,7 @@ from kbench.core.model import Sample, Timing
 from kbench.core.stats import median_interval, pair_log_ratios, timing_flags
 from kbench.isolation.attestation import ATTEST_COUNTS, Attestation
 from kbench.isolation.candidate import Reply
-from kbench.isolation.reference import Expected
+from kbench.isolation.expected import Expected
 from kbench.isolation.trial import Trial, secret_seed
 from kbench.measure.device import DeviceMonitor
 from kbench.measure.timing import Timer, poison_pool, start_on

@@ -1,17 +1,27 @@
 """The judge's side of a problem: the reference model, its inputs, its outputs, and the fp64 oracle."""
 
+import functools
 import random
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
-from kbench.isolation.inputs import PLAIN, Arguments, Inputs, Transform, is_value, over_leaves, over_tensors
-from kbench.isolation.oracle import Double
+from kbench.isolation.expected import Expected
+from kbench.isolation.inputs import (
+    PLAIN,
+    Arguments,
+    Inputs,
+    Transform,
+    is_value,
+    over_leaves,
+    over_tensors,
+    transformed,
+)
+from kbench.isolation.oracle import Double, numbers
 from kbench.isolation.process import ILLEGAL_ACCESS, LAUNCH_FAILED, OUT_OF_MEMORY
 from kbench.isolation.wire import flatten
 from kbench.measure import alike, check, ties
@@ -31,36 +41,6 @@ PICK_DRAWS = 3
 FACTOR = 4.0
 FACTOR_PRODUCTS = 16.0
 """Allowed multiple of the reference's own error: plain, and where sums of products (matmul, convolution) occur."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
-    """What the reference returned for one set of arguments."""
-
-    arguments: list[Any]
-    """The judge's private copy, that no worker has ever seen; `Arguments` that were let go are empty."""
-    leaves: list[tuple[str, Any]]
-    changed: tuple[tuple[str, Any], ...] = ()
-    """Inputs that the reference changes and does not return, as they are after the call."""
-
-    @property
-    def tensors(self) -> list[Any]:
-        """The tensor leaves, in order."""
-        import torch
-
-        return [leaf for _, leaf in self.leaves if isinstance(leaf, torch.Tensor)]
-
-    @property
-    def judged(self) -> dict[str, Any]:
-        """All tensors that a solution's are held against, by name: those that are returned, then changed inputs."""
-        import torch
-
-        return {path: t for path, t in (*self.leaves, *self.changed) if isinstance(t, torch.Tensor)}
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether no element of a floating-point output is NaN or infinite."""
-        return all(check.all_finite(t) for t in self.judged.values() if t.is_floating_point())
 
 
 class Reference:
@@ -104,7 +84,7 @@ class Reference:
             made = self.inputs.draw(seed)
             if transform is None:
                 return made
-            return [over_leaves(a, lambda leaf: transform(leaf) if applies(leaf) else leaf) for a in made]
+            return [over_leaves(a, lambda leaf: transformed(leaf, transform) if applies(leaf) else leaf) for a in made]
 
         return Arguments(draw)
 
@@ -151,7 +131,20 @@ class Reference:
         """Put together what came of a call on `given`, equal to `arguments` before."""
         after = tensor_leaves(given) if self.silent else []
         changed = tuple((f"input tensor {number} after the call", after[number]) for number in self.silent)
-        return Expected(arguments=arguments, leaves=leaves, changed=changed)
+        told = numbers(leaves, self.number_dtype)
+        return Expected(arguments=arguments, leaves=leaves, changed=changed, numbers=told)
+
+    @functools.cached_property
+    def number_dtype(self) -> Any:
+        """The precision that Python numbers have as results: they come out of tensors, by `item()`.
+
+        That of bf16 where any value among inputs and parameters has 16 bits or fewer, else that of fp32.
+        """
+        import torch
+
+        tensors = tensor_leaves(self.inputs.draw(secrets.randbits(31))) + [tensor for _, tensor in self.state()]
+        coarse = any(t.is_floating_point() and t.element_size() < 4 for t in tensors)
+        return torch.bfloat16 if coarse else torch.float32
 
     def _require_layout(self, found: Expected) -> None:
         """Raise PluginError where a tensor in or out has another shape than at first: memory is laid out once."""
@@ -241,10 +234,10 @@ class Reference:
         elements = sum(t.numel() for t in expected.judged.values())
         elements += sum(a.numel() for a in expected.arguments if hasattr(a, "numel"))
         if elements <= ORACLE_ELEMENTS:
-            outputs = self._run_double(expected.arguments)
+            outputs = self._run_double(expected.arguments, [*expected.judged.values()])
             return None if outputs is None else [([], outputs)]
         batch = self._batch_size(expected)
-        if batch is None or expected.changed:
+        if batch is None or expected.changed or expected.numbers:
             return None
         sampled = []
         for index in random.Random(secrets.randbits(31)).sample(range(batch), min(ORACLE_SAMPLES, batch)):
@@ -253,16 +246,16 @@ class Reference:
             for mine, whole in zip(alone, expected.tensors, strict=True):
                 if check.compare(mine, whole[index : index + 1], check.tolerance_for(mine.dtype)).ratio > 1:
                     return None
-            outputs = self._run_double(part)
+            outputs = self._run_double(part, alone)
             if outputs is None:
                 return None
             sampled.append(([index], outputs))
         return sampled
 
-    def _run_double(self, arguments: Sequence[Any]) -> list[Any] | None:
+    def _run_double(self, arguments: Sequence[Any], like: Sequence[Any]) -> list[Any] | None:
         if self._double is None:
             self._double = Double(self.model)
-        return self._double.run(self.consumable(list(arguments)), self.silent)
+        return self._double.run(self.consumable(list(arguments)), self.silent, like)
 
     def _batch_size(self, expected: Expected) -> int | None:
         """Return the common first dimension of all tensors in and out, or None."""

@@ -10,9 +10,11 @@ from kbench.core.model import Correctness, Mismatch, Status
 from kbench.core.rightness import Ratios, Ruling, rule, rule_all
 from kbench.isolation.arena import Arena
 from kbench.isolation.candidate import Candidate, RefusalError, Reply
+from kbench.isolation.expected import Expected
 from kbench.isolation.inputs import Arguments, Transform, is_value
-from kbench.isolation.reference import Expected, Reference
-from kbench.measure import check, tails, ties
+from kbench.isolation.reference import Reference
+from kbench.isolation.truth import Truth, against_oracle
+from kbench.measure import check, ties
 from kbench.measure.timing import tensor_leaves
 
 SMALL = 0.5
@@ -67,18 +69,6 @@ class WrongError(RefusalError):
         self.correctness = correctness
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Truth:
-    """What tells right from near for one set of arguments."""
-
-    pieces: list[tuple[list[Any], Any]] | None
-    """Index and fp64 outputs of what was computed so; None where nothing could be."""
-    vacuous: tuple[bool, ...]
-    """Of each output, whether a trivial one would pass the contract."""
-    scales: tuple[float, ...]
-    """Root mean squares of the outputs; 1 for those that are compared exactly."""
-
-
 class Trial:
     """A reference and a candidate bound to one arena."""
 
@@ -88,6 +78,7 @@ class Trial:
         self.arena = arena
         self.tally = Tally()
         self._lent = False
+        self._numbers: dict[int, tuple[Any, ...]] = {}
         self.ties = False
         """Whether indices differed where they point at equal values."""
 
@@ -145,15 +136,17 @@ class Trial:
             self.candidate.kill()
         else:
             self.candidate.pause()
+        self._numbers.update(zip(chosen, reply.numbers, strict=True))
         for slot, of_slot in zip(chosen, expected, strict=True):
             if not self.arena.holds(slot, of_slot, but=self.reference.mutates):
                 raise RefusalError(Status.INPUT_MUTATED, "a call changed its input tensors", self.candidate.log)
         return reply
 
     def results(self, slot: int) -> list[Any]:
-        """Return what a call left in a slot: its outputs, then the inputs that it was to change."""
+        """Return what a call left in a slot: its outputs, then the inputs that it was to change, then numbers."""
         inputs = self.arena.inputs(slot)
-        return [*self.arena.outputs(slot), *(inputs[number] for number in self.reference.silent)]
+        changed = (inputs[number] for number in self.reference.silent)
+        return [*self.arena.outputs(slot), *changed, *self._numbers[slot]]
 
     def judge_values(self, slot: int, expected: Expected, truth: Truth | None = None) -> Ruling:
         """Apply both rules to the outputs in a slot; raises WrongError unless they are right."""
@@ -181,7 +174,7 @@ class Trial:
         """Compare outputs with the reference's, and with the truth where it is known or the contract misses."""
         names, wanted = list(expected.judged), list(expected.judged.values())
         differences = [
-            self.difference(got, want, lambda: tensor_leaves(recalled(expected)), name)
+            self.difference(got, want, lambda: tensor_leaves(expected.recalled()), name)
             for got, want, name in zip(outputs, wanted, names, strict=True)
         ]
         ratios = [Ratios(contract=d.ratio) for d in differences]
@@ -193,7 +186,7 @@ class Trial:
                 self._by_either(found, number, outputs[number], wanted[number], truth)
                 for number, found in enumerate(differences)
             ]
-            ratios = self._with_truth(differences, outputs, expected, truth)
+            ratios = truth.ratios(differences, outputs, expected, self.reference.tolerance)
             self._try_trivial(ratios, expected, truth, names)
         ruling = rule_all(ratios, self.reference.factor)
         self._account(differences, ratios, ruling)
@@ -225,7 +218,7 @@ class Trial:
 
     def truth(self, expected: Expected) -> Truth:
         """Compute what tells right from near; at full size before the call, while the arguments are still there."""
-        inputs = [a for a in recalled(expected) if hasattr(a, "untyped_storage")]
+        inputs = [a for a in expected.recalled() if hasattr(a, "untyped_storage")]
         vacuous = tuple(
             check.is_vacuous(want, inputs, self.reference.tolerance(want)) for want in expected.judged.values()
         )
@@ -233,6 +226,20 @@ class Trial:
             1.0 if self.reference.tolerance(want).exact else check.rms(want) for want in expected.judged.values()
         )
         return Truth(pieces=self.reference.oracle(expected), vacuous=vacuous, scales=scales)
+
+    def own_errors(self, transform: Transform, applies: Callable[[Any], bool], draws: int) -> tuple[float, ...]:
+        """Return the reference's largest error of each output, over so many draws of its own."""
+        worst: tuple[float, ...] = ()
+        for _ in range(draws):
+            expected = self.reference.try_expect(self.arguments(secret_seed(), transform, applies))
+            if isinstance(expected, Exception):
+                continue
+            own = [*expected.judged.values()]
+            none = [check.Difference() for _ in own]
+            ratios = self.truth(expected).ratios(none, own, expected, self.reference.tolerance)
+            now = [ratio.reference or 0.0 for ratio in ratios]
+            worst = tuple(map(max, now, worst or now))
+        return worst
 
     def _doubtful(self, outputs: list[Any], wanted: list[Any]) -> bool:
         """Say whether small outputs differ by more than the oracle rule would allow, though the contract lets it pass.
@@ -248,21 +255,6 @@ class Trial:
             if check.compare(got, want, replace(tolerance, atol=tolerance.atol * scale)).ratio > allowed:
                 return True
         return False
-
-    def _with_truth(
-        self, differences: list[check.Difference], outputs: list[Any], expected: Expected, truth: Truth
-    ) -> list[Ratios]:
-        import torch
-
-        found = [Ratios(contract=d.ratio, vacuous=v) for d, v in zip(differences, truth.vacuous, strict=True)]
-        for index, exact in truth.pieces or ():
-            for number, (got, want, double) in enumerate(zip(outputs, expected.judged.values(), exact, strict=True)):
-                tolerance = self.reference.tolerance(want)
-                if tolerance.exact or not (double.dtype.is_floating_point or double.dtype == torch.complex128):
-                    continue
-                pair = (got[index], want[index]) if index else (got, want)
-                found[number] = against_oracle(found[number], *pair, double, tolerance)
-        return found
 
     def _try_trivial(self, ratios: list[Ratios], expected: Expected, truth: Truth, names: list[str]) -> None:
         """See for which outputs zeros, or one value everywhere, would be ruled right on these inputs."""
@@ -312,37 +304,6 @@ class Trial:
             tally.owns = tuple(max(old, each.reference or 0.0) for old, each in zip(before, ratios, strict=True))
         if ruling.contract != "held":
             tally.kind = ruling.contract
-
-
-def against_oracle(before: Ratios, got: Any, want: Any, oracle: Any, tolerance: check.Tolerance) -> Ratios:
-    """Add what one piece of an output says to the ratios of the output."""
-    overflows, scale = check.overflows(want, oracle), check.rms(oracle)
-
-    def errors(scale: float) -> tuple[float, float]:
-        lost = want if overflows else None
-        ours, theirs = (check.oracle_ratio(each, oracle, tolerance, scale=scale, lost=lost) for each in (got, want))
-        return ours, theirs
-
-    ours, theirs = errors(min(1.0, scale))
-    scaled = errors(scale) if scale > 1 else (ours, theirs)
-    return replace(
-        before,
-        oracle=max(before.oracle or 0.0, ours),
-        reference=max(before.reference or 0.0, theirs),
-        scaled=(max(before.scaled[0], scaled[0]), max(before.scaled[1], scaled[1])),
-        tails=tails.merged(
-            before.tails, tails.tails(got, want, oracle, tolerance, scale=min(1.0, scale), lost=overflows)
-        ),
-        coarse=tolerance.coarse,
-        overflows=before.overflows or overflows,
-    )
-
-
-def recalled(expected: Expected) -> list[Any]:
-    """Return the arguments, drawn again if they were let go."""
-    if isinstance(expected.arguments, Arguments):
-        expected.arguments.recall()
-    return expected.arguments
 
 
 def describe_wrong(differences: list[check.Difference], ruling: Ruling, poisoned: int) -> str:

@@ -1,0 +1,15 @@
+"""Rounds both vectors to bf16, whose errors average out."""
+
+import torch
+from torch import nn
+
+PROBLEM = "dot_of_positives"
+CLASS = "precision"
+EXPECT = ("wrong_value",)
+CATALOGUE = "rigor 18"
+SPEED = "fast"
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        return torch.dot(x.bfloat16().float(), y.bfloat16().float())

@@ -1,0 +1,14 @@
+"""The error of one row in eight."""
+
+from torch import nn
+
+PROBLEM = "bfloat16_loss"
+CLASS = "semantics"
+EXPECT = ("wrong_value",)
+CATALOGUE = "harness 23"
+SPEED = "fast"
+
+
+class ModelNew(nn.Module):
+    def forward(self, x, y):
+        return nn.functional.mse_loss(x[::8], y[::8])

@@ -1,0 +1,101 @@
+"""What fp64 says of outputs: how far a candidate and the reference are from it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kbench.core.rightness import Ratios
+from kbench.isolation.expected import Expected
+from kbench.measure import check, tails
+from kbench.measure.timing import tensor_leaves
+
+SMALL_CHANGE = 0.05
+"""Of an input, in its own root mean square: what is held against the truth by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """What tells right from near for one set of arguments."""
+
+    pieces: list[tuple[list[Any], Any]] | None
+    """Index and fp64 outputs of what was computed so; None where nothing could be."""
+    vacuous: tuple[bool, ...]
+    """Of each output, whether a trivial one would pass the contract."""
+    scales: tuple[float, ...]
+    """Root mean squares of the outputs; 1 for those that are compared exactly."""
+    own_at_least: tuple[float, ...] = ()
+    """Of each output, the reference's error on other draws like this one."""
+
+    def ratios(
+        self,
+        differences: Sequence[check.Difference],
+        outputs: Sequence[Any],
+        expected: Expected,
+        tolerance_of: Callable[[Any], check.Tolerance],
+    ) -> list[Ratios]:
+        """Return the errors of outputs, whose differences from the reference's are known, against fp64 as well."""
+        import torch
+
+        found = [Ratios(contract=d.ratio, vacuous=v) for d, v in zip(differences, self.vacuous, strict=True)]
+        for index, exact in self.pieces or ():
+            for number, (got, want, double) in enumerate(zip(outputs, expected.judged.values(), exact, strict=True)):
+                tolerance = tolerance_of(want)
+                if tolerance.exact or not (double.dtype.is_floating_point or double.dtype == torch.complex128):
+                    continue
+                pair = (got[index], want[index]) if index else (got, want)
+                found[number] = against_oracle(found[number], *pair, double, tolerance)
+                if not index and not tolerance.coarse:
+                    change = change_errors(expected.recalled(), *pair, double, tolerance)
+                    found[number] = replace(found[number], change=change)
+        return [
+            replace(
+                ratio, reference=max(own, ratio.reference or 0.0), scaled=(ratio.scaled[0], max(own, ratio.scaled[1]))
+            )
+            for ratio, own in zip(found, self.own_at_least or (0.0,) * len(found), strict=True)
+        ]
+
+
+def change_errors(
+    arguments: list[Any], got: Any, want: Any, oracle: Any, tolerance: check.Tolerance
+) -> tuple[float, float]:
+    """Hold what an input was changed by against the truth, where an output is that input but for a small change.
+
+    The step of an optimiser is lost in the tolerance of the parameter that it changes. The errors are the candidate's
+    and the reference's, in tolerances.
+    """
+    worst = (0.0, 0.0)
+    for x in tensor_leaves(arguments):
+        comparable = x.shape == want.shape and x.dtype == want.dtype and x.device == want.device
+        if comparable and 0 < check.rms_apart(want, x) < SMALL_CHANGE:
+            exact = oracle - x
+            scale = min(1.0, check.rms(exact))
+            ours, theirs = (
+                check.oracle_ratio(t - x, exact, tolerance, scale=scale)
+                for t in (got.to(oracle.dtype), want.to(oracle.dtype))
+            )
+            worst = max(worst[0], ours), max(worst[1], theirs)
+    return worst
+
+
+def against_oracle(before: Ratios, got: Any, want: Any, oracle: Any, tolerance: check.Tolerance) -> Ratios:
+    """Add what one piece of an output says to the ratios of the output."""
+    overflows, scale = check.overflows(want, oracle), check.rms(oracle)
+
+    def errors(scale: float) -> tuple[float, float]:
+        lost = want if overflows else None
+        ours, theirs = (check.oracle_ratio(each, oracle, tolerance, scale=scale, lost=lost) for each in (got, want))
+        return ours, theirs
+
+    ours, theirs = errors(min(1.0, scale))
+    scaled = errors(scale) if scale > 1 else (ours, theirs)
+    return replace(
+        before,
+        oracle=max(before.oracle or 0.0, ours),
+        reference=max(before.reference or 0.0, theirs),
+        scaled=(max(before.scaled[0], scaled[0]), max(before.scaled[1], scaled[1])),
+        tails=tails.merged(
+            before.tails, tails.tails(got, want, oracle, tolerance, scale=min(1.0, scale), lost=overflows)
+        ),
+        coarse=tolerance.coarse,
+        overflows=before.overflows or overflows,
+    )

@@ -1,0 +1,159 @@
+"""Other valid values of the inputs, and badly conditioned ones: a solution was not made for one kind of them."""
+
+import functools
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.core.model import FindingKind
+from kbench.core.rightness import UNATTAINABLE_ABOVE
+from kbench.isolation.inputs import is_constant_mask, is_value
+from kbench.measure import check
+
+SCALE_UP, SCALE_DOWN = 8.0, 2.0**-7
+DIMENSIONS = 4
+"""Of which one entry stands out."""
+CANCELLING = 4.0
+"""Where terms cancel, fp32 itself misses the tolerance by a little; rounded factors miss it a hundredfold."""
+
+
+def negated(x: Any) -> Any:
+    """Return -x."""
+    return -x
+
+
+def shifted(x: Any) -> Any:
+    """Return x + 3; zeros stay as in `moved_by`."""
+    return moved_by(3, x)
+
+
+def centred(x: Any) -> Any:
+    """Return x less its mean, where errors of factors that are rounded no longer average out; see `moved_by`."""
+    return moved_by(-x.mean(), x) if x.numel() else x
+
+
+def moved_by(distance: Any, x: Any) -> Any:
+    """Return x + distance; zeros among other values are structure (a triangle, a mask, padding) and stay."""
+    moved = x + distance
+    if x.any():
+        for _, there, here in check.chunks(moved, x):  # a mask of the whole would be a quarter of the input
+            there.mul_(here != 0)
+    return moved
+
+
+def rescaled(factor: float, x: Any) -> Any:
+    """Return factor * x."""
+    return factor * x
+
+
+def spiked(dimension: int, x: Any) -> Any:
+    """Return x with one random entry of a dimension scaled up and the others down: no sample of them stands for all.
+
+    A symmetric matrix stays symmetric, and definite.
+    """
+    import torch
+
+    count = x.shape[dimension]
+    factors = torch.full((count,), min(SCALE_DOWN, SCALE_UP / 2 / count), device=x.device, dtype=x.abs().dtype)
+    factors[torch.randint(count, (), device=x.device)] = SCALE_UP  # twice what all others are together, or more
+    along = factors.view([count if number == dimension else 1 for number in range(x.dim())])
+    if dimension >= x.dim() - 2 >= 0 and x.shape[-1] == x.shape[-2] and torch.equal(x, x.mT):
+        return x * factors.sqrt() * factors.sqrt()[:, None]
+    return x * along
+
+
+def has_entries(dimension: int, leaf: Any) -> bool:
+    """Say whether a leaf is a tensor of values with several entries in a dimension."""
+    return is_value(leaf) and leaf.dim() > dimension and leaf.shape[dimension] > 1
+
+
+def mean_offset(stds: float, x: Any) -> Any:
+    """Return x with its mean moved to `stds` standard deviations, where a single-pass variance loses its digits."""
+    if x.numel() < 2:
+        return x
+    return x - x.mean() + stds * x.std()
+
+
+def constant_rows(x: Any) -> Any:
+    """Return x with its first half constant along all but the first dimension."""
+    y = x.clone()
+    half = y[: max(1, y.shape[0] // 2)] if y.dim() else y
+    half.fill_(0.5)
+    return y
+
+
+def flipped(x: Any) -> Any:
+    """Return a mask with a tenth of its elements flipped."""
+    import torch
+
+    return x ^ (torch.rand(x.shape, device=x.device) < 0.1)
+
+
+def denormal(x: Any) -> Any:
+    """Return x scaled into the denormal range."""
+    return x * 1e-40
+
+
+def wide_range(x: Any) -> Any:
+    """Return x with magnitudes spread over 1e-6 to 1e6."""
+    import torch
+
+    exponents = 12 * torch.rand(x.shape, device=x.device, dtype=x.abs().dtype) - 6
+    return torch.sgn(x - x.mean()) * 10**exponents
+
+
+def planted(value: float, x: Any) -> Any:
+    """Return x with `value` in one element of its first entry; other entries must stay as they are."""
+    y = x.clone()
+    if y.numel():
+        y[check.unravel(y[0].numel() // 2 if y.dim() else 0, y.shape)] = value
+    return y
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variation:
+    """A change of the inputs' values, and what it means if a solution fails on it."""
+
+    code: str
+    kind: FindingKind
+    transform: Callable[[Any], Any]
+    applies: Callable[[Any], bool] = is_value
+    """To which leaves of the inputs."""
+    within: float = UNATTAINABLE_ABOVE
+    """How far from fp64, in tolerances, the reference may be for a fault to be told from its own rounding."""
+
+
+SPIKED = tuple(
+    Variation(
+        code=f"spikes_in_dim_{dimension}",
+        kind=FindingKind.SEMANTICS,
+        transform=functools.partial(spiked, dimension),
+        applies=functools.partial(has_entries, dimension),
+    )
+    for dimension in range(DIMENSIONS)
+)
+VARIATIONS = (
+    Variation(code="negated", kind=FindingKind.SEMANTICS, transform=negated),
+    Variation(code="shifted", kind=FindingKind.SEMANTICS, transform=shifted),
+    Variation(code="centred", kind=FindingKind.SEMANTICS, transform=centred, within=CANCELLING),
+    Variation(code="scaled_up", kind=FindingKind.SEMANTICS, transform=functools.partial(rescaled, SCALE_UP)),
+    Variation(code="scaled_down", kind=FindingKind.SEMANTICS, transform=functools.partial(rescaled, SCALE_DOWN)),
+    *SPIKED,
+    Variation(code="flipped_masks", kind=FindingKind.SEMANTICS, transform=flipped, applies=is_constant_mask),
+    Variation(code="mean_offset_30", kind=FindingKind.CONDITIONING, transform=functools.partial(mean_offset, 30.0)),
+    Variation(code="mean_offset_100", kind=FindingKind.CONDITIONING, transform=functools.partial(mean_offset, 100.0)),
+    Variation(code="constant_rows", kind=FindingKind.CONDITIONING, transform=constant_rows),
+    Variation(code="denormals", kind=FindingKind.CONDITIONING, transform=denormal),
+    Variation(code="wide_range", kind=FindingKind.CONDITIONING, transform=wide_range),
+    Variation(code="planted_nan", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("nan"))),
+    Variation(code="planted_inf", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("inf"))),
+)
+SEMANTIC_VARIATIONS = tuple(v for v in VARIATIONS if v.kind is FindingKind.SEMANTICS)
+"""Those that decide, and that cost one temporary of the inputs' size."""
+
+
+def at_full_size() -> tuple[Variation, ...]:
+    """Return those that are tried where a small case has been through all: of the spikes those of one dimension."""
+    left_out = {*SPIKED} - {secrets.choice(SPIKED)}
+    return tuple(variation for variation in SEMANTIC_VARIATIONS if variation not in left_out)
