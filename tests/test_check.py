@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.measure import check, tails, ties
+from kbench.measure import check
 from kbench.measure.check import Tolerance
 
 DTYPES = [
@@ -25,32 +25,6 @@ DTYPES = [
 NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, NO_GPU])]
 ROUGH = Tolerance(rtol=1e-2, atol=1e-2)
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("shape", [(1000,), (40, 25), (70_000,), (3, 100, 1000)])
-def test_shares_of_the_elements_that_are_so_far_off(device, shape):
-    """Errors of 0 ... 1 tolerance, evenly; of the reference a tenth of that."""
-    torch.manual_seed(1)
-    oracle = torch.ones(shape, dtype=torch.float64, device=device)
-    off = torch.rand(shape, device=device, dtype=torch.float64)
-    got, want = 1 + 2e-2 * off, 1 + 2e-3 * off
-    found = tails.tails(got, want, oracle, ROUGH, scale=1.0)
-    assert len(found) == min(oracle.numel(), tails.SAMPLE).bit_length() - 2
-    for power, (ours, theirs) in enumerate(found[:6], start=1):
-        assert ours == pytest.approx(1 - 0.5**power, abs=0.03)
-        assert theirs == pytest.approx(0.1 * (1 - 0.5 ** (power + 1)), abs=0.003)
-    assert tails.median_error(want, oracle, ROUGH, scale=1.0) == pytest.approx(0.05, abs=0.003)
-
-
-def test_few_elements_have_no_shares():
-    few = torch.ones(tails.FEWEST - 1)
-    assert tails.tails(few, few, few.double(), ROUGH, scale=1.0) == ()
-
-
-def test_pieces_of_one_output_count_by_their_larger_errors():
-    assert tails.merged((), ((1.0, 2.0),)) == ((1.0, 2.0),)
-    assert tails.merged(((3.0, 1.0), (4.0, 4.0)), ((1.0, 2.0),)) == ((3.0, 2.0),)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -405,32 +379,3 @@ def test_equal_bits_in_chunks(monkeypatch) -> None:
     other[4, 2] = math.inf
     assert not check.same_bits(one, other)
     assert not check.all_finite(other)
-
-
-ROW = torch.tensor([[3.0, 1.0, 3.0, 2.0]])
-
-
-@pytest.mark.parametrize(
-    ("got", "want", "inputs", "expected"),
-    [
-        ([[1, 3, 0, 2]], [[1, 3, 2, 0]], [ROW], True),
-        ([[1, 3, 0, 2]], [[3, 1, 2, 0]], [ROW], False),
-        ([0], [2], [ROW], True),  # argmax along the last dimension
-        (0, 2, [ROW], True),  # argmax over everything
-        (1, 2, [ROW], False),
-        ([[1, 3, 0, 4]], [[1, 3, 2, 0]], [ROW], False),  # beyond the end: unwritten memory, say
-        ([[1, 3, 0, -4]], [[1, 3, 2, 0]], [ROW], False),
-        ([[1, 3, 0, 0]], [[1, 3, 2, 0]], [ROW], False),  # sorted values, but no permutation
-        ([[0, 0]], [[0, 0]], [ROW], True),
-        ([0, 0], [0, 2], [ROW.expand(2, 4)], True),  # each row has a pick of its own
-        ([[0]], [[2]], [ROW.long()], True),
-        ([[0]], [[2]], [ROW == 3], False),  # a mask: too many are equal for that to mean anything
-        ([[0]], [[6]], [torch.cat([ROW, ROW])], True),  # argmax over everything that keeps the dimensions
-        ([[0]], [[2]], [ROW, torch.zeros(1, 2)], True),
-        ([1], [3], [ROW, torch.tensor([[0, 1, 0, 1]])], False),  # both are allowed, and only one of them is the best
-        ([0], [2], [ROW, torch.tensor([[1, 0, 1, 0]])], True),
-        ([[0, 1, 2]], [[2, 1, 0]], [torch.full((1, 4), math.nan)], False),
-    ],
-)
-def test_indices_that_point_at_equal_values(got, want, inputs, expected) -> None:
-    assert any(ties.pick_places(torch.tensor(got), torch.tensor(want), inputs)) is expected
