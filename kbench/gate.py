@@ -181,6 +181,9 @@ def gate(
         contests, policy, rules=rules, pinned=creeping, remeasure=remeasure if confirm is not None else None
     )
     allowed = in_force(accepted, today or datetime.now(UTC).date())
+    problems = {problem for problem, _, _ in (*new, *old)}
+    lost = [key for key in allowed if key[0] in problems and key not in new and key not in old]
+    notes += [f"{'/'.join(key)} is accepted, but neither the run nor the baseline has it" for key in lost]
     cases = []
     for key in dict.fromkeys((*new, *old)):
         case = decided.get(key) or _unmatched(key, new.get(key), policy)
@@ -381,6 +384,7 @@ def _unmatched(key: CaseKey, new: Measured | None, policy: Policy) -> GatedCase:
 def _accept(case: GatedCase, acceptance: Acceptance) -> GatedCase:
     """Let an accepted slow-down pass, as far as it was accepted: a wrong result never is."""
     slow = [v for v in (case.verdict, case.creep) if v is not None and v.status is Answer.SLOWER]
-    if case.verdict.status is Answer.NEW_FAIL or any((v.low or 0) > 1 + acceptance.up_to for v in slow):
+    within = all(v.low is not None and v.low <= 1 + acceptance.up_to for v in slow)  # never so of NaN
+    if case.verdict.status is Answer.NEW_FAIL or not within:
         return case
     return replace(case, outcome=Outcome.WARNED, accepted=acceptance)

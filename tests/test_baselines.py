@@ -1,5 +1,6 @@
 """Baselines on disk: set, found, replaced, and refused where somebody edited them."""
 
+import math
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import date
@@ -116,7 +117,7 @@ def test_acceptances_are_kept_in_a_file(tmp_path: Path) -> None:
     root, gpu = tmp_path / "b", "NVIDIA H200"
     assert baselines.load_acceptances(gpu, root) == ()
     other = replace(acceptance(), solution="b", reason='a "reason", with commas')
-    path = baselines.accept(acceptance(), gpu, root)
+    baselines.accept(acceptance(), gpu, root)
     baselines.accept(other, gpu, root)
     baselines.accept(acceptance(up_to=0.02), gpu, root)
     assert baselines.load_acceptances(gpu, root) == (acceptance(up_to=0.02), other)
@@ -124,13 +125,51 @@ def test_acceptances_are_kept_in_a_file(tmp_path: Path) -> None:
     assert set(baselines.in_force([acceptance()], date(2026, 12, 31))) == {A}
     with pytest.raises(UsageError, match="needs a reason"):
         baselines.accept(replace(other, reason=" "), gpu, root)
-    with pytest.raises(UsageError, match="more than 0 %"):
-        baselines.accept(replace(other, up_to=0.0), gpu, root)
-    whole = path.read_text()
-    for spoilt in ("2026-13-45", "soon"):
-        path.write_text(whole.replace("2026-12-31", spoilt))
-        with pytest.raises(ResultsError, match=rf"`{spoilt}` as `until` in line 2"):
-            baselines.load_acceptances(gpu, root)
+    for bound in (0.0, -0.1, 1.0, 1e9, math.inf, math.nan):
+        with pytest.raises(UsageError, match="more than 0 % and less than 100 %"):
+            baselines.accept(replace(other, up_to=bound), gpu, root)
+    with pytest.raises(UsageError, match="a problem, a solution and a case"):
+        baselines.accept(replace(other, case=""), gpu, root)
+    assert baselines.load_acceptances(gpu, root) == (acceptance(up_to=0.02), other)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("group_norm,a,small,nan,2026-12-31,x", "wrong in line 2: .*; nan is not one"),
+        ("group_norm,a,small,inf,2026-12-31,x", "wrong in line 2: .*; inf is not one"),
+        ("group_norm,a,small,-inf,2026-12-31,x", "wrong in line 2: .*; -inf is not one"),
+        ("group_norm,a,small,1e9,2026-12-31,x", "wrong in line 2: .*; 1000000000.0 is not one"),
+        ("group_norm,a,small,1,2026-12-31,x", "wrong in line 2: .*; 1.0 is not one"),
+        ("group_norm,a,small,0,2026-12-31,x", "wrong in line 2: .*; 0.0 is not one"),
+        ("group_norm,a,small,-0.1,2026-12-31,x", "wrong in line 2: .*; -0.1 is not one"),
+        ("group_norm,a,small,8%,2026-12-31,x", "'8%' as `up_to` in line 2"),
+        ("group_norm,a,small,,2026-12-31,x", "'' as `up_to` in line 2"),
+        ("group_norm,a,small,0.08,2026-12-31,", "wrong in line 2: an accepted slow-down needs a reason"),
+        ("group_norm,a,small,0.08,2026-12-31,  ", "wrong in line 2: an accepted slow-down needs a reason"),
+        ("group_norm,a,small,0.08,2026-13-45,x", "`2026-13-45` as `until` in line 2"),
+        ("group_norm,a,small,0.08,soon,x", "`soon` as `until` in line 2"),
+        ("group_norm,a,small,0.08,,x", "`` as `until` in line 2"),
+        ("group_norm,,small,0.08,2026-12-31,x", "wrong in line 2: .* a problem, a solution and a case"),
+        ("group_norm,a,small,0.08,2026-12-31", "5 cells instead of 6 in line 2"),
+        (
+            "group_norm,a,small,0.08,2026-12-31,x\ngroup_norm,a,small,0.5,2026-12-31,y",
+            "group_norm/a/small a second time in line 3",
+        ),
+    ],
+)
+def test_an_edited_acceptance_is_refused(tmp_path: Path, line: str, message: str) -> None:
+    path = baselines.accept(acceptance(), "NVIDIA H200", tmp_path)
+    header = path.read_text().splitlines()[0]
+    path.write_text(f"{header}\n{line}\n")
+    with pytest.raises(ResultsError, match=message) as caught:
+        baselines.load_acceptances("NVIDIA H200", tmp_path)
+    assert caught.value.message.startswith(str(path))
+    assert caught.value.hint == f"correct that line, or restore the file with `git checkout -- {path}`"
+
+
+def test_acceptances_with_other_columns_are_refused(tmp_path: Path) -> None:
+    path = baselines.accept(acceptance(), "NVIDIA H200", tmp_path)
     path.write_text("until,reason\n")
     with pytest.raises(ResultsError, match="no `problem`"):
-        baselines.load_acceptances(gpu, root)
+        baselines.load_acceptances("NVIDIA H200", tmp_path)

@@ -1,5 +1,6 @@
 """The gate: exit codes, second looks, creep, acceptances, and that nothing unjudged is green."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
@@ -253,7 +254,19 @@ def test_an_accepted_slowdown_passes_with_a_warning(main: Run, tmp_path: Path) -
     )
 
 
-@pytest.mark.parametrize("offered", [acceptance(up_to=0.03), acceptance(until=date(2026, 11, 20))])
+def test_an_acceptance_of_a_case_that_is_nowhere_is_said(main: Run, tmp_path: Path) -> None:
+    run = make_run(tmp_path, "pr", {"a": FIVE, "b": FIVE})
+    other = replace(acceptance(), problem="softmax")
+    lost = replace(acceptance(), solution="gone")
+    result = gate(run, main, accepted=[acceptance(), other, lost], today=TODAY)
+    told = "group_norm/gone/small is accepted, but neither the run nor the baseline has it"
+    assert (result.notes, result.exit_code) == ((told,), 0)
+
+
+@pytest.mark.parametrize(
+    "offered",
+    [acceptance(up_to=0.03), acceptance(up_to=math.nan), acceptance(until=date(2026, 11, 20))],
+)
 def test_beyond_its_bound_or_date_it_does_not(main: Run, tmp_path: Path, offered: Acceptance) -> None:
     run = make_run(tmp_path, "pr", {"a": by(0.05), "b": FIVE})
     assert gate(run, main, accepted=[offered], today=TODAY).exit_code == ExitCode.NEGATIVE

@@ -54,6 +54,13 @@ def test_all_tables_are_typed(tmp_path):
             r"unknown setting `gate.override.\*.xyz`",
             "known: slower",
         ),
+        ("[tool.kbench.gate]\nslower = nan", "`gate.slower` is nan, which is not a share", None),
+        ("[tool.kbench.gate]\nslower = 5.0", "`gate.slower` is 5.0, which is not a share", None),
+        (
+            '[tool.kbench.gate.override."a/*"]\nslower = inf',
+            r"`gate.override.a/\*.slower` is inf, which is not a share",
+            "write for example 0.005",
+        ),
         ("[tool.kbench]\nsource = 'x'", "unknown setting `source`", None),
         (
             "[tool.kbench.run]\nprocesses = '3'",

@@ -50,7 +50,7 @@ def parse_share(text: str) -> float:
         share = float(number) / (100 if "%" in str(text) else 1)
     except ValueError:
         share = 0.0
-    if not 0 < share < 1:
+    if not settings.is_share(share):
         raise typer.BadParameter(f"{text!r} is not a share; write `0.5%` or `0.005`")
     return share
 

@@ -12,12 +12,13 @@ from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 
-from kbench.core.errors import MachineError, UsageError
+from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import Status
 from kbench.storage import csvfile
 from kbench.storage.results import Run, read_run
 from kbench.storage.rows import contradiction, interval_contradiction
 from kbench.storage.runfiles import SAMPLES_SUFFIX, samples_path
+from kbench.storage.settings import is_share
 
 ROOT = Path("results/baselines")
 MAIN = "main"
@@ -175,13 +176,10 @@ def accept(acceptance: Acceptance, gpu_name: str, root: Path = ROOT) -> Path:
     """Add an acceptance, in place of an earlier one of the same case.
 
     Raises:
-        UsageError: for one without a reason, or with a bound that is not positive.
+        UsageError: for one without a case or a reason, or with a bound that is no share.
         MachineError: where the file cannot be written.
     """
-    if not acceptance.reason.strip():
-        raise UsageError("an accepted slow-down needs a reason", hint="--reason TEXT")
-    if acceptance.up_to <= 0:
-        raise UsageError("an accepted slow-down is more than 0 %", hint="--up-to 5%")
+    _require_complete(acceptance)
     path = _accepted_path(gpu_name, root)
     kept = [known for known in load_acceptances(gpu_name, root) if _key(known) != _key(acceptance)]
     text = csvfile.line(_COLUMNS) + "".join(
@@ -199,14 +197,24 @@ def load_acceptances(gpu_name: str, root: Path = ROOT) -> tuple[Acceptance, ...]
     """Read what was accepted on a device model, expired acceptances included.
 
     Raises:
-        ResultsError: for a file with other columns, or a value that does not parse.
+        ResultsError: for a file with other columns, a value that `accept` would not write, or one case twice.
     """
     path = _accepted_path(gpu_name, root)
     if not path.is_file():
         return ()
-    lines = csvfile.read_table(path)
-    csvfile.require_columns(path, lines[0][1] if lines else [], _COLUMNS)
-    return tuple(_parse_acceptance(path, number, cells) for number, cells in lines[1:])
+    try:
+        lines = csvfile.read_table(path)
+        csvfile.require_columns(path, lines[0][1] if lines else [], _COLUMNS)
+        found: dict[tuple[str, str, str], Acceptance] = {}
+        for number, cells in lines[1:]:
+            one = _parse_acceptance(path, number, cells)
+            if _key(one) in found:
+                raise csvfile.refuse(path, f"accepts {'/'.join(_key(one))} a second time in line {number}")
+            found[_key(one)] = one
+    except ResultsError as error:
+        hint = f"correct that line, or restore the file with `git checkout -- {path}`"
+        raise ResultsError(error.message, hint=hint) from error
+    return tuple(found.values())
 
 
 def in_force(acceptances: Iterable[Acceptance], today: date) -> dict[tuple[str, str, str], Acceptance]:
@@ -220,8 +228,24 @@ def _parse_acceptance(path: Path, number: int, cells: list[str]) -> Acceptance:
     try:
         values["until"] = date.fromisoformat(values["until"])
     except ValueError:
-        raise csvfile.refuse(path, f"has `{values['until']}` as `until` in line {number}, not a date") from None
-    return Acceptance(**values)
+        raise csvfile.refuse(path, f"has `{values['until'][:40]}` as `until` in line {number}, not a date") from None
+    acceptance = Acceptance(**values)
+    try:
+        _require_complete(acceptance)
+    except UsageError as error:
+        raise csvfile.refuse(path, f"is wrong in line {number}: {error.message}") from None
+    return acceptance
+
+
+def _require_complete(acceptance: Acceptance) -> None:
+    """Raise UsageError for an acceptance without a case or a reason, or with a bound that is no share."""
+    if not all(_key(acceptance)):
+        raise UsageError("an accepted slow-down is one of a problem, a solution and a case")
+    if not acceptance.reason.strip():
+        raise UsageError("an accepted slow-down needs a reason", hint="--reason TEXT")
+    if not is_share(acceptance.up_to):
+        told = f"{acceptance.up_to} is not one"
+        raise UsageError(f"an accepted slow-down is more than 0 % and less than 100 %; {told}", hint="--up-to 5%")
 
 
 def _accepted_path(gpu_name: str, root: Path) -> Path:

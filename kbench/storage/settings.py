@@ -14,6 +14,11 @@ from kbench.core.errors import SettingsError
 _STRICT = {"extra": "forbid", "strict": True}
 
 
+def is_share(value: float) -> bool:
+    """Say whether a margin or a bound is one: more than nothing, less than all, and a number."""
+    return 0 < value < 1
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
     """`[tool.kbench.run]`: defaults of the flags of `kbench run` and `kbench verify`."""
@@ -154,6 +159,10 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
     except ValidationError as error:
         unknown = [one for one in error.errors() if one["type"] == "unexpected_keyword_argument"]
         raise _explain((unknown or error.errors())[0], path) from None
+    margins = {f"override.{glob}.slower": override.slower for glob, override in parsed.gate.override.items()}
+    for key, share in {"slower": parsed.gate.slower, **margins}.items():
+        if share is not None and not is_share(share):
+            raise SettingsError(f"{path}: `gate.{key}` is {share}, which is not a share", "write for example 0.005")
     base = path.resolve().parent
     return dataclasses.replace(
         parsed,
