@@ -7,6 +7,7 @@ that a run detects; the gate refuses to promise less.
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -236,7 +237,7 @@ def load(gpu_uuid: str, directory: Path | None = None) -> Calibration | None:
 
 
 def _path(gpu_uuid: str, directory: Path | None) -> Path:
-    safe = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in gpu_uuid)
+    safe = re.sub(r"[^A-Za-z0-9_-]", "-", gpu_uuid)[:200]
     return (directory or default_directory()) / f"{safe or 'unnamed'}.json"
 
 

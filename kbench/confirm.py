@@ -1,6 +1,7 @@
 """A second look at flagged cases: the same solutions, measured afresh under the conditions of a saved run."""
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -9,7 +10,7 @@ from typing import Any
 
 from kbench import run as verb
 from kbench.compare import measurements
-from kbench.core.errors import MachineError
+from kbench.core.errors import MachineError, ResultsError
 from kbench.core.events import Event, RunOptions, TimeLimits
 from kbench.core.model import ResultRow
 from kbench.core.verdict import Measurement
@@ -52,7 +53,7 @@ def _measure(
         options = RunOptions(
             device=first.device,
             cases=(first.case,),
-            overrides=_changed(json.loads(first.overrides), case),
+            overrides=_changed(_constants(first), case),
             processes=processes,
             max_processes=processes,
             pairs=settings.run.pairs,
@@ -80,7 +81,20 @@ def _measure(
 def locked_clock_mhz(row: ResultRow) -> int | None:
     """Return the clock that was locked while a row was measured; a second look locks it again."""
     code = clocks_locked(row)
-    return int(code.rpartition("_")[2]) if code else None
+    mhz = code.rpartition("_")[2]
+    return int(mhz) if re.fullmatch(r"[0-9]{1,6}", mhz) else None
+
+
+def _constants(row: ResultRow) -> dict[str, Any]:
+    """Return the constants of a row. Raises ResultsError where they are not as kbench writes them."""
+    try:
+        found = json.loads(row.overrides)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        what = f"the constants of {row.problem}/{row.solution}/{row.case} are no JSON object: {row.overrides[:40]}"
+        raise ResultsError(what, "gate without `--confirm`, or measure again")
+    return found
 
 
 def _changed(overrides: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:

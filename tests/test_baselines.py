@@ -101,8 +101,11 @@ def test_the_pinned_release(main: Run, tmp_path: Path) -> None:
 def test_what_cannot_be_a_baseline(main: Run, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nothing in it passed"):
         baselines.set_baseline(make_run(tmp_path, "bad", {"a": []}), root=tmp_path / "b")
-    with pytest.raises(UsageError, match="cannot name a baseline"):
-        baselines.set_baseline(main, "../elsewhere", tmp_path / "b")
+    for name in ("../elsewhere", "x" * 300):
+        with pytest.raises(UsageError, match="cannot name a baseline"):
+            baselines.set_baseline(main, name, tmp_path / "b")
+    with pytest.raises(UsageError, match="too long a problem's name"):
+        baselines.load_baseline(make_run(tmp_path, "long", {"a": FIVE}, problem="é" * 150), root=tmp_path / "b")
     with RunWriter(tmp_path, "two") as writer:
         for problem in ("p", "q"):
             writer.append([make_row(problem=problem, **figures(make_samples()))], make_samples())

@@ -111,6 +111,7 @@ def test_the_verb_yields_events_and_saves(tmp_path: Path) -> None:
 
 def test_storage_is_strict(tmp_path: Path) -> None:
     assert load("GPU-0", tmp_path) is None
+    assert load("é" * 5000, tmp_path) is None
     path = save(calibration(against_itself(9e6, 0.001)), tmp_path)
     whole = path.read_text()
     for spoilt in ("", "{}", whole.replace('"driver"', '"drivers"'), whole.replace("GPU-1/x", "GPU-2")):

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from records import make_run
+from records import make_row, make_run
 
 from kbench import run as running
 from kbench.compare import compare, measurements
@@ -123,6 +123,8 @@ def test_a_second_look_locks_the_same_clock(tmp_path):
     locked = make_run(tmp_path, "locked", {"a": FIVE}, findings="clocks_locked_1500")
     assert locked_clock_mhz(locked.rows[0]) == 1500
     assert locked_clock_mhz(make_run(tmp_path, "free", {"a": FIVE}).rows[0]) is None
+    for edited in ("clocks_locked_fast", "clocks_locked", "clocks_locked_" + "9" * 5000):
+        assert locked_clock_mhz(make_row(findings=edited)) is None
 
 
 def test_a_run_holds_the_lock_while_it_measures_and_says_so_in_its_rows(tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ from pathlib import Path
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import Status
 from kbench.storage import csvfile
+from kbench.storage.ranges import LONGEST_NAME
 from kbench.storage.results import Run, read_run
 from kbench.storage.rows import contradiction, interval_contradiction
 from kbench.storage.runfiles import SAMPLES_SUFFIX, samples_path
@@ -58,9 +59,16 @@ def gpu_folder(gpu_name: str) -> str:
 
 
 def baseline_path(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
-    """Where the baseline that a run is held against lies, whether it exists or not."""
+    """Where the baseline that a run is held against lies, whether it exists or not.
+
+    Raises:
+        UsageError: for a name, or a problem's, that cannot be part of a path.
+    """
     row = run.rows[0]
-    return root / gpu_folder(row.gpu_name) / _name(name) / f"{Path(row.problem).stem}.csv"
+    stem = Path(row.problem).stem
+    if len(stem.encode()) > LONGEST_NAME:
+        raise UsageError(f"{run.name}: `{stem[:40]}…` is too long a problem's name to have a baseline")
+    return root / gpu_folder(row.gpu_name) / _name(name) / f"{stem}.csv"
 
 
 def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
@@ -162,7 +170,7 @@ def _summary(path: Path) -> BaselineSummary:
 
 
 def _name(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+    if not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}", name):
         raise UsageError(f"`{name}` cannot name a baseline: letters, digits, dots and dashes can")
     return name
 

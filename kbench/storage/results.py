@@ -20,6 +20,7 @@ from typing import Self, get_type_hints
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample, Status
 from kbench.storage import csvfile
+from kbench.storage.ranges import SAMPLE_RANGES, require_ranges, require_row
 from kbench.storage.runfiles import LATEST, run_files, samples_path
 
 ROW_COLUMNS = tuple(field.name for field in fields(ResultRow))
@@ -205,6 +206,9 @@ def read_run(path: Path) -> Run:
         if _digest(lines) != row.samples_sha256:
             what = f"samples of {'/'.join(key[:3])}, process {row.process}"
             raise csvfile.refuse(samples_path(path), f"does not hold the {what}, as they were recorded in {path.name}")
+        if not {"reference", "candidate"} <= {sample.arm for sample in parsed}:
+            what = f"times of both arms of {'/'.join(key[:3])}, process {row.process}"
+            raise csvfile.refuse(samples_path(path), f"does not hold {what}")
         samples[key] = tuple(parsed)
     return Run(path=path, rows=rows, samples=samples)
 
@@ -263,7 +267,13 @@ def _parse_rows(path: Path) -> list[ResultRow]:
     _, header = lines[0]
     _check_version(path, header, lines[1:])
     csvfile.require_columns(path, header, ROW_COLUMNS)
-    return [ResultRow(**csvfile.parse_cells(path, number, header, cells, ROW_TYPES)) for number, cells in lines[1:]]
+    return [_parse_row(path, number, cells) for number, cells in lines[1:]]
+
+
+def _parse_row(path: Path, number: int, cells: list[str]) -> ResultRow:
+    values = csvfile.parse_cells(path, number, ROW_COLUMNS, cells, ROW_TYPES)
+    require_row(path, number, values)
+    return ResultRow(**values)
 
 
 def _check_version(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> None:
@@ -301,9 +311,8 @@ def _read_samples(path: Path, *, needed: bool) -> dict[GroupKey, tuple[list[str]
         if len(cells) != len(columns):
             raise csvfile.refuse(beside, f"has {len(cells)} cells instead of {len(columns)} in line {number}")
         values = csvfile.parse_cells(beside, number, columns[skip:], cells[skip:], SAMPLE_TYPES)
+        require_ranges(beside, number, values, SAMPLE_RANGES)
         sample = Sample(**values)
-        if sample.t_event_ns <= 0:
-            raise csvfile.refuse(beside, f"has a time of {sample.t_event_ns} ns in line {number}")
         texts, parsed = groups.setdefault((cells[0], cells[1], cells[2], sample.process), ([], []))
         texts.append(csvfile.line(cells))
         parsed.append(sample)

@@ -1,0 +1,74 @@
+"""What a cell of a results file can hold: readers compute with it, and what is out of range is refused by name."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kbench.storage import csvfile
+
+LARGEST = (1 << 63) - 1
+LONGEST_NAME = 200
+"""Characters of a device's name and UUID, which folders and files are named after."""
+
+_COUNT = (0, LARGEST)
+_TIME = (1, LARGEST)
+_ANY = (-LARGEST, LARGEST)
+_RATIO = (1e-300, 1e300)
+
+ROW_RANGES: dict[str, tuple[float, float]] = {
+    "process": _COUNT,
+    "samples": _COUNT,
+    "time_ns_median": _TIME,
+    "time_ns_q1": _TIME,
+    "time_ns_q3": _TIME,
+    "time_ns_min": _TIME,
+    "ref_time_ns_median": _TIME,
+    "speedup": _RATIO,
+    "speedup_low": _RATIO,
+    "speedup_high": _RATIO,
+    "attested_ns": _ANY,
+    "dram_bytes": _COUNT,
+    "flops": _COUNT,
+    "limit_ns": _COUNT,
+    "percent_of_limit": (0, 1e300),
+    "sm_clock_mhz": _COUNT,
+}
+SAMPLE_RANGES: dict[str, tuple[float, float]] = {
+    "process": _COUNT,
+    "block": _COUNT,
+    "sequence": _COUNT,
+    "t_event_ns": _TIME,
+    "t_host_submit_ns": _ANY,
+    "t_wall_ns": _ANY,
+    "calls": (1, LARGEST),
+    "sm_clock_mhz": _COUNT,
+    "power_mw": _COUNT,
+    "temperature_c": _ANY,
+    "throttle_reasons": _COUNT,
+}
+
+
+def require_ranges(
+    path: Path, number: int, values: Mapping[str, Any], ranges: Mapping[str, tuple[float, float]]
+) -> None:
+    """Hold the numbers of one line against the ranges of their columns; an absent one is in range, NaN is not.
+
+    Raises:
+        ResultsError: naming line and column.
+    """
+    for column, (low, high) in ranges.items():
+        value = values[column]
+        if value is not None and not low <= value <= high:
+            raise csvfile.refuse(path, f"has {str(value)[:40]} as `{column}` in line {number}")
+
+
+def require_row(path: Path, number: int, values: Mapping[str, Any]) -> None:
+    """Hold one row against what rows can hold.
+
+    Raises:
+        ResultsError: naming line and column.
+    """
+    require_ranges(path, number, values, ROW_RANGES)
+    for column in ("gpu_name", "gpu_uuid"):
+        if len(values[column]) > LONGEST_NAME:
+            raise csvfile.refuse(path, f"has {len(values[column])} characters as `{column}` in line {number}")
