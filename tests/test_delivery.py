@@ -5,7 +5,11 @@ from typing import Any
 import pytest
 import torch
 
+from kbench.core.model import Status
 from kbench.isolation.delivery import deliver, share_memory
+from kbench.isolation.matching import check_description
+from kbench.isolation.reference import Expected
+from kbench.isolation.solution import described as described_state
 from kbench.isolation.worker import Worker
 from kbench.measure.timing import HostTimer
 
@@ -69,3 +73,26 @@ def test_nothing_is_cast_or_broadcast(leaf: torch.Tensor) -> None:
     (described,) = deliver(leaf, [target], [])
     assert target.tolist() == [7.0] * 3
     assert described[2:4] == [str(leaf.dtype), list(leaf.shape)]
+
+
+NOT_DENSE = {
+    "sparse_coo tensor": torch.eye(3).to_sparse(),
+    "sparse_csr tensor": torch.eye(3).to_sparse_csr(),
+    "nested tensor": torch.nested.nested_tensor([torch.rand(2), torch.rand(3)]),
+    "quantised tensor": torch.quantize_per_tensor(torch.rand(3, 3), 0.1, 0, torch.qint8),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_DENSE)
+def test_what_is_not_dense_is_described_as_such(kind: str) -> None:
+    """And refused by that: no memory of it can be copied or compared."""
+    x, target = torch.rand(3, 3), torch.full((3, 3), 7.0)
+    leaf = NOT_DENSE[kind]
+    described = deliver((leaf, x), [target, torch.empty(3, 3)], [x])
+    assert described[0][1:4] == [kind, str(leaf.dtype), []]
+    assert target.tolist() == [[7.0] * 3] * 3
+    expected = Expected(arguments=[x], leaves=[("output[0]", x), ("output[1]", x)])
+    found = check_description(described, expected, "cpu")
+    assert found == (Status.WRONG_TYPE, f"output[0] is a {kind}, expected a plain torch.Tensor")
+    assert not share_memory([leaf, leaf])
+    assert described_state("mask", leaf)[1:3] == [f"{kind.removesuffix(' tensor')} {leaf.dtype}", []]

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.isolation import judge
 from kbench.isolation.workers import WorkerConfig
 
@@ -69,3 +70,11 @@ def test_none_is_left_behind(court: judge.Judge) -> None:
     court._expect([])
     assert court._ahead == []
     assert not any(worker.alive for worker in before)
+
+
+def test_a_rule_of_kbenchs_own_comes_with_a_hint_and_other_errors_with_a_traceback() -> None:
+    ruled = judge.describe(PluginError("is sparse", hint="write `to_dense`"))
+    assert (ruled["stage"], ruled["message"], ruled["traceback"]) == ("reference", "is sparse", "write `to_dense`")
+    for error in (PluginError("cannot be imported"), ReferenceRaisedError("KeyError"), KeyError("x")):
+        error.__cause__ = None if isinstance(error, KeyError) else KeyError("x")
+        assert "KeyError: 'x'" in judge.describe(error)["traceback"]

@@ -290,6 +290,41 @@ def test_a_result_that_cannot_be_compared_is_refused(tmp_path, forward) -> None:
         reference(tmp_path, forward=forward, inputs="[torch.rand(3)]")
 
 
+QUANTISED = "torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)"
+SPARSE = "torch.eye(3).to_sparse()"
+NESTED = "torch.nested.nested_tensor([torch.rand(2), torch.rand(3)])"
+JAGGED = "torch.nested.nested_tensor([torch.rand(2), torch.rand(3)], layout=torch.jagged)"
+
+
+@pytest.mark.parametrize(
+    ("forward", "inputs", "message"),
+    [
+        ("return x.to_dense()", f"[{SPARSE}]", r"input\[0\] of the problem is a sparse_coo tensor"),
+        ("return x.to_dense()", "[torch.eye(3).to_sparse_csr()]", r"input\[0\] of the problem is a sparse_csr tensor"),
+        ("return x['a'].to_dense()", f"[{{'a': {SPARSE}}}]", r"input\[0\]\['a'\] of the problem is a sparse_coo"),
+        ("return x.to_padded_tensor(0)", f"[{NESTED}]", r"input\[0\] of the problem is a nested tensor"),
+        ("return x.to_padded_tensor(0)", f"[{JAGGED}]", r"input\[0\] of the problem is a nested tensor"),
+        ("return x.dequantize()", f"[{QUANTISED.replace('x', 'torch.rand(3)', 1)}]", "is a quantised tensor"),
+        ("return x.to_sparse()", "[torch.rand(3)]", "output of the reference is a sparse_coo tensor"),
+        ("return x, x.to_sparse_csr()", "[torch.rand(3, 3)]", r"output\[1\] of the reference is a sparse_csr tensor"),
+        (f"return {NESTED}", "[torch.rand(3)]", "output of the reference is a nested tensor"),
+        (f"return {QUANTISED}", "[torch.rand(3)]", "output of the reference is a quantised tensor"),
+    ],
+)
+def test_only_dense_tensors_are_supported(tmp_path, forward, inputs, message) -> None:
+    with pytest.raises(PluginError, match=f"{message}.*only dense") as caught:
+        reference(tmp_path, forward=forward, inputs=inputs)
+    assert "to_dense" in (caught.value.hint or "")
+
+
+def test_a_buffer_that_is_not_dense_is_refused(tmp_path) -> None:
+    path = tmp_path / "problem.py"
+    buffer = "self.register_buffer('mask', torch.eye(3).to_sparse())"
+    path.write_text(WEIGHTED.replace("WEIGHT)", f"torch.rand(3)); {buffer}").replace("FUNCTION", "2"))
+    with pytest.raises(PluginError, match="mask of the reference's state is a sparse_coo tensor"):
+        Reference(path, {}, "cpu", allow_tf32=False)
+
+
 def test_values_are_centred_around_their_mean() -> None:
     assert centred(torch.tensor([1.0, 2.0, 6.0])).tolist() == [-2.0, -1.0, 3.0]
     assert centred(torch.tensor([0.0, 2.0, 4.0])).tolist() == [0.0, 0.0, 2.0], "zeros are structure"

@@ -6,7 +6,7 @@ from typing import Any
 
 from kbench.core.errors import PluginError
 from kbench.isolation.expected import Expected
-from kbench.isolation.memory import Block, TensorSpec, lay_out, release_cached
+from kbench.isolation.memory import Block, TensorSpec, lay_out, layout_of, release_cached
 from kbench.isolation.wire import Message, encode_tree
 from kbench.measure import check
 from kbench.measure.timing import tensor_leaves
@@ -147,13 +147,15 @@ def encoded(arguments: Any) -> tuple[Any, list[Any]]:
     def number(value: Any) -> int | None:
         if not hasattr(value, "untyped_storage"):
             return None
+        if layout_of(value):
+            raise TypeError(f"a {layout_of(value)} tensor cannot be passed to a solution")
         leaves.append(value)
         return len(leaves) - 1
 
     try:
         return encode_tree(arguments, number), leaves
     except TypeError as error:
-        hint = "pass tensors, numbers, strings or None, in lists, tuples or dictionaries"
+        hint = "pass dense tensors, numbers, strings or None, in lists, tuples or dictionaries"
         raise PluginError(f"an argument of the problem: {error}", hint=hint) from error
 
 

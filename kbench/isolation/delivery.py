@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from kbench.isolation.memory import layout_of
 from kbench.isolation.wire import as_text, flatten
 from kbench.measure.timing import tensor_leaves
 
@@ -17,11 +18,14 @@ def deliver(output: Any, targets: list[Any], arguments: list[Any]) -> list[list[
         if not isinstance(leaf, torch.Tensor):
             described.append([path, type(leaf).__name__, as_text(leaf), [], "", False])
             continue
+        target = next(remaining, None)
+        if layout := layout_of(leaf):
+            described.append([path, f"{layout} tensor", str(leaf.dtype), [], leaf.device.type, False])
+            continue
         exact = type(leaf) in {torch.Tensor, torch.nn.Parameter}
         aliased = leaf.numel() > 0 and exact and leaf.untyped_storage().data_ptr() in inputs
         kind = "tensor" if exact else f"{type(leaf).__module__}.{type(leaf).__qualname__}"
         described.append([path, kind, str(leaf.dtype), list(leaf.shape), leaf.device.type, aliased])
-        target = next(remaining, None)
         if target is not None and exact and fits(leaf, target):
             target.copy_(leaf)
     return described
@@ -39,7 +43,7 @@ def share_memory(outputs: Sequence[Any]) -> bool:
     seen: set[int] = set()
     for output in outputs:
         leaves = [leaf for leaf in tensor_leaves(output) if type(leaf) in {torch.Tensor, torch.nn.Parameter}]
-        addresses = {leaf.data_ptr() for leaf in leaves if leaf.layout is torch.strided and leaf.numel()}
+        addresses = {leaf.data_ptr() for leaf in leaves if not layout_of(leaf) and leaf.numel()}
         if addresses & seen:
             return True
         seen |= addresses

@@ -4,12 +4,12 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
+from kbench.isolation.leaves import PLAIN, require_dense
 from kbench.isolation.wire import flatten
 from kbench.measure import check
 from kbench.measure.timing import tensor_leaves
 
 Transform = Callable[[Any], Any]
-PLAIN = (bool, int, float, complex, str, type(None))
 
 JITTER = 0.2
 """Width of the random factor of each element, and of the one that all elements of a tensor share."""
@@ -43,6 +43,7 @@ class Inputs:
         """Draw twice, with that random factor or without, and see what is the same."""
         self.jitter = jitter
         first, second = (flatten(self.draw(secrets.randbits(31)), "input") for _ in range(2))
+        require_dense(first, "of the problem")
         pairs = zip(first, second, strict=False)
         self.unvaried = tuple(path for (path, one), (_, other) in pairs if equal(one, other))
         """What is the same in both draws, by path."""

@@ -362,6 +362,8 @@ def describe(error: BaseException) -> Message:
     if isinstance(error, ReferenceRaisedError) and error.__cause__ is not None:
         error = error.__cause__
     trace = "".join(traceback.format_exception(error, limit=-8))
+    if isinstance(error, KbenchError) and error.__cause__ is None:
+        trace = error.hint or ""  # where in kbench a rule of its own is broken tells nobody anything
     return {
         "stage": kind,
         "type": "" if isinstance(error, KbenchError) else type(error).__name__,

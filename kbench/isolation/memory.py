@@ -41,6 +41,17 @@ class TensorSpec:
         return cls(offset=offset, dtype=dtype, shape=tuple(shape), stride=tuple(stride))
 
 
+def layout_of(tensor: Any) -> str:
+    """Name what keeps a tensor from lying in memory as its shape and strides say; empty for a dense one."""
+    import torch
+
+    if tensor.is_nested:
+        return "nested"
+    if tensor.is_quantized:
+        return "quantised"
+    return "" if tensor.layout is torch.strided else str(tensor.layout).removeprefix("torch.").lstrip("_")
+
+
 def span_bytes(spec: TensorSpec, element_bytes: int) -> int:
     """Return the bytes from a tensor's first to its last element, both included."""
     if 0 in spec.shape:

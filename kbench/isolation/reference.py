@@ -11,16 +11,8 @@ from typing import Any
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
 from kbench.isolation.expected import Expected
-from kbench.isolation.inputs import (
-    PLAIN,
-    Arguments,
-    Inputs,
-    Transform,
-    is_value,
-    over_leaves,
-    over_tensors,
-    transformed,
-)
+from kbench.isolation.inputs import Arguments, Inputs, Transform, is_value, over_leaves, over_tensors, transformed
+from kbench.isolation.leaves import require_comparable, require_dense
 from kbench.isolation.oracle import Double, numbers
 from kbench.isolation.process import ILLEGAL_ACCESS, LAUNCH_FAILED, OUT_OF_MEMORY
 from kbench.isolation.wire import flatten
@@ -53,6 +45,7 @@ class Reference:
         self.problem = problems.load(path, overrides, device)
         self.init_seed = secrets.randbits(31)
         self.model = self.problem.model(self.init_seed)
+        require_dense(self.state(), "of the reference's state")
         self.eval_mode = False
         self.mutates: frozenset[int] = frozenset()
         """Numbers of the input tensors that the reference changes: a solution may change these too."""
@@ -119,7 +112,9 @@ class Reference:
         """
         try:
             given = self.consumable(arguments)
-            found = self.expected(arguments, given, flatten(self.call(given)))
+            leaves = flatten(self.call(given))
+            require_dense(leaves, "of the reference")
+            found = self.expected(arguments, given, leaves)
             self._require_layout(found)
         except Exception as error:
             if is_of_the_device(error):
@@ -342,7 +337,7 @@ class Reference:
         arguments = self.arguments(secrets.randbits(31))
         versions = [t._version for t in tensor_leaves(arguments)]  # noqa: SLF001 - torch's only count of changes
         expected, flops = counting.count(lambda: self.expect(arguments))
-        require_comparable(expected)
+        require_comparable(expected.leaves)
         after = tensor_leaves(arguments)
         changed = [n for n, (t, version) in enumerate(zip(after, versions, strict=True)) if t._version != version]  # noqa: SLF001
         self.mutates = frozenset(changed)
@@ -354,19 +349,6 @@ class Reference:
         own = getattr(self.problem.module, "cost", None)
         cost = Cost(dram_bytes=traffic, flops=flops) if own is None else Cost(**own())
         return cost, FACTOR_PRODUCTS if flops else FACTOR
-
-
-def require_comparable(expected: Expected) -> None:
-    """Raise PluginError where a leaf is neither a tensor nor a plain value: nobody could say when two are equal."""
-    import torch
-
-    for path, leaf in expected.leaves:
-        if not isinstance(leaf, (torch.Tensor, torch.dtype, torch.device, bytes, *PLAIN)):
-            kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
-            raise PluginError(
-                f"{path} of the reference is a {kind}, which cannot be compared",
-                hint="return tensors, numbers, strings or None, in tuples, lists, dicts or dataclasses",
-            )
 
 
 def is_of_the_device(error: Exception) -> bool:

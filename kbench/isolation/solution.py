@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from kbench.isolation.memory import layout_of
 from kbench.measure.sources import kernels_of
 
 BUILTIN_MODES = {"eager": None, "compile": "default", "compile-max-autotune": "max-autotune-no-cudagraphs"}
@@ -79,4 +80,6 @@ def described(name: str, tensor: Any) -> list[Any]:
     """Describe a parameter or buffer for the judge: name, dtype, shape, and whether it is a parameter."""
     import torch
 
+    if layout := layout_of(tensor):
+        return [name, f"{layout} {tensor.dtype}", [], isinstance(tensor, torch.nn.Parameter)]
     return [name, str(tensor.dtype), list(tensor.shape), isinstance(tensor, torch.nn.Parameter)]
