@@ -321,6 +321,7 @@ def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig)
     arguments, keywords = reference.problem.init_inputs()
     tree, leaves = encoded([arguments, keywords])
     specs, nbytes = lay_out(leaves)
+    example, blanks = encoded(reference.blank)
     block = Block.allocate(nbytes, config.device)
     for leaf, place in zip(leaves, specs, strict=True):
         block.view(place).copy_(leaf)
@@ -337,5 +338,6 @@ def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig)
         "tensors": [place.to_json() for place in specs],
         "arguments": tree["l"][0],
         "keywords": tree["l"][1],
+        "example": [example, [place.to_json() for place in lay_out(blanks)[0]]],
     }
     return request, block

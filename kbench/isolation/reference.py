@@ -64,6 +64,8 @@ class Reference:
         self.inputs = Inputs(self.problem)
         self.repeats: tuple[str, ...] = ()
         """Paths of the outputs that are the same in every draw, within the tolerance."""
+        self.blank: list[Any] = []
+        """Arguments of `forward` without memory: their structure, and the shapes and dtypes of tensors."""
         self.cost, self.factor = self._measure_cost()
         self._settle_inputs()
         self._require_a_function()
@@ -335,6 +337,7 @@ class Reference:
     def _measure_cost(self) -> tuple[Cost, float]:
         """Count compulsory bytes and FLOPs of one call; a file's own `cost()` takes precedence."""
         arguments = self.arguments(secrets.randbits(31))
+        self.blank = [over_tensors(a, lambda t: t.to("meta")) for a in arguments]
         versions = [t._version for t in tensor_leaves(arguments)]  # noqa: SLF001 - torch's only count of changes
         expected, flops = counting.count(lambda: self.expect(arguments))
         require_comparable(expected.leaves)

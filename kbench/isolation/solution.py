@@ -4,11 +4,13 @@ import functools
 import importlib.machinery
 import importlib.util
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kbench.isolation.memory import layout_of
+from kbench.isolation.memory import TensorSpec, layout_of
+from kbench.isolation.wire import decode_tree
 from kbench.measure.sources import kernels_of
 
 BUILTIN_MODES = {"eager": None, "compile": "default", "compile-max-autotune": "max-autotune-no-cudagraphs"}
@@ -74,6 +76,23 @@ def state_of(model: Any) -> list[tuple[str, Any]]:
     if not hasattr(inner, "named_parameters"):
         return []
     return [*inner.named_parameters(), *inner.named_buffers()]
+
+
+def settled(model: Any, example: Sequence[Any], seed: int, device: str) -> list[tuple[str, Any]]:
+    """Return the state of a model that is to be used; a lazy one is called on zeros first, as `example` describes them.
+
+    `example` has the arguments of `forward` as a tree, and dtype and shape of each tensor in it.
+    """
+    import torch
+
+    from kbench.plugins.problem import is_lazy, materialise
+
+    inner = getattr(model, "_orig_mod", model)
+    if isinstance(inner, torch.nn.Module) and is_lazy(inner):
+        tree, specs = example[0], [TensorSpec.from_json(fields) for fields in example[1]]
+        zeros = [torch.zeros(spec.shape, dtype=getattr(torch, spec.dtype), device=device) for spec in specs]
+        materialise(inner, decode_tree(tree, zeros, torch), seed)
+    return state_of(model)
 
 
 def described(name: str, tensor: Any) -> list[Any]:

@@ -21,7 +21,7 @@ from kbench.isolation.delivery import deliver, share_memory
 from kbench.isolation.extensions import BuildError, record_builds, require_builds
 from kbench.isolation.layouts import layouts_of, misaligned
 from kbench.isolation.memory import Block, TensorSpec, release_cached
-from kbench.isolation.solution import builtin, described, import_solution, state_of
+from kbench.isolation.solution import builtin, described, import_solution, settled, state_of
 from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, decode_tree
 from kbench.measure.profiler import profile
 from kbench.measure.timing import CudaTimer, Timer, poison_pool, start_on, timer_for
@@ -101,6 +101,8 @@ class Worker:
         arguments = decode_tree(message["arguments"], tensors, torch)
         keywords = decode_tree(message["keywords"], tensors, torch)
         self._construct(message, arguments, keywords, seed=message["seed"])
+        with Stage("init"):
+            self._state = settled(self._model, message["example"], message["seed"], self._device)
         return {"state": [described(name, tensor) for name, tensor in self._state]}
 
     def do_build(self, message: Message, _fds: list[int]) -> None:

@@ -9,7 +9,7 @@ import importlib.util
 import math
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -59,7 +59,10 @@ class LoadedProblem:
         torch.manual_seed(seed)
         with torch.device(self.device):
             model = self.module.Model(*arguments, **keywords)
-        return model.to(self.device)
+        model = model.to(self.device)
+        if is_lazy(model):
+            materialise(model, self.inputs(seed), seed)
+        return model
 
     @property
     def tolerance(self) -> float | None:
@@ -144,6 +147,33 @@ def _to_device(value: Any, device: str) -> Any:
     import torch
 
     return value.to(device) if isinstance(value, torch.Tensor) else value
+
+
+def is_lazy(model: Any) -> bool:
+    """Say whether a module has parameters or buffers that get their shape in the first call (`nn.LazyLinear`)."""
+    return _shapeless(model) is not None
+
+
+def materialise(model: Any, arguments: Sequence[Any], seed: int) -> None:
+    """Call a lazy module once, so that its parameters are there; equal seeds give equal ones.
+
+    Raises RuntimeError where one is not there even so.
+    """
+    import torch
+
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        model(*arguments)
+    name = _shapeless(model)
+    if name is not None:
+        raise RuntimeError(f"`{name}` has no shape after the first call: construct it with its sizes, or leave it out")
+
+
+def _shapeless(model: Any) -> str | None:
+    import torch
+
+    state = (*model.named_parameters(), *model.named_buffers())
+    return next((name for name, tensor in state if torch.nn.parameter.is_lazy(tensor)), None)
 
 
 def randomise(model: Any, seed: int, *, keep_signs: bool = False) -> None:
