@@ -138,7 +138,8 @@ class Battery:
             return
         truth = trial.truth(expected)
         strict = variation.kind is FindingKind.SEMANTICS
-        if variation.within > UNATTAINABLE_ABOVE and any(t.numel() < FEW for t in expected.judged.values()):
+        few = any(t.numel() < FEW for t in expected.judged.values())
+        if few and truth.pieces is not None and variation.within > UNATTAINABLE_ABOVE:
             own = trial.own_errors(variation.transform, variation.applies, FEW_DRAWS)
             truth = replace(truth, own_at_least=own)
         if strict and not self._valid(trial, expected, truth, variation.within):
