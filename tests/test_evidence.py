@@ -49,13 +49,15 @@ def test_a_source_that_changed_since_its_measurement_is_listed_and_nothing_else_
 
 
 def test_runs_of_the_same_sources_agree_on_any_card():
-    """Wherever two files have times of one case, the bounds of its change hold that there is none."""
+    """Wherever two files have times of one case, the bounds of its change hold that there is none: 99 % of them do."""
     runs = [results.read_run(path) for path in sorted(evidence.RESULTS.rglob("*.csv")) if ".samples" not in path.name]
-    pairs = [(old, new) for old, new in itertools.combinations(runs, 2) if old.rows[0].problem == new.rows[0].problem]
+    alike = [(run, (run.rows[0].problem, run.rows[0].gpu_name)) for run in runs]
+    pairs = [(old, new) for (old, mine), (new, theirs) in itertools.combinations(alike, 2) if mine == theirs]
     verdicts = [case.verdict for old, new in pairs for case in compare([old, new]).cases]
     bounded = [verdict for verdict in verdicts if verdict.low is not None]
     assert len(bounded) > 100
-    assert [verdict for verdict in bounded if not verdict.low <= 1 <= verdict.high] == []
+    missed = [verdict for verdict in bounded if not verdict.low <= 1 <= verdict.high]
+    assert len(missed) <= len(bounded) / 100, missed
 
 
 @pytest.fixture

@@ -28,6 +28,8 @@ SMALL_OUTPUT = 1 << 16
 """Elements up to which an output may be much the same for all inputs, as a mean of many terms is."""
 REPEAT_DRAWS = 4
 """Draws that give the same before an output counts as the same whatever the inputs; two may be alike by chance."""
+HARDLY = 4.0
+"""Tolerances; where the draws of an output are no further apart, chance may bring them within one."""
 PICK_DRAWS = 3
 """Shuffles of an input; a short one may come out as it went in."""
 FACTOR = 4.0
@@ -302,7 +304,7 @@ class Reference:
 
     def _settle_inputs(self) -> None:
         """Where every draw of the inputs or of an output is the same, vary them here, unless that is no help."""
-        if not (self.inputs.repeat or self._repeating()):
+        if not (self.inputs.repeat or self._repeating(within=HARDLY)):
             return
         finite = self.is_finite()
         self.inputs.vary(jitter=True)
@@ -311,8 +313,8 @@ class Reference:
             self.inputs.vary(jitter=False)
         self.repeats = self._repeating()
 
-    def _repeating(self) -> tuple[str, ...]:
-        """Name the outputs that an answer to other inputs would do for: within the contract's tolerance of each other.
+    def _repeating(self, within: float = 1.0) -> tuple[str, ...]:
+        """Name the outputs that an answer to other inputs would do for: within so many tolerances of each other.
 
         A mean over a million terms is: returned as a constant it would be right in every call.
         """
@@ -328,11 +330,11 @@ class Reference:
             if not same:
                 break
             other = small()
-            same = {path for path in same if path in other and self._near(first[path], other[path])}
+            same = {path for path in same if path in other and self._near(first[path], other[path], within)}
         return tuple(path for path in first if path in same)
 
-    def _near(self, one: Any, other: Any) -> bool:
-        return one.shape == other.shape and check.compare(one, other, self.tolerance(one)).ratio <= 1
+    def _near(self, one: Any, other: Any, within: float) -> bool:
+        return one.shape == other.shape and check.compare(one, other, self.tolerance(one)).ratio <= within
 
     def _measure_cost(self) -> tuple[Cost, float]:
         """Count compulsory bytes and FLOPs of one call; a file's own `cost()` takes precedence."""

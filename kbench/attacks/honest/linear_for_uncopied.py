@@ -5,6 +5,7 @@ from torch import nn
 
 PROBLEM = "uncopied_model"
 CLASS = "weights"
+SPEED = "fast"
 
 
 class ModelNew(nn.Module):

@@ -5,6 +5,7 @@ from torch import nn
 
 PROBLEM = "lion_step"
 CLASS = "summation order"
+SPEED = "fast"
 
 
 class ModelNew(nn.Module):

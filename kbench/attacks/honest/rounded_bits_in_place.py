@@ -5,6 +5,7 @@ from torch import nn
 
 PROBLEM = "rounded_bits"
 CLASS = "precision"
+SPEED = "fast"
 
 
 class ModelNew(nn.Module):
