@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from kbench.isolation.matching import StateEntry, check_description, synchronise
 from kbench.isolation.memory import Block, lay_out
 from kbench.isolation.process import ChildError
 from kbench.isolation.reference import Reference
-from kbench.isolation.wire import WireError, encode_constants, list_of, printable
+from kbench.isolation.wire import Message, WireError, encode_constants, list_of, printable
 from kbench.isolation.wire import field as wire_field
 from kbench.isolation.workers import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
 from kbench.measure import build
@@ -48,7 +48,7 @@ class Reply:
     submit_ns: int
     wall_ns: int
     slots: tuple[int, ...]
-    numbers: tuple[tuple[Any, ...], ...] = ()
+    numbers: tuple[tuple[Any, ...], ...]
     """Per slot, the Python numbers with a fraction among the results, as tensors."""
 
 
@@ -213,17 +213,23 @@ class Candidate:
                 submit_ns=wire_field(answer, "submit_ns", int, minimum=0),
                 wall_ns=wall_ns,
                 slots=slots,
+                numbers=self._numbers(answer, expected),
             )
-            described = list_of(answer, "outputs", len(slots))
-            pairs = zip(described, expected, strict=True)
-            faults = [check_description(d, e, self._config.device, self._aliased) for d, e in pairs]
         except WireError as error:
             raise self.nonsense(error) from error
-        for fault in faults:
+        return reply
+
+    def _numbers(self, answer: Message, expected: list[Expected]) -> tuple[tuple[Any, ...], ...]:
+        """Return the numbers among the outputs that a worker describes, one description for each expectation.
+
+        Raises WireError for nonsense, RefusalError where outputs are of another kind than the expected ones.
+        """
+        described = list_of(answer, "outputs", len(expected))
+        for description, wanted in zip(described, expected, strict=True):
+            fault = check_description(description, wanted, self._config.device, self._aliased)
             if fault is not None:
                 raise RefusalError(*fault, self.log)
-        numbers = tuple(told_numbers(d, e) for d, e in zip(described, expected, strict=True))
-        return replace(reply, numbers=numbers)
+        return tuple(told_numbers(d, e) for d, e in zip(described, expected, strict=True))
 
     def nonsense(self, error: Exception) -> RefusalError:
         """Return what an answer that is none means."""
@@ -244,11 +250,19 @@ class Candidate:
         except WireError as error:
             raise self.nonsense(error) from error
 
-    def profile(self, slot: int, *, flush: bool) -> Any:
-        """Have the worker call the model once under the profiler; return its answer as it came."""
+    def profile(self, slot: int, expected: Expected, *, flush: bool) -> tuple[Any, tuple[Any, ...]]:
+        """Have the worker call the model once under the profiler.
+
+        Returns what it says of activities, as it came, and the numbers among the outputs.
+        """
         self._sync()
         message = {"op": "profile", "slot": slot, "flush": flush}
-        return self._ask(message, PROFILE_TIMEOUT_S + self._call_timeout_s, Status.CALL_TIMEOUT)
+        answer = self._ask(message, PROFILE_TIMEOUT_S + self._call_timeout_s, Status.CALL_TIMEOUT)
+        try:
+            (numbers,) = self._numbers(answer, [expected])
+        except WireError as error:
+            raise self.nonsense(error) from error
+        return answer.get("activities"), numbers
 
     def set_reference_time(self, seconds: float) -> None:
         """Derive the time limit of a call from the reference's time."""

@@ -119,10 +119,11 @@ def take_profile(trial: Trial, device: str, *, flush: bool) -> Profile:
     expected = trial.reference.expect(trial.arguments(secret_seed()))
     slot = trial.arena.random_slot()
     trial.fill([slot], [expected])
-    answer = trial.candidate.profile(slot, flush=flush)
+    listed, numbers = trial.candidate.profile(slot, expected, flush=flush)
+    trial.told(slot, numbers)
     log = trial.candidate.log
     try:
-        seen = activities(answer.get("activities"))
+        seen = activities(listed)
     except WireError as error:
         raise trial.candidate.nonsense(error) from error
     trial.judge_values(slot, expected)

@@ -136,11 +136,16 @@ class Trial:
             self.candidate.kill()
         else:
             self.candidate.pause()
-        self._numbers.update(zip(chosen, reply.numbers, strict=True))
+        for slot, numbers in zip(chosen, reply.numbers, strict=True):
+            self.told(slot, numbers)
         for slot, of_slot in zip(chosen, expected, strict=True):
             if not self.arena.holds(slot, of_slot, but=self.reference.mutates):
                 raise RefusalError(Status.INPUT_MUTATED, "a call changed its input tensors", self.candidate.log)
         return reply
+
+    def told(self, slot: int, numbers: tuple[Any, ...]) -> None:
+        """Keep the Python numbers among the results of a call on a slot: what it left in memory has none."""
+        self._numbers[slot] = numbers
 
     def results(self, slot: int) -> list[Any]:
         """Return what a call left in a slot: its outputs, then the inputs that it was to change, then numbers."""

@@ -294,9 +294,9 @@ class Worker:
         prepare = self._timer.flush if message["flush"] else torch.cuda.synchronize
         with torch.no_grad(), Stage("forward"):
             output, activities = profile(lambda: self._model(*self._inputs[slot]), prepare)
-        self._deliver(slot, output)
+        described = self._deliver(slot, output)
         torch.cuda.synchronize()
-        return {"activities": activities}
+        return {"activities": activities, "outputs": [described]}
 
     def do_backward(self, message: Message, _fds: list[int]) -> Message:
         """Run forward and backward; copy gradients of the inputs and parameters into the output slot's buffers."""

@@ -3,9 +3,15 @@
 import pytest
 import torch
 
+from kbench.core.events import Judged, RunOptions
+from kbench.core.model import Passed
 from kbench.isolation import launched
 from kbench.isolation.launched import Origin
+from kbench.measure import sources
 from kbench.measure.profiler import profile
+from kbench.plugins import registry
+from kbench.run import run
+from kbench.storage.settings import Settings
 
 pytestmark = [
     pytest.mark.gpu,
@@ -59,3 +65,14 @@ def test_preparation_is_not_in_the_profile():
     assert "add" in name.lower()
     assert start_ns == 0
     assert 500 < duration_ns < 1_000_000
+
+
+def test_numbers_among_the_results_of_a_profiled_call_are_its_own():
+    """The sum of other inputs would be wrong, and each call has other inputs."""
+    corpus = sources.PACKAGE / "attacks"
+    problem = registry.find_problem(corpus / "problems" / "sum_as_number.py", Settings())
+    entry = registry.find_solution(problem, corpus / "honest" / "sum_in_double.py", Settings())
+    options = RunOptions(device="cuda", save=False, processes=1, max_processes=1, crosscheck="cupti")
+    (judged,) = [event for event in run(problem, [entry], options) if isinstance(event, Judged)]
+    assert isinstance(judged.outcome, Passed), judged.outcome
+    assert "crosscheck_cupti" in {finding.code for finding in judged.outcome.findings}
