@@ -9,8 +9,10 @@ from kbench.isolation.expected import Expected
 from kbench.measure import check, tails
 from kbench.measure.timing import tensor_leaves
 
-SMALL_CHANGE = 0.05
+SMALL_CHANGE = 2e-3
 """Of an input, in its own root mean square: what is held against the truth by itself."""
+ROUNDINGS = 4
+"""Of the changed value, in units of its precision, that a change may be off by in any case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,19 +63,27 @@ def change_errors(
     """Hold what an input was changed by against the truth, where an output is that input but for a small change.
 
     The step of an optimiser is lost in the tolerance of the parameter that it changes. The errors are the candidate's
-    and the reference's, in tolerances.
+    and the reference's, in units of atol `rms of the change` + rtol |change| + ROUNDINGS eps |output|.
     """
     worst = (0.0, 0.0)
     for x in tensor_leaves(arguments):
         comparable = x.shape == want.shape and x.dtype == want.dtype and x.device == want.device
-        if comparable and 0 < check.rms_apart(want, x) < SMALL_CHANGE:
-            exact = oracle - x
-            scale = min(1.0, check.rms(exact))
-            ours, theirs = (
-                check.oracle_ratio(t - x, exact, tolerance, scale=scale)
-                for t in (got.to(oracle.dtype), want.to(oracle.dtype))
-            )
+        if comparable and 0 < (apart := check.rms_apart(want, x)) < SMALL_CHANGE:
+            scale = min(1.0, apart * check.rms(want))
+            ours, theirs = (_change_error(t, x, oracle, tolerance, scale) for t in (got, want))
             worst = max(worst[0], ours), max(worst[1], theirs)
+    return worst
+
+
+def _change_error(output: Any, x: Any, oracle: Any, tolerance: check.Tolerance, scale: float) -> float:
+    import torch
+
+    worst = 0.0
+    rounding = ROUNDINGS * torch.finfo(output.dtype).eps
+    for (_, c, o), (_, before, _) in zip(check.chunks(output, oracle), check.chunks(x, oracle), strict=True):
+        allowed = tolerance.atol * scale + tolerance.rtol * (o - before).abs() + rounding * o.abs()
+        ratio = (c - o).abs() / allowed
+        worst = max(worst, torch.where(c == o, 0.0, ratio).nan_to_num(torch.inf).max().item())
     return worst
 
 
