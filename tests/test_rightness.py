@@ -42,7 +42,7 @@ COARSE = [
     (2.3, 1.9, 0.48, 16, True, "unattainable"),
     (2.6, 1.9, 0.48, 16, False, "held"),
     (1.2, 1.1, 0.1, 4, False, "held"),
-    (1.6, 2.0, 0.48, 4, False, "unattainable"),
+    (1.6, 40.0, 0.48, 4, True, "unattainable"),  # an element near zero is as far off as chance will have it
 ]
 
 
@@ -55,6 +55,15 @@ def test_in_16_bits_two_roundings_may_be_further_apart_than_the_tolerance(
     assert (ruling.right, ruling.contract) == (right, kind)
     if contract > 1:
         assert not rule(replace(ratios, coarse=False), factor).right
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "right"),
+    [(2.0, 0.1, True), (2.1, 0.1, False), (3.9, 1.0, True), (4.1, 1.0, False)],
+)
+def test_in_16_bits_the_largest_error_is_one_at_the_scale_of_the_output(ours, theirs, right) -> None:
+    ratios = Ratios(contract=50.0, oracle=90.0, reference=80.0, scaled=(ours, theirs), coarse=True)
+    assert rule(ratios, 16.0).right is right
 
 
 def test_what_an_input_was_changed_by_is_bounded_by_itself() -> None:

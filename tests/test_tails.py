@@ -20,7 +20,7 @@ def test_shares_of_the_elements_that_are_so_far_off(device, shape):
     off = torch.rand(shape, device=device, dtype=torch.float64)
     got, want = 1 + 2e-2 * off, 1 + 2e-3 * off
     found = tails.tails(got, want, oracle, ROUGH, scale=1.0)
-    assert len(found) == min(oracle.numel(), tails.SAMPLE).bit_length() - 2
+    assert len(found) == (min(oracle.numel(), tails.SAMPLE) // tails.SURE).bit_length() - 1
     for power, (ours, theirs) in enumerate(found[:6], start=1):
         assert ours == pytest.approx(1 - 0.5**power, abs=0.03)
         assert theirs == pytest.approx(0.1 * (1 - 0.5 ** (power + 1)), abs=0.003)

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from kbench.core.rightness import Ratios, rule
 from kbench.isolation.oracle import Double, numbers
-from kbench.isolation.truth import change_errors
+from kbench.isolation.truth import against_oracle, change_errors
 from kbench.measure import check
 
 
@@ -91,6 +92,28 @@ def test_the_change_of_an_input_is_held_against_the_truth_by_itself(forgets, lea
     assert least <= ours <= most
     assert 0 < theirs <= 0.4
     assert check.compare(got, want, tolerance).ratio < 1
+
+
+@pytest.mark.parametrize(("rows", "features", "hidden"), [(3, 31, 17), (32, 128, 64)])
+def test_in_16_bits_another_split_of_the_sums_is_right_and_fewer_bits_are_wrong(rows, features, hidden) -> None:
+    """By the largest error alone, in tolerances of the element, one draw of three hundred refused the honest split."""
+    tolerance = check.tolerance_for(torch.bfloat16)
+    linear = torch.nn.functional.linear
+    for seed in range(300):
+        torch.manual_seed(seed)
+        x, up, down = torch.randn(rows, features), torch.randn(hidden, features), torch.randn(features, hidden)
+        x, up, down = x.bfloat16(), (up / features**0.5).bfloat16(), (down / hidden**0.5).bfloat16()
+        inside, half = torch.relu(linear(x, up)), hidden // 2
+        want = linear(inside, down)
+        exact = linear(torch.relu(linear(x.double(), up.double())), down.double())
+        split = inside[:, :half] @ down[:, :half].T + inside[:, half:] @ down[:, half:].T
+        eight = linear(inside.to(torch.float8_e4m3fn).bfloat16(), down)
+        rulings = []
+        for got in (split, eight):
+            contract = check.compare(got, want, tolerance).ratio
+            ratios = against_oracle(Ratios(contract=contract), got, want, exact, tolerance)
+            rulings.append(rule(ratios, 16.0).right)
+        assert rulings == [True, False]
 
 
 def test_outputs_that_are_no_changed_inputs_have_no_change() -> None:

@@ -28,6 +28,8 @@ DECIDED = ("unattainable", "vacuous", "held")
 """What is told of several outputs: the first of these that holds of any."""
 COARSE_FACTOR = 4.0
 """Allowed multiple of the reference's error in 16 bits, of shares of the elements: rounding errors are much alike."""
+LAST_ROUNDING = 0.5
+"""Tolerances that a 16-bit result may be off by the last rounding alone."""
 UNATTAINABLE_ABOVE = 0.5
 """A reference further than this from fp64, in tolerances, leaves an honest candidate no room within the contract."""
 
@@ -46,7 +48,8 @@ class Ratios:
     """Whether it is not, somewhere where the oracle is."""
     scaled: tuple[float, float] = (0.0, 0.0)
     """Both against the oracle again, with an absolute tolerance that grows with the output's scale: of large outputs,
-    what the reference loses near zero would pay for an error everywhere."""
+    what the reference loses near zero would pay for an error everywhere. In 16 bits it is a share of the rounding at
+    that scale, since an element near zero is as far off as chance will have it."""
     tails: tuple[tuple[float, float], ...] = ()
     """Both again: what a share of 1/2, 1/4, 1/8 ... of the candidate's elements exceeds, and half as many of the
     reference's. One bad element must not pay for all others."""
@@ -64,9 +67,11 @@ class Ratios:
     def bounds(self, factor: float) -> list[tuple[float, float, str]]:
         """Return errors against the oracle, what is allowed of each, and in which share of the elements."""
         own = (self.oracle or 0.0, self.reference or 0.0)
-        pairs = [(own, ""), (self.scaled, ""), (self.change, " in the change of an input")]
-        found = [(ours, max(1.0, factor * theirs), where) for (ours, theirs), where in pairs]
+        pairs = [(self.scaled, ""), (self.change, " in the change of an input")]
+        pairs += [] if self.coarse else [(own, "")]
         lesser = min(factor, COARSE_FACTOR) if self.coarse else factor
+        least = LAST_ROUNDING if self.coarse else 0.0
+        found = [(ours, max(1.0, lesser * max(least, theirs)), where) for (ours, theirs), where in pairs]
         for power, (ours, theirs) in enumerate(self.tails, start=1):
             found.append((ours, max(1.0, lesser * theirs), f" in 1 of {2**power} values"))
         return found

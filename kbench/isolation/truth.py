@@ -9,6 +9,8 @@ from kbench.isolation.expected import Expected
 from kbench.measure import check, tails
 from kbench.measure.timing import tensor_leaves
 
+NOISE = 0.5
+"""Of the rounding of a 16-bit output's root mean square: what is lost on the way to any of its elements."""
 SMALL_CHANGE = 2e-3
 """Of an input, in its own root mean square: what is held against the truth by itself."""
 ROUNDINGS = 4
@@ -91,13 +93,16 @@ def against_oracle(before: Ratios, got: Any, want: Any, oracle: Any, tolerance: 
     """Add what one piece of an output says to the ratios of the output."""
     overflows, scale = check.overflows(want, oracle), check.rms(oracle)
 
-    def errors(scale: float) -> tuple[float, float]:
+    def errors(within: check.Tolerance, scale: float) -> tuple[float, float]:
         lost = want if overflows else None
-        ours, theirs = (check.oracle_ratio(each, oracle, tolerance, scale=scale, lost=lost) for each in (got, want))
+        ours, theirs = (check.oracle_ratio(each, oracle, within, scale=scale, lost=lost) for each in (got, want))
         return ours, theirs
 
-    ours, theirs = errors(min(1.0, scale))
-    scaled = errors(scale) if scale > 1 else (ours, theirs)
+    scaled = ours, theirs = errors(tolerance, min(1.0, scale))
+    if tolerance.coarse:
+        scaled = errors(replace(tolerance, atol=NOISE * tolerance.rtol), scale)
+    elif scale > 1:
+        scaled = errors(tolerance, scale)
     return replace(
         before,
         oracle=max(before.oracle or 0.0, ours),

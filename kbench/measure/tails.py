@@ -11,7 +11,9 @@ from kbench.measure import check
 SAMPLE = 1 << 16
 """Elements that are looked at: enough for a share of one in a thousand."""
 FEWEST = 64
-"""Elements below which a share of them is chance."""
+"""Elements below which shares of them are chance."""
+SURE = 8
+"""Elements of the smallest share that counts: of fewer, chance alone may put one far from the others."""
 
 Tails = tuple[tuple[float, float], ...]
 
@@ -29,7 +31,7 @@ def tails(got: Any, want: Any, oracle: Any, tolerance: check.Tolerance, *, scale
     atol = tolerance.atol * scale
     given = theirs if lost else None
     ours, own = (check.errors(t, exact, tolerance, atol, given).sort().values for t in (mine, theirs))
-    shares = [count >> power for power in range(1, count.bit_length())]
+    shares = [count >> power for power in range(1, (count // SURE).bit_length() + 1)]
     here = ours[[count - share - 1 for share in shares[:-1]]].tolist()
     there = own[[count - share - 1 for share in shares[1:]]].tolist()
     return tuple(zip(here, there, strict=True))
