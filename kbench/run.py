@@ -172,7 +172,8 @@ class Session:
         self._entries[entry.name] = cached
         others = plan.others(self._problem, self._options, cases)
         wanted = plan.rehearsals(self._problem, cases, others.values(), self._derive(entry).cases)
-        missing = {key: rehearsal for key, rehearsal in wanted.items() if key not in cached.rehearsed()}
+        seen = cached.rehearsed()
+        missing = {key: rehearsal for key, rehearsal in wanted.items() if key not in seen}
         nothing_to_do = not sources.compiles(entry.path, entry.builtin) or (cached.is_built and not missing)
         if nothing_to_do or self._unsupported(entry) is not None:
             return None

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kbench.core.errors import PluginError, UsageError
-from kbench.plugins.problem import LoadedProblem, is_lazy, load, materialise, randomise
+from kbench.plugins.problem import LoadedProblem, load, randomise
 
 SOURCE = """
 import random
@@ -226,50 +226,3 @@ def test_a_seed_decides(model) -> None:
         values.append(fresh.norm.weight.detach())
     assert torch.equal(values[0], values[1])
     assert not torch.isclose(values[0], values[2]).all()
-
-
-LAZY = """
-import torch
-
-width = 6
-
-
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = torch.nn.LazyLinear(2)
-
-    def forward(self, x):
-        return self.fc(x)
-
-
-class Half(Model):
-    def __init__(self):
-        super().__init__()
-        self.unused = torch.nn.LazyLinear(2)
-
-
-def get_inputs():
-    return [torch.rand(3, width)]
-"""
-
-
-def test_lazy_modules_have_their_parameters_from_the_start(tmp_path) -> None:
-    path = tmp_path / "problem.py"
-    path.write_text(LAZY)
-    loaded = load(path, {"width": 5}, "cpu")
-    first, again, other = (loaded.model(seed).fc.weight for seed in (1, 1, 2))
-    assert first.shape == (2, 5)
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
-def test_a_lazy_module_that_is_never_called_is_named(tmp_path) -> None:
-    path = tmp_path / "problem.py"
-    path.write_text(LAZY)
-    model = load(path, {}, "cpu").module.Half()
-    assert is_lazy(model)
-    with pytest.raises(RuntimeError, match=r"`unused\.weight` has no shape after the first call"):
-        materialise(model, [torch.rand(3, 4)], seed=0)
-    assert model.fc.weight.shape == (2, 4)
-    assert not is_lazy(model.fc)

@@ -247,30 +247,6 @@ def test_structures_and_integers_are_compared_exactly(tmp_path) -> None:
         assert len(list(csv.reader(stream))) == 1 + len(results)
 
 
-LAYER = """
-import torch
-
-n = 24
-
-
-class Model(torch.nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.fc = {layer}
-
-    def forward(self, x):
-        return self.fc(x).{relu}
-
-
-def get_inputs():
-    return [torch.randn(16, n)]
-
-
-def get_init_inputs():
-    return [n]
-"""
-
-
 def test_a_problem_that_fails_is_the_problems_fault(tmp_path) -> None:
     text = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
     events = list(begin(tmp_path, BROKEN, {"one": text, "other": text}, verify_only=True))
@@ -289,21 +265,6 @@ def test_a_reference_that_raises_later_is_the_problems_fault(tmp_path) -> None:
     assert last.outcome.status is Status.REFERENCE_FAILED
     assert last.outcome.reason == "the problem fails: IndexError: out of range"
     assert "some_problem.py" in last.outcome.log
-
-
-def test_lazy_modules_get_their_sizes_in_the_first_call(tmp_path) -> None:
-    """On either side, and together with one that knows its sizes; what is wrong is wrong."""
-    lazy, sized = "torch.nn.LazyLinear(4)", "torch.nn.Linear(n, 4)"
-    layers = {"lazy": (lazy, "clamp(min=0)"), "sized": (sized, "clamp(min=0)"), "wrong": (lazy, "clamp(min=0.1)")}
-    solutions = {
-        name: LAYER.format(layer=layer, relu=relu).replace("Model(", "ModelNew(")
-        for name, (layer, relu) in layers.items()
-    }
-    problem = LAYER.format(layer=lazy, relu="relu()")
-    events = judged(list(begin(tmp_path, problem, solutions, verify_only=True)))
-    found = {name: event.outcome.status for name, event in events.items() if isinstance(event.outcome, Failed)}
-    assert found == {"wrong": Status.WRONG_VALUE}
-    assert {row.weights for row in read_run(csv_of(tmp_path)).rows} == {"name"}
 
 
 ODD_GRADIENTS = {

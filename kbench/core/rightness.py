@@ -64,12 +64,16 @@ class Ratios:
         """Say whether the candidate is as near to the oracle as the reference's own error allows."""
         return self.oracle is not None and all(ours <= allowed for ours, allowed, _ in self.bounds(factor))
 
+    def multiple(self, factor: float) -> float:
+        """Return what multiple of the reference's error is allowed."""
+        return min(factor, COARSE_FACTOR) if self.coarse else factor
+
     def bounds(self, factor: float) -> list[tuple[float, float, str]]:
         """Return errors against the oracle, what is allowed of each, and in which share of the elements."""
         own = (self.oracle or 0.0, self.reference or 0.0)
         pairs = [(self.scaled, ""), (self.change, " in the change of an input")]
         pairs += [] if self.coarse else [(own, "")]
-        lesser = min(factor, COARSE_FACTOR) if self.coarse else factor
+        lesser = self.multiple(factor)
         least = LAST_ROUNDING if self.coarse else 0.0
         found = [(ours, max(1.0, lesser * max(least, theirs)), where) for (ours, theirs), where in pairs]
         for power, (ours, theirs) in enumerate(self.tails, start=1):
@@ -129,7 +133,7 @@ def _kind(ratios: Ratios, factor: float) -> str:
         return "vacuous"
     # In 16 bits the last rounding takes half of the tolerance, of either side: now and then two honest results are
     # further apart than all of it, by no more than both are from fp64.
-    two_roundings = max(1.0, min(factor, COARSE_FACTOR) * own) + own
+    two_roundings = max(1.0, ratios.multiple(factor) * own) + own
     return "unattainable" if ratios.coarse and 1 < ratios.contract <= two_roundings else "held"
 
 

@@ -138,16 +138,16 @@ class Battery:
             return
         truth = trial.truth(expected)
         strict = variation.kind is FindingKind.SEMANTICS
-        few = any(t.numel() < FEW for t in expected.judged.values())
-        if few and truth.pieces is not None and variation.within > UNATTAINABLE_ABOVE:
-            own = trial.own_errors(variation.transform, variation.applies, FEW_DRAWS)
-            truth = replace(truth, own_at_least=own)
         if strict and not self._valid(trial, expected, truth, variation.within):
             self.note(
                 f"skipped_{variation.code}",
                 f"the reference is not finite or not accurate on {variation.code} inputs",
             )
             return
+        few = any(t.numel() < FEW for t in expected.judged.values())
+        if few and truth.pieces is not None and variation.within > UNATTAINABLE_ABOVE:
+            own = trial.own_errors(variation.transform, variation.applies, FEW_DRAWS)
+            truth = replace(truth, own_at_least=own)
         try:
             reply = trial.call([expected])
         except RefusalError as refusal:

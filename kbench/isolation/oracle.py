@@ -20,7 +20,7 @@ class Double:
     def run(self, arguments: list[Any], changed: Sequence[int], like: Sequence[Any]) -> list[Any] | None:
         """Return the tensors of the result, then inputs that it changes, then numbers of the result.
 
-        None where it is made for its own precision, and does not give tensors of the shapes of those that it is `like`.
+        None where it is made for its own precision: it raises, or gives other shapes than those of what it is `like`.
         """
         import torch
 

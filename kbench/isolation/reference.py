@@ -1,6 +1,5 @@
 """The judge's side of a problem: the reference model, its inputs, its outputs, and the fp64 oracle."""
 
-import functools
 import random
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -130,18 +129,17 @@ class Reference:
         """Put together what came of a call on `given`, equal to `arguments` before."""
         after = tensor_leaves(given) if self.silent else []
         changed = tuple((f"input tensor {number} after the call", after[number]) for number in self.silent)
-        told = numbers(leaves, self.number_dtype)
+        told = numbers(leaves, self._number_dtype(given))
         return Expected(arguments=arguments, leaves=leaves, changed=changed, numbers=told)
 
-    @functools.cached_property
-    def number_dtype(self) -> Any:
-        """The precision that Python numbers have as results: they come out of tensors, by `item()`.
+    def _number_dtype(self, given: list[Any]) -> Any:
+        """Return the precision that Python numbers have as results: they come out of tensors, by `item()`.
 
         That of bf16 where any value among inputs and parameters has 16 bits or fewer, else that of fp32.
         """
         import torch
 
-        tensors = tensor_leaves(self.inputs.draw(secrets.randbits(31))) + [tensor for _, tensor in self.state()]
+        tensors = tensor_leaves(given) + [tensor for _, tensor in self.state()]
         coarse = any(t.is_floating_point() and t.element_size() < 4 for t in tensors)
         return torch.bfloat16 if coarse else torch.float32
 

@@ -21,7 +21,7 @@ from kbench.isolation.delivery import deliver, share_memory
 from kbench.isolation.extensions import BuildError, record_builds, require_builds
 from kbench.isolation.layouts import layouts_of, misaligned
 from kbench.isolation.memory import Block, TensorSpec, release_cached
-from kbench.isolation.solution import builtin, described, import_solution, settled, state_of
+from kbench.isolation.solution import builtin, described, import_solution, settled
 from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, decode_tree
 from kbench.measure.profiler import profile
 from kbench.measure.timing import CudaTimer, Timer, poison_pool, start_on, timer_for
@@ -154,7 +154,6 @@ class Worker:
             self._model = builtin(message["builtin"], self._model)
             if not callable(self._model):
                 raise TypeError("ModelNew is not callable")
-        self._state = state_of(self._model)
 
     def _constructor(self, message: Message) -> Any:
         path = Path(message["path"])
