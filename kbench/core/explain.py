@@ -80,6 +80,10 @@ _STATUSES: dict[Status, tuple[str, str]] = {
         "An output shares memory with an input or with an earlier output.",
         "Allocate the output anew in each call.",
     ),
+    Status.TAMPERED: (
+        "The solution replaced a clock or a function of torch for the whole process, so its times mean nothing.",
+        "Remove the assignment to the named function; call your own function under a name of its own.",
+    ),
     Status.FRAGILE: (
         "The solution breaks on badly conditioned inputs that the reference handles.",
         "Use a stable formula (for variances: shifted or two-pass), or run without `--robust`.",

@@ -30,6 +30,7 @@ class Status(StrEnum):
     INPUT_MUTATED = "input_mutated"
     PARAMETER_MUTATED = "parameter_mutated"
     OUTPUT_ALIASED = "output_aliased"
+    TAMPERED = "tampered"
     FRAGILE = "fragile"
     LIBRARY_ONLY = "library_only"
     LAUNCH_FAILED = "launch_failed"

@@ -304,7 +304,17 @@ class Candidate:
         def request(within_s: float) -> Any:
             return self._child.request(message, timeout_s=within_s, fds=fds or [])
 
-        return self._refusing(request, timeout_s, on_timeout)
+        answer = self._refusing(request, timeout_s, on_timeout)
+        self._require_untampered(answer)
+        return answer
+
+    def _require_untampered(self, answer: Message) -> None:
+        """Raise RefusalError where a worker tells that clocks or functions of torch were replaced in it."""
+        replaced = answer.get("replaced")
+        if replaced:
+            names = replaced if isinstance(replaced, list) else [replaced]
+            shown = ", ".join(f"`{str(name)[:80]}`" for name in names[:3]) + (" and more" if len(names) > 3 else "")
+            raise RefusalError(Status.TAMPERED, f"the solution replaced {shown} in its process", self.log)
 
     def _refusing(self, request: Callable[[float], Any], timeout_s: float, on_timeout: Status) -> Any:
         """Make a request within the time that is left for everything; what goes wrong is a refusal."""

@@ -6,7 +6,6 @@ survives the worker's death.
 """
 
 import base64
-import ctypes
 import fcntl
 import mmap
 import os
@@ -14,11 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kbench.measure.driver import Driver
+
 ALIGNMENT = 256
 """Bytes; every tensor starts on such a boundary, as in torch's own allocator."""
 IPC_GRANULE = 2 << 20
 """Bytes; the driver packs smaller allocations together, and a handle names the whole pack."""
-IPC_LAZY_ENABLE_PEER_ACCESS = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ class Block:
 
     @classmethod
     def _allocate_cuda(cls, nbytes: int) -> "Block":
-        driver = _Driver()
+        driver = Driver()
         nbytes = -(-nbytes // IPC_GRANULE) * IPC_GRANULE
         pointer = driver.allocate(nbytes)
         handle = base64.b64encode(driver.export(pointer)).decode()
@@ -125,7 +125,7 @@ class Block:
         if descriptor["kind"] == "memfd":
             assert fd is not None, "a memfd block travels with its descriptor"
             return cls(_map(fd, nbytes), descriptor, fd, None, owned=False)
-        pointer = _Driver().open(base64.b64decode(descriptor["handle"]))
+        pointer = Driver().open(base64.b64decode(descriptor["handle"]))
         return cls(_wrap(pointer, nbytes), descriptor, None, pointer, owned=False)
 
     def view(self, spec: TensorSpec) -> Any:
@@ -147,7 +147,7 @@ class Block:
             import torch
 
             torch.cuda.synchronize()
-            driver = _Driver()
+            driver = Driver()
             (driver.free if self._owned else driver.unmap)(self._pointer)
         self._pointer = None
 
@@ -183,52 +183,3 @@ def _wrap(pointer: int, nbytes: int) -> Any:
     import torch
 
     return torch.as_tensor(_CudaArray(pointer, nbytes), device="cuda")
-
-
-class _IpcHandle(ctypes.Structure):
-    _fields_ = (("reserved", ctypes.c_ubyte * 64),)
-
-
-class _Driver:
-    """The few CUDA driver calls that torch does not offer; the context is torch's primary one."""
-
-    def __init__(self) -> None:
-        import torch
-
-        torch.cuda.init()
-        torch.cuda.current_stream()
-        torch.empty(1, device="cuda")
-        self._library = ctypes.CDLL("libcuda.so.1")
-
-    def _check(self, name: str, *arguments: Any) -> None:
-        code = getattr(self._library, name)(*arguments)
-        if code == 2:
-            raise MemoryError(f"{name}: the device is out of memory")
-        if code:
-            raise RuntimeError(f"{name} failed with CUDA error {code}")
-
-    def allocate(self, nbytes: int) -> int:
-        pointer = ctypes.c_uint64()
-        self._check("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(nbytes))
-        return pointer.value
-
-    def free(self, pointer: int) -> None:
-        self._check("cuMemFree_v2", ctypes.c_uint64(pointer))
-
-    def unmap(self, pointer: int) -> None:
-        self._check("cuIpcCloseMemHandle", ctypes.c_uint64(pointer))
-
-    def export(self, pointer: int) -> bytes:
-        handle = _IpcHandle()
-        self._check("cuIpcGetMemHandle", ctypes.byref(handle), ctypes.c_uint64(pointer))
-        return bytes(handle)
-
-    def open(self, handle: bytes) -> int:
-        pointer = ctypes.c_uint64()
-        self._check(
-            "cuIpcOpenMemHandle_v2",
-            ctypes.byref(pointer),
-            _IpcHandle.from_buffer_copy(handle),
-            ctypes.c_uint(IPC_LAZY_ENABLE_PEER_ACCESS),
-        )
-        return pointer.value

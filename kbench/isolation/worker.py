@@ -22,6 +22,7 @@ from kbench.isolation.extensions import BuildError, record_builds, require_build
 from kbench.isolation.layouts import layouts_of, misaligned
 from kbench.isolation.memory import Block, TensorSpec, release_cached
 from kbench.isolation.solution import builtin, described, import_solution, settled
+from kbench.isolation.tampering import Originals
 from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, decode_tree
 from kbench.measure.profiler import profile
 from kbench.measure.timing import CudaTimer, Timer, poison_pool, start_on, timer_for
@@ -53,6 +54,7 @@ class Worker:
         self._timer: Timer | None = None
         self._one_buffer = False
         self._solution: Message = {}
+        self._originals: Originals | None = None
 
     def serve(self) -> None:
         """Answer requests until the judge hangs up."""
@@ -66,6 +68,8 @@ class Worker:
                 answer = getattr(self, f"do_{message['op']}")(message, fds) or {}
             except Exception as error:  # noqa: BLE001 - a child main: what a solution raises is an answer
                 answer = {"error": describe(error)}
+            if self._originals is not None and (replaced := self._originals.replaced()):
+                answer["replaced"] = list(replaced)
             self._channel.send({"n": message["n"], **answer})
 
     def do_setup(self, message: Message, _fds: list[int]) -> Message:
@@ -88,6 +92,7 @@ class Worker:
         if self._device == "cuda":
             torch.zeros(1, device="cuda")
         self._timer = timer_for(self._device, message["mode"])
+        self._originals = Originals()
 
     def do_load(self, message: Message, fds: list[int]) -> Message:
         """Import the solution (once) and construct its model; answer with its parameters and buffers."""
@@ -169,7 +174,6 @@ class Worker:
     def do_bind(self, message: Message, fds: list[int]) -> None:
         """Map the judge's memory: input and output slots, and the parameters' values."""
         self.do_unbind(message, [])
-        self._timer = timer_for(self._device, message["mode"])
         self._block = block = attach(message["blocks"], fds)[0]
 
         def tensors(specs: list[Any]) -> list[Any]:
@@ -224,8 +228,7 @@ class Worker:
 
     def _matched(self, message: Message) -> list[tuple[Any, Any]]:
         by_name = dict(self._state)
-        pairs = zip(message["names"], self._weights, strict=True)
-        return [(by_name[name], value) for name, value in pairs if name is not None]
+        return [(by_name[name], value) for name, value in zip(message["names"], self._weights, strict=True) if name]
 
     def do_call(self, message: Message, _fds: list[int]) -> Message:
         """Call the model on the given slots and copy the results into the judge's buffers, untimed.
@@ -289,7 +292,7 @@ class Worker:
         import torch
 
         slot = message["slot"]
-        assert isinstance(self._timer, CudaTimer), "only a GPU's work is profiled"
+        assert isinstance(self._timer, CudaTimer), "on a GPU"
         prepare = self._timer.flush if message["flush"] else torch.cuda.synchronize
         with torch.no_grad(), Stage("forward"):
             output, activities = profile(lambda: self._model(*self._inputs[slot]), prepare)

@@ -7,7 +7,7 @@ from torch import nn
 
 PROBLEM = "gelu"
 CLASS = "patching"
-EXPECT = ("wrong_value", "unwritten_output", "protocol_error", "raised")
+EXPECT = ("tampered", "wrong_value", "unwritten_output", "protocol_error", "raised")
 CATALOGUE = "harness 4; rigor 11"
 SPEED = "fast"
 

@@ -5,7 +5,10 @@ from torch import nn
 
 PROBLEM = "gelu"
 CLASS = "patching"
-EXPECT = ("wrong_value",)
+EXPECT = (
+    "tampered",
+    "wrong_value",
+)
 CATALOGUE = "harness 21"
 
 torch.nn.functional.gelu = torch.zeros_like
