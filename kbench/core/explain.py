@@ -319,9 +319,21 @@ _FLAGS: dict[str, tuple[str, str]] = {
         "zeros, one value everywhere or the answer to other inputs would pass as well, so being right proves little",
         "Take inputs on which the result depends by more than its tolerance.",
     ),
+    "copies_results": (
+        "the solution returns the same memory in every call, so results were copied while the clock ran",
+        "Allocate the output anew in each call: what a copy takes is taken off, but cannot be confirmed.",
+    ),
+    "host_bound": (
+        "a plain loop of calls takes longer than the device works",
+        "Launch fewer kernels in a call, do less in Python, or use a CUDA graph.",
+    ),
+    "host_synchronising": (
+        "the solution waits for the device inside `forward`, so plain loops were timed, the host's work included",
+        "Remove `.item()`, `.cpu()`, `synchronize()` and the like from `forward`.",
+    ),
     "attestation_weak": (
-        "the judge's clock cannot confirm the time: the calls are too short, or the processor is busy",
-        "Close what else runs, or take a larger case.",
+        "the judge's clock cannot confirm the time",
+        "On a CPU, close what else runs or take a larger case; on a GPU, see the other warnings of this row.",
     ),
     "one_process": (
         "one process: no interval, since what differs between processes cannot be seen in one",

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-SCHEMA_VERSION = 1
-"""Version of the results files. 1: first release."""
+SCHEMA_VERSION = 2
+"""Version of the results files. 1: first release. 2: `attested_half_width_ns`, `wall_ns`, `ref_wall_ns`; on a GPU times
+are of rounds behind the judge's gate."""
 
 
 class Status(StrEnum):
@@ -130,12 +131,12 @@ class Sample:
     arm: str
     """`reference` or `candidate`."""
     t_event_ns: int
-    """Time of one call by the worker's clock: CUDA events on a GPU, the monotonic clock on a CPU."""
+    """Time of one call by the clock that the row's `timer` names: events, the judge's, or the monotonic clock."""
     t_host_submit_ns: int
     t_wall_ns: int
-    """Time of the whole exchange as the judge's clock saw it (flush, call, copy)."""
+    """Time of one call by the judge's clock: of a round behind its gate, or, on a CPU, of the request."""
     calls: int = 1
-    """Calls between the two events, `t_event_ns` being already divided by it; on a CPU, calls it is the median of."""
+    """Calls of the round, by which times are divided already; on a CPU, calls that they are the median of."""
     sm_clock_mhz: int | None = None
     power_mw: int | None = None
     temperature_c: int | None = None
@@ -149,14 +150,19 @@ class Timing:
 
     samples: tuple[Sample, ...]
     timer: str
-    """`events`, `graph` or `host`."""
+    """Whose clock the samples quote: `events` in the worker, `gate` (the judge's), `wall` (the judge's, of plain loops,
+    where calls wait for the device) or `host` (the monotonic clock in the worker, on a CPU)."""
     l2: str
-    """`flushed`, `warm`, or `skipped` where inputs and outputs exceed five times the L2 cache."""
+    """`flushed` before each round, whose calls have inputs and outputs of their own; `warm`; or `none` on a CPU."""
     attested_ns: float | None = None
-    """Upper bound of the true time per call by the judge's clock: the slope of wall time over calls."""
+    """Time per call by the judge's clock: of rounds behind its gate; on a CPU the slope of wall time over calls."""
+    attested_half_width_ns: float | None = None
+    """How far from the truth that can be."""
     attestation: str = "none"
-    """`held`, `weak` (too short to attest), `failed`, `none`."""
-    event_overhead_ns: float | None = None
+    """`held`, `weak` (waits for the device, or too short to attest on a CPU) or `none`."""
+    wall_ns: float | None = None
+    """Time per call of a plain loop, the host's work included."""
+    ref_wall_ns: float | None = None
     flags: tuple[str, ...] = ()
     """`not_settled`, `throttled`, `resolution_limited`, `interference`, `drift`, `bimodal`, `outliers`, ..."""
 
@@ -262,7 +268,11 @@ class ResultRow:
     """95 % interval over processes, the same in each row of the case; one process has none."""
     speedup_high: float | None
     attested_ns: int | None
+    attested_half_width_ns: int | None
     attestation: str
+    wall_ns: int | None
+    """Time per call of a plain loop, the host's work included."""
+    ref_wall_ns: int | None
     max_abs_err: float | None
     max_rel_err: float | None
     tolerance_ratio: float | None

@@ -1,6 +1,5 @@
 """The rule that decides whether values are right, as one pure function (design: contract and oracle)."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,22 +7,11 @@ CLOCK_FLOOR_NS = 10_000
 """Differences of two clocks' readings below this say nothing about either."""
 PROVED_FROM = 0.9
 """Share of the judge's slope that a claim must reach to count as proved."""
-HANDOVER_NS = 20_000
-"""What a result's way from one process to the other may add to a call beyond what the judge measured of it."""
-HOST_WORK_NS = 100_000
-DOUBTFUL_SHORT = 0.7
-"""What a slow processor may add to each call, and how much of the slope a claim must be where that is the excuse."""
-SUBMIT_LIMIT_NS = 300_000
-"""Submitting a call may be said to take so long, or twice as long as the reference's takes."""
-SUBMIT_FACTOR = 2.0
-"""And so many times as long as the claim: what a false one could gain."""
 FIRST_CALL = 1.5
 """How much longer the first call of a request may take than the next ones: threads sleep and caches are cold."""
 GROSS = 2.0
 GROSS_NS = 1_000_000
 """What exceeds a claim by so much, by share and by time, is no disturbance."""
-HIDDEN_SUBMIT_NS = 5_000_000
-"""Of it, so much at most can lie outside a true claim: the spin that hides it, on a slow clock, and the flush."""
 DECIDED = ("unattainable", "vacuous", "held")
 """What is told of several outputs: the first of these that holds of any."""
 COARSE_FACTOR = 4.0
@@ -154,56 +142,21 @@ def attest_single(claim_ns: float, single_ns: float, *, slack_ns: float) -> str:
     return "failed" if bound_ns > max(GROSS * claim_ns, claim_ns + GROSS_NS) else "weak"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """What a worker says of its calls, in ns per call."""
+def attest(
+    claim_ns: float, quiet_ns: float, slope_ns: float, *, slack_ns: float = CLOCK_FLOOR_NS, doubtful_from: float
+) -> str:
+    """Hold a claimed time per call on a CPU against the judge's own clock: `held`, `weak` or `failed`.
 
-    ns: float
-    """The median of the device's time."""
-    quiet_ns: float
-    """The same of its quickest calls."""
-    submit_ns: float
-    """The host's time to submit a call."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What the judge's own clock says of the same calls, and of the reference, in ns per call."""
-
-    slope_ns: float
-    """Of the wall time over back-to-back calls: bounds a call's time from above, host work included."""
-    reference_ns: float = math.inf
-    reference_submit_ns: float = 0.0
-    handover_ns: float = HANDOVER_NS
-    """What the host may need to hand over a result."""
-
-
-def attest(claim: Claim, seen: Seen, *, slack_ns: float = CLOCK_FLOOR_NS, doubtful_from: float = PROVED_FROM) -> str:
-    """Hold a worker's claimed time per call against the judge's own clock: `held`, `weak` or `failed`.
-
-    Where the calls are short and the host's submission, or handing over, explains the slope, a true device time can be
-    far below it: such a claim can be neither proved nor refuted by a clock outside. Nor can less than half the slope
-    where only the clock's resolution lies between. `slack_ns` is what delivering a result may add to each call, and a
-    claim of at least `doubtful_from` of the slope may be an honest one on a busy machine.
-
-    A worker says itself how long it submits, so that excuse has a limit: what the judge saw of the reference, and what
-    the claim is worth. A claim that is no faster than the reference gains nothing, and needs no limit.
+    `slope_ns` is of the wall time over back-to-back calls. `slack_ns` is what delivering a result may add to each call,
+    and a claim of at least `doubtful_from` of the slope may be an honest one on a busy machine.
 
     The slope is of the shortest wall times, the claim a median: where other programs lengthen most calls, a false claim
-    would hide in the difference. So it counts as proved only if what the quickest calls claim does, too.
+    would hide in the difference. So it counts as proved only if what the quickest calls claim (`quiet_ns`) does, too.
     """
-    slope_ns, gap_ns = seen.slope_ns, seen.slope_ns - claim.ns
 
     def proved(ns: float) -> bool:
         return ns >= PROVED_FROM * slope_ns or (slope_ns - ns <= CLOCK_FLOOR_NS and 2 * ns >= slope_ns)
 
-    if proved(claim.ns):
-        return "held" if proved(claim.quiet_ns) else "weak"
-    if claim.ns >= doubtful_from * slope_ns or gap_ns <= slack_ns:
-        return "weak"
-    if claim.ns >= DOUBTFUL_SHORT * slope_ns and gap_ns <= max(HOST_WORK_NS, seen.handover_ns):
-        return "weak"
-    submitted = claim.submit_ns >= 0.6 * slope_ns and claim.submit_ns - claim.ns <= HIDDEN_SUBMIT_NS
-    explained = submitted or slope_ns - claim.submit_ns <= seen.handover_ns
-    limit_ns = max(SUBMIT_LIMIT_NS, 2 * seen.reference_submit_ns, SUBMIT_FACTOR * claim.ns) + seen.handover_ns
-    return "weak" if explained and (claim.ns >= seen.reference_ns or slope_ns < limit_ns) else "failed"
+    if proved(claim_ns):
+        return "held" if proved(quiet_ns) else "weak"
+    return "weak" if claim_ns >= doubtful_from * slope_ns or slope_ns - claim_ns <= slack_ns else "failed"

@@ -1,18 +1,25 @@
 """Slots of shared memory for one case: inputs, outputs and parameters, laid out by the judge's own expectation."""
 
+import functools
 import secrets
 from collections.abc import Collection, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from kbench.core.errors import PluginError
+from kbench.isolation.cover import PAD_BYTES, Cover
 from kbench.isolation.expected import Expected
-from kbench.isolation.memory import Block, TensorSpec, lay_out, layout_of, release_cached
+from kbench.isolation.memory import ALIGNMENT, Block, TensorSpec, lay_out, layout_of, release_cached, view
 from kbench.isolation.wire import Message, encode_tree
 from kbench.measure import check
 from kbench.measure.timing import tensor_leaves
 
 SLOT_BUDGET_BYTES = {"cuda": 1 << 30, "cpu": 1 << 27}
 MAX_SLOTS = 16
+QUEUE_BUDGET_BYTES = 2 << 30
+"""For the slots of a queue, and for the results that each of two workers keeps of them."""
+MAX_QUEUE = 256
+"""Calls in a row; a device's queue holds about a thousand launches (measured on an H200)."""
 
 
 class Arena:
@@ -20,6 +27,7 @@ class Arena:
 
     `expected` gives shapes, dtypes and strides; `misalign` shifts every slot's first input by so many bytes.
     Where it `lends`, it has one slot, and memory for the outputs of a call from `lend` to `take_back` only.
+    With `queued` it has inputs for many calls in a row (`queue`), whose results stay in the worker's memory.
     """
 
     def __init__(
@@ -31,6 +39,7 @@ class Arena:
         slots: int | None = None,
         misalign: int = 0,
         lends: bool = False,
+        queued: bool = False,
     ):
         self._arguments, leaves = encoded(expected.arguments)
         affordable = SLOT_BUDGET_BYTES[device] // max(1, slot_bytes(expected))
@@ -41,18 +50,38 @@ class Arena:
         self._prints: list[int] = []
         self._inputs: list[list[TensorSpec]] = []
         self._outputs: list[list[TensorSpec]] = []
+        self._input_ends: list[int] = []
         self._output_span: list[tuple[int, int]] = []
+        queue_bytes = lay_out([*leaves, *expected.tensors, *expected.tensors])[1]
+        self.queue = self.count
+        if queued and not lends:
+            self.queue = max(self.count, min(MAX_QUEUE, QUEUE_BUDGET_BYTES // max(1, queue_bytes)))
         end = 0
-        for _ in range(self.count):
-            specs, begin = lay_out(leaves, offset=end + misalign)
+        for _ in range(self.queue):
+            specs, end = lay_out(leaves, offset=end + misalign)
             self._inputs.append(specs)
-            specs, end = lay_out(expected.tensors, offset=0 if lends else begin)
+            self._input_ends.append(end)
+        end = -(-end // PAD_BYTES) * PAD_BYTES
+        for _ in range(self.count):
+            begin = 0 if lends else end
+            specs, outputs_end = lay_out(expected.tensors, offset=begin)
             self._outputs.append(specs)
-            self._output_span.append((0 if lends else begin, end))
-            end = begin if lends else end
+            self._output_span.append((begin, outputs_end))
+            end = end if lends else outputs_end
         self._weights, end = lay_out(weights, offset=end)
         self._block = Block.allocate(end, device)
-        self._told = [self._arguments] * self.count
+        self._staging: Any = None
+        self.output_like = [t.to("meta") for t in expected.tensors]
+        """Shapes, dtypes and strides of the outputs, without memory."""
+
+    @property
+    def arguments(self) -> Any:
+        """The tree of the arguments that a worker is told when it is bound."""
+        return self._arguments
+
+    @functools.cached_property
+    def _cover(self) -> Cover:
+        return Cover(self._block.bytes.device)
 
     def describe(self, mode: str) -> tuple[Message, list[int]]:
         """Return the `bind` request for a worker, and the descriptors that travel with it."""
@@ -64,9 +93,9 @@ class Arena:
             "slots": [
                 {
                     "inputs": [spec.to_json() for spec in inputs],
-                    "outputs": [] if self.lends else [spec.to_json() for spec in outputs],
+                    "outputs": [] if self.lends else [spec.to_json() for spec in outputs or ()],
                 }
-                for inputs, outputs in zip(self._inputs, self._outputs, strict=True)
+                for inputs, outputs in zip_longest(self._inputs, self._outputs)
             ],
             "weights": [spec.to_json() for spec in self._weights],
         }
@@ -74,21 +103,53 @@ class Arena:
 
     def fill(self, slot: int, expected: Expected) -> None:
         """Copy fresh arguments into a slot, and poison its outputs, unless these are still to be lent."""
-        for leaf, view in zip(tensor_leaves(expected.arguments), self.inputs(slot), strict=True):
-            view.copy_(leaf)
+        for leaf, mine in zip(tensor_leaves(expected.arguments), self.inputs(slot), strict=True):
+            mine.copy_(leaf)
         if self.lends:
             self._prints = [check.fingerprint(view) for view in self.inputs(slot)]
-            return
+        else:
+            self.poison(slot)
+
+    def poison(self, slot: int) -> None:
+        """Poison the outputs of a slot that has some."""
         begin, end = self._output_span[slot]
         check.poison(self._block.bytes[begin:end])
 
-    def news(self, slot: int, expected: Expected) -> Any:
-        """Return the tree of a slot's arguments where something in it that is no tensor is new to the worker."""
-        tree, _ = encoded(expected.arguments)
-        if tree == self._told[slot]:
-            return None
-        self._told[slot] = tree
-        return tree
+    def stage(self, slot: int, arguments: Sequence[Any]) -> None:
+        """Put fresh arguments for a slot where no worker sees them; `cover` writes them into the slots.
+
+        Where the arena lends, there is no room to put them elsewhere: they are covered piece by piece, now.
+        """
+        leaves = list(zip(tensor_leaves(arguments), self._inputs[slot], strict=True))
+        if self.lends:
+            self._prints = [self._cover_leaf(leaf, spec) for leaf, spec in leaves]
+            return
+        if self._staging is None:
+            self._staging = self._block.bytes.new_empty(self._covered_bytes(self.queue))
+        for leaf, spec in leaves:
+            view(spec, self._staging).copy_(leaf)
+
+    def _cover_leaf(self, leaf: Any, spec: TensorSpec) -> int:
+        """Write a tensor covered into the block; return its fingerprint."""
+        begin, end = spec.span
+        alike = tuple(leaf.stride()) == spec.stride and not leaf.is_conj() and not leaf.is_neg()
+        dense = leaf.detach() if alike else leaf.new_empty_strided(spec.shape, spec.stride).copy_(leaf)
+        self._cover.write_pieces(as_bytes(dense, end - begin), self._block.bytes[begin:end], begin)
+        return check.fingerprint(dense)
+
+    def cover(self, slots: int) -> None:
+        """Write the staged inputs of the first so many slots so that they cannot be read there before `uncover`."""
+        if slots and self._staging is not None:
+            end = self._covered_bytes(slots)
+            self._cover.write(self._staging[:end], self._block.bytes[:end])
+
+    def uncover(self, slots: int) -> None:
+        """Lay bare the inputs of the first so many slots, in one step."""
+        if slots:
+            self._cover.lift(self._block.bytes[: self._covered_bytes(slots)])
+
+    def _covered_bytes(self, slots: int) -> int:
+        return -(-self._input_ends[slots - 1] // PAD_BYTES) * PAD_BYTES
 
     def lend(self) -> tuple[Message, list[int]]:
         """Allocate and poison the outputs' memory; return the request that gives it to a worker, as `describe` does."""
@@ -123,6 +184,10 @@ class Arena:
         assert block is not None, "looked at before they are taken back"
         return [block.view(spec) for spec in self._outputs[slot]]
 
+    def any_place(self) -> tuple[TensorSpec, Any]:
+        """Return a few bytes of this memory, as a place to look at."""
+        return TensorSpec(offset=0, dtype="uint8", shape=(ALIGNMENT,), stride=(1,)), self._block.bytes
+
     def weight_views(self) -> list[Any]:
         """Return the judge's views of the shared parameter values."""
         return [self._block.view(spec) for spec in self._weights]
@@ -135,6 +200,13 @@ class Arena:
         """Free all of it."""
         self.take_back()
         self._block.close()
+
+
+def as_bytes(tensor: Any, nbytes: int) -> Any:
+    """Return so many bytes of memory from a tensor's first element on, whatever the order of its dimensions."""
+    import torch
+
+    return torch.as_strided(tensor, (nbytes // tensor.element_size(),), (1,)).view(torch.uint8)
 
 
 def encoded(arguments: Any) -> tuple[Any, list[Any]]:

@@ -60,13 +60,13 @@ class Battery:
         self._robust = robust
         self.findings: list[Finding] = []
 
-    def bind(self, reference: Reference, *, lends: bool) -> Trial:
+    def bind(self, reference: Reference, *, lends: bool, queued: bool) -> Trial:
         """Bind candidate and reference to a new arena, laid out after one call; a large one may lend its outputs."""
         expected = reference.expect(reference.arguments(secret_seed()))
         lends = lends and is_large(expected, reference.device) and reference.inputs.follow_seeds()
         if lends:
             release_cached(reference.device)  # small tensors in a large free block would keep it from being lent
-        arena = Arena(expected, [t for _, t in reference.state()], reference.device, lends=lends)
+        arena = Arena(expected, [t for _, t in reference.state()], reference.device, lends=lends, queued=queued)
         self._candidate.bind(reference, arena)
         return Trial(reference, self._candidate, arena)
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from kbench.core.model import Finding, Status
 from kbench.isolation.arena import Arena, encoded
 from kbench.isolation.expected import Expected
+from kbench.isolation.gate import Gate
 from kbench.isolation.matching import StateEntry, check_description, synchronise, told_numbers
 from kbench.isolation.memory import Block, lay_out
 from kbench.isolation.process import ChildError
@@ -35,7 +36,7 @@ class SolutionSpec:
     """Empty for a solution of its own."""
     problem: str
     artefacts: str
-    """The build cache's entry, of which every worker gets a private copy."""
+    """The build cache's entry, of which every worker gets a private copy; empty for the reference."""
     compiler: str
     """What it compiles with while it runs, for which it may start programs; empty for those that do not."""
 
@@ -79,6 +80,8 @@ class Candidate:
         self._aliased: frozenset[str] = frozenset()
         self.weights = "none"
         self.findings: list[Finding] = []
+        self.gate: Gate | None = None
+        """Of a worker on a GPU."""
 
     @property
     def log(self) -> str:
@@ -88,11 +91,16 @@ class Candidate:
     def prepare(self) -> None:
         """Copy the artefacts in, and have the worker open the device once it is locked in."""
         try:
-            build.CacheEntry(folder=Path(self.spec.artefacts)).copy_to(self._worker.scratch / "cache")
+            if self.spec.artefacts:
+                build.CacheEntry(folder=Path(self.spec.artefacts)).copy_to(self._worker.scratch / "cache")
         except OSError as error:
             raise RefusalError(Status.BUILD_FAILED, build.uncopied(error)) from error
         self._refusing(self._worker.wait, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
-        self._ask({"op": "open", "mode": self._config.mode}, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
+        fds = []
+        if self._config.device == "cuda":
+            self.gate = Gate()
+            fds.append(self.gate.fd)
+        self._ask({"op": "open", "mode": self._config.mode}, SETUP_TIMEOUT_S, Status.HARNESS_ERROR, fds)
 
     def load(self, reference: Reference) -> None:
         """Import the solution, construct its model, and find out how parameters can be synchronised."""
@@ -194,15 +202,11 @@ class Candidate:
                 return name
         return None
 
-    def call(self, slots: tuple[int, ...], expected: list[Expected], *, flush: bool, attest: bool) -> Reply:
+    def call(self, slots: tuple[int, ...], expected: list[Expected], *, attest: bool) -> Reply:
         """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
         self._sync()
-        timeout_s = self._call_timeout_s * max(1, len(slots))
-        if self.spec.compiler and not self._called:
-            # The first call on a shape or layout traces and compiles: that is importing rather than calling.
-            timeout_s += self._config.import_timeout_s
-        self._called = True
-        message = {"op": "call", "slots": list(slots), "flush": flush, "attest": attest}
+        timeout_s = self._limit_s(len(slots))
+        message = {"op": "call", "slots": list(slots), "attest": attest}
         self._resume()  # waking up is no part of the call
         started = time.perf_counter_ns()
         answer = self._ask(message, timeout_s, Status.CALL_TIMEOUT)
@@ -218,6 +222,64 @@ class Candidate:
         except WireError as error:
             raise self.nonsense(error) from error
         return reply
+
+    def _limit_s(self, calls: int) -> float:
+        """Return how long so many calls may take."""
+        timeout_s = self._call_timeout_s * max(1, calls)
+        if self.spec.compiler and not self._called:
+            # The first call on a shape or layout traces and compiles: that is importing rather than calling.
+            timeout_s += self._config.import_timeout_s
+        self._called = True
+        return timeout_s
+
+    def begin_round(self, slots: Sequence[int], number: int, *, gated: bool, deliver: bool, keep: bool) -> int:
+        """Ask for a round of calls; return when, on the judge's clock (ns)."""
+        self._resume()
+        message = {"op": "round", "slots": list(slots), "number": number, "gated": gated, "deliver": deliver}
+        message["keep"] = keep
+        started = time.perf_counter_ns()
+        self._refusing(lambda _: self._child.post(message), self._call_timeout_s, Status.CALL_TIMEOUT)
+        return started
+
+    def announced(self, within_s: float) -> Message | None:
+        """Return the first message of a round; None where it does not come in time: the calls wait for the device."""
+        try:
+            told: Message = self._refusing(self._child.hear, within_s, Status.CALL_TIMEOUT)
+        except RefusalError as refusal:
+            if refusal.status is Status.CALL_TIMEOUT:
+                return None
+            raise
+        return told
+
+    def finish_round(self, calls: int) -> Message:
+        """Return the last message of a round; what still comes before it is passed over."""
+        limit_s = self._limit_s(calls)
+        answer: Message = {"progress": ""}
+        while "progress" in answer:
+            answer = self._refusing(self._child.hear, limit_s, Status.CALL_TIMEOUT)
+        self._require_untampered(answer)
+        return answer
+
+    @property
+    def limit_s(self) -> float:
+        """How long one call may take."""
+        return self._call_timeout_s
+
+    @property
+    def message_ns(self) -> int:
+        """When the last message came, on the judge's clock."""
+        return self._child.channel.received_ns
+
+    def check_outputs(self, described: Any, expected: Expected) -> tuple[Any, ...]:
+        """Hold a description of one call's outputs against what is expected; return the numbers among them.
+
+        Raises RefusalError.
+        """
+        try:
+            (numbers,) = self._numbers({"outputs": [described]}, [expected])
+        except WireError as error:
+            raise self.nonsense(error) from error
+        return numbers
 
     def _numbers(self, answer: Message, expected: list[Expected]) -> tuple[tuple[Any, ...], ...]:
         """Return the numbers among the outputs that a worker describes, one description for each expectation.
@@ -250,13 +312,13 @@ class Candidate:
         except WireError as error:
             raise self.nonsense(error) from error
 
-    def profile(self, slot: int, expected: Expected, *, flush: bool) -> tuple[Any, tuple[Any, ...]]:
+    def profile(self, slot: int, expected: Expected) -> tuple[Any, tuple[Any, ...]]:
         """Have the worker call the model once under the profiler.
 
         Returns what it says of activities, as it came, and the numbers among the outputs.
         """
         self._sync()
-        message = {"op": "profile", "slot": slot, "flush": flush}
+        message = {"op": "profile", "slot": slot}
         answer = self._ask(message, PROFILE_TIMEOUT_S + self._call_timeout_s, Status.CALL_TIMEOUT)
         try:
             (numbers,) = self._numbers(answer, [expected])
@@ -297,6 +359,9 @@ class Candidate:
         """Kill the worker and all that it started; its scratch folder goes with it."""
         self._resume()
         self._worker.kill()
+        if self.gate is not None:
+            self.gate.close()
+        self.gate = None
 
     def _ask(self, message: dict[str, Any], timeout_s: float, on_timeout: Status, fds: list[int] | None = None) -> Any:
         self._resume()

@@ -8,8 +8,11 @@ from kbench.isolation.wire import as_text, flatten
 from kbench.measure.timing import tensor_leaves
 
 
-def deliver(output: Any, targets: list[Any], arguments: list[Any]) -> list[list[Any]]:
-    """Describe the leaves of one result and copy those that fit; the judge compares the description."""
+def deliver(output: Any, targets: Sequence[Any], arguments: Sequence[Any]) -> list[list[Any]]:
+    """Describe the leaves of one result and copy those that fit; the judge compares the description.
+
+    Without `targets` they are described only.
+    """
     import torch
 
     inputs = {leaf.untyped_storage().data_ptr() for leaf in tensor_leaves(arguments)}
@@ -34,17 +37,3 @@ def deliver(output: Any, targets: list[Any], arguments: list[Any]) -> list[list[
 def fits(leaf: Any, target: Any) -> bool:
     """Say whether a result can be copied as it is, without a cast or a broadcast."""
     return bool(leaf.dtype == target.dtype and leaf.shape == target.shape and leaf.device.type == target.device.type)
-
-
-def share_memory(outputs: Sequence[Any]) -> bool:
-    """Say whether results of several calls begin at one address, so that only the last of them is still there."""
-    import torch
-
-    seen: set[int] = set()
-    for output in outputs:
-        leaves = [leaf for leaf in tensor_leaves(output) if type(leaf) in {torch.Tensor, torch.nn.Parameter}]
-        addresses = {leaf.data_ptr() for leaf in leaves if not layout_of(leaf) and leaf.numel()}
-        if addresses & seen:
-            return True
-        seen |= addresses
-    return False

@@ -23,10 +23,12 @@ from kbench.isolation import sandbox
 from kbench.isolation.arena import Arena
 from kbench.isolation.battery import Battery
 from kbench.isolation.candidate import Candidate, RefusalError, SolutionSpec
+from kbench.isolation.device_clock import DeviceClock
 from kbench.isolation.gradients import check_gradients
+from kbench.isolation.host_clock import HostClock
 from kbench.isolation.launched import take_profile
 from kbench.isolation.memory import release_cached
-from kbench.isolation.pairing import Pacing, Pairing
+from kbench.isolation.pairing import Clock, Pacing, Pairing
 from kbench.isolation.process import Child, ChildError
 from kbench.isolation.reference import Reference, is_of_the_device
 from kbench.isolation.trial import Trial, WrongError, secret_seed
@@ -34,7 +36,6 @@ from kbench.isolation.variations import at_full_size
 from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
 from kbench.isolation.workers import StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
 from kbench.measure import device as devices
-from kbench.measure.timing import Timer, timer_for
 from kbench.plugins import shapes
 
 
@@ -73,9 +74,9 @@ class Judge:
         self._number = 0
         self._workers = 0
         self._ahead: list[StartedWorker] = []
+        self._beside: StartedWorker | None = None
         self._reference: Reference | None = None
         self._problem = Path()
-        self._timer: Timer | None = None
         self._others: dict[str, Reference] = {}
 
     def serve(self) -> None:
@@ -108,8 +109,6 @@ class Judge:
         import torch
 
         torch.set_num_threads(self._config.threads)
-        # First, since what it keeps would otherwise lie in memory that a large input needs in one piece.
-        self._timer = timer_for(self._config.device)
         self._reference = Reference(self._problem, overrides, self._config.device, allow_tf32=self._config.allow_tf32)
         self._config = dataclasses.replace(self._config, case_bytes=self._reference.cost.dram_bytes)
         return {
@@ -128,10 +127,13 @@ class Judge:
         config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
         candidate = self._take_worker(spec, config)
         try:
+            if assignment.time and self.device == "cuda":  # on a CPU it would take a processor from what is timed
+                self.start_reference_worker()
             self._expect(assignment.next_compilers)
             outcome = Evaluation(self, candidate, assignment).run()
         finally:
             candidate.kill()
+            self.drop_reference_worker()
         return {"outcome": encode(outcome), "weights": candidate.weights}
 
     @property
@@ -139,12 +141,6 @@ class Judge:
         """The reference of the open case."""
         assert self._reference is not None, "a case is open"
         return self._reference
-
-    @property
-    def timer(self) -> Timer:
-        """The clock of the reference: the same kind as the workers'."""
-        assert self._timer is not None, "a case is open"
-        return self._timer
 
     @property
     def device(self) -> str:
@@ -179,19 +175,42 @@ class Judge:
             kept += 1
         for worker in self._ahead[kept:]:
             worker.kill()
-        del self._ahead[kept:]
-        for compiler in compilers[kept:]:
-            if self._nursery is None or self._nursery.has_ended:
-                self._nursery = start_nursery(self._config)
-            self._workers += 1
-            self._ahead.append(StartedWorker(self._config, self._nursery, self._workers, compiler=compiler))
+        self._ahead[kept:] = [self._start_worker(compiler) for compiler in compilers[kept:]]
+
+    def _start_worker(self, compiler: str) -> StartedWorker:
+        if self._nursery is None or self._nursery.has_ended:
+            self._nursery = start_nursery(self._config)
+        self._workers += 1
+        return StartedWorker(self._config, self._nursery, self._workers, compiler=compiler)
 
     def _take_worker(self, spec: SolutionSpec, config: WorkerConfig) -> Candidate:
         if [worker.compiler for worker in self._ahead[:1]] != [spec.compiler]:
             self._expect([spec.compiler])
-        worker = self._ahead.pop(0)
+        return self._candidate(spec, config, self._ahead.pop(0))
+
+    def _candidate(self, spec: SolutionSpec, config: WorkerConfig, worker: StartedWorker) -> Candidate:
         worker.child.memory_limit_bytes = memory_limit_bytes(config.case_bytes)
         return Candidate(spec, config, worker)
+
+    def start_reference_worker(self) -> None:
+        """Have a worker get ready for the reference's own model: a process like the candidate's."""
+        self._beside = self._start_worker("")
+
+    def take_reference_worker(self, problem: str) -> Candidate:
+        """Return a worker that will run the reference's own model."""
+        if self._beside is None:
+            self.start_reference_worker()
+        worker, self._beside = self._beside, None
+        assert worker is not None, "just started"
+        path = str(self._problem)
+        spec = SolutionSpec(name="reference", path=path, builtin="eager", problem=problem, artefacts="", compiler="")
+        return self._candidate(spec, self._config, worker)
+
+    def drop_reference_worker(self) -> None:
+        """End a worker that got ready for the reference and was not taken."""
+        if self._beside is not None:
+            self._beside.kill()
+        self._beside = None
 
 
 class Evaluation:
@@ -215,7 +234,7 @@ class Evaluation:
                 self._verify_others()
                 self._verify_derived()
             self._candidate.load(self._judge.reference)
-            trial = self._bind(self._judge.reference)
+            trial = self._bind(self._judge.reference, timed=not self._assignment.verify)
             if self._assignment.verify:
                 self._battery.essentials(trial)
                 if self._assignment.other_cases:
@@ -239,11 +258,12 @@ class Evaluation:
         timings = () if timing is None else (timing,)
         return Passed(correctness=correctness, timings=timings, findings=tuple(self._findings()))
 
-    def _bind(self, reference: Reference) -> Trial:
+    def _bind(self, reference: Reference, *, timed: bool = False) -> Trial:
         if self._assignment.verify:
             self._judge.progress(stage="verify")  # each shape may take a compiler its time
         self._unbind()
-        trial = self._battery.bind(reference, lends=not self._assignment.time)
+        on_gpu = self._judge.device == "cuda"
+        trial = self._battery.bind(reference, lends=on_gpu or not timed, queued=on_gpu and timed)
         self._arena = trial.arena
         return trial
 
@@ -260,7 +280,7 @@ class Evaluation:
 
         On an H200 that made 0.6 % of the time of `group_norm single_pass`, in the first process of every run.
         """
-        anew = self._bind(self._judge.reference)
+        anew = self._bind(self._judge.reference, timed=True)
         anew.tally = trial.tally
         return anew
 
@@ -297,19 +317,31 @@ class Evaluation:
 
     def _time(self, trial: Trial) -> Timing:
         self._judge.progress(stage="time")
-        pacing = Pacing(
-            pairs=self._assignment.pairs,
-            process=self._assignment.process,
-            mode=self._assignment.mode,
-            precision=self._assignment.precision,
-        )
+        device = self._judge.device
         if not self._assignment.verify:
             self._candidate.vary_weights(trial.reference, secret_seed())
             trial.exchange(secret_seed(), oracle=True)
-        with devices.DeviceMonitor(self._judge.device) as monitor:
-            l2_bytes = devices.identify(self._judge.device).l2_bytes
-            pairing = Pairing(trial, self._judge.timer, monitor, pacing, l2_bytes)
-            return pairing.run(
+        with contextlib.ExitStack() as stack:
+            reference = self._judge.take_reference_worker(self._candidate.spec.problem)
+            stack.callback(reference.kill)
+            reference.prepare()
+            reference.load(trial.reference)
+            reference.bind(trial.reference, trial.arena)
+            beside = Trial(trial.reference, reference, trial.arena)
+            clock: Clock
+            if device == "cuda":
+                clock = DeviceClock(trial, beside, cold=self._assignment.mode == "cold")
+            else:
+                clock = HostClock(trial, beside)
+            stack.callback(clock.close)
+            monitor = stack.enter_context(devices.DeviceMonitor(device))
+            pacing = Pacing(
+                pairs=self._assignment.pairs,
+                process=self._assignment.process,
+                precision=self._assignment.precision,
+                device=device,
+            )
+            return Pairing(trial, clock, monitor, pacing).run(
                 lambda block: self._judge.progress(stage="time", done=block),
                 lambda event_ns: self._profile(trial, event_ns),
             )
@@ -318,8 +350,7 @@ class Evaluation:
         """Once per solution and case, where it was asked for: see what a call launches."""
         wanted = self._assignment.crosscheck or self._assignment.require_custom
         if wanted and self._assignment.verify:
-            flush = event_ns is not None and self._assignment.mode == "cold"
-            profile = take_profile(trial, self._judge.device, flush=flush)
+            profile = take_profile(trial, self._judge.device)
             self._battery.findings.extend(profile.findings(event_ns if self._assignment.crosscheck else None))
             if self._assignment.require_custom:
                 profile.require_custom()

@@ -112,14 +112,14 @@ class Profile:
             raise RefusalError(Status.LIBRARY_ONLY, f"no kernel of its own: {describe_kernels(self.seen)}", self.log)
 
 
-def take_profile(trial: Trial, device: str, *, flush: bool) -> Profile:
+def take_profile(trial: Trial, device: str) -> Profile:
     """Have one call on fresh inputs profiled; its outputs are checked like those of any call. Raises RefusalError."""
     if device != "cuda":
         return Profile(seen=(), device=device, reason="CUPTI sees GPUs only")
     expected = trial.reference.expect(trial.arguments(secret_seed()))
     slot = trial.arena.random_slot()
     trial.fill([slot], [expected])
-    listed, numbers = trial.candidate.profile(slot, expected, flush=flush)
+    listed, numbers = trial.candidate.profile(slot, expected)
     trial.told(slot, numbers)
     log = trial.candidate.log
     try:

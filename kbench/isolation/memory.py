@@ -34,6 +34,13 @@ class TensorSpec:
         """Return the fields as a JSON list."""
         return [self.offset, self.dtype, list(self.shape), list(self.stride)]
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where the tensor begins and ends, in bytes of the block."""
+        import torch
+
+        return self.offset, self.offset + span_bytes(self, getattr(torch, self.dtype).itemsize)
+
     @classmethod
     def from_json(cls, fields: Sequence[Any]) -> "TensorSpec":
         """Undo `to_json`."""
@@ -116,7 +123,7 @@ class Block:
         pointer = driver.allocate(nbytes)
         handle = base64.b64encode(driver.export(pointer)).decode()
         descriptor = {"kind": "cuda", "nbytes": nbytes, "handle": handle}
-        return cls(_wrap(pointer, nbytes), descriptor, None, pointer, owned=True)
+        return cls(wrap(pointer, nbytes), descriptor, None, pointer, owned=True)
 
     @classmethod
     def attach(cls, descriptor: dict[str, Any], fd: int | None) -> "Block":
@@ -126,17 +133,11 @@ class Block:
             assert fd is not None, "a memfd block travels with its descriptor"
             return cls(_map(fd, nbytes), descriptor, fd, None, owned=False)
         pointer = Driver().open(base64.b64decode(descriptor["handle"]))
-        return cls(_wrap(pointer, nbytes), descriptor, None, pointer, owned=False)
+        return cls(wrap(pointer, nbytes), descriptor, None, pointer, owned=False)
 
     def view(self, spec: TensorSpec) -> Any:
         """Return the tensor that lies at `spec`."""
-        import torch
-
-        dtype = getattr(torch, spec.dtype)
-        if 0 in spec.shape:
-            return torch.empty_strided(spec.shape, spec.stride, dtype=dtype, device=self.bytes.device)
-        span = self.bytes[spec.offset : spec.offset + span_bytes(spec, dtype.itemsize)].view(dtype)
-        return span.as_strided(spec.shape, spec.stride, span.storage_offset())
+        return view(spec, self.bytes)
 
     def close(self) -> None:
         """Free the memory, or end the mapping of a judge's; views of it must not be used afterwards."""
@@ -150,6 +151,18 @@ class Block:
             driver = Driver()
             (driver.free if self._owned else driver.unmap)(self._pointer)
         self._pointer = None
+
+
+def view(spec: TensorSpec, memory: Any) -> Any:
+    """Return the tensor that lies at `spec` in memory given as bytes."""
+    import torch
+
+    dtype = getattr(torch, spec.dtype)
+    if 0 in spec.shape:
+        return torch.empty_strided(spec.shape, spec.stride, dtype=dtype, device=memory.device)
+    begin, end = spec.span
+    span = memory[begin:end].view(dtype)
+    return span.as_strided(spec.shape, spec.stride, span.storage_offset())
 
 
 def release_cached(device: str) -> None:
@@ -179,7 +192,8 @@ class _CudaArray:
         }
 
 
-def _wrap(pointer: int, nbytes: int) -> Any:
+def wrap(pointer: int, nbytes: int) -> Any:
+    """Return device memory as a tensor of bytes."""
     import torch
 
     return torch.as_tensor(_CudaArray(pointer, nbytes), device="cuda")

@@ -6,33 +6,21 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Protocol
 
 from kbench.core.model import Sample, Timing
 from kbench.core.stats import median_interval, pair_log_ratios, timing_flags
-from kbench.isolation.attestation import ATTEST_COUNTS, Attestation
-from kbench.isolation.candidate import Reply
-from kbench.isolation.expected import Expected
-from kbench.isolation.trial import Trial, secret_seed
+from kbench.isolation.reading import Conclusion, Reading
+from kbench.isolation.trial import Trial
 from kbench.measure.device import DeviceMonitor
-from kbench.measure.timing import Timer, poison_pool, start_on
 
+ARMS = ("reference", "candidate")
 SETTLE_PAIRS = 3
 SETTLE_LIMIT_S = 3.0
-SETTLED_WITHIN = {"events": 0.01, "host": 0.1}
+SETTLED_WITHIN = {"cuda": 0.01, "cpu": 0.1}
 """Share by which two successive medians may differ; a shared processor never comes to rest as a GPU does."""
-BATCH_BELOW_NS = 20_000
-BATCH_TARGET_NS = 200_000
-RESOLVED_FROM_NS = {"events": BATCH_BELOW_NS, "host": 200_000}
+RESOLVED_FROM_NS = {"cuda": 5_000, "cpu": 200_000}
 """Shorter calls are told from one another no better than launches are; on a CPU, than threads that wake up are."""
-HOST_CALLS = 5
-HOST_TARGET_NS = 20_000_000
-"""On a CPU, calls in a row and their median: what ran between two calls has the caches when the first one begins."""
-HOST_REST_S = 2e-3
-LAST_REQUESTS = 4
-"""Fewer than so many more come before the one that ends in the kill, so that nobody can count up to it."""
-ALONE_CALLS = 5
-INTERFERENCE = 0.03
 REPEAT_SHARE = 0.2
 ENOUGH_PAIRS = 8
 PAIRS_LIMIT_S = 3.0
@@ -42,58 +30,102 @@ NEGLIGIBLE = 3
 a tenth of the width, of an interval over three processes that just reaches it: more pairs would hardly narrow it."""
 
 
+class Clock(Protocol):
+    """Times either arm: `DeviceClock` on a GPU, `HostClock` on a CPU."""
+
+    l2: str
+
+    def prepare(self) -> None:
+        """Find how many calls make a sample."""
+        ...
+
+    def read(self, arm: str) -> Reading:
+        """Take one sample of an arm."""
+        ...
+
+    def conclude(self, event_ns: float) -> Conclusion:
+        """Hold the candidate's median claim against the judge's clock. Raises RefusalError."""
+        ...
+
+    def kill_verify(self) -> None:
+        """Kill the candidate's worker after a last request and check what it left."""
+        ...
+
+    def slower_beside(self, paired_ns: float) -> bool:
+        """Say whether the reference is slower beside the candidate than alone."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what the clock holds."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pacing:
-    """How long to time: pairs per process, and whether the process is the last that may be disturbed."""
+    """How long to time: pairs per process at most, the precision to stop at, and when to stop in any case."""
 
     pairs: int
     process: int
-    mode: str
     precision: float
+    device: str
+    until: float = math.inf
+    """Monotonic time."""
 
 
 class Pairing:
-    """Times one bound trial; every timed call has fresh inputs and its outputs are checked."""
+    """Times one bound trial; every timed call has fresh inputs, and outputs of timed calls are checked."""
 
-    def __init__(self, trial: Trial, timer: Timer, monitor: DeviceMonitor, pacing: Pacing, l2_bytes: int | None):
+    def __init__(self, trial: Trial, clock: Clock, monitor: DeviceMonitor, pacing: Pacing):
         self._trial = trial
-        self._timer = timer
+        self._clock = clock
         self._monitor = monitor
         self._pacing = pacing
-        self._flush = pacing.mode == "cold" and l2_bytes is not None
-        self._l2 = "warm" if not self._flush else "flushed"
-        if timer.name == "host":
-            self._l2 = "none"
         self._samples: list[Sample] = []
-        self._batch = 1
         self._flags: set[str] = set()
-        self._pairs_until = math.inf
 
     def run(self, on_pair: Callable[[int], None], on_timed: Callable[[float], None]) -> Timing:
         """Settle, time the pairs, attest, kill the worker on a last call and verify what it left.
 
         `on_timed` is told the median time in ns before the worker dies, for what must not come before timing.
         """
-        alone_before = self._alone()
+        self._clock.prepare()
         self._settle()
-        self._pairs_until = time.monotonic() + PAIRS_LIMIT_S
+        pairs_until = min(time.monotonic() + PAIRS_LIMIT_S, self._pacing.until)
         block, target = 0, self._pacing.pairs
         limit = math.ceil(target * (1 + REPEAT_SHARE))
-        while self._clean_pairs() < target and block < limit and not self._precise():
-            order = (("reference", "candidate"), ("candidate", "reference"))
-            first = secrets.randbelow(2)
-            for arms in (order[first], order[1 - first]):
-                self._pair(block, arms)
+        while self._clean_pairs() < target and block < limit and not self._suffice(pairs_until):
+            order = ARMS if secrets.randbelow(2) else ARMS[::-1]
+            for arms in (order, order[::-1]):
+                self._pair(block // 2, arms)
             block += 2
             on_pair(block)
         if self._clean_pairs() < min(target, ENOUGH_PAIRS):
             self._flags.add("unstable")
-        attesting = Attestation(self._trial, self._timer, self._samples)
-        attested, attestation = attesting.run()
-        if attesting.congested:
-            self._flags.add("congested")
+        claimed_ns = self._median_ns("candidate")
+        conclusion = self._clock.conclude(claimed_ns)
+        attestation = self._attestation(conclusion)
+        on_timed(claimed_ns)
+        self._clock.kill_verify()
+        if self._clock.slower_beside(self._median_ns("reference")):
+            self._flags.add("interference")
+        samples = self._quoted(conclusion.clock)
+        attested = conclusion.attested
+        return Timing(
+            samples=samples,
+            timer=conclusion.clock,
+            l2=self._clock.l2,
+            attested_ns=None if attested is None else attested.ns,
+            attested_half_width_ns=None if attested is None else attested.half_width_ns,
+            attestation=attestation,
+            wall_ns=conclusion.wall_ns.get("candidate"),
+            ref_wall_ns=conclusion.wall_ns.get("reference"),
+            flags=tuple(sorted({*self._flags, *conclusion.flags, *timing_flags(samples)})),
+        )
+
+    def _attestation(self, conclusion: Conclusion) -> str:
+        """Return `held` or `weak`: whoever remembers the answer works for none of the times that a clock sees."""
+        attestation = conclusion.attestation
         if self._trial.reference.inputs.repeat:
-            # Whoever remembers the answer works for none of the times that were claimed.
             self._flags.add("inputs_repeat")
             attestation = "weak"
         if self._trial.proves_little:
@@ -101,24 +133,19 @@ class Pairing:
             attestation = "weak"
         if attestation == "weak":
             self._flags.add("attestation_weak")
-        on_timed(statistics.median(s.t_event_ns for s in self._samples if s.arm == "candidate"))
-        self._kill_verify(attesting)
-        self._check_interference(alone_before, self._alone())
-        return Timing(
-            samples=tuple(self._samples),
-            timer=self._timer.name,
-            l2=self._l2,
-            attested_ns=attested,
-            attestation=attestation,
-            event_overhead_ns=self._timer.overhead_ns(),
-            flags=tuple(sorted({*self._flags, *timing_flags(self._samples)})),
-        )
+        return attestation
 
-    def _precise(self) -> bool:
-        """Say whether the pairs so far suffice: they agree so well that more cannot matter, or the time is up."""
+    def _quoted(self, clock: str) -> tuple[Sample, ...]:
+        """Return the samples with the times that the row quotes: where events are not believed, the judge's."""
+        if clock != "gate":
+            return tuple(self._samples)
+        return tuple(replace(sample, t_event_ns=sample.t_wall_ns) for sample in self._samples)
+
+    def _suffice(self, until: float) -> bool:
+        """Say whether the pairs so far do: they agree so well that more cannot matter, or the time is up."""
         if self._clean_pairs() < ENOUGH_PAIRS:
             return False
-        if time.monotonic() > self._pairs_until:
+        if time.monotonic() > until:
             return True
         interval = median_interval(pair_log_ratios(self._samples))
         return interval is not None and interval.half_width < self._pacing.precision / NEGLIGIBLE
@@ -126,17 +153,19 @@ class Pairing:
     def _clean_pairs(self) -> int:
         return sum(not s.marked for s in self._samples if s.arm == "candidate")
 
+    def _median_ns(self, arm: str) -> float:
+        return statistics.median(s.t_event_ns for s in self._samples if s.arm == arm)
+
     def _settle(self) -> None:
-        """Alternate both arms until neither moves any more; choose the batch size from what they take."""
-        times: dict[str, list[int]] = {"reference": [], "candidate": []}
+        """Alternate both arms until neither moves any more."""
+        times: dict[str, list[int]] = {arm: [] for arm in ARMS}
         deadline = time.monotonic() + SETTLE_LIMIT_S
         # Whoever asks for less precision than that has no use for more rest.
-        within = max(SETTLED_WITHIN[self._timer.name], self._pacing.precision)
+        within = max(SETTLED_WITHIN[self._pacing.device], self._pacing.precision)
         while True:
             for _ in range(SETTLE_PAIRS):
-                reply, reference_ns, _ = self._timed_pair(("reference", "candidate"))
-                times["reference"].append(reference_ns)
-                times["candidate"].append(reply.event_ns)
+                for arm in ARMS:
+                    times[arm].append(self._clock.read(arm).event_ns)
             self._trial.candidate.set_reference_time(statistics.median(times["reference"]) / 1e9)
             if all(settled(values, within) for values in times.values()):
                 break
@@ -144,27 +173,25 @@ class Pairing:
                 self._flags.add("not_settled")
                 break
         fastest = min(statistics.median(values[-SETTLE_PAIRS:]) for values in times.values())
-        self._batch = batch_size(self._timer.name, fastest, self._trial.arena.count)
-        if fastest < RESOLVED_FROM_NS[self._timer.name]:
+        if fastest < RESOLVED_FROM_NS[self._pacing.device]:
             self._flags.add("resolution_limited")
 
-    def _pair(self, block: int, arms: tuple[str, str]) -> None:
-        reading = self._monitor.read()
-        reply, reference_ns, reference_submit_ns = self._timed_pair(arms)
+    def _pair(self, block: int, arms: tuple[str, ...]) -> None:
+        before = self._monitor.read()
+        readings = [(arm, self._clock.read(arm)) for arm in arms]
         after = self._monitor.read()
-        marked = self._monitor.disturbed(reading, after)
-        for arm in arms:
-            mine = arm == "candidate"
+        marked = self._monitor.disturbed(before, after)
+        for arm, reading in readings:
             self._samples.append(
                 Sample(
                     process=self._pacing.process,
-                    block=block // 2,
+                    block=block,
                     sequence=len(self._samples),
                     arm=arm,
-                    t_event_ns=reply.event_ns if mine else reference_ns,
-                    t_host_submit_ns=reply.submit_ns if mine else reference_submit_ns,
-                    t_wall_ns=reply.wall_ns if mine else reference_ns,
-                    calls=self._batch,
+                    t_event_ns=reading.event_ns,
+                    t_host_submit_ns=reading.submit_ns,
+                    t_wall_ns=reading.judge_ns,
+                    calls=reading.calls,
                     sm_clock_mhz=after.sm_clock_mhz,
                     power_mw=after.power_mw,
                     temperature_c=after.temperature_c,
@@ -172,101 +199,6 @@ class Pairing:
                     marked=marked,
                 )
             )
-
-    def _timed_pair(self, arms: tuple[str, str]) -> tuple[Reply, int, int]:
-        """Time both arms on the same fresh inputs, in the given order; expected values always come first."""
-        reference = self._trial.reference
-        arguments = [reference.arguments(secret_seed()) for _ in range(self._batch)]
-        consumed = [reference.consumable(a) for a in arguments]
-        slots = self._slots()
-        if arms[0] == "reference":
-            timed, event_ns, submit_ns = self._time_reference(consumed, slots)
-            expected = [replace(e, arguments=a) for e, a in zip(timed, arguments, strict=True)]
-        else:
-            expected = [reference.expect(a) for a in arguments]
-        reply = self._trial.call(expected, flush=self._flush, slots=slots)
-        for slot, wanted in zip(slots, expected, strict=True):
-            self._trial.judge_values(slot, wanted)
-        if arms[0] == "candidate":
-            del expected[:], wanted
-            _, event_ns, submit_ns = self._time_reference(consumed, slots)
-        return reply, event_ns, submit_ns
-
-    def _time_reference(self, arguments: list[list[Any]], slots: list[int]) -> tuple[list[Expected], int, int]:
-        """Time the reference here, with the worker's tree stopped; on a CPU, step by step as a worker does it."""
-        import torch
-
-        from kbench.isolation.wire import flatten
-
-        host = self._timer.name == "host"
-        model = self._trial.reference.model
-        everything = range(len(arguments))
-        expected, times = [], []
-        with self._trial.candidate.stopped(), torch.no_grad():
-            if host:
-                # The worker slept until it was asked: a process that wakes up is not the first to lose its turn.
-                time.sleep(HOST_REST_S)
-                start_on(slots[0])
-            for together in [[n] for n in everything] if host else [everything]:
-                if host:
-                    poison_pool(self._trial.arena.outputs(slots[0]))
-                measured = self._timer.measure(lambda n: model(*arguments[n]), together, flush=self._flush)
-                times.append(measured)
-                for n in together:
-                    leaves = flatten(measured.outputs.pop(0))
-                    # Kept as a copy on a CPU, so that the next result finds the memory of this one, as in a worker.
-                    kept = [(path, leaf.clone() if host and hasattr(leaf, "clone") else leaf) for path, leaf in leaves]
-                    expected.append(self._trial.reference.expected(arguments[n], arguments[n], kept))
-                    del leaves
-        event_ns = round(statistics.median(m.t_event_ns for m in times))
-        return expected, event_ns, round(statistics.median(m.t_submit_ns for m in times))
-
-    def _slots(self) -> list[int]:
-        count = self._trial.arena.count
-        start = secrets.randbelow(count)
-        return [(start + n) % count for n in range(self._batch)]
-
-    def _alone(self) -> float:
-        """Return the reference's median time with the worker stopped or gone, nothing alternating with it."""
-        arguments = self._trial.reference.arguments(secret_seed())
-        times = []
-        for _ in range(ALONE_CALLS):
-            measured = self._timer.measure(lambda _: self._trial.reference.call(arguments), [0], flush=self._flush)
-            times.append(measured.t_event_ns)
-            del measured
-        return statistics.median(times)
-
-    def _check_interference(self, before: float, after: float) -> None:
-        paired = statistics.median(s.t_event_ns for s in self._samples if s.arm == "reference")
-        if self._batch == 1 and self._timer.name != "host" and paired > (1 + INTERFERENCE) * max(before, after):
-            self._flags.add("interference")
-
-    def _kill_verify(self, attesting: Attestation) -> None:
-        """After a last request that looks like any other, kill the worker; verify what nobody can write any more.
-
-        It comes at random after some more that the judge's clock looks on, and is one of these itself or a timed one.
-        """
-        reference, arena = self._trial.reference, self._trial.arena
-        # Whoever folded the parameters once and for all, when they had not changed for a while, is found out here.
-        self._trial.candidate.vary_weights(reference, secret_seed())
-        counts = [k for k in ATTEST_COUNTS if k <= arena.count]
-        for _ in range(secrets.randbelow(LAST_REQUESTS)):
-            attesting.wall(secrets.choice(counts))
-        attest = bool(secrets.randbelow(2))
-        slots = list(range(secrets.choice(counts))) if attest else [arena.random_slot()]
-        expected = [reference.expect(reference.arguments(secret_seed())) for _ in slots]
-        self._trial.call(expected, flush=self._flush and not attest, attest=attest, slots=slots, kill=True)
-        for slot, wanted in zip(slots, expected, strict=True):
-            self._trial.judge_values(slot, wanted)
-
-
-def batch_size(timer: str, fastest_ns: float, slots: int) -> int:
-    """Return how many calls make one sample, each on a slot of its own; `fastest_ns` is the time of the faster arm."""
-    if timer == "host":
-        wanted = min(HOST_CALLS, int(HOST_TARGET_NS / max(1.0, fastest_ns)))
-    else:
-        wanted = round(BATCH_TARGET_NS / max(1.0, fastest_ns)) if fastest_ns < BATCH_BELOW_NS else 1
-    return max(1, min(slots, wanted))
 
 
 def settled(values: list[int], within: float) -> bool:

@@ -119,17 +119,35 @@ class Child:
         A message with a `progress` key instead is handed to `extend`, which may return a new time limit from now on.
         An answer with an `error` key is raised as ChildError, as are death, silence and nonsense.
         """
-        self._sequence += 1
         deadline = time.monotonic() + timeout_s
+        self.post(message, fds)
+        while "progress" in (answer := self.hear(deadline - time.monotonic(), timeout_s)) and extend is not None:
+            longer = extend(answer)
+            deadline = deadline if longer is None else time.monotonic() + longer
+        return answer
+
+    def post(self, message: Message, fds: Sequence[int] = ()) -> None:
+        """Send a request whose answer `hear` returns. Raises ChildError."""
+        self._sequence += 1
         try:
             self.channel.send({**message, "n": self._sequence}, fds)
-            while "progress" in (answer := self._answer(deadline)) and extend is not None:
-                longer = extend(answer)
-                deadline = deadline if longer is None else time.monotonic() + longer
+        except DeadlineError as error:
+            raise ChildError(Status.CALL_TIMEOUT, "the process does not read", self.log) from error
+        except PeerGoneError as error:
+            raise self.death() from error
+
+    def hear(self, timeout_s: float, told_s: float | None = None) -> Message:
+        """Return the next message about the present request; `told_s` is the time limit to name where none comes.
+
+        An answer with an `error` key is raised as ChildError, as are death, silence and nonsense.
+        """
+        try:
+            answer = self._answer(time.monotonic() + timeout_s)
         except WireError as error:
             raise ChildError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log) from error
         except DeadlineError as error:
-            raise ChildError(Status.CALL_TIMEOUT, f"no answer within {timeout_s:.0f} s", self.log) from error
+            limit_s = timeout_s if told_s is None else told_s
+            raise ChildError(Status.CALL_TIMEOUT, f"no answer within {limit_s:.0f} s", self.log) from error
         except PeerGoneError as error:
             raise self.death() from error
         if "error" in answer:

@@ -66,9 +66,7 @@ def _namespaces() -> Iterator[Namespace]:
             places = tuple(vars(each) for each in owner.__mro__ if each is not object)
             functions = tuple(map(_functions, places))
             # A method of a base class can be replaced by one of the same name in the class itself.
-            inherited = {
-                name: (None, None) for of_base in functions[1:] for name in of_base if name not in functions[0]
-            }
+            inherited = {method: (None, None) for base in functions[1:] for method in base if method not in places[0]}
             yield Namespace(name=name, places=places, functions=({**inherited, **functions[0]}, *functions[1:]))
 
 

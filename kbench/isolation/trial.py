@@ -8,7 +8,7 @@ from typing import Any
 
 from kbench.core.model import Correctness, Mismatch, Status
 from kbench.core.rightness import Ratios, Ruling, rule, rule_all
-from kbench.isolation.arena import Arena
+from kbench.isolation.arena import Arena, encoded
 from kbench.isolation.candidate import Candidate, RefusalError, Reply
 from kbench.isolation.expected import Expected
 from kbench.isolation.inputs import Arguments, Transform, is_value
@@ -79,6 +79,7 @@ class Trial:
         self.tally = Tally()
         self._lent = False
         self._numbers: dict[int, tuple[Any, ...]] = {}
+        self._told: dict[int, Any] = {}
         self.ties = False
         """Whether indices differed where they point at equal values."""
 
@@ -103,9 +104,7 @@ class Trial:
     def fill(self, slots: Sequence[int], expected: Sequence[Expected]) -> None:
         """Make ready for one call. Where the arena lends, the judge's own arguments make room for the outputs."""
         for slot, of_slot in zip(slots, expected, strict=True):
-            tree = self.arena.news(slot, of_slot)
-            if tree is not None:
-                self.candidate.tell(slot, tree)
+            self.tell(slot, of_slot.arguments)
         # Stopped, since a thread that watches the shared memory could compute the answer before it is asked.
         with self.candidate.stopped():
             for slot, of_slot in zip(slots, expected, strict=True):
@@ -113,14 +112,28 @@ class Trial:
         if self.arena.lends:
             for of_slot in expected:
                 of_slot.arguments.clear()
+            self.make_room(slots)
+
+    def make_room(self, slots: Sequence[int]) -> None:
+        """Give the worker poisoned buffers for the outputs of these slots, where the arena has none that it keeps."""
+        if self.arena.lends:
             self.candidate.lend(self.arena)
             self._lent = True
+            return
+        for slot in slots:
+            self.arena.poison(slot)
+
+    def tell(self, slot: int, arguments: list[Any]) -> None:
+        """Tell the worker what is no tensor among a slot's arguments, where it is not what it knows."""
+        tree, _ = encoded(arguments)
+        if tree != self._told.get(slot, self.arena.arguments):
+            self.candidate.tell(slot, tree)
+            self._told[slot] = tree
 
     def call(
         self,
         expected: list[Expected],
         *,
-        flush: bool = True,
         attest: bool = False,
         slots: Sequence[int] | None = None,
         kill: bool = False,
@@ -131,7 +144,7 @@ class Trial:
         """
         chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
         self.fill(chosen, expected)
-        reply = self.candidate.call(chosen, expected, flush=flush, attest=attest)
+        reply = self.candidate.call(chosen, expected, attest=attest)
         if kill:
             self.candidate.kill()
         else:
@@ -139,23 +152,32 @@ class Trial:
         for slot, numbers in zip(chosen, reply.numbers, strict=True):
             self.told(slot, numbers)
         for slot, of_slot in zip(chosen, expected, strict=True):
-            if not self.arena.holds(slot, of_slot, but=self.reference.mutates):
-                raise RefusalError(Status.INPUT_MUTATED, "a call changed its input tensors", self.candidate.log)
+            self.require_unchanged(slot, of_slot)
         return reply
+
+    def require_unchanged(self, slot: int, expected: Expected) -> None:
+        """Raise RefusalError unless the inputs of a slot are as they were before the call."""
+        if not self.arena.holds(slot, expected, but=self.reference.mutates):
+            raise RefusalError(Status.INPUT_MUTATED, "a call changed its input tensors", self.candidate.log)
 
     def told(self, slot: int, numbers: tuple[Any, ...]) -> None:
         """Keep the Python numbers among the results of a call on a slot: what it left in memory has none."""
         self._numbers[slot] = numbers
 
-    def results(self, slot: int) -> list[Any]:
-        """Return what a call left in a slot: its outputs, then the inputs that it was to change, then numbers."""
+    def results(self, slot: int, outputs: Sequence[Any] | None = None) -> list[Any]:
+        """Return what a call left in a slot: its outputs, then the inputs that it was to change, then numbers.
+
+        `outputs` are where they are looked for elsewhere than in the arena.
+        """
         inputs = self.arena.inputs(slot)
         changed = (inputs[number] for number in self.reference.silent)
-        return [*self.arena.outputs(slot), *changed, *self._numbers[slot]]
+        return [*(self.arena.outputs(slot) if outputs is None else outputs), *changed, *self._numbers[slot]]
 
-    def judge_values(self, slot: int, expected: Expected, truth: Truth | None = None) -> Ruling:
-        """Apply both rules to the outputs in a slot; raises WrongError unless they are right."""
-        outputs = self.results(slot)
+    def judge_values(
+        self, slot: int, expected: Expected, truth: Truth | None = None, outputs: Sequence[Any] | None = None
+    ) -> Ruling:
+        """Apply both rules to the outputs of a call on a slot; raises WrongError unless they are right."""
+        outputs = self.results(slot, outputs)
         ruling, differences = self.compare(outputs, expected, truth)
         wrong = [d for d in differences if d.ratio > 1]
         if not ruling.right:

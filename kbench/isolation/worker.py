@@ -9,7 +9,6 @@ import importlib
 import os
 import socket
 import sys
-import traceback
 from pathlib import Path
 from statistics import median
 from types import ModuleType
@@ -17,23 +16,17 @@ from typing import Any
 
 from kbench.isolation import sandbox
 from kbench.isolation.autograd import differentiable, owned
-from kbench.isolation.delivery import deliver, share_memory
-from kbench.isolation.extensions import BuildError, record_builds, require_builds
+from kbench.isolation.delivery import deliver
+from kbench.isolation.extensions import record_builds, require_builds
 from kbench.isolation.layouts import layouts_of, misaligned
 from kbench.isolation.memory import Block, TensorSpec, release_cached
+from kbench.isolation.queueing import Queue, queue_calls
 from kbench.isolation.solution import builtin, described, import_solution, settled
+from kbench.isolation.stages import Stage, describe
 from kbench.isolation.tampering import Originals
-from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, decode_tree
+from kbench.isolation.wire import Channel, Message, PeerGoneError, decode_constants, decode_tree
 from kbench.measure.profiler import profile
-from kbench.measure.timing import CudaTimer, Timer, poison_pool, start_on, timer_for
-
-
-class StageError(Exception):
-    """An exception of the solution, with the stage in which it was raised."""
-
-    def __init__(self, stage: str):
-        super().__init__(stage)
-        self.stage = stage
+from kbench.measure.timing import Timer, poison_pool, start_on, timer_for
 
 
 class Worker:
@@ -55,6 +48,8 @@ class Worker:
         self._one_buffer = False
         self._solution: Message = {}
         self._originals: Originals | None = None
+        self._queue: Queue | None = None
+        self._results: list[Any] = []
 
     def serve(self) -> None:
         """Answer requests until the judge hangs up."""
@@ -85,12 +80,10 @@ class Worker:
                 importlib.import_module(name)
         return {"pid": os.getpid()}
 
-    def do_open(self, message: Message, _fds: list[int]) -> None:
-        """Open the device, which costs whoever computes on it some milliseconds."""
-        import torch
-
-        if self._device == "cuda":
-            torch.zeros(1, device="cuda")
+    def do_open(self, message: Message, fds: list[int]) -> None:
+        """Open the device, which costs whoever computes on it some milliseconds; the gate's page comes with it."""
+        if fds:
+            self._queue = Queue(fds[0])
         self._timer = timer_for(self._device, message["mode"])
         self._originals = Originals()
 
@@ -187,12 +180,14 @@ class Worker:
 
     def do_unbind(self, _message: Message, _fds: list[int]) -> None:
         """Close the judge's memory, and let go of what results took: the next call finds memory as a first one does."""
-        self._inputs, self._tensors, self._outputs, self._weights = {}, [], [], []
+        self._inputs, self._tensors, self._outputs, self._weights, self._results = {}, [], [], [], []
         for block in (self._lent, self._block):
             if block is not None:
                 block.close()
         self._lent = self._block = None
         release_cached(self._device)
+        if self._timer is not None:
+            self._timer.forget()
 
     def do_lend(self, message: Message, fds: list[int]) -> None:
         """Map the memory for the outputs of the next call, where that is not the arena's."""
@@ -212,6 +207,8 @@ class Worker:
 
         slot = message["slot"]
         self._inputs[slot] = decode_tree(message["arguments"], self._tensors[slot], torch)
+        if self._timer is not None:
+            self._timer.forget()
 
     def do_weights(self, message: Message, _fds: list[int]) -> None:
         """Copy the judge's parameter values into the model, in place; `names` has the target of each, or null."""
@@ -231,72 +228,78 @@ class Worker:
         return [(by_name[name], value) for name, value in zip(message["names"], self._weights, strict=True) if name]
 
     def do_call(self, message: Message, _fds: list[int]) -> Message:
-        """Call the model on the given slots and copy the results into the judge's buffers, untimed.
+        """Call the model on the given slots, one after the other, and copy the results into the judge's buffers.
 
-        On a GPU the calls of one request run back to back. On a CPU each result is copied and freed before the next
-        call, since memory that is new to the process costs more there than the calls do, and their median counts.
-        With `attest` nothing else happens in the request: the judge's clock is to see the calls alone. On a GPU each
-        result is handed over right behind its call, while the device still computes, so that only the copies count.
-        A solution that returns one buffer over and over has each result taken before the next call in any case.
+        Each result is copied and freed before the next call. Times are medians; copies are no part of them. With
+        `attest` nothing else happens in the request: the judge's clock is to see the calls alone.
         """
-        import torch
-
         assert self._timer is not None, "set up before called"
         slots: list[int] = message["slots"]
-        apart = self._device == "cpu" or (self._one_buffer and not message["attest"])
-        rounds = [[slot] for slot in slots] if apart else [slots]
-        described, event_ns, submit_ns = [], [], []
         if self._device == "cpu" and slots:
             start_on(slots[0])
-        at_once = message["attest"] and not apart
-        taken: dict[int, list[list[Any]]] = {}
-
-        def take(slot: int, output: Any) -> None:
-            with Stage("output"):
-                taken[slot] = self._deliver(slot, output)
-
-        with torch.no_grad():
-            for together in rounds:
+        described, event_ns, submit_ns = [], [], []
+        with torch_no_grad():
+            for slot in slots:
                 if not message["attest"]:
-                    poison_pool([output for slot in together for output in self._outputs[slot]])
+                    poison_pool(self._outputs[slot])
                 with Stage("forward"):
-                    measured = self._timer.measure(
-                        self._forward,
-                        together,
-                        flush=message["flush"],
-                        spin=not message["attest"],
-                        after=take if at_once else None,
-                    )
-                if not self._one_buffer and not at_once and share_memory(measured.outputs):
-                    self._one_buffer = True
-                    return self.do_call(message, _fds)
-                for slot in together:
-                    if not at_once:
-                        take(slot, measured.outputs.pop(0))
-                    described.append(taken.pop(slot))
-                del measured.outputs[:]
+                    measured = self._timer.measure(self._forward, slot)
+                with Stage("output"):
+                    described.append(deliver(measured.output, self._outputs[slot], self._inputs[slot]))
                 event_ns.append(measured.t_event_ns)
                 submit_ns.append(measured.t_submit_ns)
+                del measured
             synchronize(self._device)
         times = {"event_ns": round(median(event_ns or [0])), "submit_ns": round(median(submit_ns or [0]))}
         return {**times, "outputs": described}
 
+    def do_round(self, message: Message, _fds: list[int]) -> Message:
+        """Call the model on the given slots in a row, behind the judge's gate or not, and tell where results lie.
+
+        Nothing but the calls happens in between, unless the judge wants each result copied into its buffers
+        (`deliver`). Two messages go back: `queued` once all is submitted (without a gate: `done`), then the times.
+        """
+        assert self._queue is not None and self._timer is not None, "opened before"  # noqa: PT018
+        slots: list[int] = message["slots"]
+        queue, described, places = self._queue, [], []
+        self._results = []
+        queue.forget()
+        taken: list[Any] = []
+        keep = message["keep"]
+
+        def take(slot: int, result: Any) -> None:
+            taken.append(deliver(result, self._outputs[slot], self._inputs[slot]))
+
+        with torch_no_grad(), Stage("forward"):
+            call = self._timer.prepared(self._forward, slots)
+            behind = queue.gated(message["number"]) if message["gated"] else contextlib.nullcontext()
+            with behind, queue.timed(len(slots)):
+                self._results = queue_calls(call, slots, take if message["deliver"] else None, keep=keep)
+            if not message["gated"]:
+                queue.read(len(slots))
+                self._channel.send({"progress": "done", "n": message["n"]})
+        described = taken
+        with Stage("output"):
+            for slot, result in zip(slots, self._results, strict=False):
+                described.append(deliver(result, (), self._inputs[slot]))
+                places.append(queue.places(result))
+        told = {"outputs": described, "places": places, "handles": queue.handles}
+        if message["gated"]:
+            self._channel.send({"progress": "queued", "n": message["n"], **told})
+            queue.read(len(slots))
+        return {**told, "event_ns": round(queue.event_ns), "submit_ns": queue.submit_ns}
+
     def _forward(self, slot: int) -> Any:
         return self._model(*self._inputs[slot])
-
-    def _deliver(self, slot: int, output: Any) -> list[list[Any]]:
-        return deliver(output, self._outputs[slot], self._inputs[slot])
 
     def do_profile(self, message: Message, _fds: list[int]) -> Message:
         """Call the model once under the profiler and deliver the result; answer with what ran on the device."""
         import torch
 
         slot = message["slot"]
-        assert isinstance(self._timer, CudaTimer), "on a GPU"
-        prepare = self._timer.flush if message["flush"] else torch.cuda.synchronize
         with torch.no_grad(), Stage("forward"):
-            output, activities = profile(lambda: self._model(*self._inputs[slot]), prepare)
-        described = self._deliver(slot, output)
+            output, activities = profile(lambda: self._forward(slot), torch.cuda.synchronize)
+        described = deliver(output, self._outputs[slot], self._inputs[slot])
         torch.cuda.synchronize()
         return {"activities": activities, "outputs": [described]}
 
@@ -329,36 +332,6 @@ class Worker:
         return {"given": given}
 
 
-class Stage:
-    """Marks which stage an exception comes from; exceptions of builds keep their own mark."""
-
-    def __init__(self, name: str):
-        self._name = name
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, StageError):
-            raise StageError(self._name) from error
-
-
-def describe(error: BaseException) -> Message:
-    """Describe an exception for the judge."""
-    stage = ""
-    if isinstance(error, StageError) and error.__cause__ is not None:
-        stage, error = error.stage, error.__cause__
-    if isinstance(error, BuildError) or "Error building extension" in str(error) or "CUDA_HOME" in str(error):
-        stage = "build"
-    trace = "".join(traceback.format_exception(error, limit=-12, chain=False))
-    return {
-        "stage": stage,
-        "type": type(error).__name__,
-        "message": both_ends(str(error)),
-        "traceback": both_ends(trace),
-    }
-
-
 def restrict(message: Message) -> None:
     """Apply the sandbox of the given rung to this process."""
     sandbox.restrict_self(
@@ -368,6 +341,13 @@ def restrict(message: Message) -> None:
         readable=[Path(sys.pycache_prefix)] if sys.pycache_prefix is not None else [],
         allow_exec=message["allow_exec"],
     )
+
+
+def torch_no_grad() -> Any:
+    """Return torch's context without gradients; torch is imported in a worker only."""
+    import torch
+
+    return torch.no_grad()
 
 
 def synchronize(device: str) -> None:

@@ -1,9 +1,6 @@
-"""Time calls on a device: CUDA events with a cold L2 cache and launch latency kept out, or the host's clock on a CPU.
+"""Time one call in a worker: CUDA events on a GPU, the monotonic clock on a CPU; and make a GPU's L2 cache cold.
 
-The judge times the reference and a worker times the candidate with the same code. The order of one measurement is:
-reset of persisting L2, L2 flush (a write of twice the cache, so that nothing useful is left, then a read sweep, so that
-no dirty line is written back inside the timed region), a spin that keeps the stream busy until the host has queued
-everything, start event, the calls, end event, device-wide synchronisation.
+Rounds of many calls behind the judge's gate are in `kbench.isolation.queueing`.
 """
 
 import dataclasses
@@ -16,40 +13,34 @@ from typing import Any, Protocol
 from kbench.measure.driver import Driver
 
 FLUSH_FACTOR = 2
-SPIN_LIMIT_S = 2e-3
-SPIN_MARGIN = 1.5
-NOMINAL_CLOCK_HZ = 1.9e9
-OVERHEAD_PAIRS = 100
 
 Call = Callable[[int], Any]
-After = Callable[[int, Any], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One measurement: time per call, the host's time to submit a call, and what the calls returned."""
+    """One measured call: the device's time, the host's time to submit it, and what it returned."""
 
     t_event_ns: int
     t_submit_ns: int
-    outputs: list[Any]
+    output: Any
 
 
 class Timer(Protocol):
-    """Times `call(slot)` for the given slots, all between one pair of clock readings."""
+    """Times `call(slot)`."""
 
     name: str
 
-    def measure(
-        self, call: Call, slots: Sequence[int], *, flush: bool, spin: bool = True, after: After | None = None
-    ) -> Measured:
-        """Run the calls back to back and return the time per call; without `spin`, launches are not hidden.
-
-        `after(slot, output)` happens behind each call, and counts.
-        """
+    def measure(self, call: Call, slot: int) -> Measured:
+        """Call once and return the time of the call."""
         ...
 
-    def overhead_ns(self) -> float | None:
-        """Return the time that an empty measurement reads, or None where the clock is the host's."""
+    def prepared(self, call: Call, slots: Sequence[int]) -> Call:
+        """Return what is to be called in place of `call` on these slots: itself, or the replay of a graph of it."""
+        ...
+
+    def forget(self) -> None:
+        """Let go of captured graphs: their inputs lie elsewhere now, or other numbers are among them."""
         ...
 
 
@@ -79,112 +70,81 @@ def poison_pool(outputs: Sequence[Any]) -> None:
             tensor.fill_(float("nan"))
 
 
-def run_calls(call: Call, slots: Sequence[int], after: After | None) -> list[Any]:
-    """Call on each slot, have `after` look at each result at once, and return all of them."""
-    outputs = []
-    for slot in slots:
-        outputs.append(call(slot))
-        if after is not None:
-            after(slot, outputs[-1])
-    return outputs
-
-
 class HostTimer:
-    """The monotonic clock around the calls: CPU timing, which no cache flush precedes."""
+    """The monotonic clock around a call."""
 
     name = "host"
 
     def __init__(self) -> None:
         self._now = time.perf_counter_ns  # now, before any solution is imported
 
-    def measure(
-        self,
-        call: Call,
-        slots: Sequence[int],
-        *,
-        flush: bool,  # noqa: ARG002
-        spin: bool = True,  # noqa: ARG002
-        after: After | None = None,
-    ) -> Measured:
-        """Run the calls back to back; submit time and call time are the same thing here."""
+    def measure(self, call: Call, slot: int) -> Measured:
+        """Call once; submit time and call time are the same thing here."""
         start = self._now()
-        outputs = run_calls(call, slots, after)
-        per_call = (self._now() - start) // max(1, len(slots))
-        return Measured(t_event_ns=per_call, t_submit_ns=per_call, outputs=outputs)
+        output = call(slot)
+        elapsed_ns = self._now() - start
+        return Measured(t_event_ns=elapsed_ns, t_submit_ns=elapsed_ns, output=output)
 
-    def overhead_ns(self) -> float | None:
-        """Return None: a host clock read costs tens of nanoseconds."""
-        return None
+    def prepared(self, call: Call, slots: Sequence[int]) -> Call:  # noqa: ARG002
+        """Return the call itself."""
+        return call
+
+    def forget(self) -> None:
+        """Do nothing: nothing is captured on a CPU."""
 
 
-class CudaTimer:
-    """CUDA events on the current stream."""
+class L2Cache:
+    """Makes a GPU's L2 cache cold: nothing useful in it, and nothing that is still to be written back."""
 
-    def __init__(self, graph: bool = False):
+    def __init__(self, driver: Driver):
         import torch
 
-        self.name = "graph" if graph else "events"
-        self._graph = graph
-        self._captured: dict[int, tuple[Any, Any]] = {}
-        self._l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
-        self._sweep = torch.zeros(FLUSH_FACTOR * self._l2_bytes // 4, dtype=torch.int32, device="cuda")
-        self._driver = Driver()
-        self._now = time.perf_counter
-        self._submit_s = 50e-6
+        self._driver = driver
+        l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
+        self._sweep = torch.zeros(FLUSH_FACTOR * l2_bytes // 4, dtype=torch.int32, device="cuda")
 
     def flush(self) -> None:
-        """Give back any persisting carve-out, overwrite the whole L2, then read it back clean."""
+        """Give back any persisting carve-out, overwrite twice the cache's size, then read it back clean."""
         import torch
 
         self._driver.reset_persisting_l2(torch.cuda.current_stream().cuda_stream)
         self._sweep.add_(1)
         self._sweep.max()
 
-    def measure(
-        self, call: Call, slots: Sequence[int], *, flush: bool, spin: bool = True, after: After | None = None
-    ) -> Measured:
-        """Run the calls back to back between two events; see the module's docstring for the order."""
+
+class CudaTimer:
+    """CUDA events on the current stream."""
+
+    name = "events"
+
+    def __init__(self, *, graph: bool = False):
+        self._graph = graph
+        self._captured: dict[int, tuple[Any, Any]] = {}
+        self._driver = Driver()
+        self._now = time.perf_counter_ns
+
+    def measure(self, call: Call, slot: int) -> Measured:
+        """Call once between two events, on an idle device."""
         import torch
 
-        if self._graph:
-            call = self._replayed(call, slots)
+        call = self.prepared(call, [slot])
         start, end = self._driver.event(), self._driver.event()
         self._driver.synchronise()
-        if flush:
-            self.flush()
-        if spin:
-            spin_s = min(SPIN_MARGIN * self._submit_s * max(1, len(slots)), SPIN_LIMIT_S)
-            torch.cuda._sleep(int(spin_s * NOMINAL_CLOCK_HZ))  # noqa: SLF001 - torch's only spin kernel
         submitted = self._now()
         start.record(torch.cuda.current_stream().cuda_stream)
-        outputs = run_calls(call, slots, after)
+        output = call(slot)
         end.record(torch.cuda.current_stream().cuda_stream)
-        submit_s = self._now() - submitted
+        submit_ns = self._now() - submitted
         self._driver.synchronise()
-        count = max(1, len(slots))
-        # A call that waits for the device takes as long as it takes: only what is queued counts as submission.
-        self._submit_s = min(max(submit_s / count, 0.7 * self._submit_s), SPIN_LIMIT_S)
-        return Measured(
-            t_event_ns=round(end.ns_since(start) / count),
-            t_submit_ns=round(submit_s * 1e9 / count),
-            outputs=outputs,
-        )
+        return Measured(t_event_ns=round(end.ns_since(start)), t_submit_ns=submit_ns, output=output)
 
-    def overhead_ns(self) -> float:
-        """Return the median time between two events with nothing in between, queued behind a flush."""
-        import torch
+    def prepared(self, call: Call, slots: Sequence[int]) -> Call:
+        """Return the call, or in `graph` mode one that replays a graph per slot, its outputs poisoned here."""
+        return self._replayed(call, slots) if self._graph else call
 
-        readings = []
-        stream = torch.cuda.current_stream().cuda_stream
-        self.flush()
-        for _ in range(OVERHEAD_PAIRS):
-            start, end = self._driver.event(), self._driver.event()
-            start.record(stream)
-            end.record(stream)
-            readings.append((start, end))
-        self._driver.synchronise()
-        times = sorted(end.ns_since(start) for start, end in readings)
-        return times[len(times) // 2]
+    def forget(self) -> None:
+        """Let go of captured graphs."""
+        self._captured.clear()
 
     def _replayed(self, call: Call, slots: Sequence[int]) -> Call:
         """Return a call that replays a graph per slot, its outputs poisoned before every measurement."""

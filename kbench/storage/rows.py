@@ -135,8 +135,11 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
         **figures(timing.samples if timing else ()),
         speedup_low=None,
         speedup_high=None,
-        attested_ns=None if timing is None or timing.attested_ns is None else round(timing.attested_ns),
+        attested_ns=_whole(timing.attested_ns if timing else None),
+        attested_half_width_ns=_whole(timing.attested_half_width_ns if timing else None),
         attestation=timing.attestation if timing else "none",
+        wall_ns=_whole(timing.wall_ns if timing else None),
+        ref_wall_ns=_whole(timing.ref_wall_ns if timing else None),
         max_abs_err=correctness.max_abs_err if correctness else None,
         max_rel_err=correctness.max_rel_err if correctness else None,
         tolerance_ratio=correctness.tolerance_ratio if correctness else None,
@@ -239,6 +242,10 @@ def median_clock(samples: Sequence[Sample]) -> int | None:
     """Return the median SM clock of the samples that have one."""
     clocks = sorted(s.sm_clock_mhz for s in samples if s.sm_clock_mhz is not None)
     return clocks[len(clocks) // 2] if clocks else None
+
+
+def _whole(ns: float | None) -> int | None:
+    return None if ns is None else round(ns)
 
 
 def _ns(summary: ArmSummary | None, name: str) -> int | None:

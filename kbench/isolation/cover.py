@@ -1,0 +1,50 @@
+"""Inputs hidden in shared memory until a clock runs: all bytes of them are xor-ed with a secret random pad.
+
+Who polls for inputs before the gate opens finds noise. All of it is laid bare in one step, right before.
+"""
+
+import secrets
+from typing import Any
+
+PAD_BYTES = 8192
+"""Length of the pad, which repeats: beyond guessing, and small enough to stay in a cache."""
+PIECE_BYTES = 64 << 20
+
+
+class Cover:
+    """A pad that never leaves the judge."""
+
+    def __init__(self, device: Any):
+        import torch
+
+        generator = torch.Generator(device).manual_seed(secrets.randbits(62))
+        low, high = -(1 << 63), (1 << 63) - 1
+        self._pad = torch.randint(low, high, (PAD_BYTES // 8,), generator=generator, device=device)
+
+    def write(self, plain: Any, covered: Any) -> None:
+        """Write bytes covered; both are so many whole pads long."""
+        import torch
+
+        torch.bitwise_xor(self._rows(plain), self._pad, out=self._rows(covered))
+
+    def write_pieces(self, plain: Any, covered: Any, offset: int) -> None:
+        """Write bytes covered, piece by piece, `offset` bytes (a multiple of 8) behind where the pad begins."""
+        import torch
+
+        pad = torch.roll(self._pad, -(offset % PAD_BYTES // 8))
+        for begin in range(0, plain.numel(), PIECE_BYTES):
+            piece = plain[begin : begin + PIECE_BYTES]
+            staged = piece.new_empty(-(-piece.numel() // PAD_BYTES) * PAD_BYTES)
+            staged[: piece.numel()].copy_(piece)
+            self._rows(staged).bitwise_xor_(pad)
+            covered[begin : begin + piece.numel()].copy_(staged[: piece.numel()])
+
+    def lift(self, covered: Any) -> None:
+        """Lay bare what `write` covered, in place."""
+        self._rows(covered).bitwise_xor_(self._pad)
+
+    @staticmethod
+    def _rows(memory: Any) -> Any:
+        import torch
+
+        return memory.view(torch.int64).view(memory.numel() // PAD_BYTES, PAD_BYTES // 8)

@@ -1,0 +1,208 @@
+"""The judge's clock on a GPU: rounds of calls that it lets go and sees the end of (rule: `kbench.core.clocks`).
+
+Candidate and reference each have a worker of their own, and the same rounds. A solution that waits for the device
+inside `forward` cannot be queued: both arms are then timed by plain loops (`host_synchronising`).
+"""
+
+import math
+import secrets
+import statistics
+from dataclasses import replace
+
+from kbench.core.clocks import Constant, Round, attest, clock_to_quote, constant_of, per_call_ns
+from kbench.core.model import Status
+from kbench.isolation.candidate import RefusalError
+from kbench.isolation.reading import Conclusion, Reading
+from kbench.isolation.rounds import LateError, Rounds, Told, UnmappableError
+from kbench.isolation.trial import Trial, secret_seed
+from kbench.measure.driver import Driver
+from kbench.measure.timing import L2Cache
+
+TARGET_NS = 2_000_000
+"""Of all calls of a round: a hundred times what a round's constant may be off by."""
+EMPTY_ROUNDS = 7
+SIZINGS = 8
+"""Attempts to find how many calls make a round."""
+ALONE_ROUNDS = 3
+INTERFERENCE = 0.03
+WALL_ROUNDS = 3
+WALL_NS = 10_000_000
+"""Of the device's work in a plain loop: what a request takes beside it, 0.2 ms, hardly counts then."""
+MOST_WALL_CALLS = 512
+WALL_CALLS = 4
+"""In a round of a solution that waits for the device: what is uncertain about a request is shared among so many."""
+HOST_BOUND_ABOVE = 1.1
+
+
+class DeviceClock:
+    """Times both arms on one GPU; `cold` makes the L2 cache cold before each round."""
+
+    def __init__(self, candidate: Trial, reference: Trial, *, cold: bool):
+        cache = L2Cache(Driver()) if cold else None
+        self._rounds = {
+            "candidate": Rounds(candidate, cache, judged=True),
+            "reference": Rounds(reference, cache, judged=False),
+        }
+        self._calls = {"candidate": 1, "reference": 1}
+        self._seen: dict[str, list[Round]] = {"candidate": [], "reference": []}
+        self._empty: list[Round] = []
+        self._constant = Constant(ns=0.0, half_width_ns=0.0)
+        self._gated = True
+        self._alone_ns = math.inf
+        self._flags: set[str] = set()
+        self.l2 = "flushed" if cold else "warm"
+
+    def prepare(self) -> None:
+        """Find how many calls a round has, what it takes without any, and the reference's time alone."""
+        try:
+            for arm in self._rounds:
+                self._size(arm)
+        except LateError:
+            self._gated = False
+            self._flags.add("host_synchronising")
+            for arm, rounds in self._rounds.items():
+                rounds.delivers = True
+                self._calls[arm] = min(WALL_CALLS, rounds.trial.arena.count)
+        for _ in range(EMPTY_ROUNDS):
+            self._add_empty()
+        self._alone_ns = self._alone()
+        if self._gated and self._rounds["candidate"].delivers:
+            self._deliver_both()
+
+    def read(self, arm: str) -> Reading:
+        """Time one round of an arm."""
+        if secrets.randbelow(4) == 0:
+            self._add_empty()
+        told = self._round(arm)
+        seen = Round(calls=told.calls, total_ns=told.total_ns, late_ns=told.late_ns)
+        self._seen[arm].append(seen)
+        judge_ns = round(per_call_ns(seen, self._constant))
+        event_ns = round(told.event_ns - self._constant.copy_ns) if self._gated else judge_ns
+        return Reading(event_ns=max(1, event_ns), judge_ns=judge_ns, submit_ns=told.submit_ns, calls=told.calls)
+
+    def conclude(self, event_ns: float) -> Conclusion:
+        """Hold the candidate's events against the judge's clock.
+
+        Raises:
+            RefusalError: events that claim much less than the judge's clock saw.
+        """
+        if not self._gated:
+            walls = {
+                arm: statistics.median(per_call_ns(r, self._constant) for r in seen) for arm, seen in self._seen.items()
+            }
+            return Conclusion(clock="wall", attestation="weak", wall_ns=walls, flags=frozenset(self._flags))
+        usual_ns = statistics.median(each.late_ns for each in self._seen["reference"])
+        attested = {arm: attest(seen, self._constant, usual_ns) for arm, seen in self._seen.items()}
+        mine = attested["candidate"]
+        clock = clock_to_quote(event_ns, mine)
+        if clock is None:
+            raise RefusalError(
+                Status.TIMING_UNATTESTED,
+                f"the solution claims {event_ns / 1e3:.2f} us a call; the judge's clock says {mine.ns / 1e3:.2f} us",
+                self._rounds["candidate"].trial.candidate.log,
+            )
+        # A plain loop takes no less than the device's work in it, whatever a worker says of its end.
+        walls = {arm: max(wall, attested[arm].ns) for arm, wall in self._walls().items()}
+        if walls["candidate"] > HOST_BOUND_ABOVE * mine.ns:
+            self._flags.add("host_bound")
+        attestation = "weak" if self._rounds["candidate"].delivers else "held"
+        return Conclusion(
+            clock=clock.value, attestation=attestation, attested=mine, wall_ns=walls, flags=frozenset(self._flags)
+        )
+
+    def kill_verify(self) -> None:
+        """Kill the worker at the end of a round that looks like any other, and check what it left."""
+        rounds, trial = self._rounds["candidate"], self._rounds["candidate"].trial
+        trial.candidate.vary_weights(trial.reference, secret_seed())
+        if self._gated:
+            rounds.gated(self._calls["candidate"], kill=True)
+            return
+        expected = trial.reference.expect(trial.arguments(secret_seed()))
+        reply = trial.call([expected], kill=True)
+        trial.judge_values(reply.slots[0], expected)
+
+    def slower_beside(self, paired_ns: float) -> bool:
+        """Say whether the reference was slower beside the candidate than it is alone, before and after."""
+        return paired_ns > (1 + INTERFERENCE) * max(self._alone_ns, self._alone())
+
+    def close(self) -> None:
+        """End the mappings of both workers' memory."""
+        for rounds in self._rounds.values():
+            rounds.close()
+
+    def _size(self, arm: str) -> None:
+        """Find how many calls make a round of TARGET_NS: as there are slots for, and as can be queued.
+
+        Raises LateError where not even one can.
+        """
+        rounds, arena = self._rounds[arm], self._rounds[arm].trial.arena
+        calls, most, late = 1, arena.queue, 0
+        for _ in range(SIZINGS):
+            self._calls[arm] = calls
+            try:
+                rounds.plain(calls)  # compiles, allocates and loads what a gated round must find ready
+                told = rounds.gated(calls)
+            except LateError:
+                late += 1
+                if calls == 1 and late > 1:
+                    raise
+                calls = most = max(1, calls // 2)
+                continue
+            except UnmappableError:
+                rounds.delivers, most = True, arena.count
+                calls = min(calls, most)
+                continue
+            wanted = min(most, math.ceil(TARGET_NS / max(1_000, told.event_ns)))
+            if wanted <= 1.25 * calls:
+                return
+            calls = wanted
+
+    def _round(self, arm: str) -> Told:
+        """Time one round; a queue that was full, or that another program held up, is given half of the calls."""
+        rounds = self._rounds[arm]
+        if not self._gated:
+            return rounds.plain(self._calls[arm])
+        for _ in range(2):
+            try:
+                return rounds.gated(self._calls[arm])
+            except LateError:
+                self._calls[arm] = max(1, self._calls[arm] // 2)
+                rounds.plain(self._calls[arm])
+        raise RefusalError(
+            Status.TIMING_UNATTESTED,
+            "its calls could be queued at first, and wait for the device now: the judge's clock cannot hold them",
+            rounds.trial.candidate.log,
+        )
+
+    def _deliver_both(self) -> None:
+        """Have results of both arms copied inside the rounds, and find what a copy takes: of the reference's."""
+        self._flags.add("copies_results")
+        rounds = self._rounds["reference"]
+        rounds.delivers = True
+        self._calls["reference"] = min(self._calls["reference"], rounds.trial.arena.count)
+        rounds.plain(self._calls["reference"])
+        copied_ns = self._alone()
+        self._constant = replace(self._constant, copy_ns=max(0.0, copied_ns - self._alone_ns))
+
+    def _add_empty(self) -> None:
+        rounds = self._rounds["reference"]
+        told = rounds.gated(0) if self._gated else rounds.plain(0)
+        self._empty.append(Round(calls=0, total_ns=told.total_ns, late_ns=told.late_ns))
+        self._constant = replace(constant_of(self._empty), copy_ns=self._constant.copy_ns)
+
+    def _alone(self) -> float:
+        """Return the reference's time per call while nothing alternates with it."""
+        told = [self._round("reference") for _ in range(ALONE_ROUNDS)]
+        rounds = [Round(calls=each.calls, total_ns=each.total_ns, late_ns=each.late_ns) for each in told]
+        return statistics.median(per_call_ns(each, self._constant) for each in rounds)
+
+    def _walls(self) -> dict[str, float]:
+        """Return the time of a call in a plain loop, for each arm."""
+        empty_ns = statistics.median(self._rounds["reference"].loop(0, 1) for _ in range(WALL_ROUNDS))
+        found = {}
+        for arm, rounds in self._rounds.items():
+            longest_ns = statistics.median(per_call_ns(each, self._constant) for each in self._seen[arm])
+            calls = min(MOST_WALL_CALLS, math.ceil(WALL_NS / longest_ns))
+            totals = [rounds.loop(calls, self._calls[arm]) for _ in range(WALL_ROUNDS)]
+            found[arm] = max(1.0, (statistics.median(totals) - empty_ns) / calls)
+        return found

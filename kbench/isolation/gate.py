@@ -1,0 +1,54 @@
+"""The gate of a worker's device queue: a page of host memory that the judge shares with it, and two flags in it.
+
+The worker queues: wait until `open` holds the round's number, its calls, write the number into `done`. Both are stream
+memory operations (CUDA Driver API, "Stream Memory Operations"), so that nothing spins on the device while the judge
+writes the inputs. A worker may write the page as it likes: whoever opens the gate early works on inputs that are not
+there yet, and whoever says `done` early is looked at before it is.
+"""
+
+import ctypes
+import mmap
+import os
+import time
+
+PAGE_BYTES = 4096
+OPEN, DONE = 0, 16
+"""Of each flag, the number of its 32-bit word: in cache lines of their own."""
+
+
+class Gate:
+    """The judge's end of the page."""
+
+    def __init__(self) -> None:
+        self.fd = os.memfd_create("kbench-gate", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.fd, PAGE_BYTES)
+        self._page = mmap.mmap(self.fd, PAGE_BYTES)
+        self._words = (ctypes.c_uint32 * (PAGE_BYTES // 4)).from_buffer(self._page)
+        self.number = 0
+        """Of the present round."""
+
+    def next_round(self) -> int:
+        """Return the number of a new round."""
+        self.number += 1
+        return self.number
+
+    def open(self) -> None:
+        """Let what is queued begin."""
+        self._words[OPEN] = self.number
+
+    def open_and_wait(self, timeout_s: float) -> int | None:
+        """Open the gate; return the ns until the worker's flag is seen, or None where it is not within the time."""
+        words, number = self._words, self.number
+        started = time.perf_counter_ns()
+        limit = started + int(timeout_s * 1e9)
+        words[OPEN] = number
+        while words[DONE] != number:
+            if time.perf_counter_ns() > limit:
+                return None
+        return time.perf_counter_ns() - started
+
+    def close(self) -> None:
+        """Let go of the page; a worker keeps its own mapping."""
+        del self._words
+        self._page.close()
+        os.close(self.fd)
