@@ -24,9 +24,11 @@ __all__ = ["LEASES", "Admission", "DeviceBusyError", "Reservation", "Wait", "sig
 LEASES = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp", "kbench-leases")  # noqa: S108
 """Folder of the queues, the same for every user, whatever TMPDIR says. A file that can be read can be locked, and
 Landlock closes /dev/shm to workers."""
-POLL_S = 0.02
-"""Chosen: one stat(2) in this time, so that eight who wait cost the one who times below 1 % of a core."""
-RECOUNT_S = 0.25
+POLL_S = 0.05
+POLL_SHARE = 0.02
+"""Chosen. Who waits looks every 2 % of the time that it has waited, and every 50 ms at the least: each look wakes a
+processor that others may be timing on (docs/adr/0022 tells the cost)."""
+RECOUNT_S = 0.5
 """Chosen. A process that was killed changes no folder: it is found by counting again."""
 
 PATIENTLY = Wait()
@@ -166,7 +168,7 @@ def _wait(queue: Queue, claim: Claim, blocking: Blocking, patience: Patience) ->
         patience.tell(holder)
         until = time.monotonic() + RECOUNT_S
         while queue.changed_ns() == seen and (left_s := min(until - time.monotonic(), patience.left_s)) > 0:
-            time.sleep(min(POLL_S, left_s))
+            time.sleep(min(max(POLL_SHARE * patience.waited_s, 0.001), POLL_S, left_s))
 
 
 def _locks(earlier: list[Place]) -> list[Place]:

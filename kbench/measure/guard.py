@@ -49,7 +49,9 @@ def lock(file: int, how: int) -> bool:
 
 def unusable(folder: Path, error: OSError) -> MachineError:
     """Describe a folder that cannot be used, and what may help."""
-    hint = f"kbench needs files in {folder.parent} that every user may change: `chmod 777 {folder.parent} {folder}`"
+    hint = f"`ls -ld {folder.parent} {folder}` and `df -i {folder.parent}` show what is in the way"
+    if isinstance(error, PermissionError):
+        hint = f"every user must be able to change files there: `chmod 777 {folder.parent} {folder}`"
     return MachineError(f"the queue for the device in {folder} cannot be used: {error.strerror}", hint)
 
 

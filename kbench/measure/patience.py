@@ -34,11 +34,14 @@ class Patience:
         self._told_s: float | None = None
 
     @property
+    def waited_s(self) -> float:
+        """Time since the wait began."""
+        return time.monotonic() - self._began_s
+
+    @property
     def left_s(self) -> float:
         """Time until the wait is given up."""
-        if self._wait.timeout_s is None:
-            return float("inf")
-        return self._began_s + self._wait.timeout_s - time.monotonic()
+        return float("inf") if self._wait.timeout_s is None else self._wait.timeout_s - self.waited_s
 
     def tell(self, holder: str) -> None:
         """Tell who is waited for, where that is due. Raises DeviceBusyError when the time is over."""
