@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from kbench.core.model import Environment
 from kbench.measure import selection
+from kbench.measure.admission import LEASES, DeviceBusyError
 from kbench.measure.peaks import load_peaks, measure_peaks, refresh_peaks
 from kbench.measure.selection import DeviceChoice
 
@@ -35,22 +36,10 @@ __all__ = [
     "refresh_peaks",
 ]
 
-LEASES = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp", "kbench-leases")  # noqa: S108
-"""Folder of the locks, the same for every user, whatever TMPDIR says. A file that can be read can be locked, and
-Landlock closes /dev/shm to workers."""
-
 SLOWED_DOWN = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 """NVML's reasons that mean less speed than asked for: power cap, hardware slowdown, heat, power brake."""
 CLOCK_OFF_BY = 0.015
 READINGS_BEFORE_JUDGING = 8
-
-
-class DeviceBusyError(Exception):
-    """Another process holds the lease of the device."""
-
-    def __init__(self, holder: str):
-        super().__init__(f"the device is held by {holder}")
-        self.holder = holder
 
 
 @contextlib.contextmanager
