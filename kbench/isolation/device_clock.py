@@ -18,8 +18,8 @@ from kbench.isolation.trial import Trial, secret_seed
 from kbench.measure.driver import Driver
 from kbench.measure.timing import L2Cache
 
-TARGET_NS = 2_000_000
-"""Of all calls of a round: a hundred times what a round's constant may be off by."""
+TARGET_NS = 1_000_000
+"""Of all calls of a round: fifty times what a polling process may shorten the constant by."""
 EMPTY_ROUNDS = 7
 SIZINGS = 8
 """Attempts to find how many calls make a round."""

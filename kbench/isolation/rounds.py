@@ -221,7 +221,8 @@ class Rounds:
             candidate.kill()
             return {"event_ns": 0, "submit_ns": 0}
         answer = candidate.finish_round(calls)
-        candidate.pause()
+        if self._checked:
+            candidate.pause()
         return answer
 
     def _places(self, batch: Batch, told: Message | None) -> dict[int, list[Place]]:

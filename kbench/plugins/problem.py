@@ -43,7 +43,7 @@ class LoadedProblem:
         """Make the arguments of `forward` on the device; equal seeds give equal inputs."""
         import torch
 
-        torch.manual_seed(seed)
+        seed_torch(seed, self.device)
         random.seed(seed)
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(seed & 0xFFFF_FFFF)
@@ -141,6 +141,19 @@ def _assigned(statement: Any) -> set[str]:
     else:
         return set()
     return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+
+
+def seed_torch(seed: int, device: str) -> None:
+    """Seed what draws on the CPU and on `device`.
+
+    `torch.manual_seed` also queues the seed, with a whole stack trace, for each kind of device that was never used:
+    0.6 ms a call on a CPU.
+    """
+    import torch
+
+    torch.default_generator.manual_seed(seed)
+    if device == "cuda":
+        torch.cuda.manual_seed_all(seed)
 
 
 def _to_device(value: Any, device: str) -> Any:
