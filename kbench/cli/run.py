@@ -99,6 +99,15 @@ class RunFlags(VerifyFlags):
             help="Half-width of the interval to reach (0.3%)",
         ),
     ] = None
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            "--budget",
+            metavar="SECONDS",
+            parser=parse_duration,
+            help="Time to measure each solution and case (20s on a GPU, 30s on a CPU)",
+        ),
+    ] = None
     quick: Annotated[bool, typer.Option("--quick", help="One process; no interval across processes")] = False
     mode: Annotated[Mode | None, typer.Option("--mode", help="What precedes a timed call (cold)")] = None
     lock_clocks: Annotated[

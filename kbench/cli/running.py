@@ -57,6 +57,7 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
         max_processes=max(processes, at_most),
         pairs=given.pairs,
         precision=given.precision if precision is None else precision,
+        budget_s=(timing.budget if timing is not None else None) or given.budget_s,
         mode=mode,
         lock_clocks_mhz=timing.lock_clocks if timing is not None else None,
         limits=TimeLimits(

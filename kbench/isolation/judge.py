@@ -36,7 +36,18 @@ from kbench.isolation.variations import at_full_size
 from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
 from kbench.isolation.workers import StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
 from kbench.measure import device as devices
+from kbench.measure.admission import Admission, Wait
+from kbench.plugins import problem as problems
 from kbench.plugins import shapes
+
+CONTEXTS_BYTES = 3 << 30
+"""Of the judge, both workers and one that gets ready: chosen, some 0.5 GB each and what libraries allocate."""
+QUEUE_BYTES = 5 << 30
+"""Of a small problem: the queue's slots, their covered copy, and results of both workers."""
+CASE_FACTOR = 6
+"""Of a large one, times its inputs, outputs and parameters: measured for `group_norm` in docs/adr/0001."""
+HEARTBEAT_S = 5.0
+"""Who waits for the device says so this often, so that the parent knows it is alive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +89,7 @@ class Judge:
         self._reference: Reference | None = None
         self._problem = Path()
         self._others: dict[str, Reference] = {}
+        self._room = contextlib.ExitStack()
 
     def serve(self) -> None:
         """Answer the parent's requests until it hangs up."""
@@ -96,6 +108,7 @@ class Judge:
         self._expect([])
         if self._nursery is not None:
             self._nursery.kill()
+        self._room.close()
 
     def do_derive(self, message: Message) -> Message:
         """Find shapes that the problem does not list; answer with the constants that make them."""
@@ -109,6 +122,8 @@ class Judge:
         import torch
 
         torch.set_num_threads(self._config.threads)
+        self._reference, self._others = None, {}
+        self._reserve(overrides)
         self._reference = Reference(self._problem, overrides, self._config.device, allow_tf32=self._config.allow_tf32)
         self._config = dataclasses.replace(self._config, case_bytes=self._reference.cost.dram_bytes)
         return {
@@ -163,6 +178,33 @@ class Judge:
             if is_of_the_device(error):
                 raise
             return None
+
+    def _reserve(self, overrides: dict[str, Any]) -> None:
+        """Reserve device memory for a case before any of it is allocated, and give back what the last one had."""
+        self._room.close()
+        if not self._config.uuid or self.device != "cuda":
+            return
+        release_cached(self.device)
+        case_bytes = problems.footprint_bytes(self._problem, overrides)
+        need_bytes = CONTEXTS_BYTES + max(QUEUE_BYTES, CASE_FACTOR * case_bytes)
+        capacity_bytes = devices.identify(self.device).memory_bytes or need_bytes
+        self._room.enter_context(self._admission.reserve(need_bytes, capacity_bytes, self._wait))
+
+    def shared(self) -> contextlib.AbstractContextManager[None]:
+        """Use the device beside others, for verifying."""
+        return self._admission.shared(self._wait) if self._config.uuid else contextlib.nullcontext()
+
+    def exclusive(self) -> contextlib.AbstractContextManager[None]:
+        """Use the device alone, for timing."""
+        return self._admission.exclusive(self._wait) if self._config.uuid else contextlib.nullcontext()
+
+    @property
+    def _admission(self) -> Admission:
+        return Admission(uuid=self._config.uuid, signature=self._config.holder)
+
+    @property
+    def _wait(self) -> Wait:
+        return Wait(on_wait=lambda holder: self.progress(stage="wait", holder=holder), again_s=HEARTBEAT_S)
 
     def progress(self, **fields: Any) -> None:
         """Tell the parent how far the present request is."""
@@ -229,23 +271,18 @@ class Evaluation:
         try:
             self._judge.progress(stage="load")
             self._candidate.prepare()
-            if self._assignment.verify:
-                self._judge.progress(stage="verify")
-                self._verify_others()
-                self._verify_derived()
-            self._candidate.load(self._judge.reference)
-            trial = self._bind(self._judge.reference, timed=not self._assignment.verify)
-            if self._assignment.verify:
-                self._battery.essentials(trial)
-                if self._assignment.other_cases:
-                    # A solution may treat large inputs otherwise than those of the small cases.
-                    self._battery.values(trial, at_full_size())
-                if self._assignment.backward:
-                    check_gradients(trial, self._candidate)
+            with self._judge.shared():
+                if self._assignment.verify:
+                    self._judge.progress(stage="verify")
+                    self._verify_others()
+                    self._verify_derived()
+                self._candidate.load(self._judge.reference)
+                trial = self._bind(self._judge.reference, timed=not self._assignment.verify)
+                if self._assignment.verify:
+                    self._verify(trial)
             timing = None
             if self._assignment.time:
-                trial = self._bound_anew(trial) if self._assignment.verify else trial
-                timing = self._time(trial)
+                timing = self._time(self._bound_anew(trial) if self._assignment.verify else trial)
             else:
                 self._profile(trial, None)
         except RefusalError as refusal:
@@ -257,6 +294,15 @@ class Evaluation:
         correctness = trial.tally.correctness(self._judge.reference.factor)
         timings = () if timing is None else (timing,)
         return Passed(correctness=correctness, timings=timings, findings=tuple(self._findings()))
+
+    def _verify(self, trial: Trial) -> None:
+        """Verify at the case's own size."""
+        self._battery.essentials(trial)
+        if self._assignment.other_cases:
+            # A solution may treat large inputs otherwise than those of the small cases.
+            self._battery.values(trial, at_full_size())
+        if self._assignment.backward:
+            check_gradients(trial, self._candidate)
 
     def _bind(self, reference: Reference, *, timed: bool = False) -> Trial:
         if self._assignment.verify:
@@ -316,7 +362,6 @@ class Evaluation:
                     raise
 
     def _time(self, trial: Trial) -> Timing:
-        self._judge.progress(stage="time")
         device = self._judge.device
         if not self._assignment.verify:
             self._candidate.vary_weights(trial.reference, secret_seed())
@@ -334,6 +379,8 @@ class Evaluation:
             else:
                 clock = HostClock(trial, beside)
             stack.callback(clock.close)
+            stack.enter_context(self._judge.exclusive())
+            self._judge.progress(stage="time")
             monitor = stack.enter_context(devices.DeviceMonitor(device))
             pacing = Pacing(
                 pairs=self._assignment.pairs,

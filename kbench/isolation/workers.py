@@ -54,6 +54,10 @@ class WorkerConfig:
     cache: str = ""
     files: list[str] = field(default_factory=list)
     """Folders of results and builds, which workers must not read, and the solutions and problem that they need."""
+    uuid: str = ""
+    """Of the device, for which the judge queues; empty where it does not."""
+    holder: str = ""
+    """Who the judge's parent is, for those who wait."""
     compilers: list[str] = field(default_factory=list)
     """Of the solutions that are expected first, what they compile with while they run: their workers start at once."""
 

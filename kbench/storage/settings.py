@@ -30,6 +30,7 @@ class RunSettings:
     max_processes: int = 10
     pairs: int = 30
     precision: float = 0.003
+    budget_s: float | None = None
     mode: Literal["cold", "warm", "graph"] = "cold"
     isolation: int | None = None
     import_timeout_s: float = 60.0
