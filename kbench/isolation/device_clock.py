@@ -21,6 +21,8 @@ from kbench.measure.timing import L2Cache
 TARGET_NS = 1_000_000
 """Of all calls of a round: fifty times what a polling process may shorten the constant by."""
 EMPTY_ROUNDS = 7
+EMPTY_EVERY = 8
+"""Samples, on average, between two more of them: the constant is followed as the device warms up."""
 SIZINGS = 8
 """Attempts to find how many calls make a round."""
 ALONE_ROUNDS = 3
@@ -71,7 +73,7 @@ class DeviceClock:
 
     def read(self, arm: str) -> Reading:
         """Time one round of an arm."""
-        if secrets.randbelow(4) == 0:
+        if secrets.randbelow(EMPTY_EVERY) == 0:
             self._add_empty()
         told = self._round(arm)
         seen = Round(calls=told.calls, total_ns=told.total_ns, late_ns=told.late_ns)
