@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+from kbench.core.diagnosis import Diagnosis
+
 SCHEMA_VERSION = 1
 """Version of the results files. 1: first release."""
 
@@ -178,6 +180,8 @@ class Failed:
     log: str = ""
     correctness: Correctness | None = None
     findings: tuple[Finding, ...] = ()
+    diagnosis: Diagnosis | None = None
+    """Why its values are wrong, where one of the usual explanations fits."""
 
 
 Outcome = Passed | Failed
