@@ -18,12 +18,12 @@ MOST_ELEMENTS = 1 << 24
 """Of arguments, outputs and state together, up to which the reference is run in other forms."""
 MOST_LOOKED_AT = 1 << 28
 """Of an output, up to which it is looked at at all: what is looked at takes as much memory again."""
-SIMILAR = 1.05
-"""Ratio of what two explanations leave of the error, below which the first one counts."""
+SIMILAR = 0.005
+"""Difference of two correlations below which the first one counts."""
 CLEARLY = 2.0
+"""Times less that an explanation must leave of the error than one before it."""
 SWITCHED_ERROR = 2.0**-5
 """Relative error up to which a precision switch may be why: that of bf16 times 8."""
-EPSILON_OF_NONE = 1e-30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,18 +148,24 @@ class Diagnosing:
 
     def _rounded(self) -> Diagnosis | None:
         forms = self._may_run()
-        if forms is None or any(self._wrong.got[p].numel() < likeness.SEVERAL for p in self._places):
+        if forms is None:
             return None
-        tried = [(self._rest(alternative), alternative) for alternative in self._in_time(forms.rounded())]
-        least = min((rest for rest, _ in tried), default=1.0)
-        if not least <= likeness.LOOSE_REST:
+        tried = [(self._alike(alternative), alternative) for alternative in self._in_time(forms.rounded())]
+        most = max((alike for alike, _ in tried), default=0.0)
+        if not most:
             return None
-        alike = [(rest, each) for rest, each in tried if rest <= SIMILAR * least + EPSILON_OF_NONE]
-        rest, best = alike[0]
-        sentence = best.sentence
-        if best.code == "tf32" and any(each.code == "fp16" for _, each in alike):
+        near = [each for alike, each in tried if most - alike <= SIMILAR]
+        best, sentence = near[0], near[0].sentence
+        if best.code == "tf32" and any(each.code == "fp16" for each in near):
             sentence += ", or fp16 factors, which have as many bits"
-        return Diagnosis(code=best.code, sentence=sentence, evidence=f"{best.evidence} leaves {rest:.1%} of the error")
+        evidence = f"its error correlates by {most:.2f} with that of {best.evidence}"
+        return Diagnosis(code=best.code, sentence=sentence, evidence=evidence)
+
+    def _alike(self, alternative: Alternative) -> float:
+        wrong, outputs = self._wrong, self._outputs(alternative)
+        if outputs is None or any(p >= len(outputs) for p in self._places):
+            return 0.0
+        return min(likeness.rounding_likeness(wrong.got[p], wrong.want[p], outputs[p]) for p in self._places)
 
     def _stored(self) -> Diagnosis | None:
         import torch
@@ -223,10 +229,6 @@ class Diagnosing:
             return alternative.run()
         except Exception:  # noqa: BLE001 - as in `run`
             return None
-
-    def _rest(self, alternative: Alternative) -> float:
-        outputs = self._outputs(alternative)
-        return float("inf") if outputs is None else self._rest_of(outputs)
 
     def _rest_of(self, outputs: Sequence[Any]) -> float:
         """Return the largest share of the error of a wrong output that the outputs of an alternative leave."""

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from kbench.isolation.attention import taken_apart
+
 SMALL_NUMBER = 1e-2
 """A number up to this one that is added, or that values are kept above, counts as an epsilon."""
 EPSILONS = (0.0, 1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
@@ -41,7 +43,6 @@ class Change:
 @contextlib.contextmanager
 def rewriting(change: Change) -> Iterator[Seen]:
     """Run what is computed inside with a change; yields what could be changed."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils._python_dispatch import TorchDispatchMode
 
     seen = Seen()
@@ -54,7 +55,7 @@ def rewriting(change: Change) -> Iterator[Seen]:
         def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return _rewritten(func, list(args), dict(kwargs or {}), change, seen)
 
-    with sdpa_kernel(SDPBackend.MATH), Rewriting():
+    with taken_apart(), Rewriting():
         yield seen
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kbench.isolation.attention import taken_apart
+
 Round = Callable[[Any], Any]
 
 PRODUCTS = frozenset(
@@ -17,6 +19,8 @@ PRODUCTS = frozenset(
     )
 )
 """Operators that tensor cores compute, by name."""
+SUMMANDS = {"addmm": 0, "baddbmm": 0, "addmv": 0, "addr": 0, "convolution": 2, "_convolution": 2, "linear": 2}
+"""Place of what is added to a product, which is no factor."""
 TF32_LOW = 13
 """Bits of an fp32 mantissa that TF32 lacks."""
 
@@ -94,7 +98,6 @@ def arithmetics() -> tuple[Arithmetic, ...]:
 def computing_in(arithmetic: Arithmetic) -> Iterator[None]:
     """Round at every operator as an arithmetic says; attention is taken apart into its products."""
     import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_map
 
@@ -115,6 +118,7 @@ def computing_in(arithmetic: Arithmetic) -> Iterator[None]:
         def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
             is_product = func.overloadpacket.__name__ in PRODUCTS
             before = arithmetic.operands if is_product else arithmetic.others
+            kept = () if arithmetic.products is not None else (SUMMANDS.get(func.overloadpacket.__name__),)
             after = arithmetic.products if is_product else arithmetic.others
             aliases = [returned.alias_info for returned in func._schema.returns]  # noqa: SLF001 - its only description
             if any(alias is not None for alias in aliases):
@@ -122,12 +126,8 @@ def computing_in(arithmetic: Arithmetic) -> Iterator[None]:
                 if after is not None and aliases[0] is not None and aliases[0].is_write:
                     found.copy_(by(after, found))
                 return found
-            return by(after, func(*by(before, args), **by(before, kwargs or {})))
+            given = [arg if place in kept else by(before, arg) for place, arg in enumerate(args)]
+            return by(after, func(*given, **by(before, kwargs or {})))
 
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with sdpa_kernel(SDPBackend.MATH), Rounding():
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
+    with taken_apart(), Rounding():
+        yield

@@ -12,8 +12,9 @@ GROSS_REST = 3e-3
 """Of the error: what may be left of it where the reference's own rounding exceeds the tolerance (chosen)."""
 MOST_REST = 0.1
 """Of the error: what may be left of it in any case, where an alternative is to be the function itself (chosen)."""
-LOOSE_REST = 0.6
-"""Of the error: what may be left where only the kind of rounding is alike; an error of other origin leaves 1 or more."""
+ALIKE, SIZES_APART = 0.5, 2.0
+"""Least correlation of two errors, and largest ratio of their sizes, for one rounding to be behind both (chosen).
+A chain of roundings that differs in one place keeps about half of its errors; those of another origin have none."""
 FEW, SEVERAL = 8, 64
 """Elements; of fewer than the first one, likeness is chance unless it is close, and rounding tells nothing."""
 FEW_REST = 1e-3
@@ -56,13 +57,25 @@ def rounding_apart(got: Any, alternative: Any, tolerance: check.Tolerance) -> fl
     return _rms(ratio[ratio.isfinite()])
 
 
-def is_rounded_alike(got: Any, want: Any, alternative: Any) -> bool:
-    """Say whether an output errs as an alternative in a coarser arithmetic does."""
-    return got.numel() >= SEVERAL and rest(got, want, alternative) <= LOOSE_REST
+def rounding_likeness(got: Any, want: Any, alternative: Any) -> float:
+    """Return the correlation of an output's error with that of an alternative in a coarser arithmetic.
+
+    0 where it proves nothing: few elements, errors of other sizes, or a correlation that is small.
+    """
+    if alternative.shape != want.shape or got.numel() < SEVERAL:
+        return 0.0
+    a, b, c = (_flat(t) for t in (got, want, alternative))
+    finite = a.isfinite() & b.isfinite() & c.isfinite()
+    mine, theirs = (a - b)[finite], (c - b)[finite]
+    sizes = _rms(mine), _rms(theirs)
+    if finite.sum().item() < SEVERAL or not min(sizes) or max(sizes) > SIZES_APART * min(sizes):
+        return 0.0
+    found = float((mine * theirs).mean().item()) / (sizes[0] * sizes[1])
+    return found if found >= ALIKE else 0.0
 
 
 def is_stored_as(got: Any, want: Any, dtype: Any) -> bool:
-    """Say whether all values of an output are ones of a 16-bit dtype, the reference's are not, and the error is of that size."""
+    """Say whether all values of an output are ones of a 16-bit dtype, unlike the reference's, and err by its size."""
     import torch
 
     precision = torch.finfo(dtype).eps / 2
@@ -73,7 +86,7 @@ def is_stored_as(got: Any, want: Any, dtype: Any) -> bool:
         return False
     if (want.to(dtype).to(want.dtype) == want).double().mean().item() > 0.5:
         return False
-    return relative_error(got, want) <= ORDERS * precision
+    return relative_error(got, want) <= ORDERS * float(precision)
 
 
 def relative_error(got: Any, want: Any) -> float:

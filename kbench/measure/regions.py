@@ -1,4 +1,4 @@
-"""Where a mask of bad elements lies, in words: a prefix, a tail, every n-th row, a block; None where it is scattered."""
+"""Where a mask of bad elements lies, in words: a prefix, a tail, every n-th row, a block; None if scattered."""
 
 import math
 from dataclasses import dataclass
@@ -8,6 +8,8 @@ CHANCE = 1e-6
 """Probability with which so many scattered elements would all fall into a region by themselves (chosen)."""
 LEAST_FILLED = 0.3
 """Share of a region that must be bad: where half of the right values are zeros, memory of zeros is right there."""
+LEAST_GOOD = 16
+"""Elements that are right before they can be a block (chosen)."""
 STRIPES = 3
 """Rows that lie equally far apart before that is a pattern."""
 
@@ -25,16 +27,9 @@ class Region:
 def region_of(bad: Any) -> Region | None:
     """Return the region that holds all bad elements of a boolean tensor, or None where they are scattered."""
     count, total = int(bad.sum().item()), bad.numel()
-    if count == 0 or count == total:
+    if count in {0, total}:
         return None
-    found = _flat_run(bad, count) or _box(bad, count)
-    if found is not None:
-        return found
-    good = ~bad
-    inside = _places(good)
-    if math.prod(map(len, inside)) == total - count:  # what is good is a block, so the rest is all around it
-        return Region(words=f"all but {_block_in_words(inside, bad.shape)}", filled=1.0)
-    return None
+    return _flat_run(bad, count) or _box(bad, count) or _rest_of_a_box(bad, total - count) or _rows(bad, count)
 
 
 def _flat_run(bad: Any, count: int) -> Region | None:
@@ -56,10 +51,38 @@ def _box(bad: Any, count: int) -> Region | None:
     """Find the entries of each dimension that hold all of it, if they are far fewer than chance would need."""
     places = _places(bad)
     size, total = math.prod(map(len, places)), bad.numel()
-    if size == total or count < LEAST_FILLED * size or count * math.log(size / total) > math.log(CHANCE):
+    if size == total or count < LEAST_FILLED * size or not _is_no_chance(count, size / total):
         return None
     words = _block_in_words(places, bad.shape)
     return Region(words=words, filled=count / size) if words else None
+
+
+def _rest_of_a_box(bad: Any, good: int) -> Region | None:
+    """Find that what is good is a block, so that what is bad lies all around it."""
+    places = _places(~bad)
+    total = bad.numel()
+    if good < LEAST_GOOD or math.prod(map(len, places)) != good or not _is_no_chance(good, good / total):
+        return None
+    words = _block_in_words(places, bad.shape)
+    return Region(words=f"all but {words}", filled=1.0) if words else None
+
+
+def _rows(bad: Any, count: int) -> Region | None:
+    """Find rows equally far apart, counted through all dimensions but the last."""
+    if bad.dim() < 3:
+        return None
+    rows = bad.flatten(0, -2)
+    entries = rows.any(dim=1).nonzero().flatten().tolist()
+    size = len(entries) * rows.shape[1]
+    if size == bad.numel() or count < LEAST_FILLED * size or not _is_no_chance(count, size / bad.numel()):
+        return None
+    words = entries_in_words(entries, rows.shape[0])
+    return Region(words=words.replace("entries", "rows"), filled=count / size) if words else None
+
+
+def _is_no_chance(count: int, share: float) -> bool:
+    """Say whether so many scattered elements would hardly all fall into a share of the whole."""
+    return count * math.log(share) < math.log(CHANCE)
 
 
 def _places(mask: Any) -> list[list[int]]:
