@@ -183,11 +183,11 @@ class Forms:
             groups += [[n for n in old if n.rpartition(".")[0] == prefix] for prefix in prefixes]
             groups += [[n for n in old if n != name] for name in old]
         for names in groups[: 2 * MOST_TENSORS] if old else []:
-            which = "all" if len(names) == len(old) else ", ".join(f"`{name}`" for name in names)
+            which = "all weights" if len(names) == len(old) else ", ".join(f"`{name}`" for name in names)
             yield Alternative(
                 code="frozen_weights",
                 sentence=f"right with the weights {when}, wrong once they change",
-                evidence=f"the reference with {which} of them as before",
+                evidence=f"the reference with {which} as before",
                 run=functools.partial(self.run, {name: old[name] for name in names}),
             )
 

@@ -9,12 +9,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Finding, FindingKind, Status
 from kbench.core.rightness import UNATTAINABLE_ABOVE
 from kbench.isolation.arena import Arena, is_large
 from kbench.isolation.candidate import Candidate, RefusalError
 from kbench.isolation.expected import Expected
 from kbench.isolation.inputs import is_number
+from kbench.isolation.inquiry import inquire
 from kbench.isolation.layouts import layouts_of
 from kbench.isolation.memory import release_cached
 from kbench.isolation.reference import Reference
@@ -164,18 +166,21 @@ class Battery:
         # different function is far from fp64 too. Exact and non-finite outputs that differ are infinitely far apart.
         if ruling.right or (tally.explained and math.isfinite(tally.contract)):
             return
-        worst = max(d.ratio for d in differences)
-        message = f"wrong on {variation.code.replace('_', ' ')} inputs: {ruling.reason} ({worst:.3g} tolerances off)"
-        self._found(variation, message, trial)
+        said = trial.describe(differences, ruling, expected)
+        decides = variation.kind is not FindingKind.CONDITIONING
+        diagnosis = inquire(trial, trial.results(reply.slots[0]), expected, plain=False) if decides else None
+        self._found(variation, f"wrong on {variation.code.replace('_', ' ')} inputs: {said}", trial, diagnosis)
 
-    def _found(self, variation: Variation, message: str, trial: Trial) -> None:
+    def _found(self, variation: Variation, message: str, trial: Trial, diagnosis: Diagnosis | None = None) -> None:
         conditioning = variation.kind is FindingKind.CONDITIONING
         if conditioning and not self._robust:
             self.findings.append(Finding(code=variation.code, kind=variation.kind, message=message))
             return
         status = Status.FRAGILE if conditioning else Status.WRONG_VALUE
         self._fatal(variation.code, variation.kind, message, status)
-        raise RefusalError(status, message, trial.candidate.log)
+        refusal = RefusalError(status, message, trial.candidate.log)
+        refusal.diagnosis = diagnosis
+        raise refusal
 
     def _fatal(self, code: str, kind: FindingKind, message: str, status: Status) -> None:
         self.findings.append(Finding(code=code, kind=kind, message=message, fatal=True, status=status))

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Finding, Status
+from kbench.isolation import switches
 from kbench.isolation.arena import Arena, encoded
 from kbench.isolation.expected import Expected
 from kbench.isolation.matching import StateEntry, check_description, synchronise, told_numbers
@@ -60,6 +62,7 @@ class RefusalError(Exception):
         self.status = status
         self.reason = printable(reason)
         self.log = log
+        self.diagnosis: Diagnosis | None = None
 
 
 class Candidate:
@@ -77,6 +80,8 @@ class Candidate:
         self._call_timeout_s = config.call_timeout_s or CALL_FLOOR_S
         self._called = False
         self._aliased: frozenset[str] = frozenset()
+        self.first_weights: dict[str, Any] | None = None
+        """The parameters that the model got first after its construction, unless they are large."""
         self.weights = "none"
         self.findings: list[Finding] = []
 
@@ -97,6 +102,7 @@ class Candidate:
     def load(self, reference: Reference) -> None:
         """Import the solution, construct its model, and find out how parameters can be synchronised."""
         self._aliased = reference.aliased
+        self.first_weights = None
         request, block = load_request(self.spec, reference, self._config)
         try:
             answer = self._ask(
@@ -141,6 +147,7 @@ class Candidate:
         if self.weights != "seed":
             reference.randomise(seed)
             self.push_weights(reference)
+            self.first_weights = reference.small_state() if self.first_weights is None else self.first_weights
 
     def bind(self, reference: Reference, arena: Arena) -> None:
         """Give the worker the arena and the reference's parameters."""
@@ -263,6 +270,10 @@ class Candidate:
         except WireError as error:
             raise self.nonsense(error) from error
         return answer.get("activities"), numbers
+
+    def switches(self) -> list[str]:
+        """Ask which of torch's precision switches the solution changed."""
+        return switches.named(self._ask({"op": "switches"}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT).get("changed"))
 
     def set_reference_time(self, seconds: float) -> None:
         """Derive the time limit of a call from the reference's time."""

@@ -23,6 +23,7 @@ from kbench.isolation import sandbox
 from kbench.isolation.arena import Arena
 from kbench.isolation.battery import Battery
 from kbench.isolation.candidate import Candidate, RefusalError, SolutionSpec
+from kbench.isolation.elsewhere import Elsewhere
 from kbench.isolation.gradients import check_gradients
 from kbench.isolation.launched import take_profile
 from kbench.isolation.memory import release_cached
@@ -202,6 +203,7 @@ class Evaluation:
         self._candidate = candidate
         self._assignment = assignment
         self._battery = Battery(candidate, robust=assignment.robust)
+        self._elsewhere = Elsewhere(own=judge.reference, battery=self._battery, candidate=candidate, bind=self._bind)
         self._arena: Arena | None = None
 
     def run(self) -> Outcome:
@@ -270,7 +272,7 @@ class Evaluation:
         for number, reference in enumerate(references or [self._judge.reference]):
             self._candidate.load(reference)
             trial = self._bind(reference)
-            self._battery.essentials(trial)
+            self._elsewhere.essentials(trial, listed=True)
             if number == 0:
                 self._battery.values(trial)
                 self._battery.numbers(reference)
@@ -288,7 +290,7 @@ class Evaluation:
                 continue
             try:
                 self._candidate.load(reference)
-                self._battery.essentials(self._bind(reference))
+                self._elsewhere.essentials(self._bind(reference), listed=False)
             except ReferenceRaisedError:  # on inputs drawn later
                 self._battery.note("skipped_shape", f"the reference does not accept {shape}")
             except RefusalError as refusal:
@@ -328,12 +330,14 @@ class Evaluation:
         correctness = refusal.correctness if isinstance(refusal, WrongError) else None
         if correctness is None and trial is not None and trial.tally.calls:
             correctness = trial.tally.correctness(self._judge.reference.factor)
+        why = refusal.diagnosis
         return Failed(
             status=refusal.status,
-            reason=refusal.reason,
+            reason=refusal.reason if why is None else f"{why.sentence}; {refusal.reason}",
             log=refusal.log,
             correctness=correctness,
             findings=tuple(self._findings()),
+            diagnosis=why,
         )
 
     def _findings(self) -> list[Finding]:

@@ -9,13 +9,12 @@ import importlib
 import os
 import socket
 import sys
-import traceback
 from pathlib import Path
 from statistics import median
 from types import ModuleType
 from typing import Any
 
-from kbench.isolation import sandbox
+from kbench.isolation import sandbox, switches, traces
 from kbench.isolation.autograd import differentiable, owned
 from kbench.isolation.delivery import deliver, share_memory
 from kbench.isolation.extensions import BuildError, record_builds, require_builds
@@ -53,6 +52,7 @@ class Worker:
         self._timer: Timer | None = None
         self._one_buffer = False
         self._solution: Message = {}
+        self._switches: dict[str, str] = {}
 
     def serve(self) -> None:
         """Answer requests until the judge hangs up."""
@@ -140,6 +140,7 @@ class Worker:
         from kbench.plugins.problem import pin_precision
 
         pin_precision(message["allow_tf32"])
+        self._switches = self._switches or switches.settings()
         if "torch._dynamo" in sys.modules:
             # What was compiled for another case would make this one's graph dynamic, and slower.
             torch._dynamo.reset()  # noqa: SLF001 - the documented way to forget
@@ -165,6 +166,10 @@ class Worker:
             if not hasattr(self._module, "ModelNew"):
                 raise AttributeError(f"{path.name} defines no `ModelNew`")
         return self._module.ModelNew
+
+    def do_switches(self, _message: Message, _fds: list[int]) -> Message:
+        """Answer with torch's precision switches that stand elsewhere than before the solution was imported."""
+        return {"changed": switches.changed(self._switches)}
 
     def do_bind(self, message: Message, fds: list[int]) -> None:
         """Map the judge's memory: input and output slots, and the parameters' values."""
@@ -326,14 +331,11 @@ class Worker:
         return {"given": given}
 
 
-class Stage:
+class Stage(contextlib.AbstractContextManager["Stage"]):
     """Marks which stage an exception comes from; exceptions of builds keep their own mark."""
 
     def __init__(self, name: str):
         self._name = name
-
-    def __enter__(self) -> None:
-        pass
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, StageError):
@@ -347,12 +349,11 @@ def describe(error: BaseException) -> Message:
         stage, error = error.stage, error.__cause__
     if isinstance(error, BuildError) or "Error building extension" in str(error) or "CUDA_HOME" in str(error):
         stage = "build"
-    trace = "".join(traceback.format_exception(error, limit=-12, chain=False))
     return {
         "stage": stage,
         "type": type(error).__name__,
         "message": both_ends(str(error)),
-        "traceback": both_ends(trace),
+        "traceback": both_ends(traces.trace_of(error)),
     }
 
 

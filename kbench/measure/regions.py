@@ -63,6 +63,8 @@ def _rest_of_a_box(bad: Any, good: int) -> Region | None:
     total = bad.numel()
     if good < LEAST_GOOD or math.prod(map(len, places)) != good or not _is_no_chance(good, good / total):
         return None
+    if any(entries[-1] != len(entries) - 1 for entries in places):
+        return None  # a grid that is too small leaves the first blocks; elsewhere a value is right by chance
     words = _block_in_words(places, bad.shape)
     return Region(words=f"all but {words}", filled=1.0) if words else None
 
