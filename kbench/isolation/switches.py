@@ -3,6 +3,7 @@
 A worker tells the judge of its own, and can only excuse a wrong value with it.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,18 +23,25 @@ SWITCHES = (
     "torch.backends.mkldnn.conv.fp32_precision",
     "torch.get_float32_matmul_precision",
     "torch.get_default_dtype",
-    "torch.is_autocast_enabled",
-    "torch.is_autocast_cpu_enabled",
 )
 """Names below torch; of functions what they return. Not every version has all of them."""
 
+AUTOCAST = "torch.autocast"
+"""Begins the name of what is cast on a device."""
+TOLD = re.compile(r"[\w.]{1,80} = [\w.]{1,30}")
+"""How a worker tells of one."""
 DERIVED = "fp32_precision"
 """Ending of those that follow the older ones, which say it better where they changed."""
 
 
 def settings() -> dict[str, str]:
     """Return what each switch of this process stands at, those that this torch has."""
-    return {name: str(value) for name in SWITCHES if (value := _value(name)) is not None}
+    import torch
+
+    found = {name: str(value) for name in SWITCHES if (value := _value(name)) is not None}
+    found |= {f"{AUTOCAST}.{device}": str(torch.is_autocast_enabled(device)) for device in ("cpu", "cuda")}
+    # Whoever sets a switch and sets it back leaves `ieee`, which is what `none` is by default.
+    return {name: "none" if value == "ieee" else value for name, value in found.items()}
 
 
 def _value(name: str) -> Any:
@@ -59,5 +67,5 @@ def named(told: Any) -> list[str]:
     """Return of what a worker tells what may stand in a reason: known switches, with short values."""
     if not isinstance(told, list):
         return []
-    texts = [text for text in told if isinstance(text, str) and len(text) < 120 and text.isprintable()]
-    return [text for text in texts if text.partition(" = ")[0] in SWITCHES]
+    texts = [text for text in told[: len(SWITCHES)] if isinstance(text, str) and TOLD.fullmatch(text)]
+    return [text for text in texts if text.partition(" = ")[0] in settings()]

@@ -37,6 +37,9 @@ def _flat_run(bad: Any, count: int) -> Region | None:
     flat = bad.flatten()
     total = flat.numel()
     rows = total // bad.shape[-1] if bad.dim() > 1 else 0
+    fewer = min(count, total - count)
+    if not _is_no_chance(fewer, fewer / total):
+        return None
     if bool(flat[total - count :].all()):
         if count >= total / 2:
             return Region(words=f"all but the first {total - count:,} of {total:,} elements", filled=1.0)
@@ -122,7 +125,7 @@ def entries_in_words(entries: list[int], size: int) -> str:
         return f"entries {first} to {last} of {size}"
     step = entries[1] - first
     if count >= STRIPES and first < step and entries == list(range(first, size, step)):
-        return f"every {ordinal(step)} of {size} entries, from {first} on"
+        return f"every {ordinal(step)} of {size} entries"
     good = sorted({*range(size)} - {*entries})
     if len(good) >= STRIPES and good[0] < (step := good[1] - good[0]) and good == list(range(good[0], size, step)):
         return f"all but every {ordinal(step)} of {size} entries"
