@@ -149,7 +149,8 @@ def _contract(ratio: float, kind: str) -> Ruling:
 def _too_far(ours: float, allowed: float, share: str) -> str:
     if not math.isfinite(ours):
         return f"not finite where fp64 is finite, or the reverse{share}"
-    return f"{ours:.3g} times the tolerance from fp64{share}, where {allowed:.3g} times is allowed"
+    limit = f", where {allowed:.3g} times is allowed" if allowed > 1 else ""
+    return f"{ours:.3g} times the tolerance from fp64{share}{limit}"
 
 
 def attest_single(claim_ns: float, single_ns: float, *, slack_ns: float) -> str:

@@ -254,8 +254,10 @@ class Battery:
         """Make a finding of a refusal that is due to the shape or layout, and let its reason say so."""
         kind = other_failure(refusal.status)
         if kind is not None:
-            refusal.reason = f"{where}: {refusal.reason}"
-            self._fatal(code, kind, refusal.reason, refusal.status)
+            message = f"{where}: {refusal.reason}"
+            if refusal.diagnosis is None or refusal.diagnosis.code != "needs_other_shape":  # which names it
+                refusal.reason = message
+            self._fatal(code, kind, message, refusal.status)
 
     def _refuses(self, refusal: RefusalError, where: str) -> bool:
         """Note it where a solution says itself that it was not made for such inputs."""

@@ -97,13 +97,15 @@ class Diagnosing:
         return next((d for p in self._places if (d := faults.unwritten(self._wrong.got[p]))), None)
 
     def _stale(self) -> Diagnosis | None:
+        if any(self._wrong.got[p].numel() < likeness.FEW for p in self._places):
+            return None  # a mean of many terms is much the same in every call
         for back, outputs in enumerate(reversed(self._wrong.earlier), start=1):
             if self._fits(outputs):
-                when = "the call before" if back == 1 else f"a call {back} calls earlier"
+                when = "the call before" if back == 1 else "an earlier call"
                 return Diagnosis(
                     code="stale_output",
                     sentence=f"returns the answer to {when}",
-                    evidence=f"equal to what was right in {when}, within the tolerance",
+                    evidence=f"equal to what was right {back} verified calls before, within the tolerance",
                 )
         return None
 

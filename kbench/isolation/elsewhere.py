@@ -15,7 +15,7 @@ OF_SHAPES = {"unwritten", "partial_block", "transposed"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
-    """Checks of other shapes of a problem."""
+    """Checks of the essentials at any shape of a problem; `own` is the one that was asked for."""
 
     own: Reference
     battery: Battery
@@ -32,7 +32,7 @@ class Elsewhere:
             possible = why is None or why.code in OF_SHAPES
             if shape and possible and isinstance(refusal, WrongError) and self._is_right_at_own():
                 refusal.diagnosis = needs_other_shape(why, shape)
-            if shape and listed and refusal.status not in SHAPELESS:
+            elif shape and listed and refusal.status not in SHAPELESS:
                 refusal.reason = f"at {shape}: {refusal.reason}"
             raise
 
@@ -43,7 +43,7 @@ class Elsewhere:
             trial = self.bind(self.own)
             for _ in range(SEEDS):
                 self.candidate.vary_weights(self.own, secret_seed())
-                trial.exchange(secret_seed())
+                trial.exchange(secret_seed(), oracle=True)
         except Exception:  # noqa: BLE001 - nothing at this shape changes what was wrong at the other one
             return False
         return True

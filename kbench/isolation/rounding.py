@@ -73,7 +73,7 @@ def _tf32(tensor: Any, half: int) -> Any:
 
 
 def arithmetics() -> tuple[Arithmetic, ...]:
-    """Return what is tried, the likelier first: where two fit alike, the first one counts."""
+    """Return what is tried, the simpler first: where two fit alike, the first one counts."""
     found = [
         Arithmetic(code="tf32", words="the factors of products rounded to 11 bits (TF32)", operands=to_tf32),
         Arithmetic(code="tf32", words="the factors of products cut off to 11 bits (TF32)", operands=cut_to_tf32),
@@ -81,15 +81,15 @@ def arithmetics() -> tuple[Arithmetic, ...]:
     for code, name in (("fp16", "float16"), ("bf16", "bfloat16")):
         to = _through(name)
         found += [
-            Arithmetic(code=code, words=f"products in {code}, as autocast has them", operands=to, products=to),
+            Arithmetic(code=code, words=f"the result in {code}", result=to),
+            Arithmetic(code=code, words=f"inputs and weights in {code}", given=to),
+            Arithmetic(code=code, words=f"inputs, weights and the result in {code}", given=to, result=to),
             Arithmetic(code=code, words=f"the factors of products in {code}", operands=to),
             Arithmetic(code=code, words=f"the factors of products and the result in {code}", operands=to, result=to),
+            Arithmetic(code=code, words=f"products in {code}, as autocast has them", operands=to, products=to),
             Arithmetic(
                 code=code, words=f"every value in {code}", operands=to, products=to, others=to, given=to, result=to
             ),
-            Arithmetic(code=code, words=f"inputs and weights in {code}", given=to),
-            Arithmetic(code=code, words=f"inputs, weights and the result in {code}", given=to, result=to),
-            Arithmetic(code=code, words=f"the result in {code}", result=to),
         ]
     return tuple(found)
 

@@ -341,16 +341,17 @@ def describe_wrong(differences: list[check.Difference], ruling: Ruling, toleranc
     if wrong and not tolerance.exact and largest:
         parts.append(f"largest error {largest:.3g} where {in_words(tolerance)} is allowed")
     if not wrong or (ruling.allowed > 1 and not tolerance.exact):
-        parts.append(ruling.reason)
+        scaled = "" if tolerance.exact else f" (tolerance: {in_words(tolerance, ' · min(1, rms)')})"
+        parts.append(f"{ruling.reason}{scaled}")
     if poisoned:
         parts.append(f"{poisoned:,} elements were never written")
     return "; ".join(parts)
 
 
-def in_words(tolerance: check.Tolerance) -> str:
+def in_words(tolerance: check.Tolerance, scale: str = "") -> str:
     """Return what is allowed, as a formula: `1e-5 + 1e-5·|want|`."""
     atol, rtol = (f"{number:g}".replace("e-0", "e-") for number in (tolerance.atol, tolerance.rtol))
-    return f"{atol} + {rtol}·|want|"
+    return f"{atol}{scale} + {rtol}·|want|"
 
 
 def secret_seed() -> int:

@@ -17,7 +17,8 @@ ALIKE, SIZES_APART = 0.5, 2.0
 A chain of roundings that differs in one place keeps about half of its errors; those of another origin have none."""
 FEW, SEVERAL = 8, 64
 """Elements; of fewer than the first one, likeness is chance unless it is close, and rounding tells nothing."""
-FEW_REST = 1e-3
+FEW_REST = 1e-5
+"""As MOST_REST, of fewer than FEW elements: dozens of alternatives are tried (chosen)."""
 ORDERS = 16.0
 """Units of a storage format's precision that an output in it may be off, as a root mean square, for that to be why."""
 
