@@ -218,7 +218,11 @@ def test_a_model_that_raises_or_a_time_that_is_over_ends_in_no_name() -> None:
     want = torch.randn(20, 20)
     got = want + torch.randn(20, 20)
     assert diagnose(wrong(got, want, model=Broken(), arguments=[want])) is None
-    assert diagnose(wrong(want.T.contiguous(), want), budget_s=-1.0) is None
+    model, x = nn.Linear(20, 20), torch.randn(20, 20)
+    with torch.no_grad():
+        known = {"model": model, "arguments": [x]}
+        assert diagnose(wrong(x @ model.weight.T, model(x), **known)).code == "missing_bias"
+        assert diagnose(wrong(x @ model.weight.T, model(x), **known), budget_s=-1.0) is None
     assert diagnose(wrong(want, want)) is None
 
 

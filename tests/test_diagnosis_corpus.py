@@ -83,7 +83,12 @@ def named(problem: Planted, code: str, fault: str, draw: int = 0) -> tuple[str, 
 @pytest.fixture(scope="module")
 def table() -> list[tuple[str, str, str, str, Diagnosis | None]]:
     """Problem, code, fault, how it was named, and the diagnosis."""
-    return [(p.name, code, fault, *named(p, code, fault)) for p in PROBLEMS for code, fault in faults(p)]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # small tensors: threads of a busy machine wait for each other
+    try:
+        return [(p.name, code, fault, *named(p, code, fault)) for p in PROBLEMS for code, fault in faults(p)]
+    finally:
+        torch.set_num_threads(threads)
 
 
 def in_words(table, *kinds: str) -> str:

@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +270,22 @@ class Candidate:
         except WireError as error:
             raise self.nonsense(error) from error
         return answer.get("activities"), numbers
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the worker is no more."""
+        return self._child.has_ended
+
+    @contextlib.contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Give all requests inside a `with` block this time together, if not less is left for everything."""
+        held = self._config
+        limits = [time.monotonic() + seconds, *([] if held.deadline_s is None else [held.deadline_s])]
+        self._config = replace(held, deadline_s=min(limits))
+        try:
+            yield
+        finally:
+            self._config = held
 
     def switches(self) -> list[str]:
         """Ask which of torch's precision switches the solution changed."""

@@ -13,7 +13,7 @@ from kbench.isolation.alternatives import Alternative, Forms
 from kbench.measure import check, faults, likeness
 
 BUDGET_S = 2.0
-"""After so long no further explanation is tried: about what verifying a small problem takes."""
+"""Of one kind, after which the next is tried: all of them together take about what verifying a small problem does."""
 MOST_ELEMENTS = 1 << 24
 """Of arguments, outputs and state together, up to which the reference is run in other forms."""
 MOST_LOOKED_AT = 1 << 28
@@ -22,6 +22,8 @@ SIMILAR = 0.005
 """Difference of two correlations below which the first one counts."""
 CLEARLY = 2.0
 """Times less that an explanation must leave of the error than one before it."""
+SURELY = 1e-3
+"""Of the error: what leaves no more is not looked beyond."""
 SWITCHED_ERROR = 2.0**-5
 """Relative error up to which a precision switch may be why: that of bf16 times 8."""
 
@@ -52,15 +54,16 @@ class Wrong:
 
 def diagnose(wrong: Wrong, *, budget_s: float = BUDGET_S) -> Diagnosis | None:
     """Return the first explanation that fits wrong outputs, the surer kinds first; None where none does."""
-    return Diagnosing(wrong, time.monotonic() + budget_s).run()
+    return Diagnosing(wrong, budget_s).run()
 
 
 class Diagnosing:
     """One attempt: the outputs that are wrong, and the time that is left."""
 
-    def __init__(self, wrong: Wrong, deadline_s: float):
+    def __init__(self, wrong: Wrong, budget_s: float):
         self._wrong = wrong
-        self._deadline_s = deadline_s
+        self._budget_s = budget_s
+        self._deadline_s = 0.0
         self._places: list[int] = []
         self._forms: Forms | None = None
 
@@ -74,8 +77,7 @@ class Diagnosing:
         if sum(self._wrong.got[p].numel() for p in places) <= MOST_ELEMENTS:
             kinds += [self._stale, self._transposed, self._other_forms, self._frozen, self._precision, self._region]
         for kind in kinds:
-            if time.monotonic() > self._deadline_s:
-                return None
+            self._deadline_s = time.monotonic() + self._budget_s
             try:
                 found = kind()
             except Exception:  # noqa: BLE001, S112 - a problem's own code, in forms that it was not written for
@@ -118,7 +120,7 @@ class Diagnosing:
         forms = self._may_run()
         if forms is None or self._is_constant():
             return None
-        alternatives = [*forms.left_out(), *forms.statistics(), *forms.turned()]
+        alternatives = [*forms.statistics(), *forms.left_out(), *forms.turned()]
         return self._best(alternatives)
 
     def _frozen(self) -> Diagnosis | None:
@@ -231,6 +233,8 @@ class Diagnosing:
             rest = self._rest_of(outputs)
             if best is None or CLEARLY * rest < best[0]:
                 best = rest, alternative
+            if rest <= SURELY:
+                break
         if best is None:
             return None
         rest, found = best

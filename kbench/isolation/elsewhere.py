@@ -12,6 +12,9 @@ from kbench.isolation.trial import Trial, WrongError, secret_seed
 OF_SHAPES = {"unwritten", "partial_block", "transposed"}
 """Diagnoses that may hang on the shape; the others are of what a solution does at any."""
 
+ASKING_S = 60.0
+"""For the calls at the problem's own shape, which may have to be compiled first (chosen)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elsewhere:
@@ -39,11 +42,12 @@ class Elsewhere:
     def _is_right_at_own(self) -> bool:
         """Call at the problem's own shape with several weights; what goes wrong there is not the other shape's."""
         try:
-            self.candidate.load(self.own)
-            trial = self.bind(self.own)
-            for _ in range(SEEDS):
-                self.candidate.vary_weights(self.own, secret_seed())
-                trial.exchange(secret_seed(), oracle=True)
+            with self.candidate.within(ASKING_S):
+                self.candidate.load(self.own)
+                trial = self.bind(self.own)
+                for _ in range(SEEDS):
+                    self.candidate.vary_weights(self.own, secret_seed())
+                    trial.exchange(secret_seed(), oracle=True)
         except Exception:  # noqa: BLE001 - nothing at this shape changes what was wrong at the other one
             return False
         return True

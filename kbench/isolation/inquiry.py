@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 CONSTRUCTED, FIRST = "it was constructed with", "of its first call"
 """What earlier weights are called, behind `right with the weights`."""
+ASKING_S = 10.0
+"""For all that a worker is asked once more (chosen): one that hangs must not cost more than a call may."""
 
 
 def inquire(trial: "Trial", outputs: list[Any], expected: "Expected", *, plain: bool = True) -> Diagnosis | None:
@@ -21,7 +23,8 @@ def inquire(trial: "Trial", outputs: list[Any], expected: "Expected", *, plain: 
     `plain` says that the inputs are as the problem draws them.
     """
     try:
-        return diagnose(_wrong(trial, outputs, expected, plain=plain))
+        with trial.candidate.within(ASKING_S):
+            return diagnose(_wrong(trial, outputs, expected, plain=plain))
     except Exception:  # noqa: BLE001 - whatever fails here, the values are wrong and the refusal says so
         return None
 
@@ -68,6 +71,8 @@ def _is_right_with(trial: "Trial", weights: Mapping[str, Any]) -> bool | None:
     from kbench.isolation.candidate import RefusalError
     from kbench.isolation.trial import Tally, secret_seed
 
+    if trial.candidate.has_ended:
+        return None
     held = trial.tally
     trial.tally = Tally()
     try:
@@ -88,5 +93,5 @@ def _switched(trial: "Trial") -> list[str]:
     from kbench.isolation.candidate import RefusalError
 
     with contextlib.suppress(RefusalError):
-        return trial.candidate.switches()
+        return [] if trial.candidate.has_ended else trial.candidate.switches()
     return []
