@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from kbench.core.clocks import Constant, Round, attest, clock_to_quote, constant_of, per_call_ns
 from kbench.core.model import Status
-from kbench.isolation.candidate import RefusalError
 from kbench.isolation.reading import Conclusion, Reading
+from kbench.isolation.refusal import RefusalError
 from kbench.isolation.rounds import LateError, Rounds, Told, UnmappableError
 from kbench.isolation.trial import Trial, secret_seed
 from kbench.measure.driver import Driver

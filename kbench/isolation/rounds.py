@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.core.model import Status
-from kbench.isolation.candidate import RefusalError
 from kbench.isolation.mapped import Mapped
 from kbench.isolation.memory import TensorSpec, view
+from kbench.isolation.refusal import RefusalError
 from kbench.isolation.trial import Trial, secret_seed
 from kbench.isolation.wire import Message, WireError, list_of
 from kbench.isolation.wire import field as wire_field

@@ -14,7 +14,7 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
-from kbench.isolation import sandbox
+from kbench.isolation import sandbox, switches
 from kbench.isolation.autograd import differentiable, owned
 from kbench.isolation.delivery import deliver
 from kbench.isolation.extensions import record_builds, require_builds
@@ -50,6 +50,7 @@ class Worker:
         self._originals: Originals | None = None
         self._queue: Queue | None = None
         self._results: list[Any] = []
+        self._switches: dict[str, str] = {}
 
     def serve(self) -> None:
         """Answer requests until the judge hangs up."""
@@ -138,6 +139,7 @@ class Worker:
         from kbench.plugins.problem import pin_precision
 
         pin_precision(message["allow_tf32"])
+        self._switches = self._switches or switches.settings()
         if "torch._dynamo" in sys.modules:
             # What was compiled for another case would make this one's graph dynamic, and slower.
             torch._dynamo.reset()  # noqa: SLF001 - the documented way to forget
@@ -163,6 +165,10 @@ class Worker:
             if not hasattr(self._module, "ModelNew"):
                 raise AttributeError(f"{path.name} defines no `ModelNew`")
         return self._module.ModelNew
+
+    def do_switches(self, _message: Message, _fds: list[int]) -> Message:
+        """Answer with torch's precision switches that stand elsewhere than before the solution was imported."""
+        return {"changed": switches.changed(self._switches)}
 
     def do_bind(self, message: Message, fds: list[int]) -> None:
         """Map the judge's memory: input and output slots, and the parameters' values."""
