@@ -18,10 +18,11 @@ from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, TimeLimits
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.sanitizer import Log, Place, Tool, findings, parse
-from kbench.isolation import leftovers, sandbox
+from kbench.isolation import hiding, leftovers, sandbox
 from kbench.isolation.builder import MEMORY_LIMIT_BYTES, Builder
 from kbench.isolation.client import JudgeProcess
 from kbench.isolation.launched import Origin, origin
+from kbench.isolation.namespaces import Surroundings
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.sanitized import ORDERS
 from kbench.isolation.wire import Message
@@ -187,16 +188,20 @@ class Watched(Builder):
         report = home / "report.txt"
         try:
             build.CacheEntry(folder=artefacts).copy_to(home / "cache")
+            temporary = build.furnish(home / "cache")
         except OSError as error:
             leftovers.remove(home)
             return parse("", tool), build.uncopied(error)
+        closed = self._hidden(entry)
         orders = {
             "command": self._command(path, tool, report),
             "rung": self._rung,
             "folder": str(home),
-            "hidden": self._hidden(entry),
+            "temporary": str(temporary),
+            "hidden": [str(path) for path in closed],
         }
-        child = self._launch(orders, home)
+        files = [entry.path, self._problem.path, path]
+        child = self._launch(orders, home, hiding.surroundings(temporary, own=[home], files=files, hidden=closed))
         complaint = ""
         try:
             child.request({"op": "setup", **self._setup(home)}, timeout_s=LIMIT_S)
@@ -224,11 +229,12 @@ class Watched(Builder):
             "device": self._device.kind,
             "rung": 0,
             "writable": [str(home)],
+            "temporary": str(home),
             "allow_exec": True,
             "threads": 2,
         }
 
-    def _launch(self, orders: Mapping[str, Any], home: Path) -> Child:
+    def _launch(self, orders: Mapping[str, Any], home: Path, around: Surroundings) -> Child:
         environment = {
             **worker_environment(home),
             **self._device.environment,
@@ -245,6 +251,7 @@ class Watched(Builder):
                 folder=home,
                 rung=sandbox.Rung(self._rung),
                 memory_limit_bytes=MEMORY_LIMIT_BYTES,
+                surroundings=around,
             )
         )
 

@@ -15,7 +15,7 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
-from kbench.isolation import sandbox
+from kbench.isolation import namespaces, sandbox
 from kbench.isolation.autograd import differentiable, owned
 from kbench.isolation.delivery import deliver, share_memory
 from kbench.isolation.extensions import BuildError, record_builds, require_builds
@@ -351,7 +351,7 @@ def describe(error: BaseException) -> Message:
     return {
         "stage": stage,
         "type": type(error).__name__,
-        "message": both_ends(str(error)),
+        "message": both_ends(f"{error}{namespaces.why_closed(error)}"),
         "traceback": both_ends(trace),
     }
 
@@ -361,6 +361,7 @@ def restrict(message: Message) -> None:
     sandbox.restrict_self(
         sandbox.Rung(message["rung"]),
         writable=[Path(path) for path in message["writable"]],
+        temporary=Path(message["temporary"]),
         hidden=[Path(path) for path in message.get("hidden", ())],
         readable=[Path(sys.pycache_prefix)] if sys.pycache_prefix is not None else [],
         allow_exec=message["allow_exec"],
