@@ -161,6 +161,7 @@ class Builder:
             "op": "build",
             "path": str(entry.path),
             "builtin": entry.builtin or "",
+            "entry": entry.attribute,
             "problem": str(self._problem.path),
             "overrides": encode_constants(overrides),
             "allow_tf32": self._options.allow_tf32,

@@ -21,7 +21,7 @@ from kbench.isolation.delivery import deliver, share_memory
 from kbench.isolation.extensions import BuildError, record_builds, require_builds
 from kbench.isolation.layouts import layouts_of, misaligned
 from kbench.isolation.memory import Block, TensorSpec, release_cached
-from kbench.isolation.solution import builtin, described, import_solution, settled
+from kbench.isolation.solution import builtin, constructor_of, described, import_solution, settled
 from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, decode_tree
 from kbench.measure.profiler import profile
 from kbench.measure.timing import CudaTimer, Timer, poison_pool, start_on, timer_for
@@ -153,7 +153,7 @@ class Worker:
                 self._model.eval()
             self._model = builtin(message["builtin"], self._model)
             if not callable(self._model):
-                raise TypeError("ModelNew is not callable")
+                raise TypeError(f"{message['entry']} is not callable")
 
     def _constructor(self, message: Message) -> Any:
         path = Path(message["path"])
@@ -162,9 +162,7 @@ class Worker:
         with Stage("import"):
             if self._module is None:
                 self._module = import_solution(path)
-            if not hasattr(self._module, "ModelNew"):
-                raise AttributeError(f"{path.name} defines no `ModelNew`")
-        return self._module.ModelNew
+            return constructor_of(self._module, message["entry"])
 
     def do_bind(self, message: Message, fds: list[int]) -> None:
         """Map the judge's memory: input and output slots, and the parameters' values."""
