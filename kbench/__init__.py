@@ -16,8 +16,8 @@ def evaluate(
 ) -> "tuple[Judged, ...]":
     """Judge one solution of a problem from Python; returns one `Judged` record per case, as the CLI shows them.
 
-    `problem` and `solution` are names or paths, `entry` is the class or function of the solution's file to judge
-    (`ModelNew`); `options` are the fields of `kbench.core.events.RunOptions`
+    `problem` and `solution` are names or paths, `entry` is the class or function of the solution's file to judge in
+    place of `ModelNew`; `options` are the fields of `kbench.core.events.RunOptions`
     (`device`, `cases`, `overrides`, `verify_only`, `processes`, `limits`, `save`, ...). Nothing is written unless
     `save=True`. A wrong or crashing solution is no exception: its record's `outcome` is a `Failed` with a status.
 

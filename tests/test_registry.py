@@ -137,7 +137,7 @@ def test_a_problem_given_as_a_solution_is_recognised(tmp_path):
     problem = registry.find_problem("group_norm", NO_PATHS)
     with pytest.raises(PluginError, match=r"no class `ModelNew`.*it looks like a problem") as caught:
         registry.find_solution(problem, write(tmp_path / "s.py", PROBLEM), NO_PATHS)
-    assert caught.value.hint == "`kbench new solution` writes a file to start from"
+    assert caught.value.hint == "`--entry Model` judges its `Model`"
 
 
 ALONE = "import torch\nclass Model: pass\n"
@@ -148,7 +148,7 @@ FUNCTION = "import torch\ndef kernel_function(x): return x\n"
 def test_a_solution_by_another_name_is_refused_with_what_to_type_and_taken_when_asked(tmp_path, text, name):
     problem = registry.find_problem(write(tmp_path / "plus.py", PROBLEM), NO_PATHS)
     path = write(tmp_path / "mine.py", text)
-    with pytest.raises(PluginError, match="defines no `ModelNew`") as caught:
+    with pytest.raises(PluginError, match="defines no class `ModelNew`") as caught:
         registry.find_solution(problem, path, NO_PATHS)
     assert f"`--entry {name}`" in str(caught.value.hint)
     assert registry.find_solution(problem, path, NO_PATHS, entry=name).attribute == name
@@ -166,7 +166,7 @@ def test_the_problem_itself_is_not_offered_as_its_solution(tmp_path):
 
 def test_two_candidates_are_not_chosen_between(tmp_path):
     problem = registry.find_problem(write(tmp_path / "plus.py", PROBLEM), NO_PATHS)
-    with pytest.raises(PluginError, match="defines no `ModelNew`") as caught:
+    with pytest.raises(PluginError, match="defines no class `ModelNew`") as caught:
         registry.find_solution(problem, write(tmp_path / "mine.py", ALONE + FUNCTION), NO_PATHS)
     assert caught.value.hint is None or "--entry" not in caught.value.hint
 

@@ -8,6 +8,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 
 from kbench.plugins.folding import bound
+from kbench.plugins.source import is_main_guard
 
 OF_A_PROBLEM = ("Model", "get_inputs", "get_init_inputs", "CASES", "DEVICES", "TOLERANCE", "cost")
 OF_A_SOLUTION = "ModelNew"
@@ -28,7 +29,9 @@ def problem_part(tree: ast.Module, keep: Iterable[str] = ()) -> list[ast.stmt]:
     while fresh := [
         number
         for number, statement in enumerate(tree.body)
-        if number not in kept and (_always(statement) or not needed.isdisjoint(_touched(statement, imported)))
+        if number not in kept
+        and not is_main_guard(statement)
+        and (_always(statement) or not needed.isdisjoint(_touched(statement, imported)))
     ]:
         kept.update(fresh)
         needed |= {name for number in fresh for name in _used(tree.body[number])}

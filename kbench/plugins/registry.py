@@ -150,7 +150,12 @@ def _read_solution(path: Path, origin: Origin, problem: Entry, settings: Setting
     if asked is None and attribute == DEFAULT_ENTRY and not others:
         return _read(path, "solution", origin)  # which says what is the matter
     hint = f"`--entry {others[0]}` judges its `{others[0]}`" if len(others) == 1 else None
-    raise PluginError(f"{path} defines no `{attribute}`, so it is not a solution as it is", hint)
+    kind, swapped = ("class ", _swapped(parsed, "problem")) if attribute == DEFAULT_ENTRY else ("", "")
+    raise PluginError(f"{path} defines no {kind}`{attribute}`, so it is not a solution{swapped}", hint)
+
+
+def _swapped(parsed: Source, other: Kind) -> str:
+    return f"; it looks like a {other}" if _REQUIRED[other] in parsed.names else ""
 
 
 def _attribute(parsed: Source, wanted: str | None) -> str:
@@ -165,9 +170,8 @@ def _read(path: Path, kind: Kind, origin: Origin) -> Entry:
     required = _REQUIRED[kind]
     if required not in parsed.names:
         other: Kind = "solution" if kind == "problem" else "problem"
-        swapped = f"; it looks like a {other}" if _REQUIRED[other] in parsed.names else ""
         raise PluginError(
-            f"{path} defines no class `{required}`, so it is not a {kind}{swapped}",
+            f"{path} defines no class `{required}`, so it is not a {kind}{_swapped(parsed, other)}",
             f"`kbench new {kind}` writes a file to start from",
         )
     missing = {"get_inputs", "get_init_inputs"} - parsed.names if kind == "problem" else set()
