@@ -174,7 +174,7 @@ class Session:
             )
 
     def _job(self, entry: Entry, cases: tuple[Case, ...]) -> Job | None:
-        cached = build.entry_for(entry.path, entry.builtin, self._device.key, cache_dir())
+        cached = build.entry_for(entry.path, entry.variant, self._device.key, cache_dir())
         self._entries[entry.name] = cached
         others = plan.others(self._problem, self._options, cases)
         wanted = plan.rehearsals(self._problem, cases, others.values(), self._derive(entry).cases)
@@ -319,7 +319,7 @@ class Session:
         entry, options = book.entry, self._options
         judgement = rowmaker.Judgement(
             solution=entry.name,
-            source_sha256=sources.source_sha256(entry.path, entry.builtin),
+            source_sha256=sources.source_sha256(entry.path, entry.variant),
             case=book.case,
             process=process,
             outcome=book.outcome,

@@ -29,6 +29,10 @@ class VerifyFlags(OutputFlags):
             "--case", metavar="GLOB", help="Glob over case names; repeatable", autocompletion=completion.cases
         ),
     ] = None
+    entry: Annotated[
+        str | None,
+        typer.Option("--entry", metavar="NAME", help="Class or function of a solution's file to judge (ModelNew)"),
+    ] = None
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Override a constant of the problem; repeatable"),

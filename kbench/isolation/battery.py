@@ -23,7 +23,7 @@ from kbench.isolation.reference import Reference
 from kbench.isolation.refusal import RefusalError
 from kbench.isolation.trial import Trial, secret_seed
 from kbench.isolation.truth import Truth
-from kbench.isolation.variations import VARIATIONS, Variation
+from kbench.isolation.variations import RESEMBLING, VARIATIONS, Variation
 from kbench.isolation.wire import printable
 from kbench.measure import check, tails
 
@@ -131,11 +131,19 @@ class Battery:
         """Check other valid values of the inputs, then badly conditioned ones."""
         for variation in variations:
             if trial.reference.inputs.has(variation.applies):
-                self._vary(trial, variation)
+                self._vary(trial, variation, secret_seed())
 
-    def _vary(self, trial: Trial, variation: Variation) -> None:
+    def resembling(self, trial: Trial) -> None:
+        """Check inputs that resemble those of the call before, which whoever remembers results may mistake."""
+        for variation in RESEMBLING:
+            if trial.reference.inputs.has(variation.applies):
+                seed = secret_seed()
+                trial.exchange(seed)
+                self._vary(trial, variation, seed)
+
+    def _vary(self, trial: Trial, variation: Variation, seed: int) -> None:
         reference = trial.reference
-        expected = reference.try_expect(trial.arguments(secret_seed(), variation.transform, variation.applies))
+        expected = reference.try_expect(trial.arguments(seed, variation.transform, variation.applies))
         if isinstance(expected, Exception):
             self._refused_by_reference(variation.code, expected)
             return
@@ -157,7 +165,7 @@ class Battery:
             if refusal.status is not Status.WRONG_VALUE:
                 raise
             # A number among the outputs, which is held against the reference's as soon as it is told.
-            self._found(variation, f"wrong on {variation.code.replace('_', ' ')} inputs: {refusal.reason}", trial)
+            self._found(variation, f"wrong on {variation.inputs}: {refusal.reason}", trial)
             return
         held, tally = trial.tally, type(trial.tally)()
         trial.tally = tally
@@ -170,7 +178,7 @@ class Battery:
         said = trial.describe(differences, ruling, expected)
         decides = variation.kind is not FindingKind.CONDITIONING
         diagnosis = inquire(trial, trial.results(reply.slots[0]), expected, plain=False) if decides else None
-        self._found(variation, f"wrong on {variation.code.replace('_', ' ')} inputs: {said}", trial, diagnosis)
+        self._found(variation, f"wrong on {variation.inputs}: {said}", trial, diagnosis)
 
     def _found(self, variation: Variation, message: str, trial: Trial, diagnosis: Diagnosis | None = None) -> None:
         conditioning = variation.kind is FindingKind.CONDITIONING

@@ -155,6 +155,7 @@ class JudgeProcess:
                 "name": entry.name,
                 "path": str(entry.path),
                 "builtin": entry.builtin or "",
+                "entry": entry.attribute,
                 "problem": str(problem.path),
                 "artefacts": str(artefacts),
                 "compiler": compiler_of(entry),

@@ -133,6 +133,7 @@ class Evaluation:
         if self._assignment.other_cases:
             # A solution may treat large inputs otherwise than those of the small cases.
             self._battery.values(trial, at_full_size())
+            self._battery.resembling(trial)
         if self._assignment.backward:
             check_gradients(trial, self._candidate)
 
@@ -171,6 +172,7 @@ class Evaluation:
             self._elsewhere.essentials(trial, listed=True)
             if number == 0:
                 self._battery.values(trial)
+                self._battery.resembling(trial)
                 self._battery.numbers(reference)
                 self._battery.layouts(reference)
 

@@ -212,7 +212,9 @@ class Judge:
         worker, self._beside = self._beside, None
         assert worker is not None, "just started"
         path = str(self._problem)
-        spec = SolutionSpec(name="reference", path=path, builtin="eager", problem=problem, artefacts="", compiler="")
+        spec = SolutionSpec(
+            name="reference", path=path, builtin="eager", entry="", problem=problem, artefacts="", compiler=""
+        )
         return self._candidate(spec, self._config, worker)
 
     def drop_reference_worker(self) -> None:

@@ -18,6 +18,8 @@ class SolutionSpec:
     path: str
     builtin: str
     """Empty for a solution of its own."""
+    entry: str
+    """What of its file is judged."""
     problem: str
     artefacts: str
     """The build cache's entry, of which every worker gets a private copy; empty for the reference."""
@@ -38,6 +40,7 @@ def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig)
         "op": "load",
         "path": spec.path,
         "builtin": spec.builtin,
+        "entry": spec.entry,
         "problem": spec.problem,
         "overrides": encode_constants(reference.overrides),
         "allow_tf32": config.allow_tf32,

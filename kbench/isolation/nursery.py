@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from kbench.isolation import sandbox, tree, worker
 from kbench.isolation.fork import BIRTH_TIMEOUT_S
+from kbench.isolation.namespaces import Surroundings
 from kbench.isolation.wire import Channel, Message, PeerGoneError
 
 REAP_INTERVAL_MS = 100
@@ -58,7 +59,7 @@ class Birth:
         if mode is None:
             self._work()
         else:
-            tree.supervise(mode, self._work)
+            tree.supervise(mode, self._work, Surroundings.from_json(self.message["surroundings"]))
 
     def _work(self) -> None:
         """Begin and end as an interpreter does."""

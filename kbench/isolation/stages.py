@@ -1,6 +1,6 @@
 """Which stage of a solution's work an exception comes from, and its description for the judge."""
 
-from kbench.isolation import traces
+from kbench.isolation import namespaces, traces
 from kbench.isolation.extensions import BuildError
 from kbench.isolation.wire import Message, both_ends
 
@@ -37,6 +37,6 @@ def describe(error: BaseException) -> Message:
     return {
         "stage": stage,
         "type": type(error).__name__,
-        "message": both_ends(str(error)),
+        "message": both_ends(f"{error}{namespaces.why_closed(error)}"),
         "traceback": both_ends(traces.trace_of(error)),
     }

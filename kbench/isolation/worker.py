@@ -21,7 +21,7 @@ from kbench.isolation.extensions import record_builds, require_builds
 from kbench.isolation.layouts import layouts_of, misaligned
 from kbench.isolation.memory import Block, TensorSpec, release_cached
 from kbench.isolation.queueing import Queue, queue_calls
-from kbench.isolation.solution import builtin, described, import_solution, settled
+from kbench.isolation.solution import builtin, constructor_of, described, import_solution, settled
 from kbench.isolation.stages import Stage, describe
 from kbench.isolation.tampering import Originals
 from kbench.isolation.wire import Channel, Message, PeerGoneError, decode_constants, decode_tree
@@ -153,7 +153,7 @@ class Worker:
                 self._model.eval()
             self._model = builtin(message["builtin"], self._model)
             if not callable(self._model):
-                raise TypeError("ModelNew is not callable")
+                raise TypeError(f"{message['entry']} is not callable")
 
     def _constructor(self, message: Message) -> Any:
         path = Path(message["path"])
@@ -162,9 +162,7 @@ class Worker:
         with Stage("import"):
             if self._module is None:
                 self._module = import_solution(path)
-            if not hasattr(self._module, "ModelNew"):
-                raise AttributeError(f"{path.name} defines no `ModelNew`")
-        return self._module.ModelNew
+            return constructor_of(self._module, message["entry"])
 
     def do_switches(self, _message: Message, _fds: list[int]) -> Message:
         """Answer with torch's precision switches that stand elsewhere than before the solution was imported."""
@@ -343,6 +341,7 @@ def restrict(message: Message) -> None:
     sandbox.restrict_self(
         sandbox.Rung(message["rung"]),
         writable=[Path(path) for path in message["writable"]],
+        temporary=Path(message["temporary"]),
         hidden=[Path(path) for path in message.get("hidden", ())],
         readable=[Path(sys.pycache_prefix)] if sys.pycache_prefix is not None else [],
         allow_exec=message["allow_exec"],

@@ -86,7 +86,6 @@ def worker_environment(scratch: Path) -> dict[str, str]:
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)]),
         "PYTHONPATH": interpreter.search_path(),
         **build.compiler_environment(scratch / "cache"),
-        "HOME": str(scratch),
         "TMPDIR": str(scratch),
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -128,6 +127,9 @@ class StartedWorker:
         self.compiler = compiler
         self.scratch = Path(config.scratch) / f"worker-{os.getpid()}-{number}"
         self.scratch.mkdir(parents=True)
+        temporary = build.furnish(self.scratch / "cache")
+        closed = hidden(config)  # now, not once for the run: others begin meanwhile
+        files = [Path(file) for file in config.files]
         self.child = Child(
             Launch(
                 module="kbench.isolation.worker",
@@ -135,6 +137,7 @@ class StartedWorker:
                 folder=self.scratch,
                 rung=sandbox.Rung(config.rung),
                 memory_limit_bytes=memory_limit_bytes(),
+                surroundings=hiding.surroundings(temporary, own=[self.scratch], files=files, hidden=closed),
             ),
             nursery,
         )
@@ -143,8 +146,8 @@ class StartedWorker:
             "device": config.device,
             "rung": config.rung,
             "writable": [str(self.scratch)],
-            # Now, not once for the run: others begin meanwhile.
-            "hidden": [str(path) for path in hidden(config)],
+            "temporary": str(temporary),
+            "hidden": [str(path) for path in closed],
             "allow_exec": compiler != sources.Compiler.NONE,
             "threads": config.threads,
             "imports": IMPORTS[sources.Compiler(compiler)],

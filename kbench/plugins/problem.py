@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from kbench.core.errors import PluginError, UsageError
+from kbench.plugins.both import holds_a_solution, problem_part
 from kbench.plugins.source import did_you_mean
 
 OVERRIDES = "__kbench_overrides__"
@@ -115,6 +116,8 @@ def _override(source: str, path: str, overrides: Mapping[str, Any]) -> Any:
     import ast
 
     tree = ast.parse(source, path)
+    if holds_a_solution(tree):
+        tree.body = problem_part(tree, keep=overrides)
     missing = set(overrides)
     body: list[ast.stmt] = []
     for statement in tree.body:

@@ -72,6 +72,8 @@ class Settings:
     paths: tuple[Path, ...] = ()
     """Files and folders with problems and solutions, relative to the settings file."""
     results: Path = Path("results")
+    entry: str | None = None
+    """What of a solution's file is judged where it defines that, in place of `ModelNew`."""
     run: RunSettings = field(default_factory=RunSettings)
     gate: GateSettings = field(default_factory=GateSettings)
     source: Path | None = None
