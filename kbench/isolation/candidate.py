@@ -301,6 +301,11 @@ class Candidate:
         """Whether the worker is no more."""
         return self._child.has_ended
 
+    @property
+    def has_news(self) -> bool:
+        """Whether the worker has said something more, or has ended: in a round, before its flag, that is an error."""
+        return self._child.channel.has_news()
+
     @contextlib.contextmanager
     def within(self, seconds: float) -> Iterator[None]:
         """Give all requests inside a `with` block this time together, if not less is left for everything."""

@@ -162,9 +162,11 @@ class Rounds:
         look.take()
         batch.uncover(self._cache)
         gc.disable()
-        total_ns = gate.open_and_wait(candidate.limit_s)
+        total_ns = gate.open_and_wait(candidate.limit_s, lambda: candidate.has_news)
         late_ns = look.take()
         gc.enable()
+        if total_ns is None and candidate.has_news:
+            candidate.finish_round(calls)  # raises what went wrong
         if total_ns is None:
             raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {candidate.limit_s:.0f} s", candidate.log)
         answer = self._ended(calls, kill=kill)
