@@ -6,6 +6,7 @@ from typing import Any
 
 from kbench.isolation.inputs import Arguments
 from kbench.measure import check
+from kbench.measure.timing import tensor_leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,3 +46,10 @@ class Expected:
         if isinstance(self.arguments, Arguments):
             self.arguments.recall()
         return self.arguments
+
+
+def aliased_outputs(expected: Expected) -> frozenset[str]:
+    """Return the paths of the outputs that lie in the memory of an argument."""
+    inputs = {t.untyped_storage().data_ptr() for t in tensor_leaves(expected.arguments)}
+    outputs = [(path, leaf) for path, leaf in expected.leaves if hasattr(leaf, "untyped_storage")]
+    return frozenset(path for path, leaf in outputs if leaf.untyped_storage().data_ptr() in inputs)

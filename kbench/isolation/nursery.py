@@ -9,6 +9,7 @@ fork inherits is no secret, and the same for all.
 import atexit
 import contextlib
 import gc
+import importlib
 import os
 import select
 import signal
@@ -150,8 +151,12 @@ def _tell(pipe: int, number: int) -> None:
 def main() -> None:
     """Serve on the socket whose descriptor is the first argument."""
     sandbox.harden_judge()
-    import torch
-    import torch.utils.cpp_extension  # noqa: F401 - 0.4 s, which every worker would take before it loads a solution
+    import torch  # noqa: F401
+
+    with contextlib.suppress(ImportError):
+        # What `torch.utils.cpp_extension` takes 0.4 s to import, in every worker. That module itself asks for devices,
+        # after which no fork can open one.
+        importlib.import_module("setuptools")
 
     # Threads of numpy's BLAS, which stops them before a fork. Nothing here has ever computed.
     warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
