@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
-from typing import Self, get_type_hints
+from typing import Any, Self, get_type_hints
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import SCHEMA_VERSION, SINCE_2, ResultRow, Sample, Status
@@ -273,7 +273,8 @@ def _parse_rows(path: Path) -> list[ResultRow]:
 
 
 def _parse_row(path: Path, number: int, columns: Sequence[str], cells: list[str]) -> ResultRow:
-    values = dict.fromkeys(ROW_COLUMNS) | csvfile.parse_cells(path, number, columns, cells, ROW_TYPES)
+    absent: dict[str, Any] = dict.fromkeys(ROW_COLUMNS)
+    values = absent | csvfile.parse_cells(path, number, columns, cells, ROW_TYPES)
     require_row(path, number, values)
     return ResultRow(**values)
 
