@@ -4,7 +4,6 @@ The mapping outlives the worker: what a killed process computed can still be rea
 """
 
 import base64
-import binascii
 import contextlib
 from typing import Any
 
@@ -57,7 +56,7 @@ class Mapped:
                     raise WireError("an IPC handle has 64 bytes")
                 pointer = self._driver.open(raw)
                 _, nbytes = self._driver.range_of(pointer)
-            except (binascii.Error, DriverError) as error:
+            except (ValueError, DriverError) as error:  # binascii's among them
                 raise WireError(f"a result's memory cannot be mapped: {error}") from error
             self._open[handle] = pointer, wrap(pointer, nbytes)
         return self._open[handle][1]
