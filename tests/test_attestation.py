@@ -14,7 +14,7 @@ from kbench.isolation.attestation import (
     Attestation,
     slope_of,
 )
-from kbench.isolation.candidate import RefusalError
+from kbench.isolation.refusal import RefusalError
 
 COPY_US = 10.0
 

@@ -7,8 +7,8 @@ import pytest
 
 from kbench.core.model import Status
 from kbench.isolation import device_clock
-from kbench.isolation.candidate import RefusalError
 from kbench.isolation.device_clock import EMPTY_ROUNDS, MOST_WALL_CALLS, TARGET_NS, WALL_CALLS, DeviceClock
+from kbench.isolation.refusal import RefusalError
 from kbench.isolation.rounds import LateError, Told, UnmappableError
 
 CONSTANT_NS = 153_000

@@ -62,6 +62,21 @@ def test_nobody_answers(gate: Gate) -> None:
     assert 0.05 <= time.monotonic() - started < 5.0
 
 
+@pytest.mark.parametrize("done", [False, True])
+def test_a_worker_that_says_more_is_asked_no_further(gate: Gate, done: bool) -> None:
+    """Unless its flag is up by then: what it says is its answer."""
+    worker = Worker(gate.fd)
+    number = gate.next_round()
+
+    def is_over() -> bool:
+        worker.words[DONE] = number if done else 0
+        return True
+
+    started = time.monotonic()
+    assert (gate.open_and_wait(60.0, is_over) is not None) is done
+    assert time.monotonic() - started < 30
+
+
 def test_rounds_are_counted_and_an_old_flag_ends_no_new_one(gate: Gate) -> None:
     worker = Worker(gate.fd)
     assert [gate.next_round(), gate.next_round()] == [1, 2]

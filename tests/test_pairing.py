@@ -11,10 +11,10 @@ import pytest
 from kbench.core.clocks import Attested
 from kbench.core.model import Status, Timing
 from kbench.isolation import pairing
-from kbench.isolation.candidate import RefusalError
 from kbench.isolation.host_clock import calls_of_a_sample
 from kbench.isolation.pairing import ENOUGH_PAIRS, SETTLE_PAIRS, Pacing, Pairing, settled
 from kbench.isolation.reading import Conclusion, Reading
+from kbench.isolation.refusal import RefusalError
 from kbench.measure.timing import start_on
 
 NS = {"reference": 200_000, "candidate": 100_000}

@@ -12,9 +12,9 @@ import torch
 from kbench.core.model import Status
 from kbench.isolation import mapped
 from kbench.isolation.arena import Arena
-from kbench.isolation.candidate import RefusalError
 from kbench.isolation.expected import Expected
 from kbench.isolation.mapped import Mapped
+from kbench.isolation.refusal import RefusalError
 from kbench.isolation.rounds import CHECKED, Batch, LateError, Look, Rounds, UnmappableError
 from kbench.isolation.trial import Trial
 from kbench.isolation.wire import WireError
@@ -73,8 +73,9 @@ class Gate:
         self.opened.append(self.number)
         self._worker.compute()
 
-    def open_and_wait(self, timeout_s: float) -> int | None:
+    def open_and_wait(self, timeout_s: float, ended: Any) -> int | None:
         self.open()
+        assert callable(ended)
         return None if self._worker.hangs else 1_153_000
 
 
@@ -82,6 +83,7 @@ class Worker:
     """The judge's handle on a worker that doubles its inputs, well or badly."""
 
     log, limit_s, hangs, late = "its log", 10.0, False, False
+    has_news = False
 
     def __init__(self, arena: Arena):
         self.arena, self.gate = arena, Gate(self)
