@@ -36,7 +36,7 @@ from kbench.core.verdict import (
     judge_change,
 )
 from kbench.storage.results import CaseKey, Run
-from kbench.storage.rows import clocks_locked
+from kbench.storage.rows import clocks_locked, timed_by
 
 MOST_MARKED = 0.2
 """Share of marked pairs above which a measurement is unstable, and no verdict rests on it."""
@@ -232,7 +232,7 @@ def _conditions(row: ResultRow) -> Conditions:
         problem_sha256=row.problem_sha256,
         overrides=row.overrides,
         device=row.device,
-        timer=row.timer,
+        timer=timed_by(row),
         l2=row.l2,
         mode=row.mode,
         clocks=clocks_locked(row),

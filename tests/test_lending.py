@@ -149,7 +149,7 @@ def test_which_cases_lend(size: int, wanted: bool, follow: bool, lends: bool, mo
     x = torch.empty(1).expand(size)
     expected = Expected(arguments=[x], leaves=[("output", x)])
     seen: list[bool] = []
-    monkeypatch.setattr("kbench.isolation.battery.Arena", lambda *_, lends: seen.append(lends))
+    monkeypatch.setattr("kbench.isolation.battery.Arena", lambda *_, lends, queued: seen.append(lends))
     reference = SimpleNamespace(
         expect=lambda _: expected,
         arguments=lambda _: [x],
@@ -158,5 +158,5 @@ def test_which_cases_lend(size: int, wanted: bool, follow: bool, lends: bool, mo
         inputs=SimpleNamespace(follow_seeds=lambda: follow),
     )
     candidate = SimpleNamespace(bind=lambda *_: None)
-    Battery(candidate, robust=False).bind(reference, lends=wanted)  # type: ignore[arg-type]
+    Battery(candidate, robust=False).bind(reference, lends=wanted, queued=False)  # type: ignore[arg-type]
     assert seen == [lends]

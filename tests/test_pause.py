@@ -1,12 +1,15 @@
 """A worker stands still from its answer until it is asked again."""
 
 import contextlib
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from kbench.core.model import Status
 from kbench.isolation.candidate import Candidate
+from kbench.isolation.process import ChildError
+from kbench.isolation.refusal import RefusalError
 from kbench.isolation.workers import WorkerConfig
 
 
@@ -31,7 +34,7 @@ class Child:
 def candidate() -> Candidate:
     child = Child()
     worker = SimpleNamespace(child=child, kill=lambda: child.seen.append("kill"))
-    return Candidate(SimpleNamespace(), WorkerConfig(device="cpu", rung=0, scratch="/nowhere"), worker)
+    return Candidate(SimpleNamespace(compiler=""), WorkerConfig(device="cpu", rung=0, scratch="/nowhere"), worker)
 
 
 def ask(candidate: Candidate) -> None:
@@ -59,3 +62,35 @@ def test_it_is_killed_where_it_stands(candidate) -> None:
     candidate.kill()
     assert candidate._child.seen[-1] == "kill"
     assert candidate._child.seen.count("go") == candidate._child.seen.count("stop") == 1
+
+
+def test_progress_without_end_ends_with_the_time_of_the_round(candidate) -> None:
+    """Each message must not begin it anew."""
+    limits: list[float] = []
+
+    def hear(timeout_s: float) -> dict[str, str]:
+        limits.append(timeout_s)
+        if timeout_s <= 0:
+            raise ChildError(Status.CALL_TIMEOUT, "no answer")
+        time.sleep(0.05)
+        return {"progress": "queued"}
+
+    candidate._child.hear = hear
+    candidate._call_timeout_s = 0.2
+    with pytest.raises(RefusalError, match="no answer"):
+        candidate.finish_round(1)
+    assert limits == sorted(limits, reverse=True)
+    assert len(limits) < 10
+
+
+@pytest.mark.parametrize("status", [Status.CALL_TIMEOUT, Status.CRASHED])
+def test_only_silence_means_that_a_round_is_late(candidate, status) -> None:
+    def hear(timeout_s: float) -> dict[str, str]:
+        raise ChildError(status, "gone")
+
+    candidate._child.hear = hear
+    if status is Status.CALL_TIMEOUT:
+        assert candidate.announced(1.0) is None
+        return
+    with pytest.raises(RefusalError):
+        candidate.announced(1.0)

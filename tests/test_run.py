@@ -14,7 +14,7 @@ from kbench.core.health import Answer
 from kbench.core.model import Failed, Passed, Status
 from kbench.isolation import health
 from kbench.plugins import registry
-from kbench.run import judges_ahead, run
+from kbench.run import run
 from kbench.storage import settings
 from kbench.storage.results import read_run
 
@@ -373,14 +373,3 @@ def test_after_a_crash_a_device_that_does_not_answer_is_not_used_further(tmp_pat
     with pytest.raises(MachineError, match="quarantined") as refused:
         next(begin(tmp_path, SCALE, solutions, **options))
     assert "--clear-quarantine" in refused.value.hint
-
-
-AHEAD = [
-    *((0, 3, 10, 2), (1, 3, 10, 1), (2, 3, 10, 1), (3, 3, 10, 2), (8, 3, 10, 1), (9, 3, 10, 0)),
-    *((2, 3, 3, 0), (0, 1, 1, 0)),
-]
-
-
-@pytest.mark.parametrize(("process", "processes", "most", "ahead"), AHEAD)
-def test_judges_that_get_ready_ahead(process, processes, most, ahead) -> None:
-    assert judges_ahead(process, processes, most) == ahead

@@ -4,7 +4,6 @@ The mapping outlives the worker: what a killed process computed can still be rea
 """
 
 import base64
-import binascii
 import contextlib
 from typing import Any
 
@@ -23,7 +22,9 @@ class Mapped:
         self._open: dict[str, tuple[int, Any]] = {}
 
     def place(self, told: Any, handles: list[Any], want: Any) -> tuple[TensorSpec, Any] | None:
-        """Return where a result like `want` lies, and its allocation's bytes; None where it has no handle.
+        """Return where a result like `want` lies, and its allocation's bytes.
+
+        None where it has no handle, or no element.
 
         Raises WireError for what is no place: not three fields, or outside of the allocation.
         """
@@ -32,7 +33,7 @@ class Mapped:
                 pass
             case _:
                 raise WireError("a place is the number of a handle, an offset and strides")
-        if number < 0:
+        if number < 0 or not want.numel():
             return None
         if len(stride) != want.dim() or not all(type(s) is int and s >= 0 for s in stride):
             raise WireError("a result has other strides than dimensions")
@@ -55,7 +56,7 @@ class Mapped:
                     raise WireError("an IPC handle has 64 bytes")
                 pointer = self._driver.open(raw)
                 _, nbytes = self._driver.range_of(pointer)
-            except (binascii.Error, DriverError) as error:
+            except (ValueError, DriverError) as error:  # binascii's among them
                 raise WireError(f"a result's memory cannot be mapped: {error}") from error
             self._open[handle] = pointer, wrap(pointer, nbytes)
         return self._open[handle][1]
