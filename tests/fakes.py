@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from kbench.core.events import REFERENCE, Judged, Planned, Saved, StageFinished, StageStarted
 from kbench.core.model import (
+    SCHEMA_VERSION,
     Case,
     Correctness,
     Environment,
@@ -18,7 +19,7 @@ from kbench.core.model import (
 )
 
 ROW = ResultRow(
-    schema_version=1,
+    schema_version=SCHEMA_VERSION,
     run_id="r1",
     started_utc="2026-11-20T12:31:00Z",
     git_commit="a1b2c3d",
@@ -47,7 +48,10 @@ ROW = ResultRow(
     speedup_low=1.161,
     speedup_high=1.171,
     attested_ns=530_000,
+    attested_half_width_ns=5_300,
     attestation="held",
+    wall_ns=530_000,
+    ref_wall_ns=617_000,
     max_abs_err=3.1e-7,
     max_rel_err=2e-6,
     tolerance_ratio=0.03,
