@@ -38,12 +38,10 @@ from kbench.core.verdict import (
     judge_change,
 )
 from kbench.storage.results import CaseKey, Run
-from kbench.storage.rows import clocks_locked
+from kbench.storage.rows import clocks_locked, timed_by
 
 PLAIN_LOOPS = "wall"
 """The timer of calls that wait for the device: what it times is wall time."""
-ROUNDS_SINCE = 2
-"""Schema since which both arms are timed in workers of their own, on a GPU in rounds behind the judge's gate."""
 MOST_MARKED = 0.2
 """Share of marked pairs above which a measurement is unstable, and no verdict rests on it."""
 
@@ -267,7 +265,7 @@ def _conditions(row: ResultRow) -> Conditions:
         problem_sha256=row.problem_sha256,
         overrides=row.overrides,
         device=row.device,
-        timer=_clock(row),
+        timer=timed_by(row),
         l2=row.l2,
         mode=row.mode,
         clocks=clocks_locked(row),
@@ -280,13 +278,6 @@ def _conditions(row: ResultRow) -> Conditions:
         gpu_uuid=row.gpu_uuid,
         driver=row.driver,
     )
-
-
-def _clock(row: ResultRow) -> str:
-    """Name how a row was timed: its events and the judge's clock time the same rounds, and may take turns in a run."""
-    if row.schema_version < ROUNDS_SINCE:
-        return f"{row.timer} of single calls" if row.timer else ""
-    return "rounds" if row.timer in {"events", "gate"} else row.timer
 
 
 # --- lines -------------------------------------------------------------------------

@@ -63,6 +63,54 @@ def test_rows_measured_differently_are_refused(tmp_path: Path) -> None:
         measured(read_run(writer.csv_path))
 
 
+def test_events_and_the_judges_clock_tell_of_the_same_rounds(tmp_path: Path) -> None:
+    """Which of them a row quotes may differ between the processes of one case."""
+    with RunWriter(tmp_path, "both") as writer:
+        for process, timer in enumerate(["events", "gate", "events"]):
+            writer.append([make_row(process=process, timer=timer)], make_samples(process=process))
+    (found,) = measured(read_run(writer.csv_path)).values()
+    assert found.measurement.conditions.timer == "device"
+    with RunWriter(tmp_path, "waits") as writer:
+        for process, timer in enumerate(["events", "wall"]):
+            writer.append([make_row(process=process, timer=timer)], make_samples(process=process))
+    with pytest.raises(ResultsError, match="measured differently"):
+        measured(read_run(writer.csv_path))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "obstacle"),
+    [
+        ((1, "events"), (1, "events"), None),
+        ((2, "events"), (2, "gate"), None),
+        ((2, "host"), (2, "host"), None),
+        ((1, "events"), (2, "events"), "timer differs (events of schema 1, device)"),
+        ((1, "host"), (2, "host"), "timer differs (host of schema 1, host)"),
+        ((2, "wall"), (2, "gate"), "timer differs (wall, device)"),
+    ],
+)
+def test_times_are_compared_where_they_are_of_the_same_thing(old, new, obstacle, tmp_path: Path) -> None:
+    sides = [make_run(tmp_path, name, {"a": FIVE}) for name in ("old", "new")]
+    sides = [
+        replace(run, rows=tuple(replace(row, schema_version=version, timer=timer) for row in run.rows))
+        for run, (version, timer) in zip(sides, (old, new), strict=True)
+    ]
+    (case,) = compare(sides).cases
+    assert case.verdict is not None
+    if obstacle is None:
+        assert case.verdict.status is Answer.SAME
+    else:
+        assert (case.verdict.status, case.verdict.reason_code) == (Answer.NOT_COMPARABLE, "other_timer")
+        assert case.verdict.message == obstacle
+
+
+def test_what_fails_now_fails_whatever_version_it_passed_under(tmp_path: Path) -> None:
+    old, new = make_run(tmp_path, "old", {"a": FIVE}), make_run(tmp_path, "new", {"a": []})
+    old = replace(old, rows=tuple(replace(row, schema_version=1) for row in old.rows))
+    (case,) = compare([old, new]).cases
+    assert case.verdict is not None
+    assert case.verdict.status is Answer.NEW_FAIL
+
+
 def test_too_many_marked_pairs_are_unstable(tmp_path: Path) -> None:
     with RunWriter(tmp_path, "hot") as writer:
         writer.append([make_row()], make_samples(marked=(0, 1, 2)))

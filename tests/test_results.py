@@ -1,5 +1,6 @@
 """The results files: what is written is what is read, and what was touched is refused."""
 
+import csv
 import errno
 import os
 from dataclasses import replace
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 from records import make_row, make_samples
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
-from kbench.core.model import ResultRow
+from kbench.core.model import SINCE_2, ResultRow
 from kbench.storage import csvfile
+from kbench.storage.baselines import require_unedited
 from kbench.storage.ranges import LARGEST
 from kbench.storage.results import (
     ROW_COLUMNS,
@@ -294,9 +296,48 @@ def test_a_truncated_file(written: Path, keep: float) -> None:
 def test_another_schema_version(written: Path) -> None:
     lines = written.read_text().splitlines(keepends=True)
     written.write_text("".join([lines[0], *("99" + line[1:] for line in lines[1:])]))
-    with pytest.raises(ResultsError, match=r"line 2: schema 99, this kbench reads schema 1") as caught:
+    with pytest.raises(ResultsError, match=r"line 2: schema 99, this kbench reads schema 1 and 2") as caught:
         read_run(written)
     assert caught.value.hint == "measure again with `kbench run`"
+
+
+def as_version_1(path: Path) -> Path:
+    """Write a file as the first release would have: without the columns that came since."""
+    header, *lines = csv.reader(path.read_text().splitlines())
+    kept = [place for place, name in enumerate(header) if name not in SINCE_2]
+    told = [[header[place] for place in kept], *(["1", *[line[place] for place in kept[1:]]] for line in lines)]
+    path.write_text("".join(csvfile.line(cells) for cells in told))
+    return path
+
+
+def test_a_run_of_the_first_release_is_read_and_lacks_what_came_since(written: Path) -> None:
+    now = read_run(written)
+    before = read_run(as_version_1(written))
+    absent = dict.fromkeys(SINCE_2)
+    assert before.rows == tuple(replace(row, schema_version=1, **absent) for row in now.rows)
+    assert before.samples == now.samples
+    assert [run.broken for run in list_runs(written.parent)] == [None]
+
+
+def test_a_file_has_the_columns_of_its_version_and_one_version(written: Path) -> None:
+    text = written.read_text()
+    written.write_text(text.replace("\n2,", "\n1,"))
+    with pytest.raises(ResultsError, match="an unknown `attested_half_width_ns`"):
+        read_run(written)
+    written.write_text(text.replace("\n2,", "\n1,", 1))
+    with pytest.raises(ResultsError, match="mixes schema 1 and 2 in line 3"):
+        read_run(written)
+    written.write_text(text)
+    old = as_version_1(written).read_text()
+    written.write_text(old.replace("\n1,", "\n2,"))
+    with pytest.raises(ResultsError, match=r"no `attested_half_width_ns`, no `wall_ns`, no `ref_wall_ns`"):
+        read_run(written)
+
+
+@pytest.mark.parametrize("path", sorted(Path("results/h200").glob("*.samples.csv"))[:1], ids=lambda path: path.name)
+def test_runs_that_were_published_before_can_still_be_read(path: Path) -> None:
+    run = read_run(path.with_name(path.name.replace(".samples", "")))
+    assert require_unedited(run).rows
 
 
 @pytest.mark.parametrize(

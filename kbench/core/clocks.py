@@ -101,11 +101,11 @@ def clock_to_quote(event_ns: float, attested: Attested) -> Clock | None:
 
     None: the events claim so much less that the claim is refuted.
     """
-    if abs(event_ns - attested.ns) <= attested.half_width_ns:
-        return Clock.EVENTS
     if event_ns < REFUTED_BELOW * (attested.ns - attested.half_width_ns):
         return None
-    return Clock.GATE
+    # A worker that has few calls queued widens the interval, and must not profit from it.
+    agree = abs(event_ns - attested.ns) <= attested.half_width_ns and event_ns >= REFUTED_BELOW * attested.ns
+    return Clock.EVENTS if agree else Clock.GATE
 
 
 def _half_width(values: Sequence[float]) -> float:

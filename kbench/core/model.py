@@ -7,6 +7,8 @@ from typing import Any, Self
 SCHEMA_VERSION = 2
 """Version of the results files. 1: first release. 2: `attested_half_width_ns`, `wall_ns`, `ref_wall_ns`; on a GPU times
 are of rounds behind the judge's gate."""
+SINCE_2 = ("attested_half_width_ns", "wall_ns", "ref_wall_ns")
+"""Fields of a row that version 1 lacks."""
 
 
 class Status(StrEnum):

@@ -49,6 +49,7 @@ class Conditions:
     overrides: str
     device: str
     timer: str
+    """What the times are of: `device` (of rounds, by events or the judge's clock), `wall`, `host`, or of schema 1."""
     l2: str
     mode: str
     clocks: str

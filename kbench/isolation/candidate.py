@@ -253,10 +253,10 @@ class Candidate:
 
     def finish_round(self, calls: int) -> Message:
         """Return the last message of a round; what still comes before it is passed over."""
-        limit_s = self._limit_s(calls)
+        until = time.monotonic() + self._limit_s(calls)
         answer: Message = {"progress": ""}
         while "progress" in answer:
-            answer = self._refusing(self._child.hear, limit_s, Status.CALL_TIMEOUT)
+            answer = self._refusing(self._child.hear, max(0.0, until - time.monotonic()), Status.CALL_TIMEOUT)
         self._require_untampered(answer)
         return answer
 

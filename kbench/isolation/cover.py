@@ -1,13 +1,14 @@
-"""Inputs hidden in shared memory until a clock runs: all bytes of them are xor-ed with a secret random pad.
+"""Inputs hidden in shared memory until a clock runs, where there is room for one copy of them only.
 
-Who polls for inputs before the gate opens finds noise. All of it is laid bare in one step, right before.
+All bytes are xor-ed with a secret random pad, and laid bare in one step, right before the gate opens. The pad repeats:
+who knows a piece of the inputs, or how they are distributed, could work it out from what is covered, given time.
 """
 
 import secrets
 from typing import Any
 
 PAD_BYTES = 8192
-"""Length of the pad, which repeats: beyond guessing, and small enough to stay in a cache."""
+"""Length of the pad, which repeats: beyond guessing, small enough to stay in a cache."""
 PIECE_BYTES = 64 << 20
 
 
@@ -20,12 +21,6 @@ class Cover:
         generator = torch.Generator(device).manual_seed(secrets.randbits(62))
         low, high = -(1 << 63), (1 << 63) - 1
         self._pad = torch.randint(low, high, (PAD_BYTES // 8,), generator=generator, device=device)
-
-    def write(self, plain: Any, covered: Any) -> None:
-        """Write bytes covered; both are so many whole pads long."""
-        import torch
-
-        torch.bitwise_xor(self._rows(plain), self._pad, out=self._rows(covered))
 
     def write_pieces(self, plain: Any, covered: Any, offset: int) -> None:
         """Write bytes covered, piece by piece, `offset` bytes (a multiple of 8) behind where the pad begins."""
@@ -40,7 +35,7 @@ class Cover:
             covered[begin : begin + piece.numel()].copy_(staged[: piece.numel()])
 
     def lift(self, covered: Any) -> None:
-        """Lay bare what `write` covered, in place."""
+        """Lay bare so many whole pads of covered bytes, in place."""
         self._rows(covered).bitwise_xor_(self._pad)
 
     @staticmethod

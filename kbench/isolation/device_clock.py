@@ -65,8 +65,10 @@ class DeviceClock:
                 self._calls[arm] = min(WALL_CALLS, rounds.trial.arena.count)
         for _ in range(EMPTY_ROUNDS):
             self._add_empty()
+        if not self._empty:
+            raise RefusalError(Status.HARNESS_ERROR, "the reference's process does not even queue rounds of no call")
         self._alone_ns = self._alone()
-        if self._gated and self._rounds["candidate"].delivers:
+        if self._gated and any(rounds.delivers for rounds in self._rounds.values()):
             self._deliver_both()
 
     def read(self, arm: str) -> Reading:
@@ -112,10 +114,10 @@ class DeviceClock:
 
     def kill_verify(self) -> None:
         """Kill the worker at the end of a round that looks like any other, and check what it left."""
-        rounds, trial = self._rounds["candidate"], self._rounds["candidate"].trial
+        trial = self._rounds["candidate"].trial
         trial.candidate.vary_weights(trial.reference, secret_seed())
         if self._gated:
-            rounds.gated(self._calls["candidate"], kill=True)
+            self._round("candidate", kill=True)
             return
         expected = trial.reference.expect(trial.arguments(secret_seed()))
         reply = trial.call([expected], kill=True)
@@ -157,36 +159,47 @@ class DeviceClock:
                 return
             calls = wanted
 
-    def _round(self, arm: str) -> Told:
-        """Time one round; a queue that was full, or that another program held up, is given half of the calls."""
+    def _round(self, arm: str, *, kill: bool = False) -> Told:
+        """Time one round; a queue that was full, or that another program held up, is given half of the calls.
+
+        Raises:
+            RefusalError: calls that the judge's clock cannot hold, though it could at first.
+        """
         rounds = self._rounds[arm]
         if not self._gated:
             return rounds.plain(self._calls[arm])
         for _ in range(2):
             try:
-                return rounds.gated(self._calls[arm])
+                return rounds.gated(self._calls[arm], kill=kill)
+            except UnmappableError:
+                reason = "its results had memory of their own at first, and have none now"
+                break
             except LateError:
+                reason = "its calls could be queued at first, and wait for the device now"
                 self._calls[arm] = max(1, self._calls[arm] // 2)
                 rounds.plain(self._calls[arm])
-        raise RefusalError(
-            Status.TIMING_UNATTESTED,
-            "its calls could be queued at first, and wait for the device now: the judge's clock cannot hold them",
-            rounds.trial.candidate.log,
-        )
+        if arm == "reference":
+            raise RefusalError(Status.HARNESS_ERROR, f"of the reference: {reason}", rounds.trial.candidate.log)
+        reason += ": the judge's clock cannot hold them"
+        raise RefusalError(Status.TIMING_UNATTESTED, reason, rounds.trial.candidate.log)
 
     def _deliver_both(self) -> None:
         """Have results of both arms copied inside the rounds, and find what a copy takes: of the reference's."""
         self._flags.add("copies_results")
-        rounds = self._rounds["reference"]
-        rounds.delivers = True
-        self._calls["reference"] = min(self._calls["reference"], rounds.trial.arena.count)
-        rounds.plain(self._calls["reference"])
+        for arm, rounds in self._rounds.items():
+            rounds.delivers = True
+            self._calls[arm] = min(self._calls[arm], rounds.trial.arena.count)
+            rounds.plain(self._calls[arm])
         copied_ns = self._alone()
         self._constant = replace(self._constant, copy_ns=max(0.0, copied_ns - self._alone_ns))
 
     def _add_empty(self) -> None:
+        """Time a round of no call; one that another program held up tells nothing."""
         rounds = self._rounds["reference"]
-        told = rounds.gated(0) if self._gated else rounds.plain(0)
+        try:
+            told = rounds.gated(0) if self._gated else rounds.plain(0)
+        except LateError:
+            return
         self._empty.append(Round(calls=0, total_ns=told.total_ns, late_ns=told.late_ns))
         self._constant = replace(constant_of(self._empty), copy_ns=self._constant.copy_ns)
 

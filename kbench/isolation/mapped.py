@@ -23,7 +23,9 @@ class Mapped:
         self._open: dict[str, tuple[int, Any]] = {}
 
     def place(self, told: Any, handles: list[Any], want: Any) -> tuple[TensorSpec, Any] | None:
-        """Return where a result like `want` lies, and its allocation's bytes; None where it has no handle.
+        """Return where a result like `want` lies, and its allocation's bytes.
+
+        None where it has no handle, or no element.
 
         Raises WireError for what is no place: not three fields, or outside of the allocation.
         """
@@ -32,7 +34,7 @@ class Mapped:
                 pass
             case _:
                 raise WireError("a place is the number of a handle, an offset and strides")
-        if number < 0:
+        if number < 0 or not want.numel():
             return None
         if len(stride) != want.dim() or not all(type(s) is int and s >= 0 for s in stride):
             raise WireError("a result has other strides than dimensions")

@@ -1,6 +1,6 @@
 """Rounds of calls in a worker on a GPU: behind the judge's gate, or in a plain loop; some calls checked in full.
 
-Inputs are new in every call and covered until all of a round is queued. Results are looked at where they lie, in the
+Inputs are new in every call and hidden until all of a round is queued. Results are looked at where they lie, in the
 worker's memory; where that cannot be (one buffer for all calls, memory without a handle), the worker copies them
 inside the round.
 """
@@ -67,7 +67,7 @@ class Batch:
         self.expected = {slot: reference.expect(trial.arguments(secret_seed())) for slot in sorted(set(drawn))}
 
     def fill(self) -> None:
-        """Write all inputs, covered."""
+        """Put all inputs where the worker does not see them yet."""
         trial, arena = self._trial, self._trial.arena
         for slot in self.order:
             known = self.expected.get(slot)
@@ -76,7 +76,6 @@ class Batch:
             arena.stage(slot, arguments)
             if arena.lends:
                 arguments.clear()
-        arena.cover(len(self.order))
 
     def uncover(self, cache: L2Cache | None) -> None:
         """Lay the inputs bare and, with a `cache`, make it cold; return when the device has done so."""
@@ -156,7 +155,7 @@ class Rounds:
             batch.uncover(None)  # what is queued must run before the worker can be asked again
             gate.open()
             candidate.finish_round(calls)
-            candidate.pause()
+            self._taken_back()
             raise
         look = Look(self._looked_at(batch, places))
         look.take()
@@ -173,6 +172,7 @@ class Rounds:
             raise RefusalError(Status.TIMING_UNATTESTED, reason, candidate.log)
         assert told is not None, "else it was late"
         self._judge(batch, told, places)
+        self._taken_back(dead=kill)
         return self._told(calls, total_ns, late_ns, answer)
 
     def plain(self, calls: int) -> Told:
@@ -187,6 +187,7 @@ class Rounds:
         if self.delivers:
             ended = self.trial.candidate.message_ns
             self._judge(batch, answer, {})
+            self._taken_back()
         return self._told(calls, ended - started, 0, answer)
 
     def loop(self, calls: int, slots: int) -> int:
@@ -213,6 +214,12 @@ class Rounds:
         if self.delivers:
             self.trial.make_room(batch.order)
         return batch
+
+    def _taken_back(self, *, dead: bool = False) -> None:
+        """Take back memory lent for results: the other arm's rounds are lent some of the same arena."""
+        self.trial.take_back(dead=dead)
+        if self._checked and not dead:
+            self.trial.candidate.pause()
 
     def _ended(self, calls: int, *, kill: bool) -> Message:
         """Receive the last message and stop the worker, or kill it: what it says no longer counts."""

@@ -96,10 +96,16 @@ class Trial:
         self, seed: int, transform: Transform | None = None, applies: Callable[[Any], bool] = is_value
     ) -> Arguments:
         """Make the arguments of the next call; the memory that was lent for the last one's outputs is free by then."""
-        if self._lent:
+        self.take_back()
+        return self.reference.arguments(seed, transform, applies)
+
+    def take_back(self, *, dead: bool = False) -> None:
+        """Take back the memory that was lent for the outputs of the last call; a worker that is dead has closed it."""
+        if self._lent and dead:
+            self.arena.take_back()
+        elif self._lent:
             self.candidate.take_back(self.arena)
         self._lent = False
-        return self.reference.arguments(seed, transform, applies)
 
     def fill(self, slots: Sequence[int], expected: Sequence[Expected]) -> None:
         """Make ready for one call. Where the arena lends, the judge's own arguments make room for the outputs."""

@@ -15,15 +15,17 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
-from typing import Self, get_type_hints
+from typing import Any, Self, get_type_hints
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
-from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample, Status
+from kbench.core.model import SCHEMA_VERSION, SINCE_2, ResultRow, Sample, Status
 from kbench.storage import csvfile
 from kbench.storage.ranges import SAMPLE_RANGES, require_ranges, require_row
 from kbench.storage.runfiles import LATEST, run_files, samples_path
 
 ROW_COLUMNS = tuple(field.name for field in fields(ResultRow))
+COLUMNS_OF = {"1": tuple(name for name in ROW_COLUMNS if name not in SINCE_2), str(SCHEMA_VERSION): ROW_COLUMNS}
+"""Columns by the versions that can be read; a row of an earlier one lacks the others."""
 KEY_COLUMNS = ("problem", "solution", "case")
 SAMPLE_COLUMNS = tuple(field.name for field in fields(Sample))
 ROW_TYPES = get_type_hints(ResultRow)
@@ -182,7 +184,7 @@ def read_run(path: Path) -> Run:
     """Read and validate a run.
 
     Raises:
-        ResultsError: for a file that is missing, truncated, edited, mixed, or of another schema version.
+        ResultsError: for a file that is missing, truncated, edited, mixed, or of a schema version that is not read.
     """
     path = Path(path)
     rows = tuple(_parse_rows(path))
@@ -265,31 +267,38 @@ def _parse_rows(path: Path) -> list[ResultRow]:
     if not lines:
         raise csvfile.refuse(path, "is empty")
     _, header = lines[0]
-    _check_version(path, header, lines[1:])
-    csvfile.require_columns(path, header, ROW_COLUMNS)
-    return [_parse_row(path, number, cells) for number, cells in lines[1:]]
+    columns = COLUMNS_OF[_version_of(path, header, lines[1:])]
+    csvfile.require_columns(path, header, columns)
+    return [_parse_row(path, number, columns, cells) for number, cells in lines[1:]]
 
 
-def _parse_row(path: Path, number: int, cells: list[str]) -> ResultRow:
-    values = csvfile.parse_cells(path, number, ROW_COLUMNS, cells, ROW_TYPES)
+def _parse_row(path: Path, number: int, columns: Sequence[str], cells: list[str]) -> ResultRow:
+    absent: dict[str, Any] = dict.fromkeys(ROW_COLUMNS)
+    values = absent | csvfile.parse_cells(path, number, columns, cells, ROW_TYPES)
     require_row(path, number, values)
     return ResultRow(**values)
 
 
-def _check_version(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> None:
-    """Compare versions before columns: a file of another version is not an edited one."""
+def _version_of(path: Path, header: list[str], lines: list[tuple[int, list[str]]]) -> str:
+    """Return the version of a file, which is that of all its rows; it comes before the columns.
+
+    A file of another version is not an edited one.
+    """
     if "schema_version" not in header:
         raise ResultsError(
             f"{path} is not a kbench results file: no column `schema_version`",
             hint="`kbench list --runs` shows the saved runs",
         )
     place = header.index("schema_version")
-    for number, cells in lines:
-        version = cells[place] if place < len(cells) else ""
-        if version != str(SCHEMA_VERSION):
+    versions = [(number, cells[place] if place < len(cells) else "") for number, cells in lines]
+    for number, version in versions:
+        if version not in COLUMNS_OF:
             found = f"schema {version or 'unknown'}"
-            wanted = f"this kbench reads schema {SCHEMA_VERSION}"
+            wanted = f"this kbench reads schema {' and '.join(COLUMNS_OF)}"
             raise ResultsError(f"{path}, line {number}: {found}, {wanted}", hint="measure again with `kbench run`")
+        if version != versions[0][1]:
+            raise csvfile.refuse(path, f"mixes schema {versions[0][1]} and {version} in line {number}")
+    return versions[0][1] if versions else str(SCHEMA_VERSION)
 
 
 def _read_samples(path: Path, *, needed: bool) -> dict[GroupKey, tuple[list[str], list[Sample]]]:

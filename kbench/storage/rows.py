@@ -39,6 +39,18 @@ def clocks_locked(row: ResultRow) -> str:
     return next((code for code in row.findings.split() if code.startswith(CLOCKS_LOCKED)), "")
 
 
+def timed_by(row: ResultRow) -> str:
+    """Name what a row's times are of, for whoever sets them beside others: equal names mean equal things.
+
+    Events and the judge's clock tell of the same rounds, and which of them is quoted may differ between the processes
+    of one case. Times of version 1 are of single calls on a GPU; on a CPU its reference ran in the judge, up to half as
+    fast again as in a worker.
+    """
+    if row.schema_version == 1 and row.timer:
+        return f"{row.timer} of schema 1"
+    return "device" if row.timer in {"events", "gate"} else row.timer
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
     """Where a run's rows come from."""
