@@ -11,10 +11,13 @@ __all__ = ["__version__", "evaluate"]
 __version__ = "0.1.0"
 
 
-def evaluate(problem: "str | Path", solution: "str | Path", **options: Any) -> "tuple[Judged, ...]":
+def evaluate(
+    problem: "str | Path", solution: "str | Path", *, entry: str | None = None, **options: Any
+) -> "tuple[Judged, ...]":
     """Judge one solution of a problem from Python; returns one `Judged` record per case, as the CLI shows them.
 
-    `problem` and `solution` are names or paths; `options` are the fields of `kbench.core.events.RunOptions`
+    `problem` and `solution` are names or paths, `entry` is the class or function of the solution's file to judge in
+    place of `ModelNew`; `options` are the fields of `kbench.core.events.RunOptions`
     (`device`, `cases`, `overrides`, `verify_only`, `processes`, `limits`, `save`, ...). Nothing is written unless
     `save=True`. A wrong or crashing solution is no exception: its record's `outcome` is a `Failed` with a status.
 
@@ -32,7 +35,7 @@ def evaluate(problem: "str | Path", solution: "str | Path", **options: Any) -> "
     from kbench.storage import settings
 
     known = settings.load()
-    entry = registry.find_problem(problem, known)
-    candidate = registry.find_solution(entry, solution, known)
+    task = registry.find_problem(problem, known)
+    candidate = registry.find_solution(task, solution, known, entry=entry)
     chosen = RunOptions(**{"save": False, **options})
-    return tuple(event for event in run(entry, (candidate,), chosen) if isinstance(event, Judged))
+    return tuple(event for event in run(task, (candidate,), chosen) if isinstance(event, Judged))

@@ -93,7 +93,7 @@ def pair(
     for new in solutions:
         try:
             path = tree / new.path.resolve().relative_to(root)
-            old = registry.find_solution(problem, path, settings)
+            old = registry.find_solution(problem, path, settings, entry=new.attribute)
         except (ValueError, UsageError):
             notes.append(f"{new.name} is new: {commit[:10]} does not have it")
             continue

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from kbench.core.budget import affords_more
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
 from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate
@@ -21,6 +22,8 @@ class Book:
     stage_s: dict[str, float] = field(default_factory=dict)
     started: bool = False
     closed: bool = False
+    out_of_budget: bool = False
+    """Whether only the budget kept it from another process."""
 
     def add(self, outcome: Outcome) -> None:
         """Take the outcome of one more process: a failure ends it, a pass adds its timing."""
@@ -49,8 +52,11 @@ class Book:
             return False
         usable = [t for t in self.outcome.timings if pair_log_ratios(t.samples)]
         estimates = [process_estimate(t) for t in usable]
-        if len(self.outcome.timings) >= options.max_processes:
+        done = len(self.outcome.timings)
+        if done >= options.max_processes or options.max_processes == 1:
             return False
-        return options.max_processes > 1 and needs_more_processes(
-            estimates, options.precision, options.processes, options.max_processes
-        )
+        if not needs_more_processes(estimates, options.precision, options.processes, options.max_processes):
+            return False
+        spent = options.budget_s is not None and not affords_more(self.stage_s.get("time", 0.0), done, options.budget_s)
+        self.out_of_budget = spent
+        return not spent

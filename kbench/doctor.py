@@ -24,6 +24,7 @@ from kbench.isolation import health, probing, sandbox
 from kbench.isolation.sandbox import Rung
 from kbench.measure import device as devices
 from kbench.measure import peaks, selection
+from kbench.measure.admission import Admission, DeviceBusyError, Wait
 from kbench.measure.selection import DeviceChoice
 from kbench.storage import quarantine
 from kbench.storage.quarantine import Quarantine
@@ -286,13 +287,13 @@ def _free_bytes(place: Path) -> int:
 
 
 def check_peaks(device: DeviceChoice, cache_dir: Path, *, remeasure: bool) -> Check:
-    """Recall the device's measured peaks, or measure them now, holding its lease."""
+    """Recall the device's measured peaks, or measure them now, alone on it."""
     known = None if remeasure else peaks.load_peaks(device, cache_dir)
     try:
         if known is None:
-            with devices.lease(device, timeout_s=0.0):
+            with Admission(uuid=device.uuid).exclusive(Wait(timeout_s=0.0)):
                 known = peaks.refresh_peaks(device, cache_dir)
-    except devices.DeviceBusyError as busy:
+    except DeviceBusyError as busy:
         detail = f"not measured: the device is held by {busy.holder}"
         return Check(code="D11", name="peaks", status=Health.WARN, detail=detail, fix="try again when it is free")
     except MachineError as error:

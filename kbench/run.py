@@ -1,14 +1,16 @@
 """`run` and `verify`: plan, build, verify, time, record. Yields events and prints nothing."""
 
 import contextlib
+import math
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from kbench.book import UNTOUCHED, Book
 from kbench.building import Job, build_all
+from kbench.core.budget import DEFAULT_S, advice
 from kbench.core.errors import MachineError
 from kbench.core.events import (
     REFERENCE,
@@ -31,12 +33,14 @@ from kbench.core.model import (
     ResultRow,
     Status,
 )
+from kbench.core.stats import timings_interval
 from kbench.isolation import health, sandbox, sanitizer
 from kbench.isolation.builder import Builder
 from kbench.isolation.client import JudgeProcess, Opened
 from kbench.isolation.process import ChildError
 from kbench.measure import build, clocks, peaks, selection, sources
 from kbench.measure import device as devices
+from kbench.measure.admission import Admission, in_use
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins import plan
 from kbench.plugins.registry import Entry
@@ -57,6 +61,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         PluginError: the problem itself cannot be run.
     """
     device = selection.choose(options.device)
+    options = replace(options, budget_s=options.budget_s or DEFAULT_S[device.kind])
     quarantine.refuse(cache_dir(), device.uuid)
     sanitizer.require(options, device)
     cases = plan.select(problem, options, device.kind)
@@ -81,7 +86,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         yield from session.derive(solutions, cases)
         yield from session.build(solutions, cases)
         if options.wait_for_device and not options.verify_only:
-            yield from session.lease(stack)
+            session.settle_device(stack)
         for case in cases:
             yield from session.judge(case, solutions)
         saved = str(writer.csv_path) if writer is not None else None
@@ -101,7 +106,7 @@ def sandbox_rung(options: RunOptions, device: str) -> int:
 
 
 class Session:
-    """One run's parent: builds ahead, holds the device's lease, drives one judge per case and process."""
+    """One run's parent: builds ahead, and drives one judge through all cases and processes."""
 
     def __init__(
         self,
@@ -128,7 +133,8 @@ class Session:
         self._watch = health.Watch(device, cache_dir())
         self._sanitizer = sanitizer.Sanitizer(problem, options, device, rung, scratch)
         self._files = [problem.path, *(entry.path for entry in solutions)]
-        self._spare_judges: list[JudgeProcess] = [self._start_judge(solutions)]
+        self._judge = self._start_judge(solutions)
+        self._opened: tuple[Case, Opened] | None = None
         self._derived = Derived()
         self._provenance = rowmaker.collect(
             problem.name,
@@ -144,7 +150,7 @@ class Session:
         name = cases[0].name
         yield StageStarted(stage="shapes", solution=REFERENCE, case=name)
         started = time.monotonic()
-        self._derived = self._next_judge(*solutions).derive(self._problem)
+        self._derived = self._ready_judge(solutions).derive(self._problem)
         yield finished("shapes", name, None, time.monotonic() - started)
 
     def build(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
@@ -168,7 +174,7 @@ class Session:
             )
 
     def _job(self, entry: Entry, cases: tuple[Case, ...]) -> Job | None:
-        cached = build.entry_for(entry.path, entry.builtin, self._device.key, cache_dir())
+        cached = build.entry_for(entry.path, entry.variant, self._device.key, cache_dir())
         self._entries[entry.name] = cached
         others = plan.others(self._problem, self._options, cases)
         wanted = plan.rehearsals(self._problem, cases, others.values(), self._derive(entry).cases)
@@ -179,17 +185,12 @@ class Session:
             return None
         return Job(entry=entry, cached=cached, rehearsals=missing)
 
-    def lease(self, stack: contextlib.ExitStack) -> Iterator[Event]:
-        """Wait for the device: one kbench process measures on it at a time."""
-        held = stack.enter_context(contextlib.ExitStack())
-        try:
-            held.enter_context(devices.lease(self._device, timeout_s=0.0))
-        except devices.DeviceBusyError as busy:
-            yield Waiting(device=self._device.name, holder=busy.holder)
-            held.enter_context(devices.lease(self._device, timeout_s=None))
-        if self._peaks is None and self._device.kind == "cuda" and not self._options.verify_only:
+    def settle_device(self, stack: contextlib.ExitStack) -> None:
+        """Measure the device's peaks where they are not known, lock its clocks where asked to, look for strangers."""
+        if self._peaks is None and self._device.kind == "cuda":
             try:
-                self._peaks = peaks.refresh_peaks(self._device, cache_dir())
+                with Admission(uuid=self._device.uuid).exclusive():
+                    self._peaks = peaks.refresh_peaks(self._device, cache_dir())
             except MachineError as error:
                 self._remarks += (Finding.note("no_peaks", error.message),)
         if (mhz := self._options.lock_clocks_mhz) is not None:
@@ -197,12 +198,12 @@ class Session:
             code, message = f"{rowmaker.CLOCKS_LOCKED}_{mhz}", f"SM clock locked at {mhz} MHz"
             self._remarks += (Finding.note(code, message),)
         strangers = devices.foreign_processes(self._device)
-        if strangers:
+        if strangers and not in_use(self._device.uuid):
             message = f"other processes computed on the device when the run began: {', '.join(strangers)}"
             self._remarks += (Finding(code="foreign_processes", kind=FindingKind.TIMING, message=message),)
 
     def judge(self, case: Case, solutions: Sequence[Entry]) -> Iterator[Event]:
-        """Judge every solution on one case: replicate after replicate, each with a fresh judge and fresh workers."""
+        """Judge every solution on one case: replicate after replicate, each with fresh workers."""
         books = [Book(entry=entry, case=case) for entry in solutions]
         for book in books:
             # Built once for all cases: where the time went, it went once.
@@ -219,54 +220,51 @@ class Session:
         failure = self._failed.get(entry.name)
         if failure is not None and failure.status is Status.INIT_FAILED:
             try:
-                self._next_judge(entry).open(self._problem, case)
+                self._ready_judge([entry]).open(self._problem, case)
             except ChildError as error:
                 return Failed(status=error.status, reason=error.reason, log=error.log)
         return failure
 
     def _replicate(self, case: Case, books: list[Book], process: int) -> Iterator[Event]:
         """Take every open book one process further, and close those that need no more."""
-        opened: Opened | None = None
-        with contextlib.ExitStack() as stack:
-            for number, book in enumerate(books):
-                if self._watch.quarantine is not None:
-                    book.give_up(f"the device stopped working: {self._watch.quarantine.reason}")
-                    yield self._close(book)
-                    continue
-                if book.wants_more(self._options):
-                    if opened is None:
-                        judge = stack.enter_context(self._take_judge(process, [book.entry for book in books[number:]]))
-                        yield StageStarted(stage="open", solution=REFERENCE, case=case.name, process=process)
-                        began = time.monotonic()
-                        try:
-                            opened = judge.open(self._problem, case)
-                        except ChildError as error:
-                            self._watch.look(error.status)
-                            book.outcome = Failed(status=error.status, reason=error.reason, log=error.log)
-                        yield finished("open", case.name, process, time.monotonic() - began, ok=opened is not None)
-                        if opened is None:
-                            yield self._close(book)
-                            continue
-                        self.environment = opened.environment
-                    later = [other.entry for other in books[number + 1 :] if other.wants_more(self._options)]
-                    yield from self._evaluate(judge, opened, book, process, following=later)
-                if not book.wants_more(self._options):
-                    yield self._close(book)
+        for number, book in enumerate(books):
+            if self._watch.quarantine is not None:
+                book.give_up(f"the device stopped working: {self._watch.quarantine.reason}")
+            elif book.wants_more(self._options):
+                opened = yield from self._open(case, book, process, [later.entry for later in books[number:]])
+                if opened is not None:
+                    # After these, the same ones again, as often as not: in the other order.
+                    later = [*books[number + 1 :], *([] if self._options.verify_only else books[::-1])]
+                    following = [other.entry for other in later if other.wants_more(self._options)]
+                    yield from self._evaluate(opened, book, process, following=following)
+            if not book.wants_more(self._options):
+                yield self._close(book)
 
-    def _take_judge(self, process: int, entries: Sequence[Entry]) -> JudgeProcess:
-        """Return a judge; where a GPU does the timing, the next ones start meanwhile on the idle processors."""
-        self._next_judge(*entries)
-        times = self._device.kind == "cuda" and not self._options.verify_only
-        ahead = judges_ahead(process, self._options.processes, self._options.max_processes) if times else 0
-        while len(self._spare_judges) <= ahead:
-            self._spare_judges.append(self._start_judge(entries[:: -1 if len(self._spare_judges) % 2 else 1]))
-        return self._spare_judges.pop(0)
+    def _open(
+        self, case: Case, book: Book, process: int, expected: Sequence[Entry]
+    ) -> Generator[Event, None, Opened | None]:
+        """Open the case in the judge, unless it is already; None where the problem fails, as the book says."""
+        judge = self._ready_judge(expected)
+        if self._opened is not None and self._opened[0] == case:
+            return self._opened[1]
+        yield StageStarted(stage="open", solution=REFERENCE, case=case.name, process=process)
+        began = time.monotonic()
+        try:
+            opened = judge.open(self._problem, case)
+            self._opened, self.environment = (case, opened), opened.environment
+        except ChildError as error:
+            self._opened = None
+            self._watch.look(error.status)
+            book.outcome = Failed(status=error.status, reason=error.reason, log=error.log)
+        yield finished("open", case.name, process, time.monotonic() - began, ok=self._opened is not None)
+        return self._opened[1] if self._opened is not None else None
 
-    def _next_judge(self, *expected: Entry) -> JudgeProcess:
-        """Return the judge that is taken next; it may be asked about the problem before."""
-        if not self._spare_judges:
-            self._spare_judges.append(self._start_judge(expected))
-        return self._spare_judges[0]
+    def _ready_judge(self, expected: Sequence[Entry]) -> JudgeProcess:
+        """Return the judge: another one where it has died."""
+        if self._judge.has_ended:
+            self._judge.close()
+            self._judge, self._opened = self._start_judge(expected), None
+        return self._judge
 
     def _start_judge(self, expected: Sequence[Entry]) -> JudgeProcess:
         """Start a judge and, below it, workers that will do for the solutions that are expected first."""
@@ -279,15 +277,11 @@ class Session:
         return self._derived if entry.builtin is None else Derived()
 
     def close(self) -> None:
-        """End what was started ahead and not used."""
-        with contextlib.ExitStack() as stack:
-            for judge in self._spare_judges:
-                stack.callback(judge.close)
+        """End the judge and all below it."""
+        self._judge.close()
 
-    def _evaluate(
-        self, judge: JudgeProcess, opened: Opened, book: Book, process: int, *, following: Sequence[Entry]
-    ) -> Iterator[Event]:
-        entry, case = book.entry, book.case
+    def _evaluate(self, opened: Opened, book: Book, process: int, *, following: Sequence[Entry]) -> Iterator[Event]:
+        entry, case, judge = book.entry, book.case, self._judge
         request = judge.request(
             self._problem,
             entry,
@@ -299,6 +293,8 @@ class Session:
             deadline_s=self._deadline(entry.name),
         )
         for stage, ok, elapsed_s in self._sanitizer.around(judge, request, entry, case, opened.cost.dram_bytes):
+            if elapsed_s is None and stage == "wait":
+                yield Waiting(device=self._device.name, holder=judge.holder)
             if elapsed_s is None:
                 yield StageStarted(stage=stage, solution=entry.name, case=case.name, process=process)
                 continue
@@ -323,7 +319,7 @@ class Session:
         entry, options = book.entry, self._options
         judgement = rowmaker.Judgement(
             solution=entry.name,
-            source_sha256=sources.source_sha256(entry.path, entry.builtin),
+            source_sha256=sources.source_sha256(entry.path, entry.variant),
             case=book.case,
             process=process,
             outcome=book.outcome,
@@ -341,6 +337,7 @@ class Session:
     def _close(self, book: Book) -> Judged:
         """Finish one (solution, case): its rows get the interval over all processes."""
         book.closed = True
+        self._tell_budget(book)
         if not book.rows:
             row = self._row(book, 0, None)
             book.rows = self._writer.append([row]) if self._writer is not None else (row,)
@@ -356,6 +353,17 @@ class Session:
             stage_s=dict(book.stage_s),
         )
 
+    def _tell_budget(self, book: Book) -> None:
+        """Say once what more time would bring, where the budget ended the measuring."""
+        if not book.out_of_budget or not isinstance(book.outcome, Passed):
+            return
+        interval = timings_interval(book.outcome.timings)
+        if interval is not None and interval.half_width > math.log1p(self._options.precision):
+            processes = len(book.outcome.timings)
+            message = advice(interval.half_width, self._options.precision, book.stage_s["time"], processes)
+            found = Finding(code="budget", kind=FindingKind.TIMING, message=message)
+            book.outcome = replace(book.outcome, findings=(*book.outcome.findings, found))
+
     def _unsupported(self, entry: Entry) -> Failed | None:
         if self._device.kind in entry.devices:
             return None
@@ -367,19 +375,6 @@ class Session:
         if total is None:
             return None
         return self._deadlines.setdefault(name, time.monotonic() + total)
-
-
-JUDGES_AHEAD = 2
-"""A judge imports torch for longer than one short solution is measured."""
-
-
-def judges_ahead(process: int, processes: int, most: int) -> int:
-    """Say how many judges get ready while a process measures: surely wanted ones, then one that may be, then more.
-
-    Whoever needed one process more than asked for needs several, as a rule.
-    """
-    certain = processes - 1 - process
-    return min(JUDGES_AHEAD, certain if certain > 0 else 1 - certain, most - 1 - process)
 
 
 def finished(stage: str, case: str, process: int | None, elapsed_s: float, *, ok: bool = True) -> StageFinished:

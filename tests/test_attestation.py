@@ -7,7 +7,7 @@ from records import make_samples
 
 from kbench.core.rightness import Seen
 from kbench.isolation.attestation import ATTEST_COUNTS, ATTEST_ROUNDS, Attestation
-from kbench.isolation.candidate import RefusalError
+from kbench.isolation.refusal import RefusalError
 
 
 class Busy(Attestation):

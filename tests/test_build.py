@@ -18,7 +18,7 @@ def test_the_key_covers_source_device_toolchain_and_builtin(tmp_path, monkeypatc
     cache = tmp_path / "cache"
 
     def key(builtin: str | None = None, device: str = "cpu") -> Path:
-        return build.entry_for(path, builtin, device, cache).folder
+        return build.entry_for(path, builtin or "", device, cache).folder
 
     first = key()
     assert first == key()

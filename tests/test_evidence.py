@@ -70,7 +70,7 @@ def current_row(entries, name):
     problem = next(entry for entry in entries if entry.name == "eager")
     return make_row(
         solution=name,
-        source_sha256=evidence.sources.source_sha256(entry.path, entry.builtin),
+        source_sha256=evidence.sources.source_sha256(entry.path, entry.variant),
         problem_sha256=evidence.sources.source_sha256(problem.path),
     )
 

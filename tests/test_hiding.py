@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 FOUND = [place for pattern in {patterns} for place in glob.glob(pattern, recursive=True, include_hidden=True)]
-MINE = os.path.realpath(os.environ["HOME"])
+MINE = os.path.realpath(os.environ["TMPDIR"])
 
 
 def readable(path):

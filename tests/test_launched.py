@@ -4,8 +4,8 @@ import pytest
 
 from kbench.core.model import Status
 from kbench.isolation import launched
-from kbench.isolation.candidate import RefusalError
 from kbench.isolation.launched import Activity, Origin, Profile
+from kbench.isolation.refusal import RefusalError
 from kbench.isolation.wire import WireError
 
 LIBRARY_NAMES = [

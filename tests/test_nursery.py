@@ -218,9 +218,10 @@ def test_a_fork_lives_in_its_own_environment(tmp_path: Path, monkeypatch: pytest
     first, *rest = judged.outcome.log.splitlines()
     assert rest == ["BYE", "at its end"]
     told = json.loads(first)
-    own = Path(told["HOME"])
+    own = Path(told["TMPDIR"])
     assert own.name.startswith("worker-")
-    assert {told["cwd"], told["tmp"], told["TMPDIR"]} == {str(own)}
+    assert {told["cwd"], told["tmp"]} == {str(own)}
+    assert Path(told["HOME"]) == own / "cache" / "home"
     assert "SECRET_OF_THE_CALLER" not in told
 
 

@@ -137,7 +137,80 @@ def test_a_problem_given_as_a_solution_is_recognised(tmp_path):
     problem = registry.find_problem("group_norm", NO_PATHS)
     with pytest.raises(PluginError, match=r"no class `ModelNew`.*it looks like a problem") as caught:
         registry.find_solution(problem, write(tmp_path / "s.py", PROBLEM), NO_PATHS)
-    assert caught.value.hint == "`kbench new solution` writes a file to start from"
+    assert caught.value.hint == "`--entry Model` judges its `Model`"
+
+
+ALONE = "import torch\nclass Model: pass\n"
+FUNCTION = "import torch\ndef kernel_function(x): return x\n"
+
+
+@pytest.mark.parametrize(("text", "name"), [(ALONE, "Model"), (FUNCTION, "kernel_function")])
+def test_a_solution_by_another_name_is_refused_with_what_to_type_and_taken_when_asked(tmp_path, text, name):
+    problem = registry.find_problem(write(tmp_path / "plus.py", PROBLEM), NO_PATHS)
+    path = write(tmp_path / "mine.py", text)
+    with pytest.raises(PluginError, match="defines no class `ModelNew`") as caught:
+        registry.find_solution(problem, path, NO_PATHS)
+    assert f"`--entry {name}`" in str(caught.value.hint)
+    assert registry.find_solution(problem, path, NO_PATHS, entry=name).attribute == name
+    assert registry.find_solution(problem, path, Settings(entry=name)).attribute == name
+    assert registry.find_solution(problem, write(path, f"# kbench: entry = {name}\n{text}"), NO_PATHS).attribute == name
+
+
+def test_the_problem_itself_is_not_offered_as_its_solution(tmp_path):
+    path = write(tmp_path / "plus.py", PROBLEM)
+    problem = registry.find_problem(path, NO_PATHS)
+    with pytest.raises(PluginError, match="looks like a problem") as caught:
+        registry.find_solution(problem, path, NO_PATHS)
+    assert "--entry" not in str(caught.value.hint)
+
+
+def test_two_candidates_are_not_chosen_between(tmp_path):
+    problem = registry.find_problem(write(tmp_path / "plus.py", PROBLEM), NO_PATHS)
+    with pytest.raises(PluginError, match="defines no class `ModelNew`") as caught:
+        registry.find_solution(problem, write(tmp_path / "mine.py", ALONE + FUNCTION), NO_PATHS)
+    assert caught.value.hint is None or "--entry" not in caught.value.hint
+
+
+def test_who_names_the_entry_wins_over_the_file_and_the_file_over_the_settings(tmp_path):
+    problem = registry.find_problem(write(tmp_path / "plus.py", PROBLEM), NO_PATHS)
+    text = f'"""Two."""\n# kbench: entry = Model\n{ALONE}class ModelNew: pass\n{FUNCTION}'
+    path = write(tmp_path / "mine.py", text)
+    wanted = Settings(entry="kernel_function")
+    assert registry.find_solution(problem, path, wanted).attribute == "Model"
+    assert registry.find_solution(problem, path, wanted, entry="ModelNew").attribute == "ModelNew"
+    plain = write(tmp_path / "plain.py", SOLUTION)
+    assert registry.find_solution(problem, plain, wanted).attribute == "ModelNew", "it defines nothing else"
+    with pytest.raises(PluginError, match="defines no `Nope`"):
+        registry.find_solution(problem, plain, NO_PATHS, entry="Nope")
+
+
+def test_a_solution_whose_head_names_its_entry_is_listed(tmp_path):
+    problem = registry.find_problem(write(tmp_path / "plus.py", PROBLEM), NO_PATHS)
+    write(tmp_path / "plus" / "alone.py", ALONE)
+    write(tmp_path / "plus" / "named.py", f"# kbench: entry = Model\n{ALONE}")
+    assert "named" in [one.name for one in registry.solutions(problem, NO_PATHS)]
+    assert "alone" not in [one.name for one in registry.solutions(problem, NO_PATHS)]
+    assert "alone" in [one.name for one in registry.solutions(problem, Settings(entry="Model"))]
+
+
+@pytest.mark.parametrize(
+    ("text", "entry"),
+    [
+        ("# kbench: entry = Model\nx = 1\n", "Model"),
+        ("#!/usr/bin/env python\n#kbench:entry=f\n", "f"),
+        ('"""Words.\n\nMore."""\n\n# kbench: entry = Model\nimport torch\n', "Model"),
+        ("x = 1\n# kbench: entry = Model\n", None),
+        ("# kbench: entry = Model, please\n", None),
+        ("", None),
+    ],
+)
+def test_the_head_of_a_file_may_name_its_entry(tmp_path, text, entry):
+    assert source.parse(write(tmp_path / "mine.py", text)).entry == entry
+
+
+def test_what_runs_as_a_script_alone_is_no_constant(tmp_path):
+    text = 'rows = 4\nif __name__ == "__main__":\n    rows = 8\n    test = 1\nif rows:\n    cols = 2\n'
+    assert source.parse(write(tmp_path / "mine.py", text)).constants == {"rows": 4, "cols": 2}
 
 
 def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):

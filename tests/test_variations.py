@@ -6,12 +6,15 @@ import torch
 from kbench.core.model import FindingKind
 from kbench.isolation.inputs import is_value, jittered, transformed
 from kbench.isolation.variations import (
+    RESEMBLING,
     SCALE_DOWN,
     SCALE_UP,
     SEMANTIC_VARIATIONS,
     SPIKED,
     VARIATIONS,
     at_full_size,
+    changed_in_places,
+    kept_at_samples,
     spiked,
 )
 
@@ -86,3 +89,48 @@ def test_full_size_goes_through_the_spikes_of_one_dimension() -> None:
     assert {len(set(SPIKED) & set(some)) for some in chosen} == {1}
     assert {one for some in chosen for one in set(SPIKED) & set(some)} == set(SPIKED)
     assert all(variation.kind is FindingKind.SEMANTICS for variation in SPIKED)
+
+
+@pytest.mark.parametrize("shape", [(4096,), (64, 300), (3, 7, 11, 13), (1, 1 << 20)])
+def test_few_samples_cannot_tell_the_next_inputs_from_the_last(shape) -> None:
+    x = torch.randn(shape)
+    y = kept_at_samples(x)
+    one, other = x.flatten(), y.flatten()
+    most = x.numel() // 16
+    for samples in (4, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024):
+        if samples <= most:
+            assert torch.equal(one[:: len(one) // samples], other[:: len(one) // samples]), samples
+    assert torch.equal(one[: min(16, most)], other[: min(16, most)])
+    assert torch.equal(one[-min(16, most) :], other[-min(16, most) :])
+    assert (one != other).double().mean() > 0.4
+
+
+def test_a_few_places_change_that_few_samples_meet_seldom() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(32, 500)
+    met = 0
+    for _ in range(200):
+        changed = (changed_in_places(x) != x).flatten().nonzero().flatten()
+        assert 1 <= len(changed) <= 8
+        met += bool(torch.isin(torch.randperm(x.numel())[:8], changed).any())
+    assert met <= 5
+
+
+@pytest.mark.parametrize("variation", RESEMBLING, ids=lambda variation: variation.code)
+@pytest.mark.parametrize("kind", ["bf16", "complex", "fp8"])
+def test_what_resembles_has_the_same_shape_dtype_and_strides(kind, variation) -> None:
+    x = torch.cat([VALUES[kind].float() if kind == "fp8" else VALUES[kind]] * 20).to(VALUES[kind].dtype).mT
+    assert variation.applies(x)
+    y = transformed(x, variation.transform)
+    assert (y.shape, y.dtype) == (x.shape, x.dtype)
+    assert not torch.equal(y.to(torch.complex64), x.to(torch.complex64))
+
+
+def test_a_symmetric_matrix_stays_symmetric_but_at_samples() -> None:
+    x = torch.randn(64, 64)
+    y = kept_at_samples(x + x.mT)
+    assert (y == y.mT).double().mean() > 0.5
+
+
+def test_what_is_small_is_not_taken_samples_of() -> None:
+    assert not any(variation.applies(torch.randn(100)) for variation in RESEMBLING)

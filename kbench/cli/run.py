@@ -29,6 +29,10 @@ class VerifyFlags(OutputFlags):
             "--case", metavar="GLOB", help="Glob over case names; repeatable", autocompletion=completion.cases
         ),
     ] = None
+    entry: Annotated[
+        str | None,
+        typer.Option("--entry", metavar="NAME", help="Class or function of a solution's file to judge (ModelNew)"),
+    ] = None
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Override a constant of the problem; repeatable"),
@@ -97,6 +101,15 @@ class RunFlags(VerifyFlags):
             metavar="SHARE",
             parser=parse_share,
             help="Half-width of the interval to reach (0.3%)",
+        ),
+    ] = None
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            "--budget",
+            metavar="SECONDS",
+            parser=parse_duration,
+            help="Time to measure each solution and case (20s on a GPU, 30s on a CPU)",
         ),
     ] = None
     quick: Annotated[bool, typer.Option("--quick", help="One process; no interval across processes")] = False

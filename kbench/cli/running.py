@@ -10,7 +10,7 @@ from kbench.cli.options import parse_overrides
 from kbench.cli.output import Format, Output
 from kbench.cli.progress import progress_for
 from kbench.cli.run import RunFlags, VerifyFlags
-from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError
+from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError, UsageError
 from kbench.core.events import OF_THE_REFERENCE, Event, Judged, Planned, RunOptions, Saved, StageFinished, TimeLimits
 from kbench.core.model import Status
 from kbench.measure import selection
@@ -32,7 +32,7 @@ def run(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
     output, settings = flags.output(), flags.settings()
     options = make_options(flags, timing, settings)
     problem = registry.find_problem(flags.problem, settings)
-    chosen = choose_solutions(problem, flags.solutions or [], options.device, settings)
+    chosen = choose_solutions(problem, flags.solutions or [], options.device, settings, flags.entry)
     judged, summary = _follow(problem, chosen, options, output)
     code = exit_code(summary, strict=flags.strict)
     _print(name, output, summary, judged, code)
@@ -57,6 +57,7 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
         max_processes=max(processes, at_most),
         pairs=given.pairs,
         precision=given.precision if precision is None else precision,
+        budget_s=(timing.budget if timing is not None else None) or given.budget_s,
         mode=mode,
         lock_clocks_mhz=timing.lock_clocks if timing is not None else None,
         limits=TimeLimits(
@@ -79,10 +80,16 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
     )
 
 
-def choose_solutions(problem: Entry, names: Sequence[str], device: str, settings: Settings) -> tuple[Entry, ...]:
+def choose_solutions(
+    problem: Entry, names: Sequence[str], device: str, settings: Settings, entry: str | None = None
+) -> tuple[Entry, ...]:
     """Find the named solutions, or all files that run on the device; then `eager`, if there is no file."""
+    if entry is not None and not entry.isidentifier():
+        raise UsageError(f"`--entry {entry}` is not a name", "write for example `--entry Model`")
     if names:
-        return tuple(registry.find_solution(problem, name, settings) for name in dict.fromkeys(names))
+        return tuple(registry.find_solution(problem, name, settings, entry=entry) for name in dict.fromkeys(names))
+    if entry is not None:
+        raise UsageError("`--entry` needs a solution to look into", "name its file behind the problem")
     known = registry.solutions(problem, settings)
     kind = selection.choose(device).kind
     files = tuple(entry for entry in known if entry.builtin is None and kind in entry.devices)

@@ -37,6 +37,8 @@ class RunOptions:
     """Timed (reference, candidate) pairs per process at most; fewer where they agree far better than needed."""
     precision: float = 0.003
     """Stop once the half-width of the 95 % interval of the speed-up is below this share."""
+    budget_s: float | None = None
+    """Seconds of measuring for each solution and case; None: what suits the device (`core.budget`)."""
     mode: str = "cold"
     """`cold`, `warm` or `graph`."""
     lock_clocks_mhz: int | None = None
@@ -54,7 +56,7 @@ class RunOptions:
     crosscheck: str | None = None
     """`cupti`: also take kernel times from the profiler."""
     wait_for_device: bool = True
-    """False where times do not matter: nothing is leased, so others may compute on the device meanwhile."""
+    """False where times do not matter: nobody queues for the device, so others may compute on it meanwhile."""
     results_dir: Path = Path("results")
     save: bool = True
     name: str | None = None

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from kbench.core.diagnosis import MEANINGS
 from kbench.core.model import Status
 
-Kind = Literal["status", "finding", "flag", "verdict", "check"]
+Kind = Literal["status", "diagnosis", "finding", "flag", "verdict", "check"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -390,6 +391,7 @@ def _table(kind: Kind, entries: dict[str, tuple[str, str]]) -> dict[str, Explana
 
 EXPLANATIONS: dict[str, Explanation] = {
     **_table("status", {status.value: texts for status, texts in _STATUSES.items()}),
+    **_table("diagnosis", MEANINGS),
     **_table("finding", _FINDINGS),
     **_table("flag", _FLAGS),
     **_table("verdict", _VERDICTS),

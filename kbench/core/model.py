@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+from kbench.core.diagnosis import Diagnosis
+
 SCHEMA_VERSION = 2
 """Version of the results files. 1: first release. 2: `attested_half_width_ns`, `wall_ns`, `ref_wall_ns`; on a GPU times
 are of rounds behind the judge's gate."""
@@ -194,6 +196,8 @@ class Failed:
     log: str = ""
     correctness: Correctness | None = None
     findings: tuple[Finding, ...] = ()
+    diagnosis: Diagnosis | None = None
+    """Why its values are wrong, where one of the usual explanations fits."""
 
 
 Outcome = Passed | Failed

@@ -1,5 +1,6 @@
 """The rule that decides whether values are right, as one pure function (design: contract and oracle)."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -81,6 +82,8 @@ class Ruling:
     contract: str
     """`held`, `unattainable` or `vacuous`."""
     reason: str
+    allowed: float = 1.0
+    """Tolerances that were allowed, by the rule that decided."""
 
 
 def rule_all(ratios: Sequence[Ratios], factor: float) -> Ruling:
@@ -102,8 +105,7 @@ def rule(ratios: Ratios, factor: float) -> Ruling:
     kind = _kind(ratios, factor)
     if not ratios.near_fp64(factor):
         ours, allowed, share = max(ratios.bounds(factor), key=lambda bound: bound[0] / bound[1])
-        reason = f"{ours:.3g} tolerances from fp64{share}, allowed {allowed:.3g}"
-        return Ruling(right=False, contract=kind, reason=reason)
+        return Ruling(right=False, contract=kind, reason=_too_far(ours, allowed, share), allowed=allowed)
     if kind == "held":
         return _contract(ratios.contract, kind)
     if kind == "unattainable":
@@ -128,7 +130,16 @@ def _kind(ratios: Ratios, factor: float) -> str:
 def _contract(ratio: float, kind: str) -> Ruling:
     if ratio <= 1:
         return Ruling(right=True, contract=kind, reason=f"{ratio:.3g} of the tolerance")
-    return Ruling(right=False, contract=kind, reason=f"{ratio:.3g} tolerances from the reference")
+    if not math.isfinite(ratio):
+        return Ruling(right=False, contract=kind, reason="other values than the reference's where only equal ones do")
+    return Ruling(right=False, contract=kind, reason=f"{ratio:.3g} times the tolerance from the reference")
+
+
+def _too_far(ours: float, allowed: float, share: str) -> str:
+    if not math.isfinite(ours):
+        return f"not finite where fp64 is finite, or the reverse{share}"
+    limit = f", where {allowed:.3g} times is allowed" if allowed > 1 else ""
+    return f"{ours:.3g} times the tolerance from fp64{share}{limit}"
 
 
 def attest_single(claim_ns: float, single_ns: float, *, slack_ns: float) -> str:

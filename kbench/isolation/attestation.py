@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kbench.core.model import Status
 from kbench.core.rightness import GROSS, GROSS_NS, attest, attest_single
 from kbench.isolation.arena import Arena
-from kbench.isolation.candidate import RefusalError
+from kbench.isolation.refusal import RefusalError
 
 ATTEST_COUNTS = (1, 2, 4, 8, 16)
 ATTEST_ROUNDS = 3

@@ -9,18 +9,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Finding, FindingKind, Status
 from kbench.core.rightness import UNATTAINABLE_ABOVE
 from kbench.isolation.arena import Arena, is_large
-from kbench.isolation.candidate import Candidate, RefusalError
+from kbench.isolation.candidate import Candidate
 from kbench.isolation.expected import Expected
 from kbench.isolation.inputs import is_number
+from kbench.isolation.inquiry import inquire
 from kbench.isolation.layouts import layouts_of
 from kbench.isolation.memory import release_cached
 from kbench.isolation.reference import Reference
+from kbench.isolation.refusal import RefusalError
 from kbench.isolation.trial import Trial, secret_seed
 from kbench.isolation.truth import Truth
-from kbench.isolation.variations import VARIATIONS, Variation
+from kbench.isolation.variations import RESEMBLING, VARIATIONS, Variation
 from kbench.isolation.wire import printable
 from kbench.measure import check, tails
 
@@ -128,11 +131,19 @@ class Battery:
         """Check other valid values of the inputs, then badly conditioned ones."""
         for variation in variations:
             if trial.reference.inputs.has(variation.applies):
-                self._vary(trial, variation)
+                self._vary(trial, variation, secret_seed())
 
-    def _vary(self, trial: Trial, variation: Variation) -> None:
+    def resembling(self, trial: Trial) -> None:
+        """Check inputs that resemble those of the call before, which whoever remembers results may mistake."""
+        for variation in RESEMBLING:
+            if trial.reference.inputs.has(variation.applies):
+                seed = secret_seed()
+                trial.exchange(seed)
+                self._vary(trial, variation, seed)
+
+    def _vary(self, trial: Trial, variation: Variation, seed: int) -> None:
         reference = trial.reference
-        expected = reference.try_expect(trial.arguments(secret_seed(), variation.transform, variation.applies))
+        expected = reference.try_expect(trial.arguments(seed, variation.transform, variation.applies))
         if isinstance(expected, Exception):
             self._refused_by_reference(variation.code, expected)
             return
@@ -154,7 +165,7 @@ class Battery:
             if refusal.status is not Status.WRONG_VALUE:
                 raise
             # A number among the outputs, which is held against the reference's as soon as it is told.
-            self._found(variation, f"wrong on {variation.code.replace('_', ' ')} inputs: {refusal.reason}", trial)
+            self._found(variation, f"wrong on {variation.inputs}: {refusal.reason}", trial)
             return
         held, tally = trial.tally, type(trial.tally)()
         trial.tally = tally
@@ -164,18 +175,21 @@ class Battery:
         # different function is far from fp64 too. Exact and non-finite outputs that differ are infinitely far apart.
         if ruling.right or (tally.explained and math.isfinite(tally.contract)):
             return
-        worst = max(d.ratio for d in differences)
-        message = f"wrong on {variation.code.replace('_', ' ')} inputs: {ruling.reason} ({worst:.3g} tolerances off)"
-        self._found(variation, message, trial)
+        said = trial.describe(differences, ruling, expected)
+        decides = variation.kind is not FindingKind.CONDITIONING
+        diagnosis = inquire(trial, trial.results(reply.slots[0]), expected, plain=False) if decides else None
+        self._found(variation, f"wrong on {variation.inputs}: {said}", trial, diagnosis)
 
-    def _found(self, variation: Variation, message: str, trial: Trial) -> None:
+    def _found(self, variation: Variation, message: str, trial: Trial, diagnosis: Diagnosis | None = None) -> None:
         conditioning = variation.kind is FindingKind.CONDITIONING
         if conditioning and not self._robust:
             self.findings.append(Finding(code=variation.code, kind=variation.kind, message=message))
             return
         status = Status.FRAGILE if conditioning else Status.WRONG_VALUE
         self._fatal(variation.code, variation.kind, message, status)
-        raise RefusalError(status, message, trial.candidate.log)
+        refusal = RefusalError(status, message, trial.candidate.log)
+        refusal.diagnosis = diagnosis
+        raise refusal
 
     def _fatal(self, code: str, kind: FindingKind, message: str, status: Status) -> None:
         self.findings.append(Finding(code=code, kind=kind, message=message, fatal=True, status=status))
@@ -249,8 +263,10 @@ class Battery:
         """Make a finding of a refusal that is due to the shape or layout, and let its reason say so."""
         kind = other_failure(refusal.status)
         if kind is not None:
-            refusal.reason = f"{where}: {refusal.reason}"
-            self._fatal(code, kind, refusal.reason, refusal.status)
+            message = f"{where}: {refusal.reason}"
+            if refusal.diagnosis is None or refusal.diagnosis.code != "needs_other_shape":  # which names it
+                refusal.reason = message
+            self._fatal(code, kind, message, refusal.status)
 
     def _refuses(self, refusal: RefusalError, where: str) -> bool:
         """Note it where a solution says itself that it was not made for such inputs."""

@@ -9,7 +9,8 @@ from typing import Any
 
 from kbench.core.events import RunOptions
 from kbench.core.model import Failed, Status
-from kbench.isolation import hiding, leftovers, sandbox
+from kbench.isolation import hiding, leftovers, namespaces, sandbox
+from kbench.isolation.namespaces import Surroundings
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.wire import Message, encode_constants, printable
 from kbench.isolation.workers import SETUP_TIMEOUT_S, worker_environment
@@ -68,13 +69,16 @@ class Builder:
         if entry.builtin is not None and (bytecode := interpreter.bytecode_folder()) is not None:
             environment |= interpreter.bytecode(writes=True)
             writable.append(bytecode)
-        child = self._start(environment, home)
+        closed = self._hidden(entry)
+        files = [entry.path, self._problem.path]
+        around = hiding.surroundings(staging / build.TEMPORARY_FOLDER, own=writable, files=files, hidden=closed)
+        child = self._start(environment, home, around)
         done = cached.rehearsed()
         turn, lives = contextlib.ExitStack(), True
         calls = sources.compiler_of(entry.path, entry.builtin) is not sources.Compiler.NONE
         waits = sources.has_extension(entry.path, entry.builtin)
         try:
-            self._set_up(child, entry, writable)
+            self._set_up(child, writable, around, closed)
             for number, (key, case) in enumerate(cases.items()):
                 try:
                     waits &= not self._construct(child, entry, case.overrides)
@@ -91,6 +95,7 @@ class Builder:
             return describe(error)
         else:
             child.kill()
+            namespaces.clear(around)
             try:
                 cached.publish(staging, done)
             except (build.UnfitArtefactsError, OSError) as error:
@@ -105,13 +110,14 @@ class Builder:
             leftovers.remove(staging)
             leftovers.remove(home)
 
-    def _start(self, environment: Mapping[str, str], home: Path) -> Child:
+    def _start(self, environment: Mapping[str, str], home: Path, around: Surroundings) -> Child:
         launch = Launch(
             module="kbench.isolation.worker",
             environment={**worker_environment(home), **environment, **self._device.environment},
             folder=home,
             rung=sandbox.Rung(self._rung),
             memory_limit_bytes=MEMORY_LIMIT_BYTES,
+            surroundings=around,
         )
         with self._starting:
             child = Child(launch)
@@ -120,19 +126,19 @@ class Builder:
             child.kill()
         return child
 
-    def _hidden(self, entry: Entry) -> list[str]:
+    def _hidden(self, entry: Entry) -> list[Path]:
         files = [entry.path, self._problem.path]
-        paths = hiding.hidden(results=self._options.results_dir, cache=cache_dir(), run=self._scratch, files=files)
-        return [str(path) for path in paths]
+        return hiding.hidden(results=self._options.results_dir, cache=cache_dir(), run=self._scratch, files=files)
 
-    def _set_up(self, child: Child, entry: Entry, writable: Sequence[Path]) -> None:
+    def _set_up(self, child: Child, writable: Sequence[Path], around: Surroundings, closed: Sequence[Path]) -> None:
         child.request(
             {
                 "op": "setup",
                 "device": self._device.kind,
                 "rung": self._rung,
                 "writable": [str(path) for path in writable],
-                "hidden": self._hidden(entry),
+                "temporary": around.temporary,
+                "hidden": [str(path) for path in closed],
                 "allow_exec": True,
                 "threads": 2,
             },
@@ -155,6 +161,7 @@ class Builder:
             "op": "build",
             "path": str(entry.path),
             "builtin": entry.builtin or "",
+            "entry": entry.attribute,
             "problem": str(self._problem.path),
             "overrides": encode_constants(overrides),
             "allow_tf32": self._options.allow_tf32,

@@ -3,19 +3,22 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kbench.core.model import Finding, Status
-from kbench.isolation.arena import Arena, encoded
+from kbench.isolation import switches
+from kbench.isolation.arena import Arena
 from kbench.isolation.expected import Expected
 from kbench.isolation.gate import Gate
+from kbench.isolation.loading import SolutionSpec, load_request
 from kbench.isolation.matching import StateEntry, check_description, synchronise, told_numbers
-from kbench.isolation.memory import Block, lay_out
 from kbench.isolation.process import ChildError
+from kbench.isolation.reading import Reply
 from kbench.isolation.reference import Reference
-from kbench.isolation.wire import Message, WireError, encode_constants, list_of, printable
+from kbench.isolation.refusal import RefusalError
+from kbench.isolation.wire import Message, WireError, list_of
 from kbench.isolation.wire import field as wire_field
 from kbench.isolation.workers import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
 from kbench.measure import build
@@ -24,43 +27,6 @@ BIND_TIMEOUT_S = 60.0
 PROFILE_TIMEOUT_S = 60.0
 CALL_FLOOR_S = 10.0
 CALL_FACTOR = 50.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SolutionSpec:
-    """What the judge is told of a solution."""
-
-    name: str
-    path: str
-    builtin: str
-    """Empty for a solution of its own."""
-    problem: str
-    artefacts: str
-    """The build cache's entry, of which every worker gets a private copy; empty for the reference."""
-    compiler: str
-    """What it compiles with while it runs, for which it may start programs; empty for those that do not."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """A worker's claim about one call, beside what the judge's own clock saw."""
-
-    event_ns: int
-    submit_ns: int
-    wall_ns: int
-    slots: tuple[int, ...]
-    numbers: tuple[tuple[Any, ...], ...]
-    """Per slot, the Python numbers with a fraction among the results, as tensors."""
-
-
-class RefusalError(Exception):
-    """A solution that failed: status, reason and log."""
-
-    def __init__(self, status: Status, reason: str, log: str = ""):
-        super().__init__(reason)
-        self.status = status
-        self.reason = printable(reason)
-        self.log = log
 
 
 class Candidate:
@@ -78,6 +44,8 @@ class Candidate:
         self._call_timeout_s = config.call_timeout_s or CALL_FLOOR_S
         self._called = False
         self._aliased: frozenset[str] = frozenset()
+        self.first_weights: dict[str, Any] | None = None
+        """The parameters that the model got first after its construction, unless they are large."""
         self.weights = "none"
         self.findings: list[Finding] = []
         self.gate: Gate | None = None
@@ -105,6 +73,7 @@ class Candidate:
     def load(self, reference: Reference) -> None:
         """Import the solution, construct its model, and find out how parameters can be synchronised."""
         self._aliased = reference.aliased
+        self.first_weights = None
         request, block = load_request(self.spec, reference, self._config)
         try:
             answer = self._ask(
@@ -149,6 +118,7 @@ class Candidate:
         if self.weights != "seed":
             reference.randomise(seed)
             self.push_weights(reference)
+            self.first_weights = reference.small_state() if self.first_weights is None else self.first_weights
 
     def bind(self, reference: Reference, arena: Arena) -> None:
         """Give the worker the arena and the reference's parameters."""
@@ -326,6 +296,31 @@ class Candidate:
             raise self.nonsense(error) from error
         return answer.get("activities"), numbers
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the worker is no more."""
+        return self._child.has_ended
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the worker has said something more, or has ended: in a round, before its flag, that is an error."""
+        return self._child.channel.has_news()
+
+    @contextlib.contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Give all requests inside a `with` block this time together, if not less is left for everything."""
+        held = self._config
+        limits = [time.monotonic() + seconds, *([] if held.deadline_s is None else [held.deadline_s])]
+        self._config = replace(held, deadline_s=min(limits))
+        try:
+            yield
+        finally:
+            self._config = held
+
+    def switches(self) -> list[str]:
+        """Ask which of torch's precision switches the solution changed."""
+        return switches.named(self._ask({"op": "switches"}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT).get("changed"))
+
     def set_reference_time(self, seconds: float) -> None:
         """Derive the time limit of a call from the reference's time."""
         if self._config.call_timeout_s is None:
@@ -403,30 +398,3 @@ class Candidate:
             import torch
 
             torch.cuda.synchronize()
-
-
-def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig) -> tuple[dict[str, Any], Block]:
-    """Return the `load` request and the block that holds the constructor's tensor arguments."""
-    arguments, keywords = reference.problem.init_inputs()
-    tree, leaves = encoded([arguments, keywords])
-    specs, nbytes = lay_out(leaves)
-    example, blanks = encoded(reference.blank)
-    block = Block.allocate(nbytes, config.device)
-    for leaf, place in zip(leaves, specs, strict=True):
-        block.view(place).copy_(leaf)
-    request = {
-        "op": "load",
-        "path": spec.path,
-        "builtin": spec.builtin,
-        "problem": spec.problem,
-        "overrides": encode_constants(reference.overrides),
-        "allow_tf32": config.allow_tf32,
-        "eval_mode": reference.eval_mode,
-        "seed": reference.init_seed,
-        "blocks": [block.descriptor] if leaves else [],
-        "tensors": [place.to_json() for place in specs],
-        "arguments": tree["l"][0],
-        "keywords": tree["l"][1],
-        "example": [example, [place.to_json() for place in lay_out(blanks)[0]]],
-    }
-    return request, block

@@ -14,7 +14,7 @@ from kbench.isolation import sandbox
 from kbench.isolation.process import OUT_OF_MEMORY, Child, ChildError, Launch
 from kbench.isolation.wire import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
 from kbench.isolation.workers import STEADY_HOST
-from kbench.measure import interpreter, sources
+from kbench.measure import admission, interpreter, sources
 from kbench.measure.selection import DeviceChoice
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
@@ -56,6 +56,8 @@ class JudgeProcess:
         self._scratch = scratch
         self.outcome: Outcome = Failed(status=Status.NOT_VERIFIED, reason="not evaluated")
         self.weights = ""
+        self.holder = ""
+        """Who holds the device that this judge waits for."""
         self._child = Child(
             Launch(
                 module="kbench.isolation.judge",
@@ -71,6 +73,11 @@ class JudgeProcess:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the judge is no more."""
+        return self._child.has_ended
 
     def close(self) -> None:
         """Kill the judge and everything below it."""
@@ -92,6 +99,8 @@ class JudgeProcess:
             "cache": str(cache_dir()),
             "files": [str(path) for path in files],
             "compilers": self._ahead(expected, 0),
+            "uuid": self._device.uuid if options.wait_for_device else "",
+            "holder": admission.signature(),
         }
 
     def open(self, problem: Entry, case: Case) -> Opened:
@@ -102,7 +111,8 @@ class JudgeProcess:
             "overrides": encode_constants(case.overrides),
         }
         try:
-            answer = self._child.request(message, timeout_s=OPEN_TIMEOUT_S)
+            # Who waits for memory says so now and then.
+            answer = self._child.request(message, timeout_s=OPEN_TIMEOUT_S, extend=lambda _: OPEN_TIMEOUT_S)
         except ChildError as error:
             if error.status is Status.OUT_OF_MEMORY:
                 raise ChildError(Status.NOT_VERIFIED, f"the case does not fit: {error.reason}", error.log) from error
@@ -145,6 +155,7 @@ class JudgeProcess:
                 "name": entry.name,
                 "path": str(entry.path),
                 "builtin": entry.builtin or "",
+                "entry": entry.attribute,
                 "problem": str(problem.path),
                 "artefacts": str(artefacts),
                 "compiler": compiler_of(entry),
@@ -201,6 +212,7 @@ class JudgeProcess:
                 if stage:
                     yield stage, True, now - started
                 stage, started = received["stage"], now
+                self.holder = received.get("holder", "")
                 yield stage, True, None
         self.outcome, self.weights = decode(answer, self._child.log)
         if stage:

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from kbench.core.clocks import Constant, Round, attest, clock_to_quote, constant_of, per_call_ns
 from kbench.core.model import Status
-from kbench.isolation.candidate import RefusalError
 from kbench.isolation.reading import Conclusion, Reading
+from kbench.isolation.refusal import RefusalError
 from kbench.isolation.rounds import LateError, Rounds, Told, UnmappableError
 from kbench.isolation.trial import Trial, secret_seed
 from kbench.measure.driver import Driver
@@ -21,6 +21,8 @@ from kbench.measure.timing import L2Cache
 TARGET_NS = 1_000_000
 """Of all calls of a round: fifty times what a polling process may shorten the constant by."""
 EMPTY_ROUNDS = 7
+EMPTY_EVERY = 8
+"""Samples, on average, between two more of them: the constant is followed as the device warms up."""
 SIZINGS = 8
 """Attempts to find how many calls make a round."""
 ALONE_ROUNDS = 3
@@ -73,7 +75,7 @@ class DeviceClock:
 
     def read(self, arm: str) -> Reading:
         """Time one round of an arm."""
-        if secrets.randbelow(4) == 0:
+        if secrets.randbelow(EMPTY_EVERY) == 0:
             self._add_empty()
         told = self._round(arm)
         seen = Round(calls=told.calls, total_ns=told.total_ns, late_ns=told.late_ns)

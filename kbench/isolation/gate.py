@@ -11,8 +11,11 @@ import fcntl
 import mmap
 import os
 import time
+from collections.abc import Callable
 
 PAGE_BYTES = 4096
+LOOK_NS = 20_000_000
+"""Between two looks at whether the worker still works."""
 OPEN, DONE = 0, 16
 """Of each flag, the number of its 32-bit word: in cache lines of their own."""
 
@@ -39,15 +42,21 @@ class Gate:
         """Let what is queued begin."""
         self._words[OPEN] = self.number
 
-    def open_and_wait(self, timeout_s: float) -> int | None:
-        """Open the gate; return the ns until the worker's flag is seen, or None where it is not within the time."""
+    def open_and_wait(self, timeout_s: float, is_over: Callable[[], bool] = lambda: False) -> int | None:
+        """Open the gate; return the ns until the worker's flag is seen.
+
+        None where it is not within the time, or where it `is_over` for another reason.
+        """
         words, number = self._words, self.number
         started = time.perf_counter_ns()
-        limit = started + int(timeout_s * 1e9)
+        limit, look = started + int(timeout_s * 1e9), started + LOOK_NS
         words[OPEN] = number
         while words[DONE] != number:
-            if time.perf_counter_ns() > limit:
-                return None
+            now = time.perf_counter_ns()
+            if now > look:
+                look += LOOK_NS
+                if now > limit or is_over():
+                    return None
         return time.perf_counter_ns() - started
 
     def close(self) -> None:

@@ -7,9 +7,10 @@ from kbench.core.model import Status
 from kbench.core.rightness import Ratios, rule
 from kbench.isolation.arena import Arena
 from kbench.isolation.autograd import differentiable, owned
-from kbench.isolation.candidate import Candidate, RefusalError
+from kbench.isolation.candidate import Candidate
 from kbench.isolation.expected import Expected
 from kbench.isolation.reference import Reference
+from kbench.isolation.refusal import RefusalError
 from kbench.isolation.trial import Trial, secret_seed
 from kbench.measure import check
 

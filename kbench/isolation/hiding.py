@@ -1,7 +1,7 @@
 """What a worker must not read although its user may: results, caches, other runs' folders, credentials.
 
-Rungs with Landlock hold to it. The problem's file is not secret: it has neither seeds nor expected values, and a
-solution was written from it.
+Rungs with Landlock hold to it, and so does what a worker sees in a /tmp of its own, where namespaces give it one. The
+problem's file is not secret: it has neither seeds nor expected values, and a solution was written from it.
 """
 
 import functools
@@ -10,10 +10,12 @@ import os
 import pwd
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kbench.measure import sources
+from kbench.isolation import landlock, namespaces
+from kbench.isolation.namespaces import Surroundings
+from kbench.measure import interpreter, sources
 
 RUN_FOLDERS = "kbench-*"
 """Folders of runs in the system's folder for temporary files."""
@@ -36,6 +38,44 @@ def hidden(*, results: Path, cache: Path, run: Path, files: Sequence[Path]) -> l
     needed = [*_interpreter(), *(Path(os.path.realpath(path)) for path in files)]
     real = {Path(os.path.realpath(path)) for path in found}
     return sorted(path for path in real if not any(place.is_relative_to(path) for place in needed))
+
+
+def surroundings(
+    temporary: Path, *, own: Sequence[Path], files: Sequence[Path], hidden: Sequence[Path]
+) -> Surroundings:
+    """Return what a process sees in a /tmp of its own: that folder, its `own` ones, and what it needs of the real one.
+
+    That is the interpreter, as far as it lies there, and the folders of the `files` that it works on, less what is
+    hidden: Landlock could not hide it there any more.
+    """
+    needed = {*map(Path, map(os.path.realpath, _interpreter())), *_interpreter(), *_beside(files)}
+    if (compiled := interpreter.bytecode_folder()) is not None:
+        needed.add(compiled)
+    seen = {part for path in needed if _shows(path) for part in landlock.visible(_placed(path), hidden)}
+    return Surroundings(
+        temporary=str(temporary),
+        own=tuple(sorted(str(_placed(path)) for path in own if _shows(path))),
+        seen=tuple(sorted(map(str, seen))),
+    )
+
+
+def _shows(path: Path) -> bool:
+    """Say whether something lies below /tmp."""
+    return namespaces.place() in _placed(path).parents
+
+
+def _placed(path: Path) -> Path:
+    """Return a path whose folders are real; it may itself be a link."""
+    return Path(os.path.realpath(path.parent), path.name)
+
+
+def _beside(files: Sequence[Path]) -> Iterator[Path]:
+    """Yield the folders of files; of one right in /tmp, the files that it needs."""
+    for file in files:
+        folder = Path(os.path.realpath(file)).parent
+        if folder != namespaces.place():
+            yield folder
+        yield from (file.absolute(), *sources.dependencies(file)) if _shows(file) else ()
 
 
 def _entries(home: Path) -> list[Path]:

@@ -13,55 +13,33 @@ import socket
 import sys
 import threading
 import traceback
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kbench.core.errors import KbenchError, ReferenceRaisedError
-from kbench.core.model import Failed, Finding, Outcome, Passed, Timing
+from kbench.core.model import Failed, Passed
 from kbench.isolation import sandbox
-from kbench.isolation.arena import Arena
-from kbench.isolation.battery import Battery
-from kbench.isolation.candidate import Candidate, RefusalError, SolutionSpec
-from kbench.isolation.device_clock import DeviceClock
-from kbench.isolation.gradients import check_gradients
-from kbench.isolation.host_clock import HostClock
-from kbench.isolation.launched import take_profile
+from kbench.isolation.candidate import Candidate
+from kbench.isolation.evaluation import Assignment, Evaluation
+from kbench.isolation.loading import SolutionSpec
 from kbench.isolation.memory import release_cached
-from kbench.isolation.pairing import Clock, Pacing, Pairing
 from kbench.isolation.process import Child, ChildError
 from kbench.isolation.reference import Reference, is_of_the_device
-from kbench.isolation.trial import Trial, WrongError, secret_seed
-from kbench.isolation.variations import at_full_size
 from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
 from kbench.isolation.workers import StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
 from kbench.measure import device as devices
+from kbench.measure.admission import Admission, Wait
+from kbench.plugins import problem as problems
 from kbench.plugins import shapes
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
-    """What the parent wants to know of one solution in one case, in this process."""
-
-    process: int
-    verify: bool
-    time: bool
-    pairs: int
-    precision: float
-    mode: str
-    robust: bool
-    backward: bool
-    crosscheck: bool
-    """Whether to take kernel times from the profiler, once, after timing."""
-    require_custom: bool
-    other_cases: list[dict[str, Any]]
-    """Overrides of the further cases that verification covers."""
-    derived_cases: list[dict[str, Any]]
-    """Overrides that make shapes which the problem does not list."""
-    underived: str
-    """Why there are none, where the problem lists none either."""
-    next_compilers: list[str]
-    """Of the evaluations that follow, for which workers may start now."""
+CONTEXTS_BYTES = 3 << 30
+"""Of the judge, both workers and one that gets ready: chosen, some 0.5 GB each and what libraries allocate."""
+QUEUE_BYTES = 5 << 30
+"""Of a small problem: the queue's slots, their covered copy, and results of both workers."""
+CASE_FACTOR = 6
+"""Of a large one, times its inputs, outputs and parameters: measured for `group_norm` in docs/adr/0001."""
+HEARTBEAT_S = 5.0
+"""Who waits for the device says so this often, so that the parent knows it is alive."""
 
 
 class Judge:
@@ -78,6 +56,7 @@ class Judge:
         self._reference: Reference | None = None
         self._problem = Path()
         self._others: dict[str, Reference] = {}
+        self._room = contextlib.ExitStack()
 
     def serve(self) -> None:
         """Answer the parent's requests until it hangs up."""
@@ -96,6 +75,7 @@ class Judge:
         self._expect([])
         if self._nursery is not None:
             self._nursery.kill()
+        self._room.close()
 
     def do_derive(self, message: Message) -> Message:
         """Find shapes that the problem does not list; answer with the constants that make them."""
@@ -109,6 +89,8 @@ class Judge:
         import torch
 
         torch.set_num_threads(self._config.threads)
+        self._reference, self._others = None, {}
+        self._reserve(overrides)
         self._reference = Reference(self._problem, overrides, self._config.device, allow_tf32=self._config.allow_tf32)
         self._config = dataclasses.replace(self._config, case_bytes=self._reference.cost.dram_bytes)
         return {
@@ -164,6 +146,33 @@ class Judge:
                 raise
             return None
 
+    def _reserve(self, overrides: dict[str, Any]) -> None:
+        """Reserve device memory for a case before any of it is allocated, and give back what the last one had."""
+        self._room.close()
+        if not self._config.uuid or self.device != "cuda":
+            return
+        release_cached(self.device)
+        case_bytes = problems.footprint_bytes(self._problem, overrides)
+        need_bytes = CONTEXTS_BYTES + max(QUEUE_BYTES, CASE_FACTOR * case_bytes)
+        capacity_bytes = devices.identify(self.device).memory_bytes or need_bytes
+        self._room.enter_context(self._admission.reserve(need_bytes, capacity_bytes, self._wait))
+
+    def shared(self) -> contextlib.AbstractContextManager[None]:
+        """Use the device beside others, for verifying."""
+        return self._admission.shared(self._wait) if self._config.uuid else contextlib.nullcontext()
+
+    def exclusive(self) -> contextlib.AbstractContextManager[None]:
+        """Use the device alone, for timing."""
+        return self._admission.exclusive(self._wait) if self._config.uuid else contextlib.nullcontext()
+
+    @property
+    def _admission(self) -> Admission:
+        return Admission(uuid=self._config.uuid, signature=self._config.holder)
+
+    @property
+    def _wait(self) -> Wait:
+        return Wait(on_wait=lambda holder: self.progress(stage="wait", holder=holder), again_s=HEARTBEAT_S)
+
     def progress(self, **fields: Any) -> None:
         """Tell the parent how far the present request is."""
         self._channel.send({"progress": True, "n": self._number, **fields})
@@ -203,7 +212,9 @@ class Judge:
         worker, self._beside = self._beside, None
         assert worker is not None, "just started"
         path = str(self._problem)
-        spec = SolutionSpec(name="reference", path=path, builtin="eager", problem=problem, artefacts="", compiler="")
+        spec = SolutionSpec(
+            name="reference", path=path, builtin="eager", entry="", problem=problem, artefacts="", compiler=""
+        )
         return self._candidate(spec, self._config, worker)
 
     def drop_reference_worker(self) -> None:
@@ -211,164 +222,6 @@ class Judge:
         if self._beside is not None:
             self._beside.kill()
         self._beside = None
-
-
-class Evaluation:
-    """One solution in one worker: the stages and what they found."""
-
-    def __init__(self, judge: Judge, candidate: Candidate, assignment: Assignment):
-        self._judge = judge
-        self._candidate = candidate
-        self._assignment = assignment
-        self._battery = Battery(candidate, robust=assignment.robust)
-        self._arena: Arena | None = None
-
-    def run(self) -> Outcome:
-        """Run the stages; a refusal ends them and becomes the outcome."""
-        trial: Trial | None = None
-        try:
-            self._judge.progress(stage="load")
-            self._candidate.prepare()
-            if self._assignment.verify:
-                self._judge.progress(stage="verify")
-                self._verify_others()
-                self._verify_derived()
-            self._candidate.load(self._judge.reference)
-            trial = self._bind(self._judge.reference, timed=not self._assignment.verify)
-            if self._assignment.verify:
-                self._battery.essentials(trial)
-                if self._assignment.other_cases:
-                    # A solution may treat large inputs otherwise than those of the small cases.
-                    self._battery.values(trial, at_full_size())
-                if self._assignment.backward:
-                    check_gradients(trial, self._candidate)
-            timing = None
-            if self._assignment.time:
-                trial = self._bound_anew(trial) if self._assignment.verify else trial
-                timing = self._time(trial)
-            else:
-                self._profile(trial, None)
-        except RefusalError as refusal:
-            return self._failed(refusal, trial)
-        finally:
-            self._candidate.kill()
-            if self._arena is not None:
-                self._arena.close()
-        correctness = trial.tally.correctness(self._judge.reference.factor)
-        timings = () if timing is None else (timing,)
-        return Passed(correctness=correctness, timings=timings, findings=tuple(self._findings()))
-
-    def _bind(self, reference: Reference, *, timed: bool = False) -> Trial:
-        if self._assignment.verify:
-            self._judge.progress(stage="verify")  # each shape may take a compiler its time
-        self._unbind()
-        on_gpu = self._judge.device == "cuda"
-        trial = self._battery.bind(reference, lends=on_gpu or not timed, queued=on_gpu and timed)
-        self._arena = trial.arena
-        return trial
-
-    def _unbind(self) -> None:
-        """Give back what the last shape took, on both sides: two at a time may be more than there is room for."""
-        if self._arena is not None:
-            self._candidate.unbind()
-            self._arena.close()
-            release_cached(self._judge.device)
-        self._arena = None
-
-    def _bound_anew(self, trial: Trial) -> Trial:
-        """Give verifying's memory back before timing: it lies elsewhere than in processes that only time.
-
-        On an H200 that made 0.6 % of the time of `group_norm single_pass`, in the first process of every run.
-        """
-        anew = self._bind(self._judge.reference, timed=True)
-        anew.tally = trial.tally
-        return anew
-
-    def _verify_others(self) -> None:
-        """Run the battery's checks of values and layouts on the problem's small cases, then every further case."""
-        references = [self._judge.other(overrides) for overrides in self._assignment.other_cases]
-        for number, reference in enumerate(references or [self._judge.reference]):
-            self._candidate.load(reference)
-            trial = self._bind(reference)
-            self._battery.essentials(trial)
-            if number == 0:
-                self._battery.values(trial)
-                self._battery.numbers(reference)
-                self._battery.layouts(reference)
-
-    def _verify_derived(self) -> None:
-        """Verify at shapes that the problem does not list; a solution that says it is not made for one is noted."""
-        if self._assignment.underived:
-            self._battery.note("shapes_not_derived", f"verified at its own shape only: {self._assignment.underived}")
-        for overrides in self._assignment.derived_cases:
-            shape = ", ".join(f"{name}={value}" for name, value in overrides.items())
-            reference = self._judge.derived(overrides)
-            if reference is None:
-                self._battery.note("skipped_shape", f"the reference does not accept {shape}")
-                continue
-            try:
-                self._candidate.load(reference)
-                self._battery.essentials(self._bind(reference))
-            except ReferenceRaisedError:  # on inputs drawn later
-                self._battery.note("skipped_shape", f"the reference does not accept {shape}")
-            except RefusalError as refusal:
-                if not self._battery.explain_shape(refusal, shape):
-                    raise
-
-    def _time(self, trial: Trial) -> Timing:
-        self._judge.progress(stage="time")
-        device = self._judge.device
-        if not self._assignment.verify:
-            self._candidate.vary_weights(trial.reference, secret_seed())
-            trial.exchange(secret_seed(), oracle=True)
-        with contextlib.ExitStack() as stack:
-            reference = self._judge.take_reference_worker(self._candidate.spec.problem)
-            stack.callback(reference.kill)
-            reference.prepare()
-            reference.load(trial.reference)
-            reference.bind(trial.reference, trial.arena)
-            beside = Trial(trial.reference, reference, trial.arena)
-            clock: Clock
-            if device == "cuda":
-                clock = DeviceClock(trial, beside, cold=self._assignment.mode == "cold")
-            else:
-                clock = HostClock(trial, beside)
-            stack.callback(clock.close)
-            monitor = stack.enter_context(devices.DeviceMonitor(device))
-            pacing = Pacing(
-                pairs=self._assignment.pairs,
-                process=self._assignment.process,
-                precision=self._assignment.precision,
-                device=device,
-            )
-            return Pairing(trial, clock, monitor, pacing).run(
-                lambda block: self._judge.progress(stage="time", done=block),
-                lambda event_ns: self._profile(trial, event_ns),
-            )
-
-    def _profile(self, trial: Trial, event_ns: float | None) -> None:
-        """Once per solution and case, where it was asked for: see what a call launches."""
-        wanted = self._assignment.crosscheck or self._assignment.require_custom
-        if wanted and self._assignment.verify:
-            profile = take_profile(trial, self._judge.device)
-            self._battery.findings.extend(profile.findings(event_ns if self._assignment.crosscheck else None))
-            if self._assignment.require_custom:
-                profile.require_custom()
-
-    def _failed(self, refusal: RefusalError, trial: Trial | None) -> Failed:
-        correctness = refusal.correctness if isinstance(refusal, WrongError) else None
-        if correctness is None and trial is not None and trial.tally.calls:
-            correctness = trial.tally.correctness(self._judge.reference.factor)
-        return Failed(
-            status=refusal.status,
-            reason=refusal.reason,
-            log=refusal.log,
-            correctness=correctness,
-            findings=tuple(self._findings()),
-        )
-
-    def _findings(self) -> list[Finding]:
-        return self._battery.findings
 
 
 def encode(record: Any) -> Any:

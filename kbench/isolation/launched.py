@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kbench.core.model import Finding, Status
-from kbench.isolation.candidate import RefusalError
+from kbench.isolation.refusal import RefusalError
 from kbench.isolation.trial import Trial, secret_seed
 from kbench.isolation.wire import WireError
 

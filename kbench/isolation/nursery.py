@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from kbench.isolation import sandbox, tree, worker
 from kbench.isolation.fork import BIRTH_TIMEOUT_S
+from kbench.isolation.namespaces import Surroundings
 from kbench.isolation.wire import Channel, Message, PeerGoneError
 
 REAP_INTERVAL_MS = 100
@@ -58,7 +59,7 @@ class Birth:
         if mode is None:
             self._work()
         else:
-            tree.supervise(mode, self._work)
+            tree.supervise(mode, self._work, Surroundings.from_json(self.message["surroundings"]))
 
     def _work(self) -> None:
         """Begin and end as an interpreter does."""
@@ -149,7 +150,8 @@ def _tell(pipe: int, number: int) -> None:
 def main() -> None:
     """Serve on the socket whose descriptor is the first argument."""
     sandbox.harden_judge()
-    import torch  # noqa: F401
+    import torch
+    import torch.utils.cpp_extension  # noqa: F401 - 0.4 s, which every worker would take before it loads a solution
 
     # Threads of numpy's BLAS, which stops them before a fork. Nothing here has ever computed.
     warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)

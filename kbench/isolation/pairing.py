@@ -19,7 +19,7 @@ SETTLE_PAIRS = 3
 SETTLE_LIMIT_S = 3.0
 SETTLED_WITHIN = {"cuda": 0.01, "cpu": 0.1}
 """Share by which two successive medians may differ; a shared processor never comes to rest as a GPU does."""
-RESOLVED_FROM_NS = {"cuda": 5_000, "cpu": 200_000}
+RESOLVED_FROM_NS = {"cuda": 20_000, "cpu": 200_000}
 """Shorter calls are told from one another no better than launches are; on a CPU, than threads that wake up are."""
 REPEAT_SHARE = 0.2
 ENOUGH_PAIRS = 8

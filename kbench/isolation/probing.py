@@ -6,7 +6,9 @@ from within that the walls stand: a rung in which the child can write elsewhere 
 reached.
 """
 
+import contextlib
 import ctypes
+import errno
 import hashlib
 import json
 import os
@@ -19,12 +21,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kbench.isolation import landlock, sandbox, seccomp, tree
+from kbench.isolation import hiding, landlock, namespaces, sandbox, seccomp, tree
 from kbench.isolation.sandbox import Rung
 from kbench.measure import interpreter
 
 TRIAL_LIMIT_S = 60.0
+CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT}
 CACHE_NAME = "sandbox.json"
+TEMPORARY, SHOWN, HIDDEN, SECRET = "tmp", "shown", "hidden", "secret"
+"""Folders of a trial: what becomes its /tmp, what it must not write, what it must not read; and a file in each."""
 WORDS = 256
 PATTERN = 0x6B62
 
@@ -74,15 +79,23 @@ def works(rung: Rung, device: str) -> str | None:
         return "the kernel has no Landlock, or it is switched off"
     with tempfile.TemporaryDirectory(prefix="kbench-probe-") as folder:
         scratch, outside = Path(folder, "scratch"), Path(folder, "outside")
-        scratch.mkdir()
-        outside.mkdir()
+        for inner in (scratch / TEMPORARY, outside / SHOWN, outside / HIDDEN):
+            inner.mkdir(parents=True)
+            (inner / SECRET).write_text("secret")
         try:
             if not device.startswith("cuda"):
-                return _trial(rung, ["cpu", "-"], scratch, outside)
+                return _trial(rung, ["cpu", "-"], scratch, outside) or _spared(rung, outside)
             with _exporter(device) as (handle, written):
-                return _trial(rung, [device, handle], scratch, outside) or written()
+                return _trial(rung, [device, handle], scratch, outside) or written() or _spared(rung, outside)
         except (OSError, subprocess.SubprocessError) as error:
             return str(error)
+
+
+def _spared(rung: Rung, outside: Path) -> str | None:
+    """Say what a trial did to a folder that was not its own, as seen from here."""
+    if rung.has_landlock and (outside / "file").exists():
+        return "files outside the scratch folder can be written"
+    return None
 
 
 def _fingerprint(device: str) -> str:
@@ -91,7 +104,7 @@ def _fingerprint(device: str) -> str:
     parts = [device, platform.release(), str(os.getuid()), sys.executable, visible]
     for path in (
         *("/proc/sys/kernel/random/boot_id", "/proc/driver/nvidia/version", "/proc/self/status"),
-        *(str(module.__file__) for module in (sandbox, landlock, seccomp, tree)),
+        *(str(module.__file__) for module in (sandbox, landlock, seccomp, tree, namespaces, hiding)),
         __file__,
     ):
         try:
@@ -138,8 +151,10 @@ def _trial(rung: Rung, arguments: list[str], scratch: Path, outside: Path) -> st
         str(outside),
         *arguments,
     ]
+    hidden = [Path(os.path.realpath(outside / HIDDEN))]
+    around = hiding.surroundings(scratch / TEMPORARY, own=[scratch], files=[outside / "any.py"], hidden=hidden)
     child = subprocess.Popen(
-        sandbox.command(rung, module),
+        sandbox.command(rung, module, around),
         env=interpreter.own_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -240,8 +255,10 @@ def write_pattern(cuda: Driver, buffer: ctypes.c_uint64) -> None:
 
 
 def check_walls(rung: Rung, scratch: Path, outside: Path) -> None:
-    """Try what the rung should stop. Raises OSError where something stands open, or scratch is closed."""
+    """Try what the rung should stop. Raises OSError where something stands open, or scratch or /tmp is closed."""
     (scratch / "file").write_text("own")
+    if rung.has_namespaces:
+        check_temporary(scratch)
     try:
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()
     except PermissionError:
@@ -250,11 +267,30 @@ def check_walls(rung: Rung, scratch: Path, outside: Path) -> None:
         raise OSError("network sockets can be opened")
     if not rung.has_landlock:
         return
-    try:
-        (outside / "file").write_text("foreign")
-    except PermissionError:
-        return
-    raise OSError("files outside the scratch folder can be written")
+    with contextlib.suppress(OSError):
+        (outside / "file").write_text("foreign")  # no harm where that is in its own /tmp: the parent looks
+    for flag, path, wrong in (
+        ("w", outside / SHOWN / SECRET, "files outside the scratch folder can be written"),
+        ("r", outside / HIDDEN / SECRET, "hidden files can be read"),
+    ):
+        try:
+            path.open(flag).close()
+        except OSError as error:
+            if error.errno not in CLOSED:
+                raise
+        else:
+            raise OSError(wrong)
+
+
+def check_temporary(scratch: Path) -> None:
+    """Write into /tmp, which is to be the folder in scratch and nobody else's. Raises OSError where it is not."""
+    if not namespaces.has(scratch / TEMPORARY):
+        raise OSError(f"{namespaces.TEMPORARY} is not its own")
+    folder = namespaces.place() / "kbench-probe"
+    folder.mkdir()
+    (folder / "file").write_text("own")
+    if (scratch / TEMPORARY / folder.name / "file").read_text() != "own":
+        raise OSError(f"what is written in {namespaces.TEMPORARY} goes elsewhere")
 
 
 def _say(line: str) -> None:
@@ -269,7 +305,9 @@ def main(role: str, *arguments: str) -> None:
         return
     number, scratch, outside, device, handle = arguments
     rung = Rung(int(number))
-    sandbox.restrict_self(rung, writable=[Path(scratch)], allow_exec=False)
+    hidden = [Path(os.path.realpath(outside), HIDDEN)]
+    folder = Path(scratch)
+    sandbox.restrict_self(rung, writable=[folder], temporary=folder / TEMPORARY, hidden=hidden, allow_exec=False)
     check_walls(rung, Path(scratch), Path(outside))
     if device != "cpu":
         write_buffer(device, handle)

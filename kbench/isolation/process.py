@@ -18,6 +18,7 @@ from typing import IO, Any
 from kbench.core.model import Status
 from kbench.isolation import sandbox
 from kbench.isolation.fork import Fork
+from kbench.isolation.namespaces import Surroundings
 from kbench.isolation.tree import members
 from kbench.isolation.wire import (
     Channel,
@@ -64,6 +65,7 @@ class Launch:
     rung: sandbox.Rung
     arguments: tuple[str, ...] = ()
     """Of the module's `main`, behind the number of its socket."""
+    surroundings: Surroundings | None = None
     memory_limit_bytes: int | None = None
 
 
@@ -169,6 +171,7 @@ class Child:
             "environment": dict(launch.environment),
             "folder": str(launch.folder),
             "rung": int(launch.rung),
+            "surroundings": launch.surroundings.to_json() if launch.surroundings is not None else "",
         }
         try:
             self.channel.send(message, [output, link.fileno(), told])
@@ -256,7 +259,7 @@ def _execute(launch: Launch, link: socket.socket) -> "subprocess.Popen[bytes]":
     # -P: the folder that kbench is run in may be a stranger's checkout, with a `secrets.py` of its own.
     python = [sys.executable, "-P", "-m", launch.module, str(link.fileno()), *launch.arguments]
     return subprocess.Popen(
-        sandbox.command(launch.rung, python),
+        sandbox.command(launch.rung, python, launch.surroundings),
         env=dict(launch.environment),
         cwd=launch.folder,
         stdin=subprocess.DEVNULL,

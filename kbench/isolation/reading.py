@@ -2,8 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kbench.core.clocks import Attested
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A worker's claim about one call, beside what the judge's own clock saw."""
+
+    event_ns: int
+    submit_ns: int
+    wall_ns: int
+    slots: tuple[int, ...]
+    numbers: tuple[tuple[Any, ...], ...]
+    """Per slot, the Python numbers with a fraction among the results, as tensors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,9 @@
 """The judge's side of a problem: the reference model, its inputs, its outputs, and the fp64 oracle."""
 
+import contextlib
 import random
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ HARDLY = 4.0
 """Tolerances; where the draws of an output are no further apart, chance may bring them within one."""
 PICK_DRAWS = 3
 """Shuffles of an input; a short one may come out as it went in."""
+SMALL_STATE = 1 << 24
+"""Elements of parameters and buffers up to which a copy is kept for a diagnosis."""
 FACTOR = 4.0
 FACTOR_PRODUCTS = 16.0
 """Allowed multiple of the reference's own error: plain, and where sums of products (matmul, convolution) occur."""
@@ -203,6 +206,27 @@ class Reference:
         self._double = None
         if evaluating:
             self.model.eval()
+
+    def small_state(self) -> dict[str, Any]:
+        """Return a copy of the state by name; empty where it is large."""
+        state = self.state()
+        small = sum(tensor.numel() for _, tensor in state) <= SMALL_STATE
+        return {name: tensor.detach().clone() for name, tensor in state} if small else {}
+
+    @contextlib.contextmanager
+    def with_weights(self, weights: Mapping[str, Any]) -> Iterator[None]:
+        """Have the parameters of construction inside a `with` block, and over them those that are given."""
+        import torch
+
+        held = self.model
+        try:
+            self.restore()
+            with torch.no_grad():
+                for name, tensor in self.state():
+                    tensor.copy_(weights.get(name, tensor))
+            yield
+        finally:
+            self.model, self._double = held, None
 
     def randomise(self, seed: int) -> None:
         """Give all parameters new values; a caller pushes them to the workers.

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.core.model import Status
-from kbench.isolation.candidate import RefusalError
 from kbench.isolation.mapped import Mapped
 from kbench.isolation.memory import TensorSpec, view
+from kbench.isolation.refusal import RefusalError
 from kbench.isolation.trial import Trial, secret_seed
 from kbench.isolation.wire import Message, WireError, list_of
 from kbench.isolation.wire import field as wire_field
@@ -161,9 +161,11 @@ class Rounds:
         look.take()
         batch.uncover(self._cache)
         gc.disable()
-        total_ns = gate.open_and_wait(candidate.limit_s)
+        total_ns = gate.open_and_wait(candidate.limit_s, lambda: candidate.has_news)
         late_ns = look.take()
         gc.enable()
+        if total_ns is None and candidate.has_news:
+            candidate.finish_round(calls)  # raises what went wrong
         if total_ns is None:
             raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {candidate.limit_s:.0f} s", candidate.log)
         answer = self._ended(calls, kill=kill)

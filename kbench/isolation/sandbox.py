@@ -16,7 +16,8 @@ from enum import IntEnum
 from pathlib import Path
 
 from kbench.core.errors import MachineError, UsageError
-from kbench.isolation import landlock, seccomp, tree
+from kbench.isolation import landlock, namespaces, seccomp, tree
+from kbench.isolation.namespaces import Surroundings
 from kbench.isolation.tree import (
     become_subreaper,
     continue_tree,
@@ -44,6 +45,14 @@ PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 CAPABILITY_VERSION_3 = 0x20080522
 MOST_CAPABILITIES = 64
+
+ROOT = Path(__file__).resolve().parents[2]
+SUPERVISOR = """
+import sys
+sys.path.append(sys.argv[1])
+from kbench.isolation import tree
+tree.main(*sys.argv[2:])
+"""
 
 MAX_OPEN_FILES = 4096
 MAX_FILE_BYTES = 8 << 30
@@ -79,9 +88,9 @@ class Rung(IntEnum):
 DESCRIPTIONS = {
     Rung.NONE: "no sandbox: the process can do whatever its user can",
     Rung.LIMITS: "supervised tree, resource limits, no capabilities, system-call filter; it can write files",
-    Rung.NAMESPACES: "limits, and own PID, IPC, mount, user and network namespaces; it can write files",
-    Rung.LANDLOCK: "limits, and Landlock: writes in its scratch folder only, no network, no signals outwards",
-    Rung.FULL: "limits, Landlock and namespaces",
+    Rung.NAMESPACES: "limits, own PID, IPC, mount, user, network namespaces, own /tmp and /dev/shm; it can write files",
+    Rung.LANDLOCK: "limits, Landlock: writes in its scratch folder only, not in /tmp, no network, no signals outwards",
+    Rung.FULL: "limits, Landlock and namespaces, with a /tmp and a /dev/shm of its own",
 }
 
 
@@ -108,15 +117,17 @@ def harden_judge() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def command(rung: Rung, argv: Sequence[str]) -> list[str]:
+def command(rung: Rung, argv: Sequence[str], surroundings: Surroundings | None = None) -> list[str]:
     """Return the command line that runs `argv` as the rung wants it; the child then calls `restrict_self`.
 
-    Inherited descriptors and the environment pass through. End it with `kill_tree`, not by a signal.
+    Inherited descriptors and the environment pass through. Rungs with namespaces give it those `surroundings`.
+    End it with `kill_tree`, not by a signal.
     """
     mode = supervision(rung)
     if mode is None:
         return list(argv)
-    return [sys.executable, "-I", "-S", tree.__file__, mode, *argv]
+    around = surroundings.to_json() if surroundings is not None else ""
+    return [sys.executable, "-I", "-S", "-c", SUPERVISOR, str(ROOT), mode, around, *argv]
 
 
 def supervision(rung: Rung) -> str | None:
@@ -130,6 +141,7 @@ def restrict_self(
     rung: Rung,
     *,
     writable: Sequence[Path],
+    temporary: Path | None = None,
     hidden: Sequence[Path] = (),
     readable: Sequence[Path] = (),
     allow_exec: bool,
@@ -137,7 +149,8 @@ def restrict_self(
 ) -> None:
     """Lock this process in, for good. To be called before any thread or CUDA exists.
 
-    `writable` are the folders that it may change files in (and /dev/shm, where namespaces give it one of its own),
+    `writable` are the folders that it may change files in (and /dev/shm, where namespaces give it one of its own,
+    and /tmp, where that is `temporary` as namespaces mounted it),
     `hidden` those that it may not read, but for what is `readable` there (Landlock rungs only). Without `allow_exec`
     it can start neither programs nor processes; threads are free. With `then_exec` the process becomes another program
     next, which ends all threads but this one. Raises OSError where the kernel refuses, so that a process which returns
@@ -151,7 +164,9 @@ def restrict_self(
     _drop_capabilities()
     tree.prctl(PR_SET_NO_NEW_PRIVS, 1)
     if rung.has_landlock:
-        own = [Path(tree.SHARED_MEMORY)] if rung.has_namespaces else []
+        own = [Path(namespaces.SHARED_MEMORY)] if rung.has_namespaces else []
+        if rung.has_namespaces and temporary is not None and namespaces.has(temporary):
+            own.append(namespaces.place())
         landlock.restrict(
             writable=[*writable, *own], hidden=hidden, readable=readable, allow_exec=allow_exec, then_exec=then_exec
         )

@@ -30,7 +30,10 @@ def main(descriptor: str, step: str = "front") -> None:
         _become([*orders["command"], *again, "lock"])
     elif step == "lock":
         hidden = [Path(path) for path in orders["hidden"]]
-        sandbox.restrict_self(rung, writable=[Path(orders["folder"])], hidden=hidden, allow_exec=True, then_exec=True)
+        folder, temporary = Path(orders["folder"]), Path(orders["temporary"])
+        sandbox.restrict_self(
+            rung, writable=[folder], temporary=temporary, hidden=hidden, allow_exec=True, then_exec=True
+        )
         _become([*again, "work"])
     require_builds()  # a compiler below the tool would take an hour
     Worker(Channel(socket.socket(fileno=int(descriptor)))).serve()

@@ -18,10 +18,11 @@ from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, TimeLimits
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.sanitizer import Log, Place, Tool, findings, parse
-from kbench.isolation import leftovers, sandbox
+from kbench.isolation import hiding, leftovers, sandbox
 from kbench.isolation.builder import MEMORY_LIMIT_BYTES, Builder
 from kbench.isolation.client import JudgeProcess
 from kbench.isolation.launched import Origin, origin
+from kbench.isolation.namespaces import Surroundings
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.sanitized import ORDERS
 from kbench.isolation.wire import Message
@@ -167,13 +168,13 @@ class Sanitizer:
         lined = dataclasses.replace(
             self._device, environment={**self._device.environment, "NVCC_APPEND_FLAGS": "-lineinfo"}
         )
-        cached = build.entry_for(entry.path, entry.builtin, f"{self._device.key} lineinfo", cache_dir())
+        cached = build.entry_for(entry.path, entry.variant, f"{self._device.key} lineinfo", cache_dir())
         if not sources.compiles(entry.path, entry.builtin) or cached.is_built:
             return cached.folder
         builder = Builder(self._problem, self._options, lined, self._rung, self._scratch)
         if builder.build(entry, cached, {case.name: Rehearsal(overrides=case.overrides)}) is None:
             return cached.folder
-        return build.entry_for(entry.path, entry.builtin, self._device.key, cache_dir()).folder
+        return build.entry_for(entry.path, entry.variant, self._device.key, cache_dir()).folder
 
 
 class Watched(Builder):
@@ -187,16 +188,20 @@ class Watched(Builder):
         report = home / "report.txt"
         try:
             build.CacheEntry(folder=artefacts).copy_to(home / "cache")
+            temporary = build.furnish(home / "cache")
         except OSError as error:
             leftovers.remove(home)
             return parse("", tool), build.uncopied(error)
+        closed = self._hidden(entry)
         orders = {
             "command": self._command(path, tool, report),
             "rung": self._rung,
             "folder": str(home),
-            "hidden": self._hidden(entry),
+            "temporary": str(temporary),
+            "hidden": [str(path) for path in closed],
         }
-        child = self._launch(orders, home)
+        files = [entry.path, self._problem.path, path]
+        child = self._launch(orders, home, hiding.surroundings(temporary, own=[home], files=files, hidden=closed))
         complaint = ""
         try:
             child.request({"op": "setup", **self._setup(home)}, timeout_s=LIMIT_S)
@@ -224,11 +229,12 @@ class Watched(Builder):
             "device": self._device.kind,
             "rung": 0,
             "writable": [str(home)],
+            "temporary": str(home),
             "allow_exec": True,
             "threads": 2,
         }
 
-    def _launch(self, orders: Mapping[str, Any], home: Path) -> Child:
+    def _launch(self, orders: Mapping[str, Any], home: Path, around: Surroundings) -> Child:
         environment = {
             **worker_environment(home),
             **self._device.environment,
@@ -245,6 +251,7 @@ class Watched(Builder):
                 folder=home,
                 rung=sandbox.Rung(self._rung),
                 memory_limit_bytes=MEMORY_LIMIT_BYTES,
+                surroundings=around,
             )
         )
 

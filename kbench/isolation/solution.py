@@ -3,6 +3,7 @@
 import functools
 import importlib.machinery
 import importlib.util
+import inspect
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from kbench.isolation.memory import TensorSpec, layout_of
 from kbench.isolation.wire import decode_tree
 from kbench.measure.sources import kernels_of
 
+CLASSES = ("Model", "ModelNew")
 BUILTIN_MODES = {"eager": None, "compile": "default", "compile-max-autotune": "max-autotune-no-cudagraphs"}
 
 
@@ -36,6 +38,19 @@ def import_solution(path: Path) -> ModuleType:
     sys.path.append(str(path.parent))  # last: a solution may be called `triton.py`
     spec.loader.exec_module(module)
     return module
+
+
+def constructor_of(module: ModuleType, entry: str) -> Any:
+    """Return what makes the model that is judged: a class, or a factory by one of the usual names.
+
+    A function by another name is the forward itself, whatever the constructor's arguments are.
+    """
+    if not hasattr(module, entry):
+        raise AttributeError(f"{Path(str(module.__file__)).name} defines no `{entry}`")
+    found = getattr(module, entry)
+    if entry in CLASSES or inspect.isclass(found):
+        return found
+    return lambda *_arguments, **_keywords: found
 
 
 class SourceLoader(importlib.machinery.SourceFileLoader):

@@ -1,7 +1,6 @@
 """Which stage of a solution's work an exception comes from, and its description for the judge."""
 
-import traceback
-
+from kbench.isolation import namespaces, traces
 from kbench.isolation.extensions import BuildError
 from kbench.isolation.wire import Message, both_ends
 
@@ -35,10 +34,9 @@ def describe(error: BaseException) -> Message:
         stage, error = error.stage, error.__cause__
     if isinstance(error, BuildError) or "Error building extension" in str(error) or "CUDA_HOME" in str(error):
         stage = "build"
-    trace = "".join(traceback.format_exception(error, limit=-12, chain=False))
     return {
         "stage": stage,
         "type": type(error).__name__,
-        "message": both_ends(str(error)),
-        "traceback": both_ends(trace),
+        "message": both_ends(f"{error}{namespaces.why_closed(error)}"),
+        "traceback": both_ends(traces.trace_of(error)),
     }

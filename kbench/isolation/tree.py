@@ -1,7 +1,7 @@
 """A process and all that it starts: supervise it, stop it, weigh it, kill it.
 
-`supervise` turns a process into the supervisor of an untrusted one, as does this file when it is run as a script,
-`python -I -S tree.py plain|namespaces ARGV...`: the parent to which every daemonised grandchild falls back (a
+`supervise` turns a process into the supervisor of an untrusted one, as does `main`, which `sandbox.command` starts in
+an interpreter without packages: the parent to which every daemonised grandchild falls back (a
 subreaper, or the init of a PID namespace), so that the tree below it is complete at any time. It dies with whoever
 started it, takes the tree along, and ends the way that the untrusted process ended. Standard library only.
 """
@@ -12,26 +12,16 @@ import os
 import resource
 import select
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
+
+from kbench.isolation import namespaces
+from kbench.isolation.namespaces import Surroundings
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
-
-CLONE_NEWNS = 0x00020000
-CLONE_NEWIPC = 0x08000000
-CLONE_NEWUSER = 0x10000000
-CLONE_NEWPID = 0x20000000
-CLONE_NEWNET = 0x40000000
-NAMESPACES = CLONE_NEWUSER | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET
-MS_NOSUID_NODEV_NOEXEC = 2 | 4 | 8
-MS_REC_PRIVATE = 0x4000 | 0x40000
-SHARED_MEMORY = "/dev/shm"  # noqa: S108 - its very place
-SHARED_MEMORY_OPTIONS = b"size=64m,mode=1777"
 
 EXIT_NO_NAMESPACES = 125
 EXIT_CANNOT_START = 127
@@ -224,8 +214,11 @@ def _reap(pids: Iterable[int]) -> None:
             os.waitpid(pid, os.WNOHANG)
 
 
-def supervise(mode: str, work: Callable[[], None]) -> None:
-    """Have a child of this process do `work`, as a `plain` one or within new `namespaces`; end as it ends."""
+def supervise(mode: str, work: Callable[[], None], surroundings: Surroundings | None = None) -> None:
+    """Have a child of this process do `work`, as a `plain` one or within new `namespaces`; end as it ends.
+
+    Within namespaces it sees `surroundings` of its own, where there are any.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     starter = watch(os.getppid())
     if mode == "plain":
@@ -233,7 +226,7 @@ def supervise(mode: str, work: Callable[[], None]) -> None:
         status = _lead(work, starter)
         _kill_descendants()
     else:
-        status = _lead_namespaces(work, starter)
+        status = _lead_namespaces(work, starter, surroundings)
     _end_like(status)
 
 
@@ -323,9 +316,9 @@ def _kill_descendants() -> None:
         time.sleep(POLL_INTERVAL_S)
 
 
-def _lead_namespaces(work: Callable[[], None], starter: int | None) -> int:
+def _lead_namespaces(work: Callable[[], None], starter: int | None, surroundings: Surroundings | None) -> int:
     try:
-        _enter_namespaces()
+        namespaces.enter()
     except OSError as error:
         os.write(2, f"cannot create namespaces: {error}\n".encode())
         os._exit(EXIT_NO_NAMESPACES)
@@ -333,7 +326,7 @@ def _lead_namespaces(work: Callable[[], None], starter: int | None) -> int:
     wakeup = _wake_on_child_exit()
     init = os.fork()
     if init == 0:
-        _be_init(work, writer)
+        _be_init(work, writer, surroundings)
     os.close(writer)
     prctl(PR_SET_DUMPABLE, 0)
     _drop_descriptors(keep={*wakeup, starter, reader})
@@ -344,26 +337,11 @@ def _lead_namespaces(work: Callable[[], None], starter: int | None) -> int:
     return int(report) if report else status
 
 
-def _enter_namespaces() -> None:
-    uid, gid = os.getuid(), os.getgid()
-    _unshare(NAMESPACES)
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
-    Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
-
-
-def _unshare(flags: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(flags):
-        raise OSError(ctypes.get_errno(), f"unshare: {os.strerror(ctypes.get_errno())}")
-
-
-def _be_init(work: Callable[[], None], report: int) -> None:
+def _be_init(work: Callable[[], None], report: int, surroundings: Surroundings | None) -> None:
     try:
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         # Here and not in the parent, which must go on seeing the process table that it is part of.
-        _unshare(CLONE_NEWNS)
-        _mount()
+        namespaces.mount(surroundings)
         status = _lead(work, None, report)
         os.write(report, str(status).encode())
         os._exit(0)
@@ -371,16 +349,6 @@ def _be_init(work: Callable[[], None], report: int) -> None:
         os.write(2, f"cannot set up namespaces: {error}\n".encode())
     finally:
         os._exit(EXIT_NO_NAMESPACES)
-
-
-def _mount() -> None:
-    """Give this namespace a process table of its own, and a folder for shared memory that nobody else sees."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    private, proc = (b"/", None, MS_REC_PRIVATE, None), (b"/proc", b"proc", MS_NOSUID_NODEV_NOEXEC, None)
-    shared = SHARED_MEMORY.encode(), b"tmpfs", MS_NOSUID_NODEV_NOEXEC, SHARED_MEMORY_OPTIONS
-    for target, kind, flags, options in (private, proc, *([shared] if Path(SHARED_MEMORY).is_dir() else ())):
-        if libc.mount(b"none", target, kind, ctypes.c_ulong(flags), options):
-            raise OSError(ctypes.get_errno(), f"mount {target.decode()}: {os.strerror(ctypes.get_errno())}")
 
 
 def _end_like(status: int) -> None:
@@ -394,5 +362,6 @@ def _end_like(status: int) -> None:
     os._exit(128 + number)
 
 
-if __name__ == "__main__":
-    supervise(sys.argv[1], lambda: os.execvp(sys.argv[2], sys.argv[2:]))  # noqa: S606
+def main(mode: str, surroundings: str, *argv: str) -> None:
+    """Run a command line under supervision; `surroundings` are JSON, or empty."""
+    supervise(mode, lambda: os.execvp(argv[0], argv), Surroundings.from_json(surroundings))  # noqa: S606

@@ -1,5 +1,6 @@
 """One exchange after the other between judge and worker: fresh inputs, one call, every output checked."""
 
+import collections
 import math
 import secrets
 from collections.abc import Callable, Sequence
@@ -9,16 +10,21 @@ from typing import Any
 from kbench.core.model import Correctness, Mismatch, Status
 from kbench.core.rightness import Ratios, Ruling, rule, rule_all
 from kbench.isolation.arena import Arena, encoded
-from kbench.isolation.candidate import Candidate, RefusalError, Reply
+from kbench.isolation.candidate import Candidate
 from kbench.isolation.expected import Expected
 from kbench.isolation.inputs import Arguments, Transform, is_value
+from kbench.isolation.inquiry import inquire
+from kbench.isolation.reading import Reply
 from kbench.isolation.reference import Reference
+from kbench.isolation.refusal import RefusalError
 from kbench.isolation.truth import Truth, against_oracle
 from kbench.measure import check, ties
 from kbench.measure.timing import tensor_leaves
 
 SMALL = 0.5
 """Outputs of this root mean square, or less, are held against a tolerance of their own scale in every call."""
+KEPT_ANSWERS, KEPT_ELEMENTS = 4, 1 << 20
+"""Answers to earlier calls that are kept, up to this size, to know one again."""
 
 
 @dataclass(slots=True)
@@ -80,6 +86,8 @@ class Trial:
         self._lent = False
         self._numbers: dict[int, tuple[Any, ...]] = {}
         self._told: dict[int, Any] = {}
+        self.earlier: collections.deque[list[Any]] = collections.deque(maxlen=KEPT_ANSWERS)
+        """What was right in the last calls, oldest first."""
         self.ties = False
         """Whether indices differed where they point at equal values."""
 
@@ -187,11 +195,10 @@ class Trial:
         ruling, differences = self.compare(outputs, expected, truth)
         wrong = [d for d in differences if d.ratio > 1]
         if not ruling.right:
-            poisoned = sum(d.poisoned for d in wrong)
-            status = Status.UNWRITTEN_OUTPUT if poisoned else Status.WRONG_VALUE
-            raise WrongError(
+            status = Status.UNWRITTEN_OUTPUT if any(d.poisoned for d in wrong) else Status.WRONG_VALUE
+            refusal = WrongError(
                 status,
-                describe_wrong(wrong or differences, ruling, poisoned),
+                self.describe(differences, ruling, expected),
                 self.candidate.log,
                 self.tally.correctness(
                     self.reference.factor,
@@ -199,7 +206,16 @@ class Trial:
                     tuple(m for d in wrong for m in d.mismatches),
                 ),
             )
+            refusal.diagnosis = inquire(self, outputs, expected)
+            raise refusal
         return ruling
+
+    def describe(self, differences: list[check.Difference], ruling: Ruling, expected: Expected) -> str:
+        """Say in words what is wrong with outputs, and what would be allowed."""
+        tolerances = [self.reference.tolerance(want) for want in expected.judged.values()]
+        pairs = list(zip(differences, tolerances, strict=True))
+        _, tolerance = next(((d, t) for d, t in pairs if d.ratio > 1), pairs[0])
+        return describe_wrong([d for d in differences if d.ratio > 1] or differences, ruling, tolerance)
 
     def compare(
         self, outputs: list[Any], expected: Expected, truth: Truth | None
@@ -223,6 +239,8 @@ class Trial:
             self._try_trivial(ratios, expected, truth, names)
         ruling = rule_all(ratios, self.reference.factor)
         self._account(differences, ratios, ruling)
+        if ruling.right and sum(t.numel() for t in expected.tensors) <= KEPT_ELEMENTS:
+            self.earlier.append(expected.tensors)
         return ruling, differences
 
     def difference(self, got: Any, want: Any, inputs: Callable[[], Sequence[Any]], name: str) -> check.Difference:
@@ -339,19 +357,31 @@ class Trial:
             tally.kind = ruling.contract
 
 
-def describe_wrong(differences: list[check.Difference], ruling: Ruling, poisoned: int) -> str:
-    """Say where outputs are wrong, how many elements, and how far off."""
+def describe_wrong(differences: list[check.Difference], ruling: Ruling, tolerance: check.Tolerance) -> str:
+    """Say where outputs are wrong, how many elements, how far off, and how far off they may be."""
     wrong, elements = sum(d.wrong for d in differences), sum(d.elements for d in differences)
+    poisoned = sum(d.poisoned for d in differences)
     parts = []
     mismatch = next((m for d in differences for m in d.mismatches), None)
     if mismatch is not None:
         index = ", ".join(map(str, mismatch.index))
         parts.append(f"{mismatch.output}[{index}]: got {mismatch.got:.9g}, want {mismatch.want:.9g}")
         parts.append(f"{wrong:,} of {elements:,} elements wrong")
-    parts.append(ruling.reason)
+    largest = max((d.max_abs for d in differences), default=0.0)
+    if wrong and not tolerance.exact and largest:
+        parts.append(f"largest error {largest:.3g} where {in_words(tolerance)} is allowed")
+    if not wrong or (ruling.allowed > 1 and not tolerance.exact):
+        scaled = "" if tolerance.exact else f" (tolerance: {in_words(tolerance, ' · min(1, rms)')})"
+        parts.append(f"{ruling.reason}{scaled}")
     if poisoned:
         parts.append(f"{poisoned:,} elements were never written")
     return "; ".join(parts)
+
+
+def in_words(tolerance: check.Tolerance, scale: str = "") -> str:
+    """Return what is allowed, as a formula: `1e-5 + 1e-5·|want|`."""
+    atol, rtol = (f"{number:g}".replace("e-0", "e-") for number in (tolerance.atol, tolerance.rtol))
+    return f"{atol}{scale} + {rtol}·|want|"
 
 
 def secret_seed() -> int:

@@ -12,6 +12,12 @@ from kbench.isolation.inputs import is_constant_mask, is_value
 from kbench.measure import check
 
 SCALE_UP, SCALE_DOWN = 8.0, 2.0**-7
+MANY = 256
+USUAL_SAMPLES = (4, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024)
+SAMPLED_SHARE, MOST_SAMPLES = 16, 1024
+"""At most every so manieth element is left as it was for one reason, and at most so many for the first three."""
+CHANGED_SHARE, LEAST_CHANGED = 2048, 4
+"""Every so manieth element: 64 samples meet none of them in 97 of 100 draws, and a mean still tells."""
 DIMENSIONS = 4
 """Of which one entry stands out."""
 CANCELLING = 4.0
@@ -61,6 +67,50 @@ def spiked(dimension: int, x: Any) -> Any:
     if dimension >= x.dim() - 2 >= 0 and x.shape[-1] == x.shape[-2] and torch.equal(x, x.mT):
         return x * factors.sqrt() * factors.sqrt()[:, None]
     return x * along
+
+
+def kept_at_samples(x: Any) -> Any:
+    """Return x with other values everywhere but at a few places: at both ends, in strides, by chance.
+
+    A symmetric matrix stays symmetric elsewhere.
+    """
+    import torch
+
+    count = x.numel()
+    factors = torch.empty_like(x.abs() if x.is_complex() else x).uniform_(0.5, 1.5)
+    if x.dim() >= 2 and x.shape[-1] == x.shape[-2] and torch.equal(x, x.mT):
+        factors = (factors + factors.mT) / 2
+    y = factors.mul_(x) if not x.is_complex() else x * factors
+    most = count // SAMPLED_SHARE
+    places = [torch.randint(count, (min(most, MOST_SAMPLES),))]
+    places += [torch.arange(min(most, MOST_SAMPLES)), count - 1 - torch.arange(min(most, MOST_SAMPLES))]
+    places += [torch.arange(0, count, count // samples) for samples in USUAL_SAMPLES if samples <= most]
+    index = _index(torch.cat(places), x)
+    y[index] = x[index]
+    return y
+
+
+def changed_in_places(x: Any) -> Any:
+    """Return x with a few elements scaled up, at random places that few samples would meet."""
+    import torch
+
+    changed = max(LEAST_CHANGED, x.numel() // CHANGED_SHARE)
+    index = _index(torch.randint(x.numel(), (changed,)), x)
+    y = x.clone()
+    y[index] = SCALE_UP * x[index]
+    return y
+
+
+def _index(places: Any, x: Any) -> Any:
+    """Return the index of elements by their number in the order of the shape, whatever the strides."""
+    import torch
+
+    return torch.unravel_index(places.to(x.device), x.shape)
+
+
+def has_many(leaf: Any) -> bool:
+    """Say whether a leaf has so many values that nobody who takes samples would take them all."""
+    return is_value(leaf) and leaf.numel() >= MANY
 
 
 def has_entries(dimension: int, leaf: Any) -> bool:
@@ -122,6 +172,13 @@ class Variation:
     """To which leaves of the inputs."""
     within: float = UNATTAINABLE_ABOVE
     """How far from fp64, in tolerances, the reference may be for a fault to be told from its own rounding."""
+    words: str = ""
+    """Which inputs these are, where the code does not say it."""
+
+    @property
+    def inputs(self) -> str:
+        """The inputs in words."""
+        return f"{self.code.replace('_', ' ')} inputs" if not self.words else f"inputs {self.words}"
 
 
 SPIKED = tuple(
@@ -149,6 +206,23 @@ VARIATIONS = (
     Variation(code="planted_nan", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("nan"))),
     Variation(code="planted_inf", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("inf"))),
 )
+RESEMBLING = (
+    Variation(
+        code="same_at_samples",
+        kind=FindingKind.SEMANTICS,
+        transform=kept_at_samples,
+        applies=has_many,
+        words="that a few samples cannot tell from the last call's",
+    ),
+    Variation(
+        code="changed_in_places",
+        kind=FindingKind.SEMANTICS,
+        transform=changed_in_places,
+        applies=has_many,
+        words="that differ from the last call's in a few places",
+    ),
+)
+"""Inputs that resemble those of the call before: a result that is remembered by a few samples of these is wrong."""
 SEMANTIC_VARIATIONS = tuple(v for v in VARIATIONS if v.kind is FindingKind.SEMANTICS)
 """Those that decide, and that cost one temporary of the inputs' size."""
 

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import json
 import re
+import select
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -62,6 +63,10 @@ class Channel:
     def fileno(self) -> int:
         """Return the descriptor, for `select`."""
         return self._socket.fileno()
+
+    def has_news(self) -> bool:
+        """Say whether something has come, or the peer is gone, so that `receive` will not wait."""
+        return bool(self._buffer) or bool(select.select([self._socket], [], [], 0)[0])
 
     def close(self) -> None:
         """Close this end; the peer sees the end of the stream, and so does a thread that waits at this end."""

@@ -14,14 +14,14 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
-from kbench.isolation import sandbox
+from kbench.isolation import sandbox, switches
 from kbench.isolation.autograd import differentiable, owned
 from kbench.isolation.delivery import deliver
 from kbench.isolation.extensions import record_builds, require_builds
 from kbench.isolation.layouts import layouts_of, misaligned
 from kbench.isolation.memory import Block, TensorSpec, release_cached
 from kbench.isolation.queueing import Queue, queue_calls
-from kbench.isolation.solution import builtin, described, import_solution, settled
+from kbench.isolation.solution import builtin, constructor_of, described, import_solution, settled
 from kbench.isolation.stages import Stage, describe
 from kbench.isolation.tampering import Originals
 from kbench.isolation.wire import Channel, Message, PeerGoneError, decode_constants, decode_tree
@@ -50,6 +50,7 @@ class Worker:
         self._originals: Originals | None = None
         self._queue: Queue | None = None
         self._results: list[Any] = []
+        self._switches: dict[str, str] = {}
 
     def serve(self) -> None:
         """Answer requests until the judge hangs up."""
@@ -138,6 +139,7 @@ class Worker:
         from kbench.plugins.problem import pin_precision
 
         pin_precision(message["allow_tf32"])
+        self._switches = self._switches or switches.settings()
         if "torch._dynamo" in sys.modules:
             # What was compiled for another case would make this one's graph dynamic, and slower.
             torch._dynamo.reset()  # noqa: SLF001 - the documented way to forget
@@ -151,7 +153,7 @@ class Worker:
                 self._model.eval()
             self._model = builtin(message["builtin"], self._model)
             if not callable(self._model):
-                raise TypeError("ModelNew is not callable")
+                raise TypeError(f"{message['entry']} is not callable")
 
     def _constructor(self, message: Message) -> Any:
         path = Path(message["path"])
@@ -160,9 +162,11 @@ class Worker:
         with Stage("import"):
             if self._module is None:
                 self._module = import_solution(path)
-            if not hasattr(self._module, "ModelNew"):
-                raise AttributeError(f"{path.name} defines no `ModelNew`")
-        return self._module.ModelNew
+            return constructor_of(self._module, message["entry"])
+
+    def do_switches(self, _message: Message, _fds: list[int]) -> Message:
+        """Answer with torch's precision switches that stand elsewhere than before the solution was imported."""
+        return {"changed": switches.changed(self._switches)}
 
     def do_bind(self, message: Message, fds: list[int]) -> None:
         """Map the judge's memory: input and output slots, and the parameters' values."""
@@ -337,6 +341,7 @@ def restrict(message: Message) -> None:
     sandbox.restrict_self(
         sandbox.Rung(message["rung"]),
         writable=[Path(path) for path in message["writable"]],
+        temporary=Path(message["temporary"]),
         hidden=[Path(path) for path in message.get("hidden", ())],
         readable=[Path(sys.pycache_prefix)] if sys.pycache_prefix is not None else [],
         allow_exec=message["allow_exec"],

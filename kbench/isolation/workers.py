@@ -54,6 +54,10 @@ class WorkerConfig:
     cache: str = ""
     files: list[str] = field(default_factory=list)
     """Folders of results and builds, which workers must not read, and the solutions and problem that they need."""
+    uuid: str = ""
+    """Of the device, for which the judge queues; empty where it does not."""
+    holder: str = ""
+    """Who the judge's parent is, for those who wait."""
     compilers: list[str] = field(default_factory=list)
     """Of the solutions that are expected first, what they compile with while they run: their workers start at once."""
 
@@ -82,7 +86,6 @@ def worker_environment(scratch: Path) -> dict[str, str]:
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)]),
         "PYTHONPATH": interpreter.search_path(),
         **build.compiler_environment(scratch / "cache"),
-        "HOME": str(scratch),
         "TMPDIR": str(scratch),
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -124,6 +127,9 @@ class StartedWorker:
         self.compiler = compiler
         self.scratch = Path(config.scratch) / f"worker-{os.getpid()}-{number}"
         self.scratch.mkdir(parents=True)
+        temporary = build.furnish(self.scratch / "cache")
+        closed = hidden(config)  # now, not once for the run: others begin meanwhile
+        files = [Path(file) for file in config.files]
         self.child = Child(
             Launch(
                 module="kbench.isolation.worker",
@@ -131,6 +137,7 @@ class StartedWorker:
                 folder=self.scratch,
                 rung=sandbox.Rung(config.rung),
                 memory_limit_bytes=memory_limit_bytes(),
+                surroundings=hiding.surroundings(temporary, own=[self.scratch], files=files, hidden=closed),
             ),
             nursery,
         )
@@ -139,8 +146,8 @@ class StartedWorker:
             "device": config.device,
             "rung": config.rung,
             "writable": [str(self.scratch)],
-            # Now, not once for the run: others begin meanwhile.
-            "hidden": [str(path) for path in hidden(config)],
+            "temporary": str(temporary),
+            "hidden": [str(path) for path in closed],
             "allow_exec": compiler != sources.Compiler.NONE,
             "threads": config.threads,
             "imports": IMPORTS[sources.Compiler(compiler)],

@@ -19,7 +19,7 @@ from kbench.measure.claims import Claim, Kind, Place, Queue
 from kbench.measure.guard import guarded
 from kbench.measure.patience import DeviceBusyError, Patience, Wait
 
-__all__ = ["LEASES", "Admission", "DeviceBusyError", "Reservation", "Wait", "signature"]
+__all__ = ["LEASES", "Admission", "DeviceBusyError", "Reservation", "Wait", "in_use", "signature"]
 
 LEASES = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp", "kbench-leases")  # noqa: S108
 """Folder of the queues, the same for every user, whatever TMPDIR says. A file that can be read can be locked, and
@@ -38,6 +38,14 @@ Blocking = Callable[[list[Place]], list[Place]]
 
 _own: "weakref.WeakValueDictionary[str, Claim]" = weakref.WeakValueDictionary()
 """What this process holds or waits for: `lock` and `memory`."""
+
+
+def in_use(uuid: str) -> bool:
+    """Say whether another kbench process holds, or waits for, anything of a device."""
+    try:
+        return bool(Queue(LEASES / uuid.replace("/", "_")).places())
+    except (OSError, MachineError):
+        return False
 
 
 def signature() -> str:

@@ -26,7 +26,7 @@ from pathlib import Path
 from kbench.core.errors import MachineError
 from kbench.measure.sources import source_sha256
 
-FORMAT = 1
+FORMAT = 2
 """Version of the cache's layout; part of every key."""
 RECORD = "built.json"
 MOST_FILES, MOST_BYTES, DEEPEST, LONGEST = 50_000, 2 << 30, 60, 1_000
@@ -36,8 +36,11 @@ ENVIRONMENT_FOLDERS = {
     "TRITON_CACHE_DIR": "triton",
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
     "CUDA_CACHE_PATH": "cuda",
+    "HOME": "home",
 }
-"""Where compilers are told to keep what they make, relative to an entry."""
+"""Where compilers are told to keep what they make, relative to an entry; those that ask nobody, in the home folder."""
+TEMPORARY_FOLDER = "tmp"
+"""What a process that compiles, or loads what was compiled, has for /tmp, where the sandbox can give it one."""
 
 
 @functools.cache
@@ -99,6 +102,7 @@ class CacheEntry:
             raise MachineError(message, "set KBENCH_CACHE to a folder that can be written") from error
         try:
             self.copy_to(staging)
+            furnish(staging)
         except OSError:
             shutil.rmtree(staging, ignore_errors=True)
             raise
@@ -140,6 +144,13 @@ class CacheEntry:
                 # Open for writing: a network file system gives nobody else an exclusive lock.
                 fcntl.flock(held.enter_context(place.open("a")), kind)
             yield
+
+
+def furnish(folder: Path) -> Path:
+    """Make what processes expect to be there in a staging folder, or in a copy; return the one for /tmp."""
+    for name in (ENVIRONMENT_FOLDERS["HOME"], TEMPORARY_FOLDER):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    return folder / TEMPORARY_FOLDER
 
 
 class UnfitArtefactsError(Exception):
@@ -196,9 +207,9 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         return list(itertools.islice(entries, MOST_FILES + 1))
 
 
-def entry_for(path: Path, builtin: str | None, device_key: str, cache: Path) -> CacheEntry:
+def entry_for(path: Path, variant: str, device_key: str, cache: Path) -> CacheEntry:
     """Return the cache entry of a solution on a device (`cpu`, or a GPU's model and capability)."""
-    parts = (str(FORMAT), source_sha256(path, builtin), device_key, toolchain())
+    parts = (str(FORMAT), source_sha256(path, variant), device_key, toolchain())
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return CacheEntry(folder=cache / "builds" / key[:40])
 

@@ -1,105 +1,24 @@
-"""The device under test: who it is, whether it is disturbed, and the lease that keeps others off it.
+"""The device under test: who it is, and whether it is disturbed.
 
 NVML answers without privileges and without torch. Only `identify` and `DeviceMonitor` need torch; they run in
 the judge, which sees one device.
 """
 
-import contextlib
-import getpass
-import json
 import os
 import platform
 import statistics
-import sys
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from kbench.core.model import Environment
 from kbench.measure import selection
-from kbench.measure.admission import LEASES, DeviceBusyError
-from kbench.measure.peaks import load_peaks, measure_peaks, refresh_peaks
 from kbench.measure.selection import DeviceChoice
-
-__all__ = [
-    "LEASES",
-    "DeviceBusyError",
-    "DeviceMonitor",
-    "Reading",
-    "foreign_processes",
-    "identify",
-    "lease",
-    "load_peaks",
-    "measure_peaks",
-    "refresh_peaks",
-]
 
 SLOWED_DOWN = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 """NVML's reasons that mean less speed than asked for: power cap, hardware slowdown, heat, power brake."""
 CLOCK_OFF_BY = 0.015
 READINGS_BEFORE_JUDGING = 8
-
-
-@contextlib.contextmanager
-def lease(device: DeviceChoice, timeout_s: float | None) -> Iterator[None]:
-    """Hold the device for the length of a `with` block, against every other kbench process on this machine.
-
-    Waits up to `timeout_s`, for ever if None. Raises DeviceBusyError, which names the holder. The lock is the
-    kernel's: it ends with the process that holds it, however that ends.
-    """
-    import filelock
-
-    _share(LEASES, 0o777)
-    path = LEASES / f"{device.uuid}.lock"
-    lock = filelock.FileLock(path, timeout=-1 if timeout_s is None else timeout_s, mode=0o666)
-    note = path.with_suffix(".holder")
-    try:
-        lock.acquire()
-    except filelock.Timeout as timeout:
-        raise DeviceBusyError(_holder(note)) from timeout
-    try:
-        _sign(note)
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            note.unlink()
-        lock.release()
-
-
-def _share(folder: Path, mode: int) -> None:
-    folder.mkdir(exist_ok=True)
-    with contextlib.suppress(PermissionError):
-        # Not sticky: there the kernel would refuse to open another user's lock file.
-        folder.chmod(mode)
-
-
-def _sign(note: Path) -> None:
-    """Say who holds the lock, for those who wait. Best effort: the lock itself is what counts."""
-    program = Path(sys.argv[0])
-    name = program.parent.name if program.name == "__main__.py" else program.name  # `python -m kbench`
-    command = " ".join([name, *sys.argv[1:]])
-    text = json.dumps({"pid": os.getpid(), "user": _user(), "since": time.time(), "command": command})
-    with contextlib.suppress(OSError):
-        note.unlink(missing_ok=True)
-        note.write_text(text)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return str(os.getuid())
-
-
-def _holder(note: Path) -> str:
-    try:
-        held = json.loads(note.read_text())
-        seconds = max(0, round(time.time() - held["since"]))
-        return f"pid {held['pid']} ({held['user']}, for {seconds} s): {held['command'][:80]}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another kbench process"
 
 
 def identify(kind: str) -> Environment:

@@ -166,9 +166,12 @@ def _included(path: Path, text: str) -> Iterator[Path]:
     return (folder / name for name in names if len(name) <= LONGEST_NAME for folder in folders)
 
 
-def source_sha256(path: Path, builtin: str | None = None) -> str:
-    """Return one hash over a solution's file and all that it is built from; moves of the whole tree keep it."""
-    digest = hashlib.sha256((builtin or "").encode())
+def source_sha256(path: Path, variant: str = "") -> str:
+    """Return one hash over a solution's file and all that it is built from; moves of the whole tree keep it.
+
+    `variant` says which of several solutions it is that one file can stand for (`Entry.variant`).
+    """
+    digest = hashlib.sha256(variant.encode())
     for content in _contents(path).values():
         digest.update(hashlib.sha256(content).digest())
     return digest.hexdigest()

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from kbench.core.errors import PluginError, UsageError
+from kbench.plugins.both import holds_a_solution, problem_part
 from kbench.plugins.source import did_you_mean
 
 OVERRIDES = "__kbench_overrides__"
@@ -115,6 +116,8 @@ def _override(source: str, path: str, overrides: Mapping[str, Any]) -> Any:
     import ast
 
     tree = ast.parse(source, path)
+    if holds_a_solution(tree):
+        tree.body = problem_part(tree, keep=overrides)
     missing = set(overrides)
     body: list[ast.stmt] = []
     for statement in tree.body:
@@ -141,6 +144,31 @@ def _assigned(statement: Any) -> set[str]:
     else:
         return set()
     return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+
+
+def footprint_bytes(path: Path, overrides: Mapping[str, Any]) -> int:
+    """Return what inputs, parameters and outputs of one call take, found without memory; 0 where that does not work."""
+    import torch
+
+    try:
+        problem = load(path, overrides, "meta")
+        arguments, keywords = problem.init_inputs()
+        with torch.device("meta"), torch.no_grad():
+            model = problem.module.Model(*arguments, **keywords)
+            inputs = [_to_device(value, "meta") for value in problem.module.get_inputs()]
+            leaves = [*_tensors(inputs), *model.parameters(), *model.buffers(), *_tensors(model(*inputs))]
+    except Exception:  # noqa: BLE001 - a stranger's code on tensors without memory: what it raises means nothing
+        return 0
+    return sum(tensor.numel() * tensor.element_size() for tensor in leaves)
+
+
+def _tensors(value: Any) -> list[Any]:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return [tensor for item in items for tensor in _tensors(item)]
 
 
 def seed_torch(seed: int, device: str) -> None:

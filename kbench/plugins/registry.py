@@ -14,7 +14,11 @@ from kbench.storage.settings import Settings
 
 Kind = Literal["problem", "solution"]
 
-_REQUIRED: dict[Kind, str] = {"problem": "Model", "solution": "ModelNew"}
+DEFAULT_ENTRY = "ModelNew"
+OTHER_ENTRIES = ("Model", "kernel_function")
+"""What published solutions are called otherwise: the class by the reference's name, a function of the inputs alone."""
+
+_REQUIRED: dict[Kind, str] = {"problem": "Model", "solution": DEFAULT_ENTRY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,13 @@ class Entry:
     devices: tuple[str, ...]
     builtin: str | None = None
     """The key in `BUILTINS` of a solution without a file; its `path` is the problem's."""
+    attribute: str = DEFAULT_ENTRY
+    """What of a solution's file is judged: a class, or a function that is the forward itself."""
+
+    @property
+    def variant(self) -> str:
+        """Which of several solutions it is that one file can stand for; empty for the usual one."""
+        return self.builtin or ("" if self.attribute == DEFAULT_ENTRY else self.attribute)
 
 
 def problems(settings: Settings) -> tuple[Entry, ...]:
@@ -40,7 +51,8 @@ def problems(settings: Settings) -> tuple[Entry, ...]:
 def solutions(problem: Entry, settings: Settings) -> tuple[Entry, ...]:
     """List every solution of a problem: files first, the built-in ones last."""
     found = solution_files(problem.path, settings)
-    files = [entry for path, origin in found if (entry := _listed(path, "solution", origin)) is not None]
+    listed = (_listed(path, "solution", origin, settings.entry) for path, origin in found)
+    files = [entry for entry in listed if entry is not None]
     return (*files, *_named(problem), *(_builtin(problem, name) for name in BUILTINS))
 
 
@@ -66,26 +78,30 @@ def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
     )
 
 
-def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings) -> Entry:
+def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, *, entry: str | None = None) -> Entry:
     """Find the solution of that name, or in that file, for `problem`.
+
+    What is judged of it is `entry`, else what the head of the file names, else what the settings name if the file
+    defines that, else `ModelNew`.
 
     Raises:
         UsageError: no such name, with the nearest one as a hint; or a name that two files share.
-        PluginError: the file cannot be parsed or defines no `ModelNew`.
+        PluginError: the file cannot be parsed or does not define what is to be judged.
     """
     path = as_path(name_or_path)
     if path is not None:
-        return _read(path, "solution", "path")
+        return _read_solution(path, "path", problem, settings, entry)
     name = str(name_or_path)
     if name in BUILTINS:
         return _builtin(problem, name)
     matches = [found for found in solution_files(problem.path, settings) if found[0].stem == name]
     if matches:
-        return _read(*_only(name, "solution", matches))
+        found, _, origin = _only(name, "solution", matches)
+        return _read_solution(found, origin, problem, settings, entry)
     known = solutions(problem, settings)
-    for entry in known:
-        if entry.name == name:
-            return entry
+    for one in known:
+        if one.name == name:
+            return one if entry is None else _read_solution(one.path, one.origin, problem, settings, entry)
     if Path(f"{name}.py").is_file():
         raise UsageError(
             f"`{problem.name}` has no solution named `{name}`", f"a file of your own needs its path: `{name}.py`"
@@ -93,7 +109,7 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings) 
     listing = f"`kbench list {problem.name}` shows its solutions"
     raise UsageError(
         f"`{problem.name}` has no solution named `{name}`",
-        did_you_mean(name, [entry.name for entry in known], listing=listing),
+        did_you_mean(name, [one.name for one in known], listing=listing),
     )
 
 
@@ -119,18 +135,48 @@ def _only(name: str, kind: Kind, matches: Sequence[tuple[Path, Origin]]) -> tupl
     return path, kind, origin
 
 
-def _read(path: Path, kind: Kind, origin: Origin) -> Entry:
+def _parse(path: Path, kind: Kind) -> Source:
     if path.is_dir():
         raise PluginError(f"{path} is a folder, not a {kind}", f"give a file in it, such as `{path}/NAME.py`")
     if not path.exists():
         raise UsageError(f"no {kind} file {path}", _nearest_file(path))
-    parsed = source.parse(path)
+    return source.parse(path)
+
+
+def _read_solution(path: Path, origin: Origin, problem: Entry, settings: Settings, asked: str | None) -> Entry:
+    parsed = _parse(path, "solution")
+    attribute = asked or _attribute(parsed, settings.entry)
+    if attribute in parsed.names:
+        return _entry(parsed, "solution", origin, attribute)
+    own = path.exists() and path.samefile(problem.path)
+    others = [
+        name for name in (DEFAULT_ENTRY, *OTHER_ENTRIES) if name in parsed.names and not (own and name == "Model")
+    ]
+    if asked is None and attribute == DEFAULT_ENTRY and not others:
+        return _read(path, "solution", origin)  # which says what is the matter
+    hint = f"`--entry {others[0]}` judges its `{others[0]}`" if len(others) == 1 else None
+    kind, swapped = ("class ", _swapped(parsed, "problem")) if attribute == DEFAULT_ENTRY else ("", "")
+    raise PluginError(f"{path} defines no {kind}`{attribute}`, so it is not a solution{swapped}", hint)
+
+
+def _swapped(parsed: Source, other: Kind) -> str:
+    return f"; it looks like a {other}" if _REQUIRED[other] in parsed.names else ""
+
+
+def _attribute(parsed: Source, wanted: str | None) -> str:
+    """Return what is judged of a file, where the command line does not say."""
+    if parsed.entry is not None:
+        return parsed.entry
+    return wanted if wanted is not None and wanted in parsed.names else DEFAULT_ENTRY
+
+
+def _read(path: Path, kind: Kind, origin: Origin) -> Entry:
+    parsed = _parse(path, kind)
     required = _REQUIRED[kind]
     if required not in parsed.names:
         other: Kind = "solution" if kind == "problem" else "problem"
-        swapped = f"; it looks like a {other}" if _REQUIRED[other] in parsed.names else ""
         raise PluginError(
-            f"{path} defines no class `{required}`, so it is not a {kind}{swapped}",
+            f"{path} defines no class `{required}`, so it is not a {kind}{_swapped(parsed, other)}",
             f"`kbench new {kind}` writes a file to start from",
         )
     missing = {"get_inputs", "get_init_inputs"} - parsed.names if kind == "problem" else set()
@@ -150,17 +196,18 @@ def _nearest_file(path: Path) -> str:
     return "check the path" if path.parent.is_dir() else f"there is no folder {path.parent}"
 
 
-def _listed(path: Path, kind: Kind, origin: Origin) -> Entry | None:
+def _listed(path: Path, kind: Kind, origin: Origin, wanted: str | None = None) -> Entry | None:
     """Make an entry for a listing: files of other kinds are left out, broken ones say so in their summary."""
     try:
         parsed = source.parse(path)
-        return _entry(parsed, kind, origin) if _REQUIRED[kind] in parsed.names else None
+        required = _attribute(parsed, wanted) if kind == "solution" else _REQUIRED[kind]
+        return _entry(parsed, kind, origin, required) if required in parsed.names else None
     except PluginError as error:
         broken = f"unusable: {error.message.removeprefix(str(path)).lstrip(',: ')}"
         return Entry(name=path.stem, path=path, summary=broken, kind=kind, origin=origin, devices=source.DEVICES)
 
 
-def _entry(parsed: Source, kind: Kind, origin: Origin) -> Entry:
+def _entry(parsed: Source, kind: Kind, origin: Origin, attribute: str = DEFAULT_ENTRY) -> Entry:
     return Entry(
         name=parsed.path.stem,
         path=parsed.path.absolute(),  # children run in folders of their own
@@ -168,6 +215,7 @@ def _entry(parsed: Source, kind: Kind, origin: Origin) -> Entry:
         kind=kind,
         origin=origin,
         devices=parsed.devices if kind == "solution" else source.DEVICES,
+        attribute=attribute if kind == "solution" else DEFAULT_ENTRY,
     )
 
 

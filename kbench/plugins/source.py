@@ -24,6 +24,7 @@ MAX_SOURCE_BYTES = 4 * 2**20
 ENCODINGS = frozenset({"utf-8", "utf-8-sig", "ascii", "iso8859-1"})
 """What a file may be encoded as: Python has decoders that take hours, and some that do not make text."""
 MAX_SUMMARY = 200
+ENTRY = re.compile(r"#[ \t]*kbench:[ \t]*entry[ \t]*=[ \t]*(\w+)[ \t]*")
 _LETTER, _GAP = r"[^\0-/:-@[-^`{-\x7f]", r"(?:[ \t\f]|\\(?:\r\n?|\n))*"
 DOTTED = re.compile(rf"(?<!{_LETTER}){_LETTER}+(?:{_GAP}\.{_GAP}{_LETTER}+)+")
 """A name of several parts. A letter is whatever ASCII has no other use for: said so, it compiles in no time."""
@@ -37,6 +38,8 @@ class Source:
 
     path: Path
     tree: ast.Module
+    entry: str | None = None
+    """What a comment at its head, `# kbench: entry = Model`, says is to be judged."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -128,7 +131,16 @@ def parse(path: Path) -> Source:
         raise PluginError(f"{path}{line}: {error.msg}", "Python cannot parse this file; correct it first") from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise PluginError(f"{path} is not Python source: {str(error) or 'it nests too deeply'}") from error
-    return Source(path=path, tree=tree)
+    return Source(path=path, tree=tree, entry=_entry(text, tree))
+
+
+def _entry(text: str, tree: ast.Module) -> str | None:
+    """Find the comment that names the entry, above the first statement that is not the docstring."""
+    documented = tree.body[:1] if ast.get_docstring(tree, clean=False) is not None else []
+    first = next((statement.lineno for statement in tree.body[len(documented) :]), None)
+    head = text.splitlines()[: None if first is None else first - 1]
+    found = (ENTRY.fullmatch(line) for line in head)
+    return next((match[1] for match in found if match is not None), None)
 
 
 def _text(path: Path) -> str:
@@ -168,7 +180,7 @@ def _top_level(body: Sequence[ast.stmt]) -> list[ast.stmt]:
     while left:
         statement = left.pop()
         found.append(statement)
-        if isinstance(statement, ast.If):
+        if isinstance(statement, ast.If) and not is_main_guard(statement):
             left += reversed(statement.body + statement.orelse)
         elif isinstance(statement, ast.Try):
             handled = [inner for handler in statement.handlers for inner in handler.body]
@@ -176,6 +188,16 @@ def _top_level(body: Sequence[ast.stmt]) -> list[ast.stmt]:
         elif isinstance(statement, ast.With):
             left += reversed(statement.body)
     return found
+
+
+def is_main_guard(statement: ast.stmt) -> bool:
+    """Say whether a statement is `if __name__ == "__main__"`: nobody who imports the file runs what is in it."""
+    match statement:
+        case ast.If(
+            test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value=v)])
+        ):
+            return v == "__main__" and not statement.orelse
+    return False
 
 
 def _assignment(body: Sequence[ast.stmt], name: str) -> ast.stmt | None:

@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import KbenchError
 from kbench.core.events import Judged, Planned
 from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Passed, ResultRow, Status
@@ -25,6 +26,8 @@ class CaseSummary:
     status: Status
     reason: str
     log: str
+    diagnosis: Diagnosis | None
+    """Why values are wrong; the reason begins with its sentence."""
     findings: tuple[Finding, ...]
     flags: tuple[str, ...]
     correctness: Correctness | None
@@ -195,6 +198,7 @@ def summarise(judged: Judged) -> CaseSummary:
         status=outcome.status if isinstance(outcome, Failed) else Status.PASSED,
         reason=outcome.reason if isinstance(outcome, Failed) else "",
         log=outcome.log if isinstance(outcome, Failed) else "",
+        diagnosis=outcome.diagnosis if isinstance(outcome, Failed) else None,
         findings=outcome.findings,
         flags=tuple(dict.fromkeys((*(f for row in rows for f in row.flags.split()), *one_process))),
         correctness=outcome.correctness,

@@ -120,13 +120,15 @@ def _means(run: RunSummary) -> list[list[str]]:
 
 def _failure(case: CaseSummary, verbosity: int) -> str:
     lines = [f"{case.status.value}: {case.solution}, case {case.case}: {one_line(case.reason)}"]
+    if case.diagnosis is not None:
+        lines.append(f"diagnosis: {one_line(case.diagnosis.evidence)} [{case.diagnosis.code}]")
     log = case.log.rstrip().splitlines()
     if log:
         shown = log if verbosity > 0 else excerpt(log, case)
         lines += [f"  | {one_line_keeping_indent(line)}" for line in shown]
         if len(shown) < len(log):
             lines.append(f"  … {len(log) - len(shown)} more lines with `-v`")
-    known = explain(case.status.value)
+    known = explain(case.status.value if case.diagnosis is None else case.diagnosis.code)
     if known is not None and case.status is not Status.SKIPPED:
         lines.append(f"hint: {known.fix}")
     return "\n".join(lines)

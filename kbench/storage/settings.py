@@ -30,6 +30,7 @@ class RunSettings:
     max_processes: int = 10
     pairs: int = 30
     precision: float = 0.003
+    budget_s: float | None = None
     mode: Literal["cold", "warm", "graph"] = "cold"
     isolation: int | None = None
     import_timeout_s: float = 60.0
@@ -73,6 +74,8 @@ class Settings:
     paths: tuple[Path, ...] = ()
     """Files and folders with problems and solutions, relative to the settings file."""
     results: Path = Path("results")
+    entry: str | None = None
+    """What of a solution's file is judged where it defines that, in place of `ModelNew`."""
     run: RunSettings = field(default_factory=RunSettings)
     gate: GateSettings = field(default_factory=GateSettings)
     source: Path | None = None

@@ -10,6 +10,7 @@ import fakes
 import pytest
 
 from kbench import run as run_verb
+from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import MachineError
 from kbench.core.model import Finding, FindingKind, Status
 
@@ -39,6 +40,17 @@ def test_a_failure_says_where_and_what_to_do(kbench, fake_run, golden):
     assert done.code == 1
     assert "\x1b" not in done.out
     golden("run_failed.txt", done.out.rstrip("\n"))
+
+
+def test_a_diagnosis_comes_with_its_evidence_and_advice(kbench, fake_run, golden):
+    why = Diagnosis(
+        code="missing_bias", sentence="leaves out `bias`", evidence="the reference with `bias` = 0 leaves 0.00% of it"
+    )
+    judged = fakes.failed(Status.WRONG_VALUE, f"{why.sentence}; {MISMATCH}")
+    fake_run(*fakes.events(replace(judged, outcome=replace(judged.outcome, diagnosis=why))))
+    golden("run_diagnosed.txt", kbench("verify", "group_norm", "eager").out.rstrip("\n"))
+    (result,) = json.loads(kbench("verify", "group_norm", "eager", "--json").out)["results"]
+    assert result["diagnosis"] == {"code": why.code, "sentence": why.sentence, "evidence": why.evidence}
 
 
 def test_findings_and_flags_come_with_their_code_and_advice(kbench, fake_run, golden):

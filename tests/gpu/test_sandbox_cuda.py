@@ -7,8 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from kbench.isolation import probing, sandbox
+from kbench.core.events import Judged, RunOptions
+from kbench.core.model import Passed
+from kbench.isolation import hiding, probing, sandbox
 from kbench.isolation.sandbox import Rung
+from kbench.plugins import registry
+from kbench.run import run
+from kbench.storage.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +27,7 @@ import sys
 from pathlib import Path
 from kbench.isolation import sandbox
 rung, scratch = sandbox.Rung(int(sys.argv[1])), Path(sys.argv[2])
-sandbox.restrict_self(rung, writable=[scratch], allow_exec=False)
+sandbox.restrict_self(rung, writable=[scratch], temporary=scratch / "tmp", allow_exec=False)
 import torch
 torch.manual_seed(0)
 a = torch.randn(512, 512, device="cuda")
@@ -56,6 +61,64 @@ def test_torch_works_in_a_rung(rung, tmp_path):
         argv, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, start_new_session=True
     )
     assert (done.returncode, done.stdout) == (0, "worked\n"), done.stderr
+
+
+@pytest.mark.parametrize("rung", [r for r in Rung if r.has_namespaces])
+def test_torch_works_in_a_tmp_of_its_own(rung, tmp_path):
+    """And what it writes there, beside CUDA, lands in the folder that is kept."""
+    (tmp_path / "tmp").mkdir()
+    own = 'Path("/tmp/cuda_extensions").mkdir()\nPath("/tmp/cuda_extensions/x").write_text("x")\nprint("worked")'
+    code = WORK.replace('print("worked")', own)
+    around = hiding.surroundings(tmp_path / "tmp", own=[tmp_path], files=[], hidden=[])
+    argv = sandbox.command(rung, [sys.executable, "-c", code, str(int(rung)), str(tmp_path)], around)
+    done = subprocess.run(
+        argv, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, start_new_session=True
+    )
+    assert (done.returncode, done.stdout) == (0, "worked\n"), done.stderr
+    assert (tmp_path / "tmp" / "cuda_extensions" / "x").read_text() == "x"
+
+
+FIXED_FOLDER = """
+import os
+import torch
+from torch import nn
+from torch.utils.cpp_extension import load_inline
+FOLDER = "/tmp/kbench_gpu_test_extensions"
+os.makedirs(FOLDER, exist_ok=True)
+CUDA = '''
+#include <torch/extension.h>
+__global__ void swish_kernel(const float* x, float* y, long n) {
+    long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] / (1.0f + expf(-x[i]));
+}
+torch::Tensor swish(torch::Tensor x) {
+    x = x.contiguous();
+    auto y = torch::empty_like(x);
+    swish_kernel<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+    return y;
+}
+'''
+EXTENSION = load_inline(name="fixed_folder_swish", cpp_sources="torch::Tensor swish(torch::Tensor x);",
+                        cuda_sources=CUDA, functions=["swish"], build_directory=FOLDER)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return EXTENSION.swish(x)
+"""
+
+
+@pytest.mark.slow
+def test_a_kernel_that_builds_in_a_fixed_folder_is_judged(tmp_path, monkeypatch):
+    """CUDA IPC, the build and the judged worker, all with a /tmp of their own."""
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "fixed.py").write_text(FIXED_FOLDER)
+    problem = registry.find_problem(ROOT / "tests" / "kernelbench" / "25_Swish.py", Settings())
+    entry = registry.find_solution(problem, tmp_path / "fixed.py", Settings())
+    options = RunOptions(device="cuda", verify_only=True, save=False, results_dir=tmp_path / "results")
+    (judged,) = [event for event in run(problem, [entry], options) if isinstance(event, Judged)]
+    assert isinstance(judged.outcome, Passed), judged.outcome
+    assert not Path("/tmp/kbench_gpu_test_extensions").exists()
 
 
 def test_a_worker_that_holds_the_gpu_is_gone_at_once(tmp_path):

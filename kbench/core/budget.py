@@ -1,0 +1,37 @@
+"""What a run may spend on measuring, and what more time would bring."""
+
+import math
+
+DEFAULT_S = {"cuda": 20.0, "cpu": 20.0}
+"""Of measuring, for each solution and case. Chosen: an answer within the time that a person waits for one."""
+WORTH_S = 600.0
+"""Who would have to measure for longer needs a quieter device or a larger case instead."""
+
+
+MARGIN = 1.2
+"""What another run may take longer."""
+
+
+def affords_more(measured_s: float, processes: int, budget_s: float) -> bool:
+    """Say whether one more process fits the budget, if it takes as long as those so far; two always do."""
+    return processes < 2 or measured_s * (processes + 1) / processes <= budget_s
+
+
+def advice(half_width: float, precision: float, measured_s: float, processes: int) -> str:
+    """Say how wide an interval stayed and which `--budget` would bring what was asked for, or something near it.
+
+    The width falls with the root of the number of processes; shares, so 0.003 is 0.3 %.
+    """
+    stopped = f"stopped after {measured_s:.0f} s of measuring, {processes} processes, at ± {100 * half_width:.2g} %"
+    wanted_s = measured_s * (half_width / precision) ** 2
+    if wanted_s > WORTH_S:
+        return f"{stopped}; more time would hardly help: try a quieter device, or a larger case"
+    wanted = math.ceil(processes * wanted_s / measured_s)
+    options = f"--budget {_rounded(wanted_s * MARGIN)}s --max-processes {wanted}"
+    return f"{stopped}; `{options}` would bring about ± {100 * precision:.2g} %"
+
+
+def _rounded(seconds: float) -> int:
+    """Round up to two digits."""
+    unit = int(10 ** max(0, math.floor(math.log10(max(1.0, seconds))) - 1))
+    return math.ceil(seconds / unit) * unit

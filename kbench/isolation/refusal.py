@@ -1,0 +1,16 @@
+"""How an evaluation ends early: a solution that failed, with the reason for people."""
+
+from kbench.core.diagnosis import Diagnosis
+from kbench.core.model import Status
+from kbench.isolation.wire import printable
+
+
+class RefusalError(Exception):
+    """A solution that failed: status, reason and log."""
+
+    def __init__(self, status: Status, reason: str, log: str = ""):
+        super().__init__(reason)
+        self.status = status
+        self.reason = printable(reason)
+        self.log = log
+        self.diagnosis: Diagnosis | None = None

@@ -1,0 +1,138 @@
+"""Where a mask of bad elements lies, in words: a prefix, a tail, every n-th row, a block; None if scattered."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+CHANCE = 1e-6
+"""Probability with which so many scattered elements would all fall into a region by themselves (chosen)."""
+LEAST_FILLED = 0.3
+"""Share of a region that must be bad: where half of the right values are zeros, memory of zeros is right there."""
+LEAST_GOOD = 16
+"""Elements that are right before they can be a block (chosen)."""
+STRIPES = 3
+"""Rows that lie equally far apart before that is a pattern."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """A part of an output that is bad while all else is good."""
+
+    words: str
+    """E.g. `the last 24 of 1000 entries of dimension 1`."""
+    filled: float
+    """Share of its elements that are bad."""
+
+
+def region_of(bad: Any) -> Region | None:
+    """Return the region that holds all bad elements of a boolean tensor, or None where they are scattered."""
+    count, total = int(bad.sum().item()), bad.numel()
+    if count in {0, total}:
+        return None
+    return _flat_run(bad, count) or _box(bad, count) or _rest_of_a_box(bad, total - count) or _rows(bad, count)
+
+
+def _flat_run(bad: Any, count: int) -> Region | None:
+    """Find what is bad from some element on, or up to one, counted through the whole tensor."""
+    flat = bad.flatten()
+    total = flat.numel()
+    rows = total // bad.shape[-1] if bad.dim() > 1 else 0
+    fewer = min(count, total - count)
+    if not _is_no_chance(fewer, fewer / total):
+        return None
+    if bool(flat[total - count :].all()):
+        if count >= total / 2:
+            return Region(words=f"all but the first {total - count:,} of {total:,} elements", filled=1.0)
+        whole_rows = rows and count % bad.shape[-1] == 0
+        return None if whole_rows else Region(words=f"the last {count:,} of {total:,} elements", filled=1.0)
+    if bool(flat[:count].all()) and not (rows and count % bad.shape[-1] == 0):
+        return Region(words=f"the first {count:,} of {total:,} elements", filled=1.0)
+    return None
+
+
+def _box(bad: Any, count: int) -> Region | None:
+    """Find the entries of each dimension that hold all of it, if they are far fewer than chance would need."""
+    places = _places(bad)
+    size, total = math.prod(map(len, places)), bad.numel()
+    if size == total or count < LEAST_FILLED * size or not _is_no_chance(count, size / total):
+        return None
+    words = _block_in_words(places, bad.shape)
+    return Region(words=words, filled=count / size) if words else None
+
+
+def _rest_of_a_box(bad: Any, good: int) -> Region | None:
+    """Find that what is good is a block, so that what is bad lies all around it."""
+    places = _places(~bad)
+    total = bad.numel()
+    if good < LEAST_GOOD or math.prod(map(len, places)) != good or not _is_no_chance(good, good / total):
+        return None
+    if any(entries[-1] != len(entries) - 1 for entries in places):
+        return None  # a grid that is too small leaves the first blocks; elsewhere a value is right by chance
+    words = _block_in_words(places, bad.shape)
+    return Region(words=f"all but {words}", filled=1.0) if words else None
+
+
+def _rows(bad: Any, count: int) -> Region | None:
+    """Find rows equally far apart, counted through all dimensions but the last."""
+    if bad.dim() < 3:
+        return None
+    rows = bad.flatten(0, -2)
+    entries = rows.any(dim=1).nonzero().flatten().tolist()
+    size = len(entries) * rows.shape[1]
+    if size == bad.numel() or count < LEAST_FILLED * size or not _is_no_chance(count, size / bad.numel()):
+        return None
+    words = entries_in_words(entries, rows.shape[0])
+    return Region(words=words.replace("entries", "rows"), filled=count / size) if words else None
+
+
+def _is_no_chance(count: int, share: float) -> bool:
+    """Say whether so many scattered elements would hardly all fall into a share of the whole."""
+    return count * math.log(share) < math.log(CHANCE)
+
+
+def _places(mask: Any) -> list[list[int]]:
+    """Return, for each dimension, the entries in which the mask is true anywhere."""
+    found = []
+    for dim in range(mask.dim()):
+        others = [d for d in range(mask.dim()) if d != dim]
+        along = mask.any(dim=others) if others else mask
+        found.append(along.nonzero().flatten().tolist())
+    return found
+
+
+def _block_in_words(places: list[list[int]], shape: Any) -> str:
+    """Name the entries of each dimension that is not whole; empty where they follow no pattern."""
+    parts = []
+    for dim, (entries, size) in enumerate(zip(places, shape, strict=True)):
+        if len(entries) < size:
+            named = entries_in_words(entries, size)
+            if not named:
+                return ""
+            parts.append(f"{named} of dimension {dim}")
+    return " and ".join(parts)
+
+
+def entries_in_words(entries: list[int], size: int) -> str:
+    """Name sorted entries of one dimension: a run at either end or inside, or equally far apart; empty if neither."""
+    first, last, count = entries[0], entries[-1], len(entries)
+    if count == 1 and first not in {0, size - 1}:
+        return f"entry {first} of {size}"
+    if last - first == count - 1:
+        if first == 0:
+            return f"the first {count} of {size} entries" if count > 1 else f"the first of {size} entries"
+        if last == size - 1:
+            return f"the last {count} of {size} entries" if count > 1 else f"the last of {size} entries"
+        return f"entries {first} to {last} of {size}"
+    step = entries[1] - first
+    if count >= STRIPES and first < step and entries == list(range(first, size, step)):
+        return f"every {ordinal(step)} of {size} entries"
+    good = sorted({*range(size)} - {*entries})
+    if len(good) >= STRIPES and good[0] < (step := good[1] - good[0]) and good == list(range(good[0], size, step)):
+        return f"all but every {ordinal(step)} of {size} entries"
+    return ""
+
+
+def ordinal(number: int) -> str:
+    """Return `2nd`, `3rd`, `4th`, `11th`, `21st`, ..."""
+    ending = "th" if number % 100 in {11, 12, 13} else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

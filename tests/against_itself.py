@@ -1,0 +1,90 @@
+"""The reference against itself, over problem files: how far from 1 the speed-up of `eager` is, and if it is held.
+
+    git clone https://github.com/ScalingIntelligence/KernelBench
+    python tests/against_itself.py KernelBench/KernelBench/level1 KernelBench/KernelBench/level2 --lanes 2 \
+        --out results/calibration/against_itself.csv
+
+Each file is one `kbench run FILE eager --quick`, `--lanes` of them at a time; `--every N` takes every N-th file. The
+summary counts those that ended as `passed`, those of them that are `held`, and those of 20 us and more within 2 %.
+"""
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+COLUMNS = (
+    *("problem", "status", "attestation", "timer", "time_ns", "ref_time_ns", "attested_ns", "attested_half_width_ns"),
+    *("wall_ns", "speedup", "flags", "reason", "elapsed_s"),
+)
+LONG_NS = 20_000
+WITHIN = 0.02
+LIMIT_S = 120.0
+
+
+def judge(path: Path, arguments: list[str]) -> dict[str, Any]:
+    """Judge one file; what ends without a row has the last line of what it said as its reason."""
+    command = [sys.executable, "-m", "kbench", "run", str(path), "eager", "--quick", "--no-save", "--json", *arguments]
+    began = time.monotonic()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        told = json.loads(done.stdout)
+    except (subprocess.TimeoutExpired, ValueError) as error:
+        told = {"error": {"message": f"{type(error).__name__}"}}
+    elapsed_s = round(time.monotonic() - began, 1)
+    row: dict[str, Any] = next(iter(rows(told)), {"status": "no_row", "reason": str(told.get("error", ""))[:200]})
+    return {
+        **{name: row.get(name, "") for name in COLUMNS},
+        "problem": f"{path.parent.name}/{path.stem}",
+        "time_ns": row.get("time_ns_median", ""),
+        "ref_time_ns": row.get("ref_time_ns_median", ""),
+        "elapsed_s": elapsed_s,
+    }
+
+
+def rows(told: Any) -> list[dict[str, Any]]:
+    """Return the result rows in a JSON document, wherever they stand."""
+    if isinstance(told, dict):
+        if "ref_time_ns_median" in told:
+            return [told]
+        return [row for value in told.values() for row in rows(value)]
+    return [row for value in told for row in rows(value)] if isinstance(told, list) else []
+
+
+def summary(found: list[dict[str, Any]]) -> str:
+    """Count what the table is to show."""
+    passed = [row for row in found if row["status"] == "passed"]
+    held = [row for row in passed if row["attestation"] == "held"]
+    long = [row for row in passed if row["speedup"] and float(row["time_ns"]) >= LONG_NS]
+    near = [row for row in long if abs(float(row["speedup"]) - 1) <= WITHIN]
+    return (
+        f"{len(found)} files: {len(passed)} passed, {len(held)} of these held; of {len(long)} that take 20 us and more "
+        f"{len(near)} within 2 % of 1; {sum(row['elapsed_s'] for row in found):.0f} s in all lanes together"
+    )
+
+
+def main() -> None:
+    """Judge every file of the folders and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--lanes", type=int, default=1)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--out", type=Path, required=True)
+    given, rest = parser.parse_known_args()
+    paths = [path for folder in given.folders for path in sorted(folder.glob("*.py"))][:: given.every]
+    with ThreadPoolExecutor(given.lanes) as lanes:
+        found = list(lanes.map(lambda path: judge(path, rest), paths))
+    with given.out.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(found)
+    print(summary(found))  # noqa: T201 - what the script is for
+
+
+if __name__ == "__main__":
+    main()
