@@ -90,13 +90,14 @@ def speedup(
 
 
 def confirmed(value: float, half_width: float | None, most_digits: int = _DEFAULT_DIGITS + 1) -> str:
-    """Write `value` with those digits alone that stand: the truth is within one unit of the last one.
+    """Write `value` with those digits alone that stand: `half_width` is at most one unit of the last one.
 
     So 1.166 ± 0.03 is `1.2`, and 1.166 ± 0.004 is `1.17`. One digit is written however wide the interval is.
     """
     if not math.isfinite(value) or not value:
         return str(value)
-    magnitude = math.floor(math.log10(abs(value)))
+    rounded = float(f"{value:.{most_digits - 1}e}")
+    magnitude = math.floor(math.log10(abs(rounded)))
     decimals = most_digits - 1 - magnitude
     if half_width is not None and half_width > 0 and math.isfinite(half_width):
         decimals = min(decimals, math.floor(-math.log10(half_width)))
