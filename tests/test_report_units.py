@@ -45,6 +45,7 @@ def test_digits_follow_the_half_width(value, half_width, text):
         (1.166, 0.03, True, False, "1.2×"),
         (1.166, 0.3, True, False, "1×"),
         (0.78, 0.23, True, False, "0.8×"),
+        (0.98, 0.33, True, False, "1×"),
         (20.03, 0.06, True, False, "20.0×"),
         (20.03, 0.4, True, False, "20×"),
         (1245.0, 30.0, True, False, "1,200×"),
@@ -71,7 +72,7 @@ def test_a_digit_more_would_be_less_than_the_half_width(value, share):
     """So rounding loses less than five half-widths, but for the most digits there are, and the least."""
     lost = abs(float(units.confirmed(value, share * value).replace(",", "")) - value)
     scale = 10 ** math.floor(math.log10(value))
-    assert lost <= max(5 * share * value, scale / 2000) * (1 + 1e-6)
+    assert lost <= max(5 * share * value, scale / 200) * (1 + 1e-6)
     assert lost <= scale / 2 * (1 + 1e-6)
 
 

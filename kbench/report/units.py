@@ -96,12 +96,14 @@ def confirmed(value: float, half_width: float | None, most_digits: int = _DEFAUL
     """
     if not math.isfinite(value) or not value:
         return str(value)
-    rounded = float(f"{value:.{most_digits - 1}e}")
-    magnitude = math.floor(math.log10(abs(rounded)))
-    decimals = most_digits - 1 - magnitude
+
+    def decimals_of(digits: int) -> int:
+        return digits - 1 - math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
+
+    decimals = decimals_of(most_digits)
     if half_width is not None and half_width > 0 and math.isfinite(half_width):
         decimals = min(decimals, math.floor(-math.log10(half_width)))
-    decimals = max(decimals, -magnitude)
+    decimals = max(decimals, decimals_of(1))
     return f"{round(value, decimals):,.{max(decimals, 0)}f}"
 
 
