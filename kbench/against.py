@@ -18,6 +18,7 @@ from kbench import run as verb
 from kbench.compare import Measured, measured
 from kbench.core.errors import MachineError, NothingSelectedError, PluginError, UsageError
 from kbench.core.events import Event, RunOptions
+from kbench.core.model import Time
 from kbench.gate import Contest, GateReport, Policy, decide, report
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
@@ -53,7 +54,7 @@ def against(
         tree = Path(folder, "tree")
         commit = extract(root, revision, tree)
         arms, notes = pair(problem, solutions, root, tree, commit, settings)
-        run = _measure(problem, arms, options, Path(folder), watch)
+        run = _measure(problem, arms, options, Path(folder), watch, policy.time)
 
         def remeasure(keys: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Contest]:
             names = {key[1] for key in keys}
@@ -64,12 +65,13 @@ def against(
                 max_processes=processes,
             )
             flagged = [one for one in arms if one.new.name in names]
-            return contests(_measure(problem, flagged, again, Path(folder), watch), flagged)
+            return contests(_measure(problem, flagged, again, Path(folder), watch, policy.time), flagged)
 
         found = contests(run, arms)
         decided = decide(found, policy, remeasure=remeasure)
     cases = [replace(case, old=run.get(_old_key(key, arms)), new=run.get(key)) for key, case in decided.items()]
-    return report("this checkout", f"{revision} ({commit[:10]})", cases, confirmed=True, notes=notes)
+    baseline = f"{revision} ({commit[:10]})"
+    return report("this checkout", baseline, cases, confirmed=True, notes=notes, time=policy.time)
 
 
 def contests(run: Mapping[CaseKey, Measured], arms: Sequence[Arms]) -> dict[CaseKey, Contest]:
@@ -134,7 +136,7 @@ def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def _measure(
-    problem: Entry, arms: Sequence[Arms], options: RunOptions, folder: Path, watch: Callable[[Event], None]
+    problem: Entry, arms: Sequence[Arms], options: RunOptions, folder: Path, watch: Callable[[Event], None], time: Time
 ) -> dict[CaseKey, Measured]:
     """Run both sides in one run, in a folder of its own."""
     with tempfile.TemporaryDirectory(dir=folder) as results:
@@ -143,7 +145,7 @@ def _measure(
         with closing(events) as stream:  # type: ignore[type-var]  # the verb is a generator
             for event in stream:
                 watch(event)
-        return measured(read_run(Path(results, "run.csv")))
+        return measured(read_run(Path(results, "run.csv")), time=time)
 
 
 def _old_key(key: CaseKey, arms: Sequence[Arms]) -> CaseKey:

@@ -1,6 +1,7 @@
 """`compare`: saved runs side by side, or the solutions of one run, with intervals and verdicts.
 
 Everything is computed from the raw samples; the summary columns of a CSV are for people and are not believed.
+Wall times are the exception: each process has one per arm, and no samples of it.
 Two runs are compared by their ratios to the reference, which each run timed beside its candidates: what the
 sessions differ in (clocks, heat) is in both parts of a ratio, and cancels. Solutions of one run are compared
 process by process.
@@ -15,7 +16,7 @@ from difflib import get_close_matches
 import numpy as np
 
 from kbench.core.errors import NothingSelectedError, ResultsError, UsageError
-from kbench.core.model import ResultRow, Status, Timing
+from kbench.core.model import ResultRow, Status, Time, Timing
 from kbench.core.stats import (
     Interval,
     hodges_lehmann,
@@ -24,6 +25,7 @@ from kbench.core.stats import (
     median_interval,
     pair_log_ratios,
     process_estimate,
+    ratio_interval,
     summarise_arm,
     timings_interval,
 )
@@ -38,6 +40,8 @@ from kbench.core.verdict import (
 from kbench.storage.results import CaseKey, Run
 from kbench.storage.rows import clocks_locked, timed_by
 
+PLAIN_LOOPS = "wall"
+"""The timer of calls that wait for the device: what it times is wall time."""
 MOST_MARKED = 0.2
 """Share of marked pairs above which a measurement is unstable, and no verdict rests on it."""
 
@@ -102,6 +106,7 @@ class Comparison:
     """Of the new sides, in the order asked for."""
     cases: tuple[ComparedCase, ...]
     confidence: float
+    time: Time = Time.DEVICE
 
     @property
     def counts(self) -> dict[Answer, int]:
@@ -127,6 +132,7 @@ def compare(
     cases: Sequence[str] = (),
     thresholds: Thresholds | None = None,
     any_gpu: bool = False,
+    time: Time = Time.DEVICE,
 ) -> Comparison:
     """Compare runs with the first of them, or the solutions of one run with `base` (its first solution).
 
@@ -141,9 +147,9 @@ def compare(
     thresholds = thresholds or Thresholds()
     by = by or ("solution" if len(runs) == 1 else "run")
     if by == "solution" and len(runs) == 1:
-        comparison = _compare_solutions(runs[0], base, cases, thresholds)
+        comparison = _compare_solutions(runs[0], base, cases, thresholds, time)
     elif by == "run" and len(runs) > 1:
-        comparison = _compare_runs(runs, cases, thresholds, any_gpu=any_gpu)
+        comparison = _compare_runs(runs, cases, thresholds, time, any_gpu=any_gpu)
     else:
         raise UsageError(
             f"comparing by {by} does not go with {len(runs)} run{'s' * (len(runs) != 1)}",
@@ -154,14 +160,18 @@ def compare(
     return comparison
 
 
-def measured(run: Run, cases: Sequence[str] = ()) -> dict[CaseKey, Measured]:
-    """Recompute every (problem, solution, case) of a run from its samples, in the order of its rows."""
-    return {key: _measure(run, rows) for key, rows in run.by_case(cases).items()}
+def measured(run: Run, cases: Sequence[str] = (), time: Time = Time.DEVICE) -> dict[CaseKey, Measured]:
+    """Recompute every (problem, solution, case) of a run from its samples, in the order of its rows.
+
+    With wall times: from those that its rows hold.
+    """
+    measure = {Time.DEVICE: _measure, Time.WALL: _measure_wall}[time]
+    return {key: measure(run, rows) for key, rows in run.by_case(cases).items()}
 
 
-def measurements(run: Run) -> dict[CaseKey, Measurement]:
+def measurements(run: Run, time: Time = Time.DEVICE) -> dict[CaseKey, Measurement]:
     """Give what the verdict rule needs of every (problem, solution, case) of a run."""
-    return {key: found.measurement for key, found in measured(run).items()}
+    return {key: found.measurement for key, found in measured(run, time=time).items()}
 
 
 def process_differences(old: Measurement, new: Measurement) -> tuple[float, ...]:
@@ -202,6 +212,7 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> Measured:
             log_ratios=tuple(process_estimate(timing) for timing in usable),
             weak=any(row.attestation == "weak" for row in rows),
             unstable="unstable" in flags or (bool(marks) and sum(marks) / len(marks) > MOST_MARKED),
+            time=Time.WALL if first.timer == PLAIN_LOOPS else Time.DEVICE,
         ),
         timings=timings,
         time_ns=time_ns,
@@ -215,6 +226,28 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> Measured:
         beats_limit=bool(limit_ns and time_ns and time_ns < limit_ns),
         gb_per_s=first.dram_bytes / time_ns if first.dram_bytes and time_ns else None,
         flags=flags,
+    )
+
+
+def _measure_wall(run: Run, rows: Sequence[ResultRow]) -> Measured:
+    """Take wall times in place of device times; the limit is one of device times, so there is none."""
+    found = _measure(run, rows)
+    told = {row.process: (row.wall_ns, row.ref_wall_ns) for row in rows} if found.passed else {}
+    walls = {process: (mine, theirs) for process, (mine, theirs) in told.items() if mine and theirs}
+    ratios = tuple(math.log(mine / theirs) for mine, theirs in walls.values())
+    device = found.measurement
+    conditions = replace(device.conditions, timer=PLAIN_LOOPS)
+    return replace(
+        found,
+        measurement=replace(device, time=Time.WALL, conditions=conditions, processes=tuple(walls), log_ratios=ratios),
+        time_ns=float(np.median([mine for mine, _ in walls.values()])) if walls else None,
+        time_interval_ns=None,
+        reference_ns=float(np.median([theirs for _, theirs in walls.values()])) if walls else None,
+        speedup=ratio_interval(ratios).as_speedup() if len(ratios) > 1 else None,
+        limit_ns=None,
+        percent_of_limit=None,
+        beats_limit=False,
+        gb_per_s=None,
     )
 
 
@@ -250,8 +283,10 @@ def _conditions(row: ResultRow) -> Conditions:
 # --- lines -------------------------------------------------------------------------
 
 
-def _compare_solutions(run: Run, base: str | None, cases: Sequence[str], thresholds: Thresholds) -> Comparison:
-    found = measured(run, cases)
+def _compare_solutions(
+    run: Run, base: str | None, cases: Sequence[str], thresholds: Thresholds, time: Time
+) -> Comparison:
+    found = measured(run, cases, time)
     solutions = tuple(dict.fromkeys(row.solution for row in run.rows))
     base = base or solutions[0]
     if base not in solutions:
@@ -265,21 +300,25 @@ def _compare_solutions(run: Run, base: str | None, cases: Sequence[str], thresho
             problem=problem, solution=solution, case=case, old=old, new=new, verdict=None, label=solution
         )
         lines.append(line if solution == base else _judged(line, thresholds, paired=True))
-    return Comparison(by="solution", base=base, labels=solutions, cases=tuple(lines), confidence=thresholds.confidence)
+    return Comparison(
+        by="solution", base=base, labels=solutions, cases=tuple(lines), confidence=thresholds.confidence, time=time
+    )
 
 
-def _compare_runs(runs: Sequence[Run], cases: Sequence[str], thresholds: Thresholds, *, any_gpu: bool) -> Comparison:
+def _compare_runs(
+    runs: Sequence[Run], cases: Sequence[str], thresholds: Thresholds, time: Time, *, any_gpu: bool
+) -> Comparison:
     names = tuple(dict.fromkeys(run.rows[0].gpu_name for run in runs))
     if len(names) > 1 and not any_gpu:
         raise UsageError(
             f"runs are not comparable: GPU differs ({', '.join(names)})",
             hint="pass `--any-gpu` to see ratios; no verdict is given",
         )
-    base = measured(runs[0], cases)
+    base = measured(runs[0], cases, time)
     labels = _labels(runs)
     lines = []
     for label, run in zip(labels[1:], runs[1:], strict=True):
-        others = measured(run, cases)
+        others = measured(run, cases, time)
         for key in dict.fromkeys((*base, *others)):
             problem, solution, case = key
             line = ComparedCase(
@@ -292,7 +331,9 @@ def _compare_runs(runs: Sequence[Run], cases: Sequence[str], thresholds: Thresho
                 label=label,
             )
             lines.append(_judged(line, thresholds, paired=False))
-    return Comparison(by="run", base=labels[0], labels=labels[1:], cases=tuple(lines), confidence=thresholds.confidence)
+    return Comparison(
+        by="run", base=labels[0], labels=labels[1:], cases=tuple(lines), confidence=thresholds.confidence, time=time
+    )
 
 
 def _labels(runs: Sequence[Run]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from kbench import run as verb
 from kbench.compare import measurements
 from kbench.core.errors import MachineError, ResultsError
 from kbench.core.events import Event, RunOptions, TimeLimits
-from kbench.core.model import ResultRow
+from kbench.core.model import ResultRow, Time
 from kbench.core.verdict import Measurement
 from kbench.gate import Confirm
 from kbench.plugins import registry
@@ -21,7 +21,7 @@ from kbench.storage.rows import clocks_locked
 from kbench.storage.settings import Settings
 
 
-def by_running(run: Run, settings: Settings, watch: Callable[[Event], None]) -> Confirm:
+def by_running(run: Run, settings: Settings, watch: Callable[[Event], None], time: Time = Time.DEVICE) -> Confirm:
     """Make a `confirm` that measures cases of `run` again, here and now, from the solutions as they are now.
 
     `watch` sees the events of every measurement.
@@ -35,14 +35,14 @@ def by_running(run: Run, settings: Settings, watch: Callable[[Event], None]) -> 
         found: dict[CaseKey, Measurement] = {}
         for problem, case in dict.fromkeys((key[0], key[2]) for key in keys):
             chosen = [rows[key] for key in keys if (key[0], key[2]) == (problem, case)]
-            found |= _measure(chosen, processes, settings, watch)
+            found |= _measure(chosen, processes, settings, watch, time)
         return found
 
     return confirm
 
 
 def _measure(
-    rows: Sequence[ResultRow], processes: int, settings: Settings, watch: Callable[[Event], None]
+    rows: Sequence[ResultRow], processes: int, settings: Settings, watch: Callable[[Event], None], time: Time
 ) -> dict[CaseKey, Measurement]:
     """Measure the solutions of one problem and case."""
     first = rows[0]
@@ -75,7 +75,7 @@ def _measure(
             f"the run was measured on {first.gpu_name}, this machine has {fresh.rows[0].gpu_name}",
             "confirm where the run was measured, or gate without `--confirm`",
         )
-    return measurements(fresh)
+    return measurements(fresh, time)
 
 
 def locked_clock_mhz(row: ResultRow) -> int | None:

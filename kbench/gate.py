@@ -16,6 +16,7 @@ from typing import Literal, Self
 from kbench.calibrate import Calibration
 from kbench.compare import Measured, measured, process_differences
 from kbench.core.errors import ExitCode, UsageError
+from kbench.core.model import Time
 from kbench.core.verdict import (
     NOT_EVALUATED,
     Answer,
@@ -51,6 +52,8 @@ class Policy:
     """Processes of a confirmation; at least as many as the run had."""
     max_processes: int = 20
     """Most processes that a second look at an unclear case may take."""
+    time: Time = Time.DEVICE
+    """Which time is held against the baseline's."""
 
     def thresholds(self, margin: float | None = None) -> Thresholds:
         """Thresholds with this margin, or with the default one."""
@@ -130,6 +133,7 @@ class GateReport:
     confirmed: bool
     """Whether slow cases could be measured again."""
     notes: tuple[str, ...] = ()
+    time: Time = Time.DEVICE
 
     @property
     def failed(self) -> tuple[GatedCase, ...]:
@@ -161,8 +165,8 @@ def gate(
         ResultsError: for a run or baseline whose rows disagree about how they were measured.
     """
     policy = policy or Policy()
-    new, old = measured(run), measured(baseline)
-    anchor = measured(pinned) if pinned is not None else {}
+    new, old = measured(run, time=policy.time), measured(baseline, time=policy.time)
+    anchor = measured(pinned, time=policy.time) if pinned is not None else {}
     notes: list[str] = []
     contests, creeping, rules = {}, {}, {}
     for key in new:
@@ -190,7 +194,7 @@ def gate(
         if key in allowed and case.outcome is Outcome.FAILED:
             case = _accept(case, allowed[key])
         cases.append(replace(case, old=old.get(key), new=new.get(key)))
-    return report(run.name, baseline.name, cases, confirmed=confirm is not None, notes=notes)
+    return report(run.name, baseline.name, cases, confirmed=confirm is not None, notes=notes, time=policy.time)
 
 
 def decide(
@@ -228,7 +232,13 @@ def decide(
 
 
 def report(
-    run: str, baseline: str, cases: Sequence[GatedCase], *, confirmed: bool, notes: Sequence[str] = ()
+    run: str,
+    baseline: str,
+    cases: Sequence[GatedCase],
+    *,
+    confirmed: bool,
+    notes: Sequence[str] = (),
+    time: Time = Time.DEVICE,
 ) -> GateReport:
     """Add up what the cases do to the gate. A failure outranks what is missing, that what is unclear.
 
@@ -248,13 +258,9 @@ def report(
         code = ExitCode.INCONCLUSIVE
     else:
         code = ExitCode.OK
+    told = tuple(notes)
     return GateReport(
-        run=run,
-        baseline=baseline,
-        cases=tuple(cases),
-        exit_code=code,
-        confirmed=confirmed,
-        notes=tuple(notes),
+        run=run, baseline=baseline, cases=tuple(cases), exit_code=code, confirmed=confirmed, notes=told, time=time
     )
 
 
@@ -276,8 +282,8 @@ def _rule(
     conditions = old.measurement.conditions, new.measurement.conditions
     known = calibration is not None and calibration.gpu_uuid == conditions[1].gpu_uuid
     processes = min(len(old.measurement.log_ratios), len(new.measurement.log_ratios))
-    if not known or calibration is None or new.time_ns is None:
-        return rule
+    if not known or calibration is None or new.time_ns is None or policy.time is not Time.DEVICE:
+        return rule  # what varies of wall times is not calibrated
     resolution = calibration.detectable(new.time_ns, processes)
     if resolution is None or resolution <= rule.margin + allowance_between(*conditions, rule):
         return rule

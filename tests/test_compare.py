@@ -9,6 +9,7 @@ from records import make_row, make_run, make_samples
 
 from kbench.compare import compare, measured, measurements, process_differences
 from kbench.core.errors import NothingSelectedError, ResultsError, UsageError
+from kbench.core.model import Time
 from kbench.core.verdict import Answer, Thresholds
 from kbench.storage.results import RunWriter, read_run
 
@@ -109,6 +110,39 @@ def test_what_fails_now_fails_whatever_version_it_passed_under(tmp_path: Path) -
     (case,) = compare([old, new]).cases
     assert case.verdict is not None
     assert case.verdict.status is Answer.NEW_FAIL
+
+
+def test_wall_times_are_those_of_the_rows(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "one", {"fast": FIVE[:3]}, wall_ns=[100_000, 100_100, 99_900], ref_wall_ns=200_000)
+    (found,) = measured(run, time=Time.WALL).values()
+    assert (found.time_ns, found.reference_ns, found.percent_of_limit) == (100_000, 200_000, None)
+    assert found.speedup is not None
+    assert found.speedup.low < 2 < found.speedup.high
+    assert found.measurement.time is Time.WALL
+    assert found.measurement.processes == (0, 1, 2)
+    assert found.measurement.log_ratios[0] == pytest.approx(math.log(0.5))
+
+
+def test_wall_times_are_compared_whatever_clock_the_device_times_are_of(tmp_path: Path) -> None:
+    """A solution that began to wait for the device has no device time to compare, and a wall time."""
+    walls = [100_000, 100_100, 99_900]
+    old = make_run(tmp_path, "old", {"a": FIVE[:3]}, wall_ns=walls)
+    new = make_run(tmp_path, "new", {"a": FIVE[:3]}, wall_ns=[2 * wall for wall in walls], timer="wall")
+    (case,) = compare([old, new]).cases
+    assert case.verdict is not None
+    assert case.verdict.reason_code == "other_timer"
+    (case,) = compare([old, new], time=Time.WALL).cases
+    assert case.verdict is not None
+    assert (case.verdict.status, case.verdict.message) == (Answer.SLOWER, "wall time above +0.5 %")
+    assert case.verdict.ratio == pytest.approx(2, rel=1e-2)
+    (line,) = compare([new, new]).cases
+    assert line.verdict is not None
+    assert line.verdict.message == "wall time within ±2 %", "all there is of a solution that waits for the device"
+
+
+def test_a_failure_has_no_wall_time(tmp_path: Path) -> None:
+    (found,) = measured(make_run(tmp_path, "one", {"broken": []}), time=Time.WALL).values()
+    assert (found.time_ns, found.reference_ns, found.speedup, found.measurement.log_ratios) == (None, None, None, ())
 
 
 def test_too_many_marked_pairs_are_unstable(tmp_path: Path) -> None:

@@ -33,6 +33,70 @@ def test_digits_follow_the_half_width(value, half_width, text):
     assert units.number(value, half_width) == text
 
 
+@pytest.mark.parametrize(
+    ("value", "half_width", "alone", "weak", "text"),
+    [
+        # An interval over processes stands beside it: as ever.
+        (1.166, 0.005, False, False, "1.166×"),
+        (1.17, None, False, False, "1.17×"),
+        # One process: the half-width is at most one unit of the last digit.
+        (1.166, 0.0004, True, False, "1.166×"),
+        (1.166, 0.004, True, False, "1.17×"),
+        (1.166, 0.03, True, False, "1.2×"),
+        (1.166, 0.3, True, False, "1×"),
+        (0.78, 0.23, True, False, "0.8×"),
+        (0.98, 0.33, True, False, "1×"),
+        (20.03, 0.06, True, False, "20.0×"),
+        (20.03, 0.4, True, False, "20×"),
+        (1245.0, 30.0, True, False, "1,200×"),
+        (1.2, 5.0, True, False, "1×"),
+        (1.16612, 1e-7, True, False, "1.166×"),
+        (1.166, None, True, False, "1.2×"),
+        # Weak: two digits at most, however narrow the interval.
+        (1.166, 0.0004, False, True, "~1.2×"),
+        (1.166, None, False, True, "~1.2×"),
+        (1.966, 0.3, True, True, "~2×"),
+        (0.996, None, False, True, "~1.0×"),
+        (1245.0, None, False, True, "~1,200×"),
+        (0.03742, None, True, True, "~0.037×"),
+        (None, None, True, True, "–"),
+    ],
+)
+def test_a_speed_up_has_as_many_digits_as_are_confirmed(value, half_width, alone, weak, text):
+    low, high = (None, None) if half_width is None else (value - half_width, value + half_width)
+    assert units.speedup(value, low, high, alone=alone, weak=weak) == text
+
+
+@given(st.floats(min_value=1e-3, max_value=1e4), st.floats(min_value=1e-6, max_value=0.9))
+def test_a_digit_more_would_be_less_than_the_half_width(value, share):
+    """So rounding loses less than five half-widths, but for the most digits there are, and the least."""
+    lost = abs(float(units.confirmed(value, share * value).replace(",", "")) - value)
+    scale = 10 ** math.floor(math.log10(value))
+    assert lost <= max(5 * share * value, scale / 200) * (1 + 1e-6)
+    assert lost <= scale / 2 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "half_width_ns", "text"),
+    [
+        (56_290, 560, "56.29 ± 0.56"),
+        (530_000, 5_300, "530.0 ± 5.3"),
+        (530_000, 53_000, "530 ± 53"),
+        (530_000, None, "530"),
+        (530_000, 0, "530"),
+        (None, 5, "–"),
+    ],
+)
+def test_a_time_with_its_half_width(time_ns, half_width_ns, text):
+    assert units.plus_minus(time_ns, half_width_ns, units.unit_for([56_290])) == text
+
+
+def test_two_times_side_by_side():
+    unit = units.unit_for([116_000])
+    assert units.both_times("116", 138_000, unit) == "116, wall 138"
+    assert units.both_times("116", None, unit) == "116"
+
+
 @given(TIMES, st.floats(min_value=1e-6, max_value=0.3))
 def test_rounding_adds_little_to_the_interval(value, share):
     half = value * share
@@ -78,6 +142,8 @@ def test_absent_is_a_dash(write):
 def test_texts():
     assert units.speedup(2.1, 0.4, 8.7) == "2.1×"
     assert units.interval(0.4, 8.7) == "0.40 … 8.7"
+    assert units.interval(1.161, 1.171, weak=True) == "1.2 … 1.2"
+    assert units.interval(0.4123, 8.7, weak=True) == "0.41 … 8.7"
     assert units.duration(9.24e6) == "9.24 ms"
     assert units.seconds(14.23) == "14.2 s"
     assert units.seconds(185) == "3 min 05 s"

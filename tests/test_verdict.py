@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kbench.core.errors import UsageError
-from kbench.core.model import Status
+from kbench.core.model import Status, Time
 from kbench.core.verdict import (
     Answer,
     Conditions,
@@ -290,6 +290,20 @@ def test_every_draw_has_one_answer_with_its_bounds(old: list[float], new: list[f
     assert verdict.low <= verdict.ratio <= verdict.high
 
 
+@pytest.mark.parametrize("time", list(Time))
+def test_the_reason_names_which_time_was_held(time):
+    old, new = replace(BASE, time=time), replace(around(0.078), time=time)
+    assert judge_change(old, new, Thresholds()).message == f"{time.value} time above +0.5 %"
+    nothing = judge_change(replace(old, processes=(), log_ratios=()), new, Thresholds())
+    said = {Time.DEVICE: "the old run has no times", Time.WALL: "the old run has no wall times"}
+    assert (nothing.status, nothing.message) == (Answer.NOT_COMPARABLE, said[time])
+
+
+def test_two_different_times_are_not_compared():
+    verdict = judge_change(BASE, replace(BASE, time=Time.WALL), Thresholds())
+    assert (verdict.reason_code, verdict.message) == ("other_time", "time differs (device, wall)")
+
+
 @pytest.mark.parametrize("weak", ["old", "new"])
 def test_a_weak_attestation_changes_no_answer_and_is_said(weak):
     old, new = BASE, around(-0.2)
@@ -297,4 +311,4 @@ def test_a_weak_attestation_changes_no_answer_and_is_said(weak):
     marked = {"old": old, "new": new, weak: replace({"old": old, "new": new}[weak], weak=True)}
     said = judge_change(**marked, thresholds=Thresholds())
     assert replace(said, message=plain.message) == plain
-    assert "too short to attest" in said.message
+    assert "does not confirm" in said.message

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kbench.cli import completion
-from kbench.cli.options import OutputFlags, command, parse_share
+from kbench.cli.options import OutputFlags, TimeOption, command, parse_share
 
 
 class By(StrEnum):
@@ -49,6 +49,7 @@ class CompareFlags(OutputFlags):
     case: Annotated[list[str] | None, typer.Option("--case", metavar="GLOB", help="Cases to compare")] = None
     only: Annotated[Only | None, typer.Option("--only", help="Lines to show")] = None
     sort: Annotated[Sort, typer.Option("--sort", help="Order of the lines")] = Sort.VERDICT
+    time: TimeOption = None
     slower: Annotated[
         float | None,
         typer.Option("--slower", metavar="SHARE", parser=parse_share, help="Margin (0.5%)"),

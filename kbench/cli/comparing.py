@@ -9,6 +9,7 @@ from kbench.cli.output import Format, Output
 from kbench.cli.saved import find_run
 from kbench.compare import ComparedCase, Comparison
 from kbench.core.errors import ExitCode, NothingSelectedError
+from kbench.core.model import Time
 from kbench.core.verdict import Answer, Thresholds
 from kbench.report import comparison as report
 from kbench.report import csvout
@@ -29,6 +30,7 @@ def compare(flags: CompareFlags) -> int:
         cases=tuple(flags.case or ()),
         thresholds=make_thresholds(flags.slower, flags.confidence),
         any_gpu=flags.any_gpu,
+        time=flags.time or Time.DEVICE,
     )
     if all(case.verdict is None for case in found.cases):
         raise NothingSelectedError(
@@ -72,6 +74,7 @@ def _print(output: Output, found: Comparison) -> None:
                     speedup=_speedup(found),
                     by=found.by,
                     base=found.base,
+                    time=found.time,
                     labels=found.labels,
                     counts={answer.value: count for answer, count in found.counts.items()},
                     geometric_means={label: found.geometric_mean(label) for label in found.labels},
@@ -79,7 +82,7 @@ def _print(output: Output, found: Comparison) -> None:
                 )
             )
         case Format.CSV:
-            lines = [_cells(case) for case in found.cases]
+            lines = [_cells(case, found.time) for case in found.cases]
             output.data(csvout.render_cells(list(lines[0]) if lines else [], [list(line.values()) for line in lines]))
         case Format.MD:
             output.data(report.render_markdown(found))
@@ -102,7 +105,7 @@ def _line(case: ComparedCase) -> dict[str, Any]:
     return line
 
 
-def _cells(case: ComparedCase) -> dict[str, Any]:
+def _cells(case: ComparedCase, time: Time) -> dict[str, Any]:
     """One line of the CSV: flat, times in nanoseconds, ratios as t_new / t_old."""
     old, new, verdict = case.old, case.new, case.verdict
     return {
@@ -112,6 +115,7 @@ def _cells(case: ComparedCase) -> dict[str, Any]:
         "label": case.label,
         "verdict": verdict.status.value if verdict else "base",
         "reason": verdict.message if verdict else "",
+        "time": time.value,
         "old_time_ns": old.time_ns if old else None,
         "new_time_ns": new.time_ns if new else None,
         "ratio": verdict.ratio if verdict else None,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kbench.cli import completion
-from kbench.cli.options import OutputFlags, command, parse_share
+from kbench.cli.options import OutputFlags, TimeOption, command, parse_share
 
 
 class Unclear(StrEnum):
@@ -51,6 +51,7 @@ class GateFlags(OutputFlags):
     baseline: Annotated[
         str | None, typer.Option("--baseline", metavar="NAME", help="Name, or path of a CSV (main)")
     ] = None
+    time: TimeOption = None
     slower: Annotated[
         float | None,
         typer.Option("--slower", metavar="SHARE", parser=parse_share, help="Margin (0.5%)"),

@@ -14,6 +14,7 @@ from kbench.cli.running import choose_solutions
 from kbench.cli.saved import find_run
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.events import RunOptions
+from kbench.core.model import Time
 from kbench.gate import GateReport, Policy
 from kbench.plugins import registry
 from kbench.report import csvout, gated, github, junit
@@ -44,12 +45,13 @@ def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> G
     root = folder / "baselines"
     first = run.rows[0]
     name = flags.baseline or settings.gate.baseline
+    policy = make_policy(settings.gate, flags)
     with progress_for(output) as progress:
         report = verb.gate(
             run,
             baselines.load_baseline(run, name, root),
-            make_policy(settings.gate, flags),
-            confirm=confirm.by_running(run, settings, progress.show) if flags.confirm else None,
+            policy,
+            confirm=confirm.by_running(run, settings, progress.show, policy.time) if flags.confirm else None,
             pinned=baselines.load_pinned(run, root),
             accepted=baselines.load_acceptances(first.gpu_name, root),
             calibration=calibrate.load(first.gpu_uuid),
@@ -90,6 +92,7 @@ def make_policy(given: GateSettings, flags: GateFlags) -> Policy:
         overrides={glob: override.slower for glob, override in given.override.items()},
         unclear="fail" if flags.strict else unclear,
         missing=flags.missing.value if flags.missing else given.missing,
+        time=flags.time or Time(given.time),
     )
 
 
@@ -120,7 +123,7 @@ def _print(output: Output, report: GateReport, flags: GateFlags) -> None:
         case Format.JSON:
             output.data(_document(report))
         case Format.CSV:
-            lines = [gated.cells(case) for case in report.cases]
+            lines = [gated.cells(case, report.time) for case in report.cases]
             output.data(csvout.render_cells(list(lines[0]) if lines else [], [list(line.values()) for line in lines]))
         case Format.MD:
             output.data(gated.render_markdown(report))
@@ -142,6 +145,7 @@ def _document(report: GateReport) -> str:
         run=report.run,
         baseline=report.baseline,
         confirmed=report.confirmed,
+        time=report.time,
         counts={answer.value: count for answer, count in report.counts.items()},
-        results=[{**gated.cells(case), "looks": plain(case.looks)} for case in report.cases],
+        results=[{**gated.cells(case, report.time), "looks": plain(case.looks)} for case in report.cases],
     )

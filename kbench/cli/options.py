@@ -14,6 +14,7 @@ import typer
 
 from kbench.cli.output import Color, Format, Output
 from kbench.core.errors import UsageError
+from kbench.core.model import Time
 from kbench.storage import settings
 from kbench.storage.settings import Settings
 
@@ -70,6 +71,10 @@ def parse_overrides(pairs: list[str]) -> dict[str, Any]:
                 f"text needs quotes of its own: `--set \"{name}='{text}'\"`",
             ) from None
     return overrides
+
+
+TimeOption = Annotated[Time | None, typer.Option("--time", help="Which time of a call to hold (device)")]
+"""Of the commands that hold times against one another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

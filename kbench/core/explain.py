@@ -325,7 +325,7 @@ _FLAGS: dict[str, tuple[str, str]] = {
         "Allocate the output anew in each call: what a copy takes is taken off, but cannot be confirmed.",
     ),
     "host_bound": (
-        "a plain loop of calls takes longer than the device works",
+        "a plain loop of calls takes a tenth longer than the device works, or more: its wall time is shown beside",
         "Launch fewer kernels in a call, do less in Python, or use a CUDA graph.",
     ),
     "host_synchronising": (
@@ -333,11 +333,11 @@ _FLAGS: dict[str, tuple[str, str]] = {
         "Remove `.item()`, `.cpu()`, `synchronize()` and the like from `forward`.",
     ),
     "attestation_weak": (
-        "the judge's clock cannot confirm the time",
+        "the judge's clock cannot confirm the time, so the speed-up is printed with two digits at most, as `~1.2×`",
         "On a CPU, close what else runs or take a larger case; on a GPU, see the other warnings of this row.",
     ),
     "one_process": (
-        "one process: no interval, since what differs between processes cannot be seen in one",
+        "one process: no interval, since what differs between processes cannot be seen in one, and fewer digits",
         "Run without `--quick`.",
     ),
 }

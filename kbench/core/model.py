@@ -54,6 +54,13 @@ class Status(StrEnum):
     HARNESS_ERROR = "harness_error"
 
 
+class Time(StrEnum):
+    """Which of the two times of a call a comparison holds."""
+
+    DEVICE = "device"
+    WALL = "wall"
+
+
 class FindingKind(StrEnum):
     """Why a finding matters. The first two are always fatal, conditioning only with `--robust`."""
 

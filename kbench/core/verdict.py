@@ -13,14 +13,17 @@ from enum import StrEnum
 import numpy as np
 
 from kbench.core.errors import UsageError
-from kbench.core.model import Status
+from kbench.core.model import Status, Time
 from kbench.core.stats import Interval, difference_interval, ratio_interval
 from kbench.core.student import t_quantile
 
 MOST_PROCESSES = 1000
 """Above this, a number of processes that would decide is no advice."""
 
-UNPROVED = "by the solution's own clock (calls too short to attest)"
+UNPROVED = "which the judge's clock does not confirm (`attestation` is weak)"
+
+NO_TIMES = {Time.DEVICE: "times", Time.WALL: "wall times"}
+"""What a run without any is said to lack."""
 
 NOT_EVALUATED = frozenset({Status.HARNESS_ERROR, Status.REFERENCE_FAILED, Status.NOT_VERIFIED, Status.SKIPPED})
 """Statuses that say nothing about the candidate."""
@@ -76,7 +79,9 @@ class Measurement:
     unstable: bool = False
     """Too many pairs were marked as throttled or disturbed."""
     weak: bool = False
-    """Its calls are too short for the judge's clock to prove or to refute their times."""
+    """The judge's clock can neither prove nor refute its times."""
+    time: Time = Time.DEVICE
+    """What the ratios are of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,9 +151,8 @@ def judge_change(
     else:
         allowance = allowance_between(old.conditions, new.conditions, thresholds)
         verdict = judge_runs(old.log_ratios, new.log_ratios, thresholds, allowance)
-    if old.weak or new.weak:
-        return replace(verdict, message=f"{verdict.message}; {UNPROVED}")
-    return verdict
+    message = f"{new.time} time {verdict.message}" if verdict.low is not None else verdict.message
+    return replace(verdict, message=f"{message}; {UNPROVED}" if old.weak or new.weak else message)
 
 
 def judge_runs(old: Sequence[float], new: Sequence[float], thresholds: Thresholds, allowance: float = 0.0) -> Verdict:
@@ -214,9 +218,11 @@ def _judge_conditions(old: Measurement, new: Measurement) -> Verdict | None:
     obstacle = _obstacle(old.conditions, new.conditions)
     if obstacle is not None:
         return _no_verdict(*obstacle)
+    if old.time is not new.time:
+        return _no_verdict("other_time", f"time differs ({old.time}, {new.time})")
     for side, measurement in (("new", new), ("old", old)):
         if not measurement.log_ratios:
-            return _no_verdict("no_timing", f"the {side} run has no times")
+            return _no_verdict("no_timing", f"the {side} run has no {NO_TIMES[measurement.time]}")
         if measurement.unstable:
             what = "was throttled or disturbed in more than a fifth of its pairs"
             return _no_verdict("unstable", f"the {side} run {what}")

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from kbench.compare import ComparedCase, Comparison, Measured
+from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
 from kbench.report import units
 from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
@@ -112,6 +113,7 @@ def _heading(comparison: Comparison) -> str:
     stack = [here.gpu_name]
     stack += [] if here.device == "cpu" else [f"driver {here.driver}", f"CUDA {here.cuda}"]
     stack += [f"torch {here.torch}", here.mode, *(["CPU timing"] if here.device == "cpu" else [])]
+    stack += ["wall time"] if comparison.time is Time.WALL else []
     return f"{comparison.base} → {', '.join(_others(comparison))}\n" + " · ".join(part for part in stack if part)
 
 

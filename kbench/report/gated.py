@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbench.core.errors import ExitCode
+from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
 from kbench.gate import GatedCase, GateReport, Outcome
 from kbench.report.comparison import WORDS, bounds_of, change_of
@@ -55,7 +56,8 @@ def headline(report: GateReport) -> str:
     else:
         what = f"{judged} of {len(report.cases)} cases judged"
     looked = "" if report.confirmed else ", slow cases not measured a second time"
-    return f"{HEADLINES[report.exit_code]}  {what}, {report.run} against {report.baseline}{looked}"
+    held = ", wall times" if report.time is Time.WALL else ""
+    return f"{HEADLINES[report.exit_code]}  {what}, {report.run} against {report.baseline}{held}{looked}"
 
 
 def warnings(report: GateReport) -> list[str]:
@@ -116,7 +118,7 @@ def deciding(case: GatedCase) -> Verdict:
     return crept if crept is not None and crept.reason_code == "creep" else case.verdict
 
 
-def cells(case: GatedCase) -> dict[str, Any]:
+def cells(case: GatedCase, time: Time) -> dict[str, Any]:
     """One line of the CSV; ratios are t_new / t_old."""
     verdict = deciding(case)
     return {
@@ -127,6 +129,7 @@ def cells(case: GatedCase) -> dict[str, Any]:
         "verdict": verdict.status.value,
         "reason_code": verdict.reason_code,
         "reason": verdict.message,
+        "time": time.value,
         "ratio": verdict.ratio,
         "ratio_low": verdict.low,
         "ratio_high": verdict.high,

@@ -74,10 +74,12 @@ def _line(case: CaseSummary, unit: units.Unit, reach: float) -> Line:
     places = (_place(row.speedup, reach) for row in case.rows if row.time_ns_median is not None)
     return Line(
         case=case,
-        time=units.time_cell(case.time_ns, unit, case.half_width_ns),
-        reference=units.time_cell(case.reference_ns, unit, case.half_width_ns),
-        speedup=units.speedup(case.speedup, case.speedup_low, case.speedup_high),
-        interval=units.interval(case.speedup_low, case.speedup_high),
+        time=units.both_times(
+            units.time_cell(case.time_ns, unit, case.shown_half_width_ns), case.remarked_wall_ns, unit
+        ),
+        reference=units.time_cell(case.reference_ns, unit, case.shown_half_width_ns),
+        speedup=case.shown_speedup,
+        interval=case.shown_interval,
         of_limit=units.percent(share),
         low=_place(case.speedup_low, reach),
         centre=_place(case.speedup, reach),

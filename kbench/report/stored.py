@@ -93,6 +93,9 @@ def _timing(run: Run, row: ResultRow) -> Timing | None:
         timer=row.timer,
         l2=row.l2,
         attested_ns=row.attested_ns,
+        attested_half_width_ns=row.attested_half_width_ns,
         attestation=row.attestation,
+        wall_ns=row.wall_ns,
+        ref_wall_ns=row.ref_wall_ns,
         flags=tuple(row.flags.split()),
     )

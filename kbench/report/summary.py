@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import KbenchError
 from kbench.core.events import Judged, Planned
-from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, ResultRow, Status
+from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Passed, ResultRow, Status
+from kbench.core.noise import of_one_process
+from kbench.core.stats import pair_log_ratios
+from kbench.report import units
+
+HOST_BOUND = "host_bound"
+"""No warning: the wall time stands beside the device time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +40,13 @@ class CaseSummary:
     speedup_high: float | None
     limit_ns: int | None
     percent_of_limit: float | None
+    wall_ns: float | None = None
+    """Time per call of a plain loop, the host's work included."""
+    ref_wall_ns: float | None = None
+    attestation: str = "none"
+    """`weak` where any process is."""
+    noise: float | None = None
+    """Of a single process: half the width of what its speed-up may be, as a share; the digits to print follow it."""
 
     @property
     def passed(self) -> bool:
@@ -48,11 +61,54 @@ class CaseSummary:
         return self.time_ns * (self.speedup_high - self.speedup_low) / 2 / self.speedup
 
     @property
+    def shown_half_width_ns(self) -> float | None:
+        """The same where a clock confirms it: of a weak time no reader gets the digits of a claim's spread."""
+        return None if self.weak else self.half_width_ns
+
+    @property
+    def weak(self) -> bool:
+        """Whether the judge's clock cannot confirm the time of some process."""
+        return self.attestation == "weak"
+
+    @property
+    def alone(self) -> bool:
+        """Whether it was timed in one process, which has no interval."""
+        return "one_process" in self.flags
+
+    @property
+    def shown_speedup(self) -> str:
+        """The speed-up with the digits that are confirmed."""
+        low, high = self.bounds
+        return units.speedup(self.speedup, low, high, alone=self.alone, weak=self.weak)
+
+    @property
+    def shown_interval(self) -> str:
+        """Its interval, likewise."""
+        return units.interval(self.speedup_low, self.speedup_high, weak=self.weak)
+
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """The ends of the speed-up's interval; of one process what its noise allows, which decides on digits alone."""
+        if not self.alone or self.speedup is None or self.noise is None:
+            return self.speedup_low, self.speedup_high
+        return self.speedup * (1 - self.noise), self.speedup * (1 + self.noise)
+
+    @property
+    def remarked_wall_ns(self) -> float | None:
+        """The wall time where it is to be seen beside the device time: of a case that is bound by the host."""
+        return self.wall_ns if HOST_BOUND in self.flags else None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The flags that a reader is warned of."""
+        return tuple(flag for flag in self.flags if flag != HOST_BOUND)
+
+    @property
     def advice(self) -> tuple[str, ...]:
         """Codes that `kbench explain` knows and that a reader of this result should see, worst first."""
         codes = [] if self.passed else [self.status.value]
         codes += [finding.code for finding in self.findings if finding.kind is not FindingKind.NOTE]
-        return tuple(dict.fromkeys((*codes, *self.flags)))
+        return tuple(dict.fromkeys((*codes, *self.warnings)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +173,16 @@ class RunSummary:
         values = [case.speedup for case in cases if case.passed and case.speedup is not None]
         return geometric_mean(values) if values and len(values) == len(cases) else None
 
+    def shown_speedup_of(self, solution: str) -> str:
+        """Write that with the digits that are confirmed: of a mean, those of its least certain case."""
+        mean = self.speedup_of(solution)
+        cases = [case for case in self.cases if case.solution == solution and case.passed]
+        noises = [case.noise for case in cases if case.alone]
+        known = [noise for noise in noises if noise is not None]
+        share = max(known) if known and len(known) == len(noises) else None
+        low, high = (mean * (1 - share), mean * (1 + share)) if mean and share is not None else (None, None)
+        return units.speedup(mean, low, high, alone=bool(noises), weak=any(case.weak for case in cases))
+
 
 def summarise(judged: Judged) -> CaseSummary:
     """Fold the rows of one (solution, case) into one record."""
@@ -145,7 +211,24 @@ def summarise(judged: Judged) -> CaseSummary:
         speedup_high=first.speedup_high if first else None,
         limit_ns=first.limit_ns if first else None,
         percent_of_limit=_median(row.percent_of_limit for row in timed),
+        wall_ns=_median(row.wall_ns for row in timed),
+        ref_wall_ns=_median(row.ref_wall_ns for row in timed),
+        attestation="weak"
+        if any(row.attestation == "weak" for row in timed)
+        else first.attestation
+        if first
+        else "none",
+        noise=_noise(judged, first) if one_process and first is not None else None,
     )
+
+
+def _noise(judged: Judged, row: ResultRow) -> float | None:
+    """Say how far off the speed-up of a single process may be; None where its samples do not tell."""
+    timings = judged.outcome.timings if isinstance(judged.outcome, Passed) else ()
+    mine = [timing for timing in timings if timing.samples and timing.samples[0].process == row.process]
+    if not mine or row.time_ns_median is None:
+        return None
+    return of_one_process(pair_log_ratios(mine[0].samples), row.device, row.time_ns_median)
 
 
 def geometric_mean(values: Iterable[float]) -> float:

@@ -19,7 +19,7 @@ def render_run(run: RunSummary, *, verbosity: int = 0, width: int | None = None)
     """
     if verbosity < 0:
         return "\n".join([*(verdict_line(case) for case in run.cases), *_closing(run)])
-    blocks = [_heading(run), _table(run, width)] if run.cases else []
+    blocks = [_heading(run), _table(run, verbosity, width)] if run.cases else []
     blocks += [_failure(case, verbosity) for case in run.cases if not case.passed]
     blocks += ["\n".join(lines) for lines in [_remarks(run)] if lines]
     if verbosity > 0 and run.cases:
@@ -34,9 +34,9 @@ def verdict_line(case: CaseSummary) -> str:
         return f"{case.status.value}  {case.solution}  {case.case}  {one_line(case.reason)}"
     measured = ""
     if case.speedup is not None:
-        shown = units.speedup(case.speedup, case.speedup_low, case.speedup_high)
-        alone = "  one process, no interval" if "one_process" in case.flags else ""
-        measured = f"  {units.duration(case.time_ns)}  {shown}{alone}"
+        alone = "  one process, no interval" if case.alone else ""
+        wall = "" if case.remarked_wall_ns is None else f", wall {units.duration(case.remarked_wall_ns)}"
+        measured = f"  {units.duration(case.time_ns)}{wall}  {case.shown_speedup}{alone}"
     return f"passed  {case.solution}  {case.case}{measured}"
 
 
@@ -51,7 +51,8 @@ def _heading(run: RunSummary) -> str:
         plural = "process" if counts == {1} else "processes"
         parts.append(f"{' or '.join(map(str, sorted(counts)))} {plural}")
         cache = "" if timed[0].l2 in {"", "none"} else f", L2 {timed[0].l2}"
-        parts.append(f"{timed[0].timer} timer, {timed[0].mode}{cache}")
+        timers = " or ".join(dict.fromkeys(row.timer for row in timed))
+        parts.append(f"{timers} timer, {timed[0].mode}{cache}")
     lines = [" · ".join(part for part in parts if part)]
     if timed and timed[0].device == "cpu":
         lines.append("CPU timing: measured with the host's clock, no GPU took part")
@@ -66,34 +67,41 @@ def _stack(row: ResultRow) -> list[str]:
     return [row.gpu_name, *(f"{name} {version}" for name, version in named.items() if version)]
 
 
-def _table(run: RunSummary, width: int | None) -> str:
+def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
+    """Write one line per case; wall times have columns of their own with `-v`, else a remark where the host binds."""
     unit = units.unit_for(time for case in run.cases for time in (case.time_ns, case.reference_ns))
     columns = [
         Column(title="solution"),
         Column(title="case"),
         Column(title="verdict"),
         Column(title=f"time {unit.name}", right=True),
+        Column(title=f"wall {unit.name}", right=True),
         Column(title=f"reference {unit.name}", right=True, spare=True),
+        Column(title=f"reference wall {unit.name}", right=True, spare=True),
         Column(title="speed-up", right=True),
         Column(title="95 % interval", right=True),
         Column(title="of limit", right=True),
         Column(title="", spare=True),
         Column(title="worst error", right=True, spare=True),
     ]
-    return render_table(columns, [_cells(case, unit) for case in run.cases] + _means(run), width=width)
+    return render_table(columns, [_cells(case, unit, verbosity) for case in run.cases] + _means(run), width=width)
 
 
-def _cells(case: CaseSummary, unit: units.Unit) -> list[str]:
+def _cells(case: CaseSummary, unit: units.Unit, verbosity: int) -> list[str]:
     share = case.percent_of_limit
+    time = units.time_cell(case.time_ns, unit, case.shown_half_width_ns)
+    apart = verbosity > 0
     errors = case.correctness
     return [
         case.solution,
         case.case,
         case.status.value if case.passed else case.status.value.upper(),
-        units.time_cell(case.time_ns, unit, case.half_width_ns),
-        units.time_cell(case.reference_ns, unit, case.half_width_ns),
-        units.speedup(case.speedup, case.speedup_low, case.speedup_high),
-        units.interval(case.speedup_low, case.speedup_high),
+        time if apart else units.both_times(time, case.remarked_wall_ns, unit),
+        units.time_cell(case.wall_ns, unit) if apart else units.ABSENT,
+        units.time_cell(case.reference_ns, unit, case.shown_half_width_ns),
+        units.time_cell(case.ref_wall_ns, unit) if apart else units.ABSENT,
+        case.shown_speedup,
+        case.shown_interval,
         units.percent(share),
         units.bar(None if share is None else share / 100),
         units.error_size(errors.max_abs_err) if errors else units.ABSENT,
@@ -104,10 +112,9 @@ def _means(run: RunSummary) -> list[list[str]]:
     """One line per solution with several cases, so that no reader averages ratios himself."""
     lines = []
     for solution in run.solutions:
-        count = sum(case.solution == solution for case in run.cases)
-        if count > 1:
-            mean = units.speedup(run.speedup_of(solution))
-            lines.append([solution, "geometric mean", "", "", "", mean, "", "", "", ""])
+        cases = [case for case in run.cases if case.solution == solution]
+        if len(cases) > 1:
+            lines.append([solution, "geometric mean", *[""] * 5, run.shown_speedup_of(solution), *[""] * 4])
     return lines
 
 
@@ -151,7 +158,7 @@ def _remarks(run: RunSummary) -> list[str]:
             if finding.fatal and not case.passed:
                 continue  # the failure above is this finding
             lines.append(f"{finding.kind.value}: {where}: {one_line(finding.message)} [{finding.code}]")
-        lines += [f"warning: {where}: {_flag_text(flag)} [{flag}]" for flag in case.flags]
+        lines += [f"warning: {where}: {_flag_text(flag)} [{flag}]" for flag in case.warnings]
         codes += [code for code in case.advice if code != case.status.value]
     advised = [(code, known) for code in dict.fromkeys(codes) if (known := explain(code)) is not None]
     lines += [f"hint: {code}: {known.fix}" for code, known in advised]
@@ -177,6 +184,8 @@ def _processes(run: RunSummary) -> str:
         Column(title="min", right=True),
         Column(title="speed-up", right=True),
         Column(title=f"judge's clock {unit.name}", right=True),
+        Column(title=f"wall {unit.name}", right=True),
+        Column(title="reference wall", right=True),
         Column(title="SM MHz", right=True),
     ]
     cells = [
@@ -186,7 +195,9 @@ def _processes(run: RunSummary) -> str:
             str(row.process),
             *(_precise(time, unit) for time in (row.time_ns_median, row.time_ns_q1, row.time_ns_q3, row.time_ns_min)),
             units.ABSENT if row.speedup is None else f"{row.speedup:.4f}×",
-            _precise(row.attested_ns, unit),
+            units.plus_minus(row.attested_ns, row.attested_half_width_ns, unit),
+            _precise(row.wall_ns, unit),
+            _precise(row.ref_wall_ns, unit),
             units.ABSENT if row.sm_clock_mhz is None else str(row.sm_clock_mhz),
         ]
         for row in rows

@@ -10,6 +10,8 @@ _DURATIONS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
 _BYTES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
 _DEFAULT_DIGITS = 3
 _MAX_DECIMALS = 4
+_UNCONFIRMED_DIGITS = 2
+"""Of a speed-up that no clock confirms, or whose noise nobody knows."""
 _BAR = "█▉▊▋▌▍▎▏"
 
 
@@ -69,20 +71,66 @@ def seconds(elapsed_s: float) -> str:
     return f"{minutes} min {rest:02d} s"
 
 
-def speedup(value: float | None, low: float | None = None, high: float | None = None) -> str:
-    """Write a speed-up with the digits that its interval supports: `1.972×`."""
+def speedup(
+    value: float | None, low: float | None = None, high: float | None = None, *, alone: bool = False, weak: bool = False
+) -> str:
+    """Write a speed-up with the digits that its interval supports: `1.972×`.
+
+    Of one process (`alone`) `low` and `high` are no interval that is shown beside it, so that only confirmed digits are
+    written; of a weak attestation two at most, and `~` before them.
+    """
     if value is None:
         return ABSENT
     half = None if low is None or high is None else (high - low) / 2
+    if weak:
+        return f"~{confirmed(value, half, _UNCONFIRMED_DIGITS)}×"
+    if alone:
+        return f"{confirmed(value, half)}×" if half else f"{confirmed(value, half, _UNCONFIRMED_DIGITS)}×"
     return f"{number(value, half, 2)}×"
 
 
-def interval(low: float | None, high: float | None) -> str:
-    """Write both ends of an interval of a ratio: `1.969 … 1.975`."""
+def confirmed(value: float, half_width: float | None, most_digits: int = _DEFAULT_DIGITS + 1) -> str:
+    """Write `value` with those digits alone that stand: `half_width` is at most one unit of the last one.
+
+    So 1.166 ± 0.03 is `1.2`, and 1.166 ± 0.004 is `1.17`. One digit is written however wide the interval is.
+    """
+    if not math.isfinite(value) or not value:
+        return str(value)
+
+    def decimals_of(digits: int) -> int:
+        return digits - 1 - math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
+
+    decimals = decimals_of(most_digits)
+    if half_width is not None and half_width > 0 and math.isfinite(half_width):
+        decimals = min(decimals, math.floor(-math.log10(half_width)))
+    decimals = max(decimals, decimals_of(1))
+    return f"{round(value, decimals):,.{max(decimals, 0)}f}"
+
+
+def interval(low: float | None, high: float | None, *, weak: bool = False) -> str:
+    """Write both ends of an interval of a ratio: `1.969 … 1.975`; of a weak attestation with two digits at most."""
     if low is None or high is None:
         return ABSENT
     half = (high - low) / 2
+    if weak:
+        return " … ".join(confirmed(end, None, _UNCONFIRMED_DIGITS) for end in (low, high))
     return f"{number(low, half, 2)} … {number(high, half, 2)}"
+
+
+def plus_minus(time_ns: float | None, half_width_ns: float | None, unit: Unit) -> str:
+    """Write a time with its half-width, both with the digits that this supports: `56.29 ± 0.56`."""
+    if time_ns is None:
+        return ABSENT
+    if not half_width_ns:
+        return time_cell(time_ns, unit)
+    half = half_width_ns / unit.size_ns
+    decimals = min(max(1 - math.floor(math.log10(half)), 0), _MAX_DECIMALS)
+    return f"{time_ns / unit.size_ns:,.{decimals}f} ± {half:,.{decimals}f}"
+
+
+def both_times(time: str, wall_ns: float | None, unit: Unit) -> str:
+    """Write device time and wall time side by side: `116, wall 138`."""
+    return time if wall_ns is None else f"{time}, wall {time_cell(wall_ns, unit)}"
 
 
 def change(share: float | None, half_width: float | None = None) -> str:

@@ -60,6 +60,8 @@ class GateSettings:
     unclear: Literal["pass", "warn", "fail"] = "warn"
     missing: Literal["warn", "fail"] = "fail"
     """A case of the baseline that the run did not measure."""
+    time: Literal["device", "wall"] = "device"
+    """Which time of a call is held: of the device, or of a plain loop with the host's work."""
     override: dict[str, GateOverride] = field(default_factory=dict)
 
 

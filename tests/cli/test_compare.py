@@ -60,6 +60,23 @@ def test_machine_formats(kbench, runs, golden):
     golden("compare.md", kbench("compare", "main", "pr-42", "--format", "md").out.rstrip("\n"))
 
 
+def test_wall_times_are_compared_when_asked_for(kbench):
+    make_run(RESULTS, "main", FAST, wall_ns=[100_000, 100_030, 99_980, 100_010, 100_020])
+    make_run(RESULTS, "pr-42", FAST, wall_ns=[80_000, 80_030, 79_980, 80_010, 80_020])
+    make_run(RESULTS, "old", FAST, wall_ns=None, ref_wall_ns=None)
+    assert "device time within ±2 %" in kbench("compare", "main", "pr-42").out
+    text = kbench("compare", "main", "pr-42", "--time", "wall").out
+    assert "cold · wall time" in text
+    assert "wall time below -0.5 %" in text
+    assert "100" in text
+    assert "of limit" not in text, "the limit is one of the device's time"
+    document = json.loads(kbench("compare", "main", "pr-42", "--time", "wall", "--json").out)
+    assert document["time"] == "wall"
+    assert document["results"][0]["verdict"]["ratio"] == pytest.approx(0.8, rel=1e-3)
+    (row,) = csv.DictReader(io.StringIO(kbench("compare", "old", "main", "--time", "wall", "--format", "csv").out))
+    assert (row["verdict"], row["reason"], row["time"]) == ("not_comparable", "the old run has no wall times", "wall")
+
+
 def test_only_and_sort(kbench, runs):
     def shown(*flags):
         lines = kbench("compare", "main", "pr-42", "--format", "csv", *flags).out.splitlines()[1:]

@@ -12,9 +12,11 @@ from records import make_run
 from kbench import confirm
 from kbench.compare import measurements
 from kbench.core.events import StageFinished
+from kbench.core.model import Time
 from kbench.storage import csvfile
 
 RESULTS = Path("results")
+WALLS = [104_000, 104_030, 103_980, 104_010, 104_020]
 STEADY = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
 
 
@@ -23,7 +25,7 @@ def times(factor: float) -> list[float]:
 
 
 def baseline(kbench, solutions: dict) -> None:
-    make_run(RESULTS, "main", solutions, git_commit="a1b2c3d")
+    make_run(RESULTS, "main", solutions, git_commit="a1b2c3d", wall_ns=WALLS)
     assert kbench("baseline", "set", "main").code == 0
 
 
@@ -130,13 +132,39 @@ def test_an_accepted_slow_down_passes_and_is_said(kbench):
     )
 
 
+def test_either_time_can_be_held(kbench, tmp_path):
+    """The device's time is the same; a plain loop takes 10 % longer."""
+    baseline(kbench, {"fast": STEADY})
+    make_run(RESULTS, "pr", {"fast": STEADY}, wall_ns=[wall * 1.1 for wall in WALLS])
+    make_run(RESULTS, "old", {"fast": STEADY}, wall_ns=None, ref_wall_ns=None)
+    assert kbench("gate", "pr").code == 0
+    wall = kbench("gate", "pr", "--time", "wall")
+    assert wall.code == 1
+    assert (
+        wall.out.splitlines()[0]
+        == "GATE FAILED  1 of 1 cases, pr against main, wall times, slow cases not measured a second time"
+    )
+    assert "wall time above +0.5 %" in wall.out
+    assert json.loads(kbench("gate", "pr", "--time", "wall", "--json").out)["time"] == "wall"
+    rows = list(csv.DictReader(io.StringIO(kbench("gate", "pr", "--time", "wall", "--format", "csv").out)))
+    assert rows[0]["time"] == "wall"
+    (tmp_path / "pyproject.toml").write_text('[tool.kbench.gate]\ntime = "wall"\n')
+    assert kbench("gate", "pr").code == 1, "the setting"
+    assert kbench("gate", "pr", "--time", "device").code == 0, "a flag wins"
+    without = kbench("gate", "old")
+    assert without.code == 3
+    assert "the new run has no wall times" in without.out
+
+
 def test_confirm_measures_flagged_cases_again(kbench, monkeypatch, tmp_path):
     baseline(kbench, {"quick": STEADY, "slow": STEADY})
     make_run(RESULTS, "pr", {"quick": times(1.05), "slow": times(1.05)})
     fresh = make_run(tmp_path / "fresh", "again", {"quick": times(1.0), "slow": times(1.05)})
     asked = []
 
-    def by_running(run, settings, watch):
+    def by_running(run, settings, watch, time):
+        assert time is Time.DEVICE
+
         def look(keys, processes):
             asked.append((keys, processes))
             watch(

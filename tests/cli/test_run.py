@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import fakes
 import pytest
+from records import make_samples
 
 from kbench import run as run_verb
 from kbench.core.diagnosis import Diagnosis
@@ -76,6 +77,60 @@ def test_quiet_keeps_the_verdicts(kbench, fake_run):
         "passed  online  default  524 µs  1.166×",
         "crashed  b  default  SIGSEGV",
     ]
+
+
+def test_wall_time_stands_beside_device_time_where_the_host_binds(kbench, fake_run):
+    bound = {"flags": "host_bound", "wall_ns": 638_000, "ref_wall_ns": 700_000}
+    fake_run(*fakes.events(fakes.passed(**bound), fakes.passed(case="ragged")))
+    text = kbench("run", "group_norm", "eager").out
+    assert "524.1, wall 638  " in text
+    assert text.count("wall") == 1, "the other case is not bound by its host"
+    assert "warning" not in text
+    assert "hint" not in text
+    assert "passed  online  default  524 µs, wall 638 µs  1.166×" in kbench("run", "group_norm", "eager", "-q").out
+    verbose = kbench("run", "group_norm", "eager", "-v").out.splitlines()
+    heads = next(line for line in verbose if "verdict" in line)
+    assert "wall µs" in heads
+    assert "reference wall µs" in heads
+    first = next(line for line in verbose if line.split()[:3] == ["online", "default", "passed"])
+    assert first.split()[3:7] == ["524.1", "638", "611.0", "700"]
+    (case, _) = json.loads(kbench("run", "group_norm", "eager", "--json").out)["results"]
+    assert (case["wall_ns"], case["ref_wall_ns"]) == (638_000, 700_000)
+    assert case["flags"] == ["host_bound"]
+    assert "| 524.1 | 638 | 611.0 | 700 |" in kbench("run", "group_norm", "eager", "--format", "md").out
+
+
+def test_the_judges_time_comes_with_its_half_width(kbench, fake_run):
+    fake_run(*fakes.events(fakes.passed(attested_ns=56_290, attested_half_width_ns=560, time_ns_median=56_000)))
+    assert "56.29 ± 0.56" in kbench("run", "group_norm", "eager", "-v").out
+    document = json.loads(kbench("run", "group_norm", "eager", "--json").out)
+    assert document["results"][0]["rows"][0]["attested_half_width_ns"] == 560
+    assert document["results"][0]["timings"][0]["attested_half_width_ns"] == 2000.0
+
+
+def test_a_weak_speed_up_has_no_digits_that_nobody_confirmed(kbench, fake_run):
+    weak = {"attestation": "weak", "flags": "attestation_weak"}
+    fake_run(*fakes.events(fakes.passed(**weak), fakes.passed(case="ragged")))
+    text = kbench("run", "group_norm", "eager").out
+    lines = {line.split()[1]: line for line in text.splitlines() if line.startswith("  online")}
+    assert "~1.2×      1.2 … 1.2" in lines["default"]
+    assert lines["default"].split()[3] == "524"
+    assert "1.166×  1.161 … 1.171" in lines["ragged"]
+    assert "~1.2×" in lines["geometric"], "a mean is as weak as its weakest case"
+    assert json.loads(kbench("run", "group_norm", "eager", "--json").out)["results"][0]["speedup"] == pytest.approx(
+        1.166, rel=1e-3
+    )
+
+
+@pytest.mark.parametrize(("device", "shown"), [("cuda", "1.17×"), ("cpu", "1×")])
+def test_quick_prints_the_digits_that_one_process_confirms(kbench, fake_run, device, shown):
+    """At 0.5 ms processes of a GPU differ by half a percent, those of a CPU by a third."""
+    timing = replace(fakes.timing(), samples=tuple(make_samples(ratio=1 / 1.166, wobble=0.0005)))
+    one = fakes.passed(timings=(timing,), device=device, speedup_low=None, speedup_high=None)
+    one = replace(one, rows=(replace(one.rows[0], speedup=1.16605),))
+    fake_run(*fakes.events(one))
+    assert f"  {shown}" in kbench("run", "group_norm", "eager", "--quick").out
+    assert f"{shown}  one process, no interval" in kbench("run", "group_norm", "eager", "--quick", "-q").out
 
 
 def test_one_process_says_what_its_interval_lacks(kbench, fake_run):

@@ -89,4 +89,12 @@ def test_html_is_one_file_without_scripts_and_escapes_what_candidates_say(kbench
     assert "<script" not in text
     assert "&lt;script&gt;" in text
     assert text.count("<circle") == 3
+    assert ", wall" not in text
+
+
+def test_html_has_wall_times_of_what_the_host_binds(kbench):
+    make_run(RESULTS, "bound", {"fast": RATIOS}, flags="host_bound", wall_ns=90_000_000, reference_ns=150_000_000)
+    assert kbench("export", "bound", "--to", "html", "-o", "bound.html").code == 0
+    text = Path("bound.html").read_text()
+    assert ", wall 90.0" in text
     assert "http" not in text
