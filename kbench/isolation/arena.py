@@ -1,6 +1,5 @@
 """Slots of shared memory for one case: inputs, outputs and parameters, laid out by the judge's own expectation."""
 
-import functools
 import secrets
 from collections.abc import Collection, Sequence
 from itertools import zip_longest
@@ -71,6 +70,7 @@ class Arena:
         self._weights, end = lay_out(weights, offset=end)
         self._block = Block.allocate(end, device)
         self._staging: Any = None
+        self._cover: Cover | None = None
         self.output_like = [t.to("meta") for t in expected.tensors]
         """Shapes, dtypes and strides of the outputs, without memory."""
 
@@ -78,10 +78,6 @@ class Arena:
     def arguments(self) -> Any:
         """The tree of the arguments that a worker is told when it is bound."""
         return self._arguments
-
-    @functools.cached_property
-    def _cover(self) -> Cover:
-        return Cover(self._block.bytes.device)
 
     def describe(self, mode: str) -> tuple[Message, list[int]]:
         """Return the `bind` request for a worker, and the descriptors that travel with it."""
@@ -116,12 +112,14 @@ class Arena:
         check.poison(self._block.bytes[begin:end])
 
     def stage(self, slot: int, arguments: Sequence[Any]) -> None:
-        """Put fresh arguments for a slot where no worker sees them; `cover` writes them into the slots.
+        """Put fresh arguments for a slot where no worker sees them, until `uncover`.
 
-        Where the arena lends, there is no room to put them elsewhere: they are covered piece by piece, now.
+        Where the arena lends, there is no room to put them elsewhere: they are covered piece by piece, now, with a pad
+        that no earlier call has used: who has seen an input covered and bare knows the pad.
         """
         leaves = list(zip(tensor_leaves(arguments), self._inputs[slot], strict=True))
         if self.lends:
+            self._cover = Cover(self._block.bytes.device)
             self._prints = [self._cover_leaf(leaf, spec) for leaf, spec in leaves]
             return
         if self._staging is None:
@@ -131,22 +129,22 @@ class Arena:
 
     def _cover_leaf(self, leaf: Any, spec: TensorSpec) -> int:
         """Write a tensor covered into the block; return its fingerprint."""
+        assert self._cover is not None, "a new one for each call"
         begin, end = spec.span
         alike = tuple(leaf.stride()) == spec.stride and not leaf.is_conj() and not leaf.is_neg()
         dense = leaf.detach() if alike else leaf.new_empty_strided(spec.shape, spec.stride).copy_(leaf)
         self._cover.write_pieces(as_bytes(dense, end - begin), self._block.bytes[begin:end], begin)
         return check.fingerprint(dense)
 
-    def cover(self, slots: int) -> None:
-        """Write the staged inputs of the first so many slots so that they cannot be read there before `uncover`."""
-        if slots and self._staging is not None:
-            end = self._covered_bytes(slots)
-            self._cover.write(self._staging[:end], self._block.bytes[:end])
-
     def uncover(self, slots: int) -> None:
         """Lay bare the inputs of the first so many slots, in one step."""
-        if slots:
-            self._cover.lift(self._block.bytes[: self._covered_bytes(slots)])
+        if not slots:
+            return
+        shown = self._block.bytes[: self._covered_bytes(slots)]
+        if self._cover is not None:
+            self._cover.lift(shown)
+        else:
+            shown.copy_(self._staging[: len(shown)])
 
     def _covered_bytes(self, slots: int) -> int:
         return -(-self._input_ends[slots - 1] // PAD_BYTES) * PAD_BYTES

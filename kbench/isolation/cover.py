@@ -1,6 +1,6 @@
-"""Inputs hidden in shared memory until a clock runs: all bytes of them are xor-ed with a secret random pad.
+"""An input too large for two copies, hidden in shared memory until a clock runs: xor-ed with a secret random pad.
 
-Who polls for inputs before the gate opens finds noise. All of it is laid bare in one step, right before.
+A pad hides one input and no second one. Who polls for inputs before the gate opens finds noise. All of it is laid bare in one step, right before.
 """
 
 import secrets
@@ -21,12 +21,6 @@ class Cover:
         low, high = -(1 << 63), (1 << 63) - 1
         self._pad = torch.randint(low, high, (PAD_BYTES // 8,), generator=generator, device=device)
 
-    def write(self, plain: Any, covered: Any) -> None:
-        """Write bytes covered; both are so many whole pads long."""
-        import torch
-
-        torch.bitwise_xor(self._rows(plain), self._pad, out=self._rows(covered))
-
     def write_pieces(self, plain: Any, covered: Any, offset: int) -> None:
         """Write bytes covered, piece by piece, `offset` bytes (a multiple of 8) behind where the pad begins."""
         import torch
@@ -40,7 +34,7 @@ class Cover:
             covered[begin : begin + piece.numel()].copy_(staged[: piece.numel()])
 
     def lift(self, covered: Any) -> None:
-        """Lay bare what `write` covered, in place."""
+        """Lay bare what was covered, in place."""
         self._rows(covered).bitwise_xor_(self._pad)
 
     @staticmethod

@@ -7,6 +7,7 @@ there yet, and whoever says `done` early is looked at before it is.
 """
 
 import ctypes
+import fcntl
 import mmap
 import os
 import time
@@ -22,6 +23,8 @@ class Gate:
     def __init__(self) -> None:
         self.fd = os.memfd_create("kbench-gate", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.fd, PAGE_BYTES)
+        # Without the seals a worker could shrink the file and kill the judge by SIGBUS.
+        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         self._page = mmap.mmap(self.fd, PAGE_BYTES)
         self._words = (ctypes.c_uint32 * (PAGE_BYTES // 4)).from_buffer(self._page)
         self.number = 0
