@@ -21,7 +21,7 @@ SWITCH_NS = 20_000
 LATE_NS = 25_000
 """By how much the judge's look at results right after the flag may vary by itself: measured, 155 to 180 us."""
 QUOTED_FROM = 0.98
-"""A claim below this share of the judge's time is not quoted, however wide the interval is: it is the solution's own."""
+"""A claim below this share of the judge's time is not quoted, however wide the interval is."""
 HELD_WITHIN = 0.2
 """The widest half-width, as a share of the time, that still says something of it."""
 REFUTED_BELOW = 0.9

@@ -1,6 +1,7 @@
 """An input too large for two copies, hidden in shared memory until a clock runs: xor-ed with a secret random pad.
 
-A pad hides one input and no second one. Who polls for inputs before the gate opens finds noise. All of it is laid bare in one step, right before.
+A pad hides one input and no second one. Who polls for inputs before the gate opens finds noise. All of it is laid bare
+in one step, right before.
 """
 
 import secrets
