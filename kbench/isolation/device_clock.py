@@ -7,9 +7,11 @@ inside `forward` cannot be queued: both arms are then timed by plain loops (`hos
 import math
 import secrets
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 
-from kbench.core.clocks import HELD_WITHIN, Constant, Round, attest, clock_to_quote, constant_of, per_call_ns
+from kbench.core import clocks
+from kbench.core.clocks import Constant, Round, attest, clock_to_quote, constant_of, per_call_ns
 from kbench.core.model import Status
 from kbench.isolation.candidate import RefusalError
 from kbench.isolation.reading import Conclusion, Reading
@@ -110,7 +112,7 @@ class DeviceClock:
         walls = {arm: max(wall, attested[arm].ns) for arm, wall in self._walls().items()}
         if walls["candidate"] > HOST_BOUND_ABOVE * mine.ns:
             self._flags.add("host_bound")
-        vague = mine.half_width_ns > HELD_WITHIN * mine.ns
+        vague = mine.half_width_ns > clocks.HELD_WITHIN * mine.ns
         attestation = "weak" if vague or self._rounds["candidate"].delivers else "held"
         return Conclusion(
             clock=clock.value, attestation=attestation, attested=mine, wall_ns=walls, flags=frozenset(self._flags)
@@ -123,9 +125,27 @@ class DeviceClock:
         (rounds.gated if self._gated else rounds.plain)(self._calls["candidate"], kill=True)
 
     def slower_beside(self, paired_ns: float) -> bool:
-        """Say whether the reference was slower beside the candidate than it is alone, afterwards."""
-        # Not before either: the candidate lived then, and could keep the device busy when it was not its turn.
-        return paired_ns > (1 + INTERFERENCE) * self._alone()
+        """Say whether the reference was slower beside the candidate than it is alone, afterwards.
+
+        Not before either: the candidate lived then, and could keep the device busy when it was not its turn.
+
+        Raises:
+            RefusalError: so were the empty rounds and the looks that its own rounds are held against.
+        """
+        told = [self._round("reference") for _ in range(ALONE_ROUNDS)]
+        if self._gated:
+            empty = [self._rounds["reference"].gated(0) for _ in range(EMPTY_ROUNDS)]
+            hidden_ns = self._constant.ns - statistics.median(each.total_ns for each in empty)
+            late_ns = statistics.median(each.late_ns for each in told)
+            late_ns = statistics.median(each.late_ns for each in self._seen["reference"]) - late_ns
+            if hidden_ns > clocks.SWITCH_NS or late_ns > clocks.LATE_NS:
+                raise RefusalError(
+                    Status.TIMING_UNATTESTED,
+                    f"beside the solution the judge's own work took {max(hidden_ns, late_ns) / 1e3:.0f} us longer than "
+                    "after its end: it kept the device busy when it was not its turn",
+                    self._rounds["candidate"].trial.candidate.log,
+                )
+        return paired_ns > (1 + INTERFERENCE) * self._per_call_ns(told)
 
     def close(self) -> None:
         """End the mappings of both workers' memory."""
@@ -196,7 +216,9 @@ class DeviceClock:
 
     def _alone(self) -> float:
         """Return the reference's time per call while nothing alternates with it."""
-        told = [self._round("reference") for _ in range(ALONE_ROUNDS)]
+        return self._per_call_ns([self._round("reference") for _ in range(ALONE_ROUNDS)])
+
+    def _per_call_ns(self, told: Sequence[Told]) -> float:
         rounds = [Round(calls=each.calls, total_ns=each.total_ns, late_ns=each.late_ns) for each in told]
         return statistics.median(per_call_ns(each, self._constant) for each in rounds)
 
