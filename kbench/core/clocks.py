@@ -24,6 +24,8 @@ QUOTED_FROM = 0.98
 """A claim below this share of the judge's time is not quoted, however wide the interval is."""
 HELD_WITHIN = 0.2
 """The widest half-width, as a share of the time, that still says something of it."""
+FIRST_CALL = 1.5
+"""How much longer a call may take in a round of its own, beside what is uncertain of such a round: caches are cold."""
 REFUTED_BELOW = 0.9
 """A claim below this share of the judge's time is a false one: events that are honest agree within a percent."""
 

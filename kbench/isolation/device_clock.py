@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kbench.core import clocks
-from kbench.core.clocks import Constant, Round, attest, clock_to_quote, constant_of, per_call_ns
+from kbench.core.clocks import Attested, Constant, Round, attest, clock_to_quote, constant_of, per_call_ns
 from kbench.core.model import Status
 from kbench.isolation.candidate import RefusalError
 from kbench.isolation.reading import Conclusion, Reading
@@ -108,6 +108,7 @@ class DeviceClock:
                 f"the solution claims {event_ns / 1e3:.2f} us a call; the judge's clock says {mine.ns / 1e3:.2f} us",
                 self._rounds["candidate"].trial.candidate.log,
             )
+        self._require_separate(mine)
         # A plain loop takes no less than the device's work in it, whatever a worker says of its end.
         walls = {arm: max(wall, attested[arm].ns) for arm, wall in self._walls().items()}
         if walls["candidate"] > HOST_BOUND_ABOVE * mine.ns:
@@ -147,6 +148,22 @@ class DeviceClock:
                 )
         return paired_ns > (1 + INTERFERENCE) * self._per_call_ns(told)
 
+    def _require_separate(self, mine: Attested) -> None:
+        """Hold the time of calls in a row against rounds of one call: the inputs of a round are bare together.
+
+        Raises RefusalError where one call alone takes so much longer that those in a row were computed as one.
+        """
+        if self._calls["candidate"] == 1:
+            return
+        single_ns = self._per_call_ns([self._round("candidate", 1) for _ in range(ALONE_ROUNDS)])
+        if single_ns - clocks.SWITCH_NS - clocks.LATE_NS > clocks.FIRST_CALL * (mine.ns + mine.half_width_ns):
+            raise RefusalError(
+                Status.TIMING_UNATTESTED,
+                f"a call takes {single_ns / 1e3:.1f} us by itself, and {mine.ns / 1e3:.1f} us where "
+                f"{self._calls['candidate']} follow one another: they are computed together",
+                self._rounds["candidate"].trial.candidate.log,
+            )
+
     def close(self) -> None:
         """End the mappings of both workers' memory."""
         for rounds in self._rounds.values():
@@ -181,14 +198,17 @@ class DeviceClock:
                 return
             calls = wanted
 
-    def _round(self, arm: str) -> Told:
-        """Time one round; a queue that was full, or that another program held up, is given half of the calls."""
+    def _round(self, arm: str, calls: int | None = None) -> Told:
+        """Time one round, of so many calls or as many as usual.
+
+        A queue that was full, or that another program held up, is given half of the calls.
+        """
         rounds = self._rounds[arm]
         if not self._gated:
             return rounds.plain(self._calls[arm])
         for _ in range(2):
             try:
-                return rounds.gated(self._calls[arm])
+                return rounds.gated(calls or self._calls[arm])
             except LateError:
                 self._calls[arm] = max(1, self._calls[arm] // 2)
                 rounds.plain(self._calls[arm])

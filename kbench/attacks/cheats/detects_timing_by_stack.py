@@ -18,7 +18,7 @@ def is_timed():
         message = frame.f_locals.get("message")
         if isinstance(message, dict) and (message.get("attest") or message.get("gated")):
             return True
-        if any(word in frame.f_code.co_name for word in ("bench", "time_", "timed")):
+        if frame.f_code.co_name in {"queue_calls", "time_calls", "benchmark", "do_bench"}:
             return True
         frame = frame.f_back
     return False

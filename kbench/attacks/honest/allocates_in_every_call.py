@@ -5,7 +5,7 @@ from torch import nn
 
 PROBLEM = "short_sines"
 CLASS = "memory"
-DEVICES = ("cuda", "cpu")
+DEVICES = ("cuda",)
 
 
 class ModelNew(nn.Module):

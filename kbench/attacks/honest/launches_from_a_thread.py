@@ -7,7 +7,7 @@ from torch import nn
 
 PROBLEM = "short_sines"
 CLASS = "threads"
-DEVICES = ("cuda", "cpu")
+DEVICES = ("cuda",)
 
 POOL = ThreadPoolExecutor(1)
 
