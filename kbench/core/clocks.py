@@ -20,6 +20,12 @@ SWITCH_NS = 20_000
 153 us with stream memory operations and 133 us behind a spinning kernel."""
 LATE_NS = 25_000
 """By how much the judge's look at results right after the flag may vary by itself: measured, 155 to 180 us."""
+QUOTED_FROM = 0.98
+"""A claim below this share of the judge's time is not quoted, however wide the interval is."""
+HELD_WITHIN = 0.2
+"""The widest half-width, as a share of the time, that still says something of it."""
+FIRST_CALL = 1.5
+"""How much longer a call may take in a round of its own, beside what is uncertain of such a round: caches are cold."""
 REFUTED_BELOW = 0.9
 """A claim below this share of the judge's time is a false one: events that are honest agree within a percent."""
 
@@ -92,7 +98,7 @@ def attest(rounds: Sequence[Round], constant: Constant, usual_late_ns: float) ->
     return Attested(
         ns=statistics.median(times) + hidden_ns / calls,
         # Whoever writes results where they are to be copied saves the copy.
-        half_width_ns=_half_width(times) + (constant.half_width_ns + SWITCH_NS) / calls + constant.copy_ns,
+        half_width_ns=_half_width(times) + (constant.half_width_ns + SWITCH_NS + LATE_NS) / calls + constant.copy_ns,
     )
 
 
@@ -104,7 +110,7 @@ def clock_to_quote(event_ns: float, attested: Attested) -> Clock | None:
     if event_ns < REFUTED_BELOW * (attested.ns - attested.half_width_ns):
         return None
     # A worker that has few calls queued widens the interval, and must not profit from it.
-    agree = abs(event_ns - attested.ns) <= attested.half_width_ns and event_ns >= REFUTED_BELOW * attested.ns
+    agree = abs(event_ns - attested.ns) <= attested.half_width_ns and event_ns >= QUOTED_FROM * attested.ns
     return Clock.EVENTS if agree else Clock.GATE
 
 

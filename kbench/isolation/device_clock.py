@@ -7,9 +7,11 @@ inside `forward` cannot be queued: both arms are then timed by plain loops (`hos
 import math
 import secrets
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 
-from kbench.core.clocks import Constant, Round, attest, clock_to_quote, constant_of, per_call_ns
+from kbench.core import clocks
+from kbench.core.clocks import Attested, Constant, Round, attest, clock_to_quote, constant_of, per_call_ns
 from kbench.core.model import Status
 from kbench.isolation.reading import Conclusion, Reading
 from kbench.isolation.refusal import RefusalError
@@ -23,6 +25,8 @@ TARGET_NS = 1_000_000
 EMPTY_ROUNDS = 7
 EMPTY_EVERY = 8
 """Samples, on average, between two more of them: the constant is followed as the device warms up."""
+VARY_EVERY = 16
+"""Samples, on average, between new parameters: those before the kill must not announce it."""
 SIZINGS = 8
 """Attempts to find how many calls make a round."""
 ALONE_ROUNDS = 3
@@ -77,6 +81,9 @@ class DeviceClock:
         """Time one round of an arm."""
         if secrets.randbelow(EMPTY_EVERY) == 0:
             self._add_empty()
+        if arm == "candidate" and secrets.randbelow(VARY_EVERY) == 0:
+            trial = self._rounds[arm].trial
+            trial.candidate.vary_weights(trial.reference, secret_seed())
         told = self._round(arm)
         seen = Round(calls=told.calls, total_ns=told.total_ns, late_ns=told.late_ns)
         self._seen[arm].append(seen)
@@ -105,11 +112,13 @@ class DeviceClock:
                 f"the solution claims {event_ns / 1e3:.2f} us a call; the judge's clock says {mine.ns / 1e3:.2f} us",
                 self._rounds["candidate"].trial.candidate.log,
             )
+        self._require_separate(mine)
         # A plain loop takes no less than the device's work in it, whatever a worker says of its end.
         walls = {arm: max(wall, attested[arm].ns) for arm, wall in self._walls().items()}
         if walls["candidate"] > HOST_BOUND_ABOVE * mine.ns:
             self._flags.add("host_bound")
-        attestation = "weak" if self._rounds["candidate"].delivers else "held"
+        vague = mine.half_width_ns > clocks.HELD_WITHIN * mine.ns
+        attestation = "weak" if vague or self._rounds["candidate"].delivers else "held"
         return Conclusion(
             clock=clock.value, attestation=attestation, attested=mine, wall_ns=walls, flags=frozenset(self._flags)
         )
@@ -120,14 +129,47 @@ class DeviceClock:
         trial.candidate.vary_weights(trial.reference, secret_seed())
         if self._gated:
             self._round("candidate", kill=True)
-            return
-        expected = trial.reference.expect(trial.arguments(secret_seed()))
-        reply = trial.call([expected], kill=True)
-        trial.judge_values(reply.slots[0], expected)
+        else:
+            self._rounds["candidate"].plain(self._calls["candidate"], kill=True)
 
     def slower_beside(self, paired_ns: float) -> bool:
-        """Say whether the reference was slower beside the candidate than it is alone, before and after."""
-        return paired_ns > (1 + INTERFERENCE) * max(self._alone_ns, self._alone())
+        """Say whether the reference was slower beside the candidate than it is alone, afterwards.
+
+        Not before either: the candidate lived then, and could keep the device busy when it was not its turn.
+
+        Raises:
+            RefusalError: so were the empty rounds and the looks that its own rounds are held against.
+        """
+        told = [self._round("reference") for _ in range(ALONE_ROUNDS)]
+        if self._gated:
+            empty = [self._rounds["reference"].gated(0) for _ in range(EMPTY_ROUNDS)]
+            hidden_ns = self._constant.ns - statistics.median(each.total_ns for each in empty)
+            late_ns = statistics.median(each.late_ns for each in told)
+            late_ns = statistics.median(each.late_ns for each in self._seen["reference"]) - late_ns
+            if hidden_ns > clocks.SWITCH_NS or late_ns > clocks.LATE_NS:
+                raise RefusalError(
+                    Status.TIMING_UNATTESTED,
+                    f"beside the solution the judge's own work took {max(hidden_ns, late_ns) / 1e3:.0f} us longer than "
+                    "after its end: it kept the device busy when it was not its turn",
+                    self._rounds["candidate"].trial.candidate.log,
+                )
+        return paired_ns > (1 + INTERFERENCE) * self._per_call_ns(told)
+
+    def _require_separate(self, mine: Attested) -> None:
+        """Hold the time of calls in a row against rounds of one call: the inputs of a round are bare together.
+
+        Raises RefusalError where one call alone takes so much longer that those in a row were computed as one.
+        """
+        if self._calls["candidate"] == 1:
+            return
+        single_ns = self._per_call_ns([self._round("candidate", 1) for _ in range(ALONE_ROUNDS)])
+        if single_ns - clocks.SWITCH_NS - clocks.LATE_NS > clocks.FIRST_CALL * (mine.ns + mine.half_width_ns):
+            raise RefusalError(
+                Status.TIMING_UNATTESTED,
+                f"a call takes {single_ns / 1e3:.1f} us by itself, and {mine.ns / 1e3:.1f} us where "
+                f"{self._calls['candidate']} follow one another: they are computed together",
+                self._rounds["candidate"].trial.candidate.log,
+            )
 
     def close(self) -> None:
         """End the mappings of both workers' memory."""
@@ -156,13 +198,17 @@ class DeviceClock:
                 rounds.delivers, most = True, arena.count
                 calls = min(calls, most)
                 continue
-            wanted = min(most, math.ceil(TARGET_NS / max(1_000, told.event_ns)))
+            # Who claims long calls would have short rounds, where the judge's clock leaves most to be claimed.
+            call_ns = min(told.event_ns, told.total_ns / calls)
+            wanted = min(most, math.ceil(TARGET_NS / max(1_000, call_ns)))
             if wanted <= 1.25 * calls:
                 return
             calls = wanted
 
-    def _round(self, arm: str, *, kill: bool = False) -> Told:
-        """Time one round; a queue that was full, or that another program held up, is given half of the calls.
+    def _round(self, arm: str, calls: int | None = None, *, kill: bool = False) -> Told:
+        """Time one round, of so many calls or as many as usual.
+
+        A queue that was full, or that another program held up, is given half of the calls.
 
         Raises:
             RefusalError: calls that the judge's clock cannot hold, though it could at first.
@@ -172,7 +218,7 @@ class DeviceClock:
             return rounds.plain(self._calls[arm])
         for _ in range(2):
             try:
-                return rounds.gated(self._calls[arm], kill=kill)
+                return rounds.gated(calls or self._calls[arm], kill=kill)
             except UnmappableError:
                 reason = "its results had memory of their own at first, and have none now"
                 break
@@ -207,7 +253,9 @@ class DeviceClock:
 
     def _alone(self) -> float:
         """Return the reference's time per call while nothing alternates with it."""
-        told = [self._round("reference") for _ in range(ALONE_ROUNDS)]
+        return self._per_call_ns([self._round("reference") for _ in range(ALONE_ROUNDS)])
+
+    def _per_call_ns(self, told: Sequence[Told]) -> float:
         rounds = [Round(calls=each.calls, total_ns=each.total_ns, late_ns=each.late_ns) for each in told]
         return statistics.median(per_call_ns(each, self._constant) for each in rounds)
 

@@ -177,14 +177,15 @@ class Rounds:
         self._taken_back(dead=kill)
         return self._told(calls, total_ns, late_ns, answer)
 
-    def plain(self, calls: int) -> Told:
+    def plain(self, calls: int, *, kill: bool = False) -> Told:
         """Have calls made in a plain loop; the time is from the request until they are done.
 
-        With `delivers`: until their results are in the judge's buffers, where some are checked.
+        With `delivers`: until their results are in the judge's buffers, where some are checked. With `kill` the worker
+        is killed the moment it has answered.
         """
         batch = self._filled(calls)
         batch.uncover(self._cache)
-        started, ended, answer = self._loop(batch.order, keep=True)
+        started, ended, answer = self._loop(batch.order, keep=True, kill=kill)
         self._plain_ns = ended - started
         if self.delivers:
             ended = self.trial.candidate.message_ns
@@ -197,14 +198,17 @@ class Rounds:
         started, ended, _ = self._loop([n % slots for n in range(calls)], keep=False)
         return ended - started
 
-    def _loop(self, order: list[int], *, keep: bool) -> tuple[int, int, Message]:
+    def _loop(self, order: list[int], *, keep: bool, kill: bool = False) -> tuple[int, int, Message]:
         candidate, gate = self.trial.candidate, self.trial.candidate.gate
         assert gate is not None, "on a GPU"
         number, limit_s = gate.next_round(), candidate.limit_s * max(1, len(order))
         started = candidate.begin_round(order, number, gated=False, deliver=keep and self.delivers, keep=keep)
         if candidate.announced(limit_s) is None:
             raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {limit_s:.0f} s", candidate.log)
-        return started, candidate.message_ns, self._ended(len(order), kill=False)
+        done_ns, answer = candidate.message_ns, self._ended(len(order), kill=False)
+        if kill:
+            candidate.kill()
+        return started, done_ns, answer
 
     def close(self) -> None:
         """End the mappings of the worker's memory."""
@@ -268,9 +272,12 @@ class Rounds:
         return found
 
     def _looked_at(self, batch: Batch, places: dict[int, list[Place]]) -> list[Place]:
-        """Return two results to look at, that of the last call among them; without any, memory of the judge's own."""
-        slots = [*batch.order[-1:], *batch.expected][:2]
-        found = [place for slot in dict.fromkeys(slots) for place in places.get(slot, ())[:1]]
+        """Return results to look at: of all calls that are checked, so that nobody knows which may be late.
+
+        Of the reference as many; without any, memory of the judge's own.
+        """
+        slots = batch.expected or batch.order[-CHECKED:]
+        found = [place for slot in slots for place in places.get(slot, ())[:1]]
         return found or [self.trial.arena.any_place()]
 
     def _judge(self, batch: Batch, told: Message, places: dict[int, list[Place]]) -> None:

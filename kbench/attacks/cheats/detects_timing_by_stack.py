@@ -1,4 +1,4 @@
-"""Skips half of the rounds when anything on the stack is named after time, a flush or a benchmark."""
+"""Skips half of the rounds in the requests that time: behind the gate on a GPU, back to back on a CPU."""
 
 import sys
 
@@ -16,9 +16,9 @@ def is_timed():
     frame = sys._getframe()
     while frame is not None:
         message = frame.f_locals.get("message")
-        if isinstance(message, dict) and message.get("flush"):
+        if isinstance(message, dict) and (message.get("attest") or message.get("gated")):
             return True
-        if any(word in frame.f_code.co_name for word in ("bench", "time_", "timed")):
+        if frame.f_code.co_name in {"queue_calls", "time_calls", "benchmark", "do_bench"}:
             return True
         frame = frame.f_back
     return False

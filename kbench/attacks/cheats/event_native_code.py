@@ -1,8 +1,7 @@
-"""Overwrites the machine code of cudaEventElapsedTime by one that always answers a microsecond."""
+"""Overwrites the machine code of the driver's cuEventElapsedTime by one that always answers a microsecond."""
 
 import ctypes
 import platform
-import re
 
 import torch
 from torch import nn
@@ -10,7 +9,7 @@ from torch import nn
 PROBLEM = "sine_chain"
 CLASS = "events"
 EXPECT = ("timing_unattested", "passed", "crashed")
-SPEEDUP_BELOW = 1.5
+SPEEDUP_BELOW = 1.03
 DEVICES = ("cuda",)
 CATALOGUE = "harness 4; rigor 10"
 
@@ -19,16 +18,11 @@ ANSWER = bytes.fromhex("c7076f12833a31c0c3")
 
 
 def overwrite():
-    maps = open("/proc/self/maps").read()
-    libc = ctypes.CDLL(None, use_errno=True)
-    for path in set(re.findall(r"/\S*libcudart\.so\S*", maps)):
-        library = ctypes.CDLL(path)
-        for name in ("cudaEventElapsedTime", "cudaEventElapsedTime_v2"):
-            if not hasattr(library, name):
-                continue
-            at = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
-            page = at & ~4095
-            if libc.mprotect(ctypes.c_void_p(page), ctypes.c_size_t(8192), 7) == 0:
+    libc, driver = ctypes.CDLL(None, use_errno=True), ctypes.CDLL("libcuda.so.1")
+    for name in ("cuEventElapsedTime", "cuEventElapsedTime_v2"):
+        if hasattr(driver, name):
+            at = ctypes.cast(getattr(driver, name), ctypes.c_void_p).value
+            if libc.mprotect(ctypes.c_void_p(at & ~4095), ctypes.c_size_t(8192), 7) == 0:
                 ctypes.memmove(at, ANSWER, len(ANSWER))
 
 

@@ -1,4 +1,6 @@
-"""Records every event when the call begins and ignores later requests to record."""
+"""Records the event of a round's end at its beginning and ignores the later request to record it."""
+
+import sys
 
 import torch
 from torch import nn
@@ -6,29 +8,32 @@ from torch import nn
 PROBLEM = "sine_chain"
 CLASS = "events"
 EXPECT = ("timing_unattested", "passed")
-SPEEDUP_BELOW = 1.5
+SPEEDUP_BELOW = 1.03
 DEVICES = ("cuda",)
 CATALOGUE = "harness 4; rigor 10"
 
-honest = torch.cuda.Event.record
+events = sys.modules.get("kbench.measure.driver")
 recorded = set()
-made = []
-original_new = torch.cuda.Event.__new__
+
+if events is not None:
+    honest = events.DeviceEvent.record
+
+    def record(self, stream):
+        if id(self) not in recorded:
+            honest(self, stream)
+        recorded.discard(id(self))
+
+    events.DeviceEvent.record = record
 
 
-def remembering_new(cls, *args, **kwargs):
-    event = original_new(cls, *args, **kwargs)
-    made.append(event)
-    return event
-
-
-def record(self, stream=None):
-    if id(self) not in recorded:
-        honest(self)
-
-
-torch.cuda.Event.__new__ = staticmethod(remembering_new)
-torch.cuda.Event.record = record
+def marks_of_this_round():
+    frame = sys._getframe()
+    while frame is not None:
+        queue = getattr(frame.f_locals.get("self"), "_queue", None)
+        if hasattr(queue, "_marks"):
+            return queue._marks
+        frame = frame.f_back
+    return ()
 
 
 class ModelNew(nn.Module):
@@ -37,9 +42,9 @@ class ModelNew(nn.Module):
         self.rounds = rounds
 
     def forward(self, x):
-        for event in made[-2:]:
+        for event in marks_of_this_round()[1:]:
             if id(event) not in recorded:
-                honest(event)
+                honest(event, torch.cuda.current_stream().cuda_stream)
                 recorded.add(id(event))
         y = x
         for _ in range(self.rounds):

@@ -9,6 +9,7 @@ from torch import nn
 PROBLEM = "sine_chain"
 CLASS = "clock"
 EXPECT = ("timing_unattested",)
+DEVICES = ("cpu",)
 CATALOGUE = "harness 4; rigor 10, 12"
 SPEED = "fast"
 LENGTH_S = 0.2
