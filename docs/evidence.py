@@ -74,7 +74,7 @@ def stale_sources(rows: Iterable[ResultRow], problems: Mapping[str, Sequence[Ent
     found = set()
     for row in rows:
         entries = [entry for entry in problems.get(row.problem, ()) if entry.name in (row.solution, "eager")]
-        now = {entry.name: sources.source_sha256(entry.path, entry.builtin) for entry in entries}
+        now = {entry.name: sources.source_sha256(entry.path, entry.variant) for entry in entries}
         reference = next((sources.source_sha256(entry.path) for entry in entries if entry.name == "eager"), "")
         if now.get(row.solution) != row.source_sha256 or reference != row.problem_sha256:
             found.add((row.problem, row.solution, row.source_sha256))

@@ -92,8 +92,7 @@ def examine(device: str, cache_dir: Path, *, remeasure: bool = False) -> Iterato
     except MachineError as error:
         yield Check(code="D01", name="gpu", status=Health.FAIL, detail=error.message, fix=GPU_FIX)
         choice = selection.cpu()
-    on_gpu = choice.kind == "cuda"
-    torch = find_torch()
+    torch, on_gpu = find_torch(), choice.kind == "cuda"
     gpu = read_gpu(choice) if on_gpu else None
     if gpu is not None:
         yield check_gpu(gpu, devices.foreign_processes(choice))

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbench.core.clocks import (
+    BARE_NS,
     LATE_NS,
     REFUTED_BELOW,
     SWITCH_NS,
@@ -12,6 +13,7 @@ from kbench.core.clocks import (
     Clock,
     Constant,
     Round,
+    Usual,
     attest,
     clock_to_quote,
     constant_of,
@@ -20,6 +22,8 @@ from kbench.core.clocks import (
 
 CONSTANT = Constant(ns=153_000.0, half_width_ns=500.0)
 USUAL_LATE_NS = 165_000
+USUAL_BARE_NS = 90_000
+USUAL = Usual(late_ns=USUAL_LATE_NS, bare_ns=USUAL_BARE_NS)
 
 
 def rounds(*totals_ns: int, calls: int = 100, late_ns: int = USUAL_LATE_NS) -> list[Round]:
@@ -64,35 +68,44 @@ def test_the_time_of_a_call_is_what_is_left_of_the_round(total_ns, calls, copy_n
 
 ATTESTED = [
     # totals, calls, how late the looks were beyond the usual -> ns, half width
-    ((1_153_000,), 100, 0, 10_000, (500 + SWITCH_NS) / 100),
-    ((1_153_000,), 1, 0, 1_000_000, 500 + SWITCH_NS),
-    ((1_153_000, 1_163_000), 100, 0, 10_050, 50 + (500 + SWITCH_NS) / 100),
-    ((1_153_000,), 100, -100_000, 10_000, (500 + SWITCH_NS) / 100),  # an early look takes nothing off
-    ((1_153_000,), 100, LATE_NS, 10_000, (500 + SWITCH_NS) / 100),
-    ((1_153_000,), 100, LATE_NS + 1, 10_000 + (LATE_NS + 1) / 100, (500 + SWITCH_NS) / 100),
-    ((203_000,), 100, 950_000, 10_000, (500 + SWITCH_NS) / 100),  # nearly all was done behind the flag
+    ((1_153_000,), 100, 0, 10_000, (500 + SWITCH_NS + LATE_NS) / 100),
+    ((1_153_000,), 1, 0, 1_000_000, 500 + SWITCH_NS + LATE_NS),
+    ((1_153_000, 1_163_000), 100, 0, 10_050, 50 + (500 + SWITCH_NS + LATE_NS) / 100),
+    ((1_153_000,), 100, -100_000, 10_000, (500 + SWITCH_NS + LATE_NS) / 100),  # an early look takes nothing off
+    ((1_153_000,), 100, LATE_NS, 10_000, (500 + SWITCH_NS + LATE_NS) / 100),
+    ((1_153_000,), 100, LATE_NS + 1, 10_000 + (LATE_NS + 1) / 100, (500 + SWITCH_NS + LATE_NS) / 100),
+    ((203_000,), 100, 950_000, 10_000, (500 + SWITCH_NS + LATE_NS) / 100),  # nearly all was done behind the flag
 ]
 
 
 @pytest.mark.parametrize(("totals_ns", "calls", "late_ns", "ns", "half_width_ns"), ATTESTED)
 def test_what_comes_behind_the_flag_is_added(totals_ns, calls, late_ns, ns, half_width_ns):
     seen = rounds(*totals_ns, calls=calls, late_ns=USUAL_LATE_NS + late_ns)
-    found = attest(seen, CONSTANT, USUAL_LATE_NS)
+    found = attest(seen, CONSTANT, USUAL)
     assert found.ns == pytest.approx(ns)
     assert found.half_width_ns == pytest.approx(half_width_ns)
 
 
+@pytest.mark.parametrize(
+    ("longer_ns", "added_ns"), [(-50_000, 0), (BARE_NS, 0), (BARE_NS + 1, BARE_NS + 1), (2e6, 2e6)]
+)
+def test_who_is_there_when_inputs_are_laid_bare_is_charged_for_it(longer_ns, added_ns):
+    bare_ns = round(USUAL_BARE_NS + longer_ns)
+    seen = [Round(calls=100, total_ns=1_153_000, late_ns=USUAL_LATE_NS, bare_ns=bare_ns)]
+    assert attest(seen, CONSTANT, USUAL).ns == pytest.approx(10_000 + added_ns / 100)
+
+
 def test_one_late_look_is_no_habit():
     late = Round(calls=100, total_ns=1_153_000, late_ns=USUAL_LATE_NS + 2_000_000)
-    assert attest([*rounds(1_153_000, 1_153_000), late], CONSTANT, USUAL_LATE_NS).ns == pytest.approx(10_000)
+    assert attest([*rounds(1_153_000, 1_153_000), late], CONSTANT, USUAL).ns == pytest.approx(10_000)
 
 
 def test_a_copy_inside_the_round_widens_by_itself():
     """Whoever writes results where they are to be copied has no copy to make."""
     constant = Constant(ns=153_000, half_width_ns=500, copy_ns=2_000)
-    found = attest(rounds(1_153_000), constant, USUAL_LATE_NS)
+    found = attest(rounds(1_153_000), constant, USUAL)
     assert found.ns == pytest.approx(8_000)
-    assert found.half_width_ns == pytest.approx((500 + SWITCH_NS) / 100 + 2_000)
+    assert found.half_width_ns == pytest.approx((500 + SWITCH_NS + LATE_NS) / 100 + 2_000)
 
 
 @given(
@@ -106,7 +119,7 @@ def test_who_raises_the_flag_early_gains_no_more_than_is_told(true_us, calls, hi
     work_ns = 1e3 * true_us * calls
     late_ns = USUAL_LATE_NS + hidden * work_ns
     total_ns = CONSTANT.ns + (1 - hidden) * work_ns - switch * SWITCH_NS
-    found = attest([Round(calls=calls, total_ns=round(total_ns), late_ns=round(late_ns))], CONSTANT, USUAL_LATE_NS)
+    found = attest([Round(calls=calls, total_ns=round(total_ns), late_ns=round(late_ns))], CONSTANT, USUAL)
     assert found.ns >= 1e3 * true_us - found.half_width_ns - (LATE_NS + 2) / calls - 1
 
 
@@ -125,7 +138,7 @@ def test_who_raises_the_flag_early_gains_no_more_than_is_told(true_us, calls, hi
         # One call a round: the interval is wide, and nothing may hide in it.
         (40_000, 56_000, 20_500, Clock.GATE),
         (50_399, 56_000, 20_500, Clock.GATE),
-        (50_400, 56_000, 20_500, Clock.EVENTS),
+        (50_400, 56_000, 20_500, Clock.GATE),
         (31_949, 56_000, 20_500, None),
         (1, 10_000, 20_500, Clock.GATE),  # too short to refute anything, and no claim is believed
     ],

@@ -1,5 +1,6 @@
 """The judge's clock on a GPU over rounds that say what a test wants: sizes, constants, whose time counts."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from kbench.core.model import Status
 from kbench.isolation import device_clock
 from kbench.isolation.device_clock import EMPTY_ROUNDS, MOST_WALL_CALLS, TARGET_NS, WALL_CALLS, DeviceClock
+from kbench.isolation.reading import Conclusion
 from kbench.isolation.refusal import RefusalError
 from kbench.isolation.rounds import LateError, Told, UnmappableError
 
@@ -50,7 +52,8 @@ class Arm:
         self.killed |= kill
         return self._of(calls, CONSTANT_NS + calls * (self.ns + COPY_NS * self.delivers))
 
-    def plain(self, calls: int) -> Told:
+    def plain(self, calls: int, *, kill: bool = False) -> Told:
+        self.killed |= kill
         self.asked.append(("plain", calls))
         return self._of(calls, PLAIN_NS + calls * max(self.ns, self.host_ns))
 
@@ -102,7 +105,7 @@ def test_a_queue_that_is_full_is_given_fewer(clock_of, late_above, calls):
     clock = clock_of(candidate)
     paired(clock)
     assert clock.read("candidate").calls == calls
-    assert clock.conclude(10_000).attestation == "held"
+    assert concluded(clock, 10_000).attestation == ("held" if calls >= 25 else "weak"), "45 us are uncertain in each"
 
 
 def test_the_constant_is_of_the_references_worker(clock_of):
@@ -110,6 +113,12 @@ def test_the_constant_is_of_the_references_worker(clock_of):
     clock_of(candidate, reference).prepare()
     assert reference.asked.count(("gated", 0)) == EMPTY_ROUNDS
     assert ("gated", 0) not in candidate.asked
+
+
+def concluded(clock: DeviceClock, event_ns: float) -> Conclusion:
+    clock.prove(event_ns)
+    clock.kill_verify()
+    return clock.conclude(event_ns)
 
 
 def paired(clock: DeviceClock, pairs: int = 10) -> None:
@@ -127,11 +136,11 @@ def test_events_are_quoted_where_they_agree(clock_of, claim, clock_name):
     candidate.claim = claim
     clock = clock_of(candidate)
     paired(clock)
-    said = clock.conclude(10_000 * claim)
+    said = concluded(clock, 10_000 * claim)
     assert (said.clock, said.attestation) == (clock_name, "held")
     assert said.attested is not None
     assert said.attested.ns == pytest.approx(10_000, abs=1)
-    assert 0 < said.attested.half_width_ns < 500
+    assert 0 < said.attested.half_width_ns < 700
 
 
 @pytest.mark.parametrize("claim", [0.02, 0.5, 0.85])
@@ -141,7 +150,7 @@ def test_a_claim_that_is_much_too_small_is_refused(clock_of, claim):
     clock = clock_of(candidate)
     paired(clock)
     with pytest.raises(RefusalError, match=r"us a call; the judge's clock says 10\.00 us") as refused:
-        clock.conclude(10_000 * claim)
+        concluded(clock, 10_000 * claim)
     assert refused.value.status is Status.TIMING_UNATTESTED
 
 
@@ -151,7 +160,7 @@ def test_who_keeps_the_device_busy_behind_the_flag_is_charged_for_it(clock_of):
     clock = clock_of(candidate)
     paired(clock)
     with pytest.raises(RefusalError, match=r"claims 1\.00 us a call; the judge's clock says 10\.00 us"):
-        clock.conclude(1_000)
+        concluded(clock, 1_000)
 
 
 @pytest.mark.parametrize(("host_ns", "host_bound"), [(4_000, False), (10_500, False), (12_000, True)])
@@ -159,7 +168,7 @@ def test_a_plain_loop_is_timed_for_both_arms(clock_of, host_ns, host_bound):
     candidate, reference = Arm(ns=10_000, host_ns=host_ns), Arm(ns=20_000)
     clock = clock_of(candidate, reference)
     paired(clock)
-    said = clock.conclude(10_000)
+    said = concluded(clock, 10_000)
     assert said.wall_ns["candidate"] == pytest.approx(max(10_000, host_ns), rel=1e-3)
     assert said.wall_ns["reference"] == pytest.approx(20_000, rel=1e-3)
     assert ("host_bound" in said.flags) is host_bound
@@ -171,7 +180,7 @@ def test_a_plain_loop_takes_no_less_than_its_work(clock_of):
     candidate.loop = lambda calls, slots: PLAIN_NS + calls  # type: ignore[method-assign]
     clock = clock_of(candidate)
     paired(clock)
-    assert clock.conclude(10_000).wall_ns["candidate"] == pytest.approx(10_000, abs=1)
+    assert concluded(clock, 10_000).wall_ns["candidate"] == pytest.approx(10_000, abs=1)
 
 
 # --- who waits for the device ---------------------------------------------------------------
@@ -183,7 +192,7 @@ def test_who_waits_for_the_device_is_timed_by_plain_loops_and_the_reference_with
     clock = clock_of(candidate, reference)
     paired(clock)
     assert (candidate.delivers, reference.delivers) == (True, True)
-    said = clock.conclude(40_000)
+    said = concluded(clock, 40_000)
     assert (said.clock, said.attestation, said.attested) == ("wall", "weak", None)
     assert said.flags == {"host_synchronising"}
     assert dict(said.wall_ns) == {"candidate": pytest.approx(40_000), "reference": pytest.approx(20_000)}
@@ -255,7 +264,7 @@ def test_of_one_buffer_each_result_is_copied_and_the_copies_are_taken_off(clock_
     assert reading.calls <= 16
     assert (reading.event_ns, reading.judge_ns) == (pytest.approx(10_000, abs=1), pytest.approx(10_000, abs=1))
     assert clock.read("reference").event_ns == pytest.approx(20_000, abs=1)
-    said = clock.conclude(10_000)
+    said = concluded(clock, 10_000)
     assert said.attestation == "weak"
     assert "copies_results" in said.flags
     assert said.attested is not None
@@ -297,7 +306,37 @@ def test_the_last_round_may_be_held_up_too(clock_of):
 def test_the_reference_beside_the_candidate_is_held_against_itself_alone(clock_of, paired_ns, slower):
     clock = clock_of(Arm(ns=10_000))
     clock.prepare()
+    clock.kill_verify()
     assert clock.slower_beside(paired_ns) is slower
+
+
+@pytest.mark.parametrize("hidden", ["constant", "lateness"])
+def test_what_the_candidate_added_to_the_judges_own_work_is_found_once_it_is_dead(clock_of, hidden):
+    """It keeps the device busy for 0.5 ms when it is not its turn, and raises its flag as much too early."""
+    candidate, reference, busy_ns = Arm(ns=10_000), Arm(ns=20_000), 500_000
+    clock = clock_of(candidate, reference)
+    gated = {"candidate": candidate.gated, "reference": reference.gated}
+
+    def of_reference(calls: int, *, kill: bool = False) -> Told:
+        told = gated["reference"](calls, kill=kill)
+        if candidate.killed:
+            return told
+        added = {"total_ns": told.total_ns + busy_ns} if hidden == "constant" else {"late_ns": told.late_ns + busy_ns}
+        return replace(told, **added)
+
+    def of_candidate(calls: int, *, kill: bool = False) -> Told:
+        told = gated["candidate"](calls, kill=kill)
+        return (
+            told
+            if hidden == "constant"
+            else replace(told, total_ns=told.total_ns - busy_ns, late_ns=told.late_ns + busy_ns)
+        )
+
+    candidate.gated, reference.gated = of_candidate, of_reference  # type: ignore[method-assign]
+    paired(clock)
+    said = concluded(clock, 10_000)
+    assert said.attested is not None
+    assert said.attested.ns == pytest.approx(10_000, rel=0.01)
 
 
 def test_both_mappings_end(clock_of):

@@ -46,6 +46,11 @@ class Clock:
         ns = NS[arm] if arm == "reference" else round(NS[arm] * next(self._wobble))
         return Reading(event_ns=ns, judge_ns=JUDGE_NS[arm], submit_ns=7_000, calls=32)
 
+    def prove(self, event_ns: float) -> None:
+        self.said.append(f"prove {event_ns:.0f}")
+        if isinstance(self._conclusion, Exception):
+            raise self._conclusion
+
     def conclude(self, event_ns: float) -> Conclusion:
         self.said.append(f"conclude {event_ns:.0f}")
         if isinstance(self._conclusion, Exception):
@@ -116,8 +121,8 @@ def test_it_settles_first_and_kills_last():
     assert clock.said[0] == "prepare"
     settling = 2 * 2 * SETTLE_PAIRS
     assert clock.said[1 : 1 + settling] == ["reference", "candidate"] * (2 * SETTLE_PAIRS)
-    assert clock.said[1 + settling + 8 :] == ["conclude 100000", "kill", "beside 200000"]
-    assert said == [(100_000, "conclude 100000")], "told before the worker dies, and after its claim was held"
+    assert clock.said[1 + settling + 8 :] == ["prove 100000", "kill", "conclude 100000", "beside 200000"]
+    assert said == [(100_000, "prove 100000")], "told before the worker dies, and after its claim was held"
     assert set(of_trial.candidate.told) == {200_000 / 1e9}
 
 

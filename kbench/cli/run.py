@@ -109,7 +109,7 @@ class RunFlags(VerifyFlags):
             "--budget",
             metavar="SECONDS",
             parser=parse_duration,
-            help="Time to measure each solution and case (20s on a GPU, 30s on a CPU)",
+            help="Time to measure each solution and case (20s)",
         ),
     ] = None
     quick: Annotated[bool, typer.Option("--quick", help="One process; no interval across processes")] = False

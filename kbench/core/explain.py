@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kbench.core.diagnosis import MEANINGS
+from kbench.core.explanations import CHECKS, FLAGS, VERDICTS
 from kbench.core.model import Status
 
 Kind = Literal["status", "diagnosis", "finding", "flag", "verdict", "check"]
@@ -146,6 +147,18 @@ _STATUSES: dict[Status, tuple[str, str]] = {
 }
 
 _FINDINGS: dict[str, tuple[str, str]] = {
+    "budget": (
+        "The time to measure was over before the interval was as narrow as asked for.",
+        "Type what the message says, or take a quieter device or a larger case.",
+    ),
+    "same_at_samples": (
+        "Wrong on inputs that agree with those of the call before at some places, and differ elsewhere.",
+        "Compute from the inputs in every call: a result that is remembered by samples of them is another input's.",
+    ),
+    "changed_in_places": (
+        "Wrong on inputs that differ from those of the call before in a few places only.",
+        "Compute from the inputs in every call: a result that is remembered by a summary of them is another input's.",
+    ),
     "negated": ("The outputs are wrong for the inputs with their signs changed.", "Handle negative values."),
     "centred": (
         "The outputs are wrong for inputs of mean zero.",
@@ -279,109 +292,6 @@ _FINDINGS: dict[str, tuple[str, str]] = {
     ),
 }
 
-_FLAGS: dict[str, tuple[str, str]] = {
-    "not_settled": ("times were still changing when timing began", "Run again; close what else uses the device."),
-    "throttled": (
-        "the device lowered its clocks while timing",
-        "Let it cool down, or ask an administrator for fixed clocks.",
-    ),
-    "resolution_limited": (
-        "calls are so short that launch cost, threads that wake up or the timer's resolution show",
-        "Try a larger case, or `--mode graph` on a GPU.",
-    ),
-    "interference": (
-        "another process used the device while timing",
-        "Stop it, or choose another device with `--device cuda:1`.",
-    ),
-    "congested": (
-        "other programs used the processor while timing; the judge's clock was corrected for what they took",
-        "Run again on a quiet machine, if the interval is too wide.",
-    ),
-    "unstable": (
-        "too many pairs were throttled or disturbed",
-        "Run again on a quiet, cool device; the raw samples are in the samples file.",
-    ),
-    "imprecise": (
-        "the interval stayed wider than asked for",
-        "Raise `--max-processes`, or accept a larger `--precision`.",
-    ),
-    "drift": ("times move steadily during the run", "Look at `kbench show RUN --samples`: clocks, heat or memory."),
-    "bimodal": ("times fall into two groups", "Look at `kbench show RUN --samples`: clocks or placement."),
-    "outliers": ("some times are far from the rest; they are kept", "Look at `kbench show RUN --samples`."),
-    "beats_limit": (
-        "faster than the limit of its own precision",
-        "Look for work that was left out; or measure the peaks again with `kbench doctor`.",
-    ),
-    "inputs_repeat": (
-        "every call got the same inputs, which could not be varied: a solution that remembers its answer looks fast",
-        "Draw the inputs at random in `get_inputs`, without setting a seed there.",
-    ),
-    "trivial_passes": (
-        "zeros, one value everywhere or the answer to other inputs would pass as well, so being right proves little",
-        "Take inputs on which the result depends by more than its tolerance.",
-    ),
-    "copies_results": (
-        "the solution returns the same memory in every call, so results were copied while the clock ran",
-        "Allocate the output anew in each call: what a copy takes is taken off, but cannot be confirmed.",
-    ),
-    "host_bound": (
-        "a plain loop of calls takes a tenth longer than the device works, or more: its wall time is shown beside",
-        "Launch fewer kernels in a call, do less in Python, or use a CUDA graph.",
-    ),
-    "host_synchronising": (
-        "the solution waits for the device inside `forward`, so plain loops were timed, the host's work included",
-        "Remove `.item()`, `.cpu()`, `synchronize()` and the like from `forward`.",
-    ),
-    "attestation_weak": (
-        "the judge's clock cannot confirm the time, so the speed-up is printed with two digits at most, as `~1.2×`",
-        "On a CPU, close what else runs or take a larger case; on a GPU, see the other warnings of this row.",
-    ),
-    "one_process": (
-        "one process: no interval, since what differs between processes cannot be seen in one, and fewer digits",
-        "Run without `--quick`.",
-    ),
-}
-
-_VERDICTS: dict[str, tuple[str, str]] = {
-    "same": ("The change is within what counts as equal.", "Nothing."),
-    "faster": ("The whole interval lies below the margin.", "Make it the baseline: `kbench baseline set RUN`."),
-    "slower": (
-        "The whole interval lies above the margin.",
-        "Look for the cause, or accept it: `kbench baseline accept CASE --reason TEXT --until DATE`.",
-    ),
-    "unclear": ("The interval spans the margin: neither slower nor equal is shown.", "Measure more processes."),
-    "new_fail": ("The case passed before and fails now.", "Correct it; `kbench verify` shows how it fails."),
-    "newly_fixed": ("The case failed before and passes now.", "Nothing."),
-    "not_comparable": (
-        "The two measurements do not mean the same, and the reason says why.",
-        "Measure both on the same device, with the same case, mode and versions.",
-    ),
-}
-
-_CHECKS: dict[str, tuple[str, str]] = {
-    "d01": ("Which GPU is there, and who else computes on it.", "Install the driver, or end the others."),
-    "d02": ("Whether the driver runs the CUDA version that torch was built for.", "Update the driver."),
-    "d03": ("Whether torch is there, and built for this device.", "Install the build for your CUDA version."),
-    "d04": ("Whether nvcc is there, of the version that torch was built for.", "Set CUDA_HOME to that toolkit."),
-    "d05": ("Whether there is a C++ compiler that torch's extensions build with.", "Install g++ 9 or newer."),
-    "d06": ("Whether ninja is on PATH, where torch looks for it.", "Run `pip install ninja`."),
-    "d07": ("Whether something holds the clocks down now.", "Let the GPU cool down and its neighbours finish."),
-    "d08": (
-        "Which rung of isolation is reached: limits, Landlock, system-call filter, namespaces.",
-        "Use a newer kernel with Landlock to judge strangers' code.",
-    ),
-    "d09": ("Whether the folder of builds and peaks can be written.", "Point KBENCH_CACHE elsewhere."),
-    "d10": ("Whether there is room for builds and scratch files.", "Make room, or set KBENCH_CACHE and TMPDIR."),
-    "d11": (
-        "The measured peaks of this device, which limits are computed from.",
-        "Run `kbench doctor --remeasure` while the device is free.",
-    ),
-    "d12": (
-        "Whether the device is quarantined: after a crash it no longer answered, so nothing is measured on it.",
-        "Reset it or reboot, then run `kbench doctor --clear-quarantine`, which probes it again.",
-    ),
-}
-
 
 def _table(kind: Kind, entries: dict[str, tuple[str, str]]) -> dict[str, Explanation]:
     return {
@@ -393,9 +303,9 @@ EXPLANATIONS: dict[str, Explanation] = {
     **_table("status", {status.value: texts for status, texts in _STATUSES.items()}),
     **_table("diagnosis", MEANINGS),
     **_table("finding", _FINDINGS),
-    **_table("flag", _FLAGS),
-    **_table("verdict", _VERDICTS),
-    **_table("check", _CHECKS),
+    **_table("flag", FLAGS),
+    **_table("verdict", VERDICTS),
+    **_table("check", CHECKS),
 }
 """By code. Codes with a parameter, such as `mean_offset_30` and `skipped_negated`, have one entry for all."""
 

@@ -17,6 +17,8 @@ SLOT_BUDGET_BYTES = {"cuda": 1 << 30, "cpu": 1 << 27}
 MAX_SLOTS = 16
 QUEUE_BUDGET_BYTES = 2 << 30
 """For the slots of a queue, and for the results that each of two workers keeps of them."""
+SLOW_BYTES_PER_NS = 500
+"""Of a copy on the device: 0.5 TB/s, which every GPU of a data centre exceeds (an H200 has 2.1 TB/s each way)."""
 MAX_QUEUE = 256
 """Calls in a row; a device's queue holds about a thousand launches (measured on an H200)."""
 
@@ -145,6 +147,10 @@ class Arena:
         else:
             self._block.bytes[:end].copy_(self._staging[:end])
         self._cover = None
+
+    def copy_ns(self, slots: int) -> int:
+        """Return what copying the inputs of so many slots takes a slow device, in ns."""
+        return self._covered_bytes(slots) // SLOW_BYTES_PER_NS if slots else 0
 
     def _covered_bytes(self, slots: int) -> int:
         return -(-self._input_ends[slots - 1] // PAD_BYTES) * PAD_BYTES

@@ -11,7 +11,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kbench.core import clocks
-from kbench.core.clocks import Attested, Constant, Round, attest, clock_to_quote, constant_of, per_call_ns
+from kbench.core.clocks import (
+    Attested,
+    Clock,
+    Constant,
+    Round,
+    attest,
+    clock_to_quote,
+    constant_of,
+    per_call_ns,
+    usual_of,
+)
 from kbench.core.model import Status
 from kbench.isolation.reading import Conclusion, Reading
 from kbench.isolation.refusal import RefusalError
@@ -53,6 +63,8 @@ class DeviceClock:
         self._seen: dict[str, list[Round]] = {"candidate": [], "reference": []}
         self._empty: list[Round] = []
         self._constant = Constant(ns=0.0, half_width_ns=0.0)
+        self._after: list[Round] = []
+        self._wall_ns: dict[str, float] = {}
         self._gated = True
         self._alone_ns = math.inf
         self._flags: set[str] = set()
@@ -85,14 +97,47 @@ class DeviceClock:
             trial = self._rounds[arm].trial
             trial.candidate.vary_weights(trial.reference, secret_seed())
         told = self._round(arm)
-        seen = Round(calls=told.calls, total_ns=told.total_ns, late_ns=told.late_ns)
+        seen = round_of(told)
         self._seen[arm].append(seen)
         judge_ns = round(per_call_ns(seen, self._constant))
         event_ns = round(told.event_ns - self._constant.copy_ns) if self._gated else judge_ns
         return Reading(event_ns=max(1, event_ns), judge_ns=judge_ns, submit_ns=told.submit_ns, calls=told.calls)
 
+    def prove(self, event_ns: float) -> None:
+        """Do what needs the candidate alive: refuse gross claims and calls computed together, time plain loops.
+
+        Raises:
+            RefusalError: events that claim much less than the judge's clock saw, or calls computed as one.
+        """
+        if not self._gated:
+            return
+        mine = attest(self._seen["candidate"], self._constant, usual_of(self._seen["reference"]))
+        self._quote(event_ns, mine)
+        self._require_separate(mine)
+        self._wall_ns = self._walls()
+
+    def kill_verify(self) -> None:
+        """Kill the worker at the end of a round that looks like any other, check what it left, and calibrate again.
+
+        While it lived, the candidate could keep the device busy when it was not its turn: so that the constant and the
+        usual lateness, or the reference, seemed to take longer.
+        """
+        trial = self._rounds["candidate"].trial
+        trial.candidate.vary_weights(trial.reference, secret_seed())
+        if self._gated:
+            self._round("candidate", kill=True)
+        else:
+            self._rounds["candidate"].plain(self._calls["candidate"], kill=True)
+        self._after = [round_of(self._round("reference")) for _ in range(ALONE_ROUNDS)]
+        if self._gated:
+            before, self._empty = self._constant, []
+            for _ in range(EMPTY_ROUNDS):
+                self._add_empty()
+            if before.ns - self._constant.ns <= clocks.SWITCH_NS:
+                self._constant = before
+
     def conclude(self, event_ns: float) -> Conclusion:
-        """Hold the candidate's events against the judge's clock.
+        """Say what the judge's clock makes of the process, once the candidate is dead.
 
         Raises:
             RefusalError: events that claim much less than the judge's clock saw.
@@ -102,19 +147,16 @@ class DeviceClock:
                 arm: statistics.median(per_call_ns(r, self._constant) for r in seen) for arm, seen in self._seen.items()
             }
             return Conclusion(clock="wall", attestation="weak", wall_ns=walls, flags=frozenset(self._flags))
-        usual_ns = statistics.median(each.late_ns for each in self._seen["reference"])
-        attested = {arm: attest(seen, self._constant, usual_ns) for arm, seen in self._seen.items()}
+        usual, after = usual_of(self._seen["reference"]), usual_of(self._after)
+        if usual.late_ns - after.late_ns > clocks.LATE_NS:
+            usual = replace(usual, late_ns=after.late_ns)
+        if usual.bare_ns - after.bare_ns > clocks.BARE_NS:
+            usual = replace(usual, bare_ns=after.bare_ns)
+        attested = {arm: attest(seen, self._constant, usual) for arm, seen in self._seen.items()}
         mine = attested["candidate"]
-        clock = clock_to_quote(event_ns, mine)
-        if clock is None:
-            raise RefusalError(
-                Status.TIMING_UNATTESTED,
-                f"the solution claims {event_ns / 1e3:.2f} us a call; the judge's clock says {mine.ns / 1e3:.2f} us",
-                self._rounds["candidate"].trial.candidate.log,
-            )
-        self._require_separate(mine)
+        clock = self._quote(event_ns, mine)
         # A plain loop takes no less than the device's work in it, whatever a worker says of its end.
-        walls = {arm: max(wall, attested[arm].ns) for arm, wall in self._walls().items()}
+        walls = {arm: max(wall, attested[arm].ns) for arm, wall in self._wall_ns.items()}
         if walls["candidate"] > HOST_BOUND_ABOVE * mine.ns:
             self._flags.add("host_bound")
         vague = mine.half_width_ns > clocks.HELD_WITHIN * mine.ns
@@ -123,37 +165,21 @@ class DeviceClock:
             clock=clock.value, attestation=attestation, attested=mine, wall_ns=walls, flags=frozenset(self._flags)
         )
 
-    def kill_verify(self) -> None:
-        """Kill the worker at the end of a round that looks like any other, and check what it left."""
-        trial = self._rounds["candidate"].trial
-        trial.candidate.vary_weights(trial.reference, secret_seed())
-        if self._gated:
-            self._round("candidate", kill=True)
-        else:
-            self._rounds["candidate"].plain(self._calls["candidate"], kill=True)
-
     def slower_beside(self, paired_ns: float) -> bool:
-        """Say whether the reference was slower beside the candidate than it is alone, afterwards.
+        """Say whether the reference was slower beside the candidate than it is alone, afterwards."""
+        alone_ns = statistics.median(per_call_ns(each, self._constant) for each in self._after)
+        return paired_ns > (1 + INTERFERENCE) * alone_ns
 
-        Not before either: the candidate lived then, and could keep the device busy when it was not its turn.
-
-        Raises:
-            RefusalError: so were the empty rounds and the looks that its own rounds are held against.
-        """
-        told = [self._round("reference") for _ in range(ALONE_ROUNDS)]
-        if self._gated:
-            empty = [self._rounds["reference"].gated(0) for _ in range(EMPTY_ROUNDS)]
-            hidden_ns = self._constant.ns - statistics.median(each.total_ns for each in empty)
-            late_ns = statistics.median(each.late_ns for each in told)
-            late_ns = statistics.median(each.late_ns for each in self._seen["reference"]) - late_ns
-            if hidden_ns > clocks.SWITCH_NS or late_ns > clocks.LATE_NS:
-                raise RefusalError(
-                    Status.TIMING_UNATTESTED,
-                    f"beside the solution the judge's own work took {max(hidden_ns, late_ns) / 1e3:.0f} us longer than "
-                    "after its end: it kept the device busy when it was not its turn",
-                    self._rounds["candidate"].trial.candidate.log,
-                )
-        return paired_ns > (1 + INTERFERENCE) * self._per_call_ns(told)
+    def _quote(self, event_ns: float, mine: Attested) -> Clock:
+        """Say whose time is reported. Raises RefusalError where the events are refuted."""
+        clock = clock_to_quote(event_ns, mine)
+        if clock is None:
+            raise RefusalError(
+                Status.TIMING_UNATTESTED,
+                f"the solution claims {event_ns / 1e3:.2f} us a call; the judge's clock says {mine.ns / 1e3:.2f} us",
+                self._rounds["candidate"].trial.candidate.log,
+            )
+        return clock
 
     def _require_separate(self, mine: Attested) -> None:
         """Hold the time of calls in a row against rounds of one call: the inputs of a round are bare together.
@@ -248,7 +274,7 @@ class DeviceClock:
             told = rounds.gated(0) if self._gated else rounds.plain(0)
         except LateError:
             return
-        self._empty.append(Round(calls=0, total_ns=told.total_ns, late_ns=told.late_ns))
+        self._empty.append(round_of(told))
         self._constant = replace(constant_of(self._empty), copy_ns=self._constant.copy_ns)
 
     def _alone(self) -> float:
@@ -256,8 +282,7 @@ class DeviceClock:
         return self._per_call_ns([self._round("reference") for _ in range(ALONE_ROUNDS)])
 
     def _per_call_ns(self, told: Sequence[Told]) -> float:
-        rounds = [Round(calls=each.calls, total_ns=each.total_ns, late_ns=each.late_ns) for each in told]
-        return statistics.median(per_call_ns(each, self._constant) for each in rounds)
+        return statistics.median(per_call_ns(round_of(each), self._constant) for each in told)
 
     def _walls(self) -> dict[str, float]:
         """Return the time of a call in a plain loop, for each arm."""
@@ -269,3 +294,8 @@ class DeviceClock:
             totals = [rounds.loop(calls, self._calls[arm]) for _ in range(WALL_ROUNDS)]
             found[arm] = max(1.0, (statistics.median(totals) - empty_ns) / calls)
         return found
+
+
+def round_of(told: Told) -> Round:
+    """Return the judge's part of what came of a round."""
+    return Round(calls=told.calls, total_ns=told.total_ns, late_ns=told.late_ns, bare_ns=told.bare_ns)

@@ -30,6 +30,7 @@ class HostClock:
     def __init__(self, candidate: Trial, reference: Trial):
         self._trials = {"candidate": candidate, "reference": reference}
         self._calls = 1
+        self._conclusion: Conclusion | None = None
         self._claims: dict[str, list[int]] = {"candidate": [], "reference": []}
 
     def prepare(self) -> None:
@@ -49,18 +50,23 @@ class HostClock:
         judge_ns = round(reply.wall_ns / self._calls)
         return Reading(event_ns=event_ns, judge_ns=judge_ns, submit_ns=reply.submit_ns, calls=self._calls)
 
-    def conclude(self, event_ns: float) -> Conclusion:  # noqa: ARG002 - the claims themselves are held
+    def prove(self, event_ns: float) -> None:  # noqa: ARG002 - the claims themselves are held
         """Hold the candidate's claims against the slope of the judge's wall time. Raises RefusalError."""
         attesting = Attestation(self._trials["candidate"].arena, self.wall, self._claims)
         slope_ns, attestation = attesting.run(self._trials["candidate"].candidate.log)
         walls = {arm: statistics.median(claims) for arm, claims in self._claims.items()}
-        return Conclusion(
+        self._conclusion = Conclusion(
             clock="host",
             attestation=attestation,
             attested=Attested(ns=slope_ns, half_width_ns=attesting.half_width_ns),
             wall_ns=walls,
             flags=frozenset({"congested"} if attesting.congested else ()),
         )
+
+    def conclude(self, event_ns: float) -> Conclusion:  # noqa: ARG002
+        """Return what was proved while the candidate lived."""
+        assert self._conclusion is not None, "proved before"
+        return self._conclusion
 
     def kill_verify(self) -> None:
         """After a last request that looks like any other, kill the worker; check what nobody can write any more.

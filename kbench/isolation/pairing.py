@@ -43,12 +43,16 @@ class Clock(Protocol):
         """Take one sample of an arm."""
         ...
 
-    def conclude(self, event_ns: float) -> Conclusion:
-        """Hold the candidate's median claim against the judge's clock. Raises RefusalError."""
+    def prove(self, event_ns: float) -> None:
+        """Hold the candidate's median claim against the judge's clock, while its worker lives. Raises RefusalError."""
         ...
 
     def kill_verify(self) -> None:
         """Kill the candidate's worker after a last request and check what it left."""
+        ...
+
+    def conclude(self, event_ns: float) -> Conclusion:
+        """Say what the judge's clock makes of the claim, once the worker is dead. Raises RefusalError."""
         ...
 
     def slower_beside(self, paired_ns: float) -> bool:
@@ -102,16 +106,16 @@ class Pairing:
         if self._clean_pairs() < min(target, ENOUGH_PAIRS):
             self._flags.add("unstable")
         claimed_ns = self._median_ns("candidate")
-        conclusion = self._clock.conclude(claimed_ns)
-        attestation = self._attestation(conclusion)
+        self._clock.prove(claimed_ns)
         on_timed(claimed_ns)
         self._clock.kill_verify()
+        conclusion = self._clock.conclude(claimed_ns)
+        attestation = self._attestation(conclusion)
         if self._clock.slower_beside(self._median_ns("reference")):
             # A speed-up over a reference that was slowed proves nothing.
             self._flags |= {"interference", "attestation_weak"}
             attestation = "weak"
-        samples = self._quoted(conclusion.clock)
-        attested = conclusion.attested
+        samples, attested = self._quoted(conclusion), conclusion.attested
         return Timing(
             samples=samples,
             timer=conclusion.clock,
@@ -137,11 +141,16 @@ class Pairing:
             self._flags.add("attestation_weak")
         return attestation
 
-    def _quoted(self, clock: str) -> tuple[Sample, ...]:
-        """Return the samples with the times that the row quotes: where events are not believed, the judge's."""
-        if clock != "gate":
+    def _quoted(self, conclusion: Conclusion) -> tuple[Sample, ...]:
+        """Return the samples with the times that the row quotes: where events are not believed, the judge's.
+
+        What the judge found to be hidden, all in all, is part of each of the candidate's.
+        """
+        if conclusion.clock != "gate" or conclusion.attested is None:
             return tuple(self._samples)
-        return tuple(replace(sample, t_event_ns=sample.t_wall_ns) for sample in self._samples)
+        seen_ns = statistics.median(s.t_wall_ns for s in self._samples if s.arm == "candidate")
+        hidden_ns = {"candidate": max(0, round(conclusion.attested.ns - seen_ns)), "reference": 0}
+        return tuple(replace(s, t_event_ns=s.t_wall_ns + hidden_ns[s.arm]) for s in self._samples)
 
     def _suffice(self, until: float) -> bool:
         """Say whether the pairs so far do: they agree so well that more cannot matter, or the time is up."""

@@ -10,7 +10,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kbench.core.model import Status
@@ -50,6 +50,8 @@ class Told:
     calls: int
     total_ns: int
     late_ns: int
+    bare_ns: int = 0
+    """How long the inputs lay bare before the gate was opened, less what copying them takes."""
     event_ns: int
     submit_ns: int
 
@@ -159,7 +161,9 @@ class Rounds:
             raise
         look = Look(self._looked_at(batch, places))
         look.take()
+        started = time.perf_counter_ns()
         batch.uncover(self._cache)
+        bare_ns = max(0, time.perf_counter_ns() - started - self.trial.arena.copy_ns(calls))
         gc.disable()
         total_ns = gate.open_and_wait(candidate.limit_s, lambda: candidate.has_news)
         late_ns = look.take()
@@ -175,7 +179,7 @@ class Rounds:
         assert told is not None, "else it was late"
         self._judge(batch, told, places)
         self._taken_back(dead=kill)
-        return self._told(calls, total_ns, late_ns, answer)
+        return replace(self._told(calls, total_ns, late_ns, answer), bare_ns=bare_ns)
 
     def plain(self, calls: int, *, kill: bool = False) -> Told:
         """Have calls made in a plain loop; the time is from the request until they are done.
