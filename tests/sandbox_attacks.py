@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kbench.isolation import sandbox
-from kbench.measure import device
+from kbench.measure import admission
 
 PTRACE_SEIZE = 0x4206
 IO_URING_SETUP = 425
@@ -89,7 +89,7 @@ def system_v_memory() -> None:
 
 def lease_of(folder: Path) -> Path:
     """A lock where the device leases lie."""
-    return device.LEASES.parent / f"{folder.name}.lock"
+    return admission.LEASES.parent / f"{folder.name}.lock"
 
 
 def hold_lease(path: Path) -> None:

@@ -142,8 +142,7 @@ def test_those_that_compile_in_their_calls_take_turns(tmp_path, monkeypatch) -> 
     builder = Builder(problem, RunOptions(), device, 0, tmp_path)
     folder = tmp_path / "cache"
     jobs = [
-        Job(entry=entry, cached=build.entry_for(entry.path, None, "cpu", folder), rehearsals=cases)
-        for entry in solutions
+        Job(entry=entry, cached=build.entry_for(entry.path, "", "cpu", folder), rehearsals=cases) for entry in solutions
     ]
     built = [news for news in build_all(jobs, builder) if isinstance(news, Built)]
     assert [news.failure for news in built] == [None, None]
@@ -213,7 +212,7 @@ def test_whoever_stops_listening_stops_the_builds(tmp_path) -> None:
 def test_a_build_that_is_stopped_leaves_nothing(tmp_path) -> None:
     problem, (entry,) = entries(tmp_path, one="time.sleep(60)")
     builder = Builder(problem, RunOptions(), selection.choose("cpu"), 0, tmp_path)
-    cached = build.entry_for(entry.path, None, "cpu", tmp_path / "cache")
+    cached = build.entry_for(entry.path, "", "cpu", tmp_path / "cache")
     news = build_all([Job(entry=entry, cached=cached, rehearsals={"a": Rehearsal(overrides={})})], builder)
     next(news)
     time.sleep(0.5)

@@ -2,11 +2,7 @@
 
 import dataclasses
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,85 +16,6 @@ from kbench.measure.device import DeviceMonitor, Reading
 ROOT = Path(__file__).parents[1]
 GPU = selection.DeviceChoice(kind="cuda", name="NVIDIA Test", uuid="GPU-1", key="NVIDIA Test sm_90")
 PEAKS = Peaks(copy_bytes_per_s=1e12, fp32_flops_per_s=5e13, measured_utc="2026-01-01T00:00:00+00:00")
-
-
-@pytest.fixture
-def leases(tmp_path, monkeypatch):
-    monkeypatch.setattr(device, "LEASES", tmp_path / "leases")
-    return tmp_path / "leases"
-
-
-def test_a_lease_keeps_a_second_process_out_and_says_who_holds_it(leases):
-    choice = selection.cpu()
-    with device.lease(choice, timeout_s=0.0):
-        with pytest.raises(device.DeviceBusyError) as caught, device.lease(choice, timeout_s=0.0):
-            pytest.fail("both hold it")
-        assert f"pid {os.getpid()}" in caught.value.holder
-    with device.lease(choice, timeout_s=0.0):
-        pass
-    assert not list(leases.glob("*.holder"))
-
-
-@pytest.mark.parametrize("program", ["/env/bin/kbench", "/env/lib/kbench/__main__.py"])
-def test_the_holder_is_named_as_it_was_called(leases, monkeypatch, program):
-    monkeypatch.setattr(sys, "argv", [program, "run", "group_norm"])
-    with (
-        device.lease(selection.cpu(), timeout_s=0.0),
-        pytest.raises(device.DeviceBusyError) as caught,
-        device.lease(selection.cpu(), timeout_s=0.0),
-    ):
-        pytest.fail("both hold it")
-    assert caught.value.holder.endswith(" s): kbench run group_norm")
-
-
-def test_two_devices_have_two_leases(leases):
-    with device.lease(GPU, timeout_s=0.0), device.lease(selection.cpu(), timeout_s=0.0):
-        assert len(list(leases.glob("*.lock"))) == 2
-
-
-HOLD = """
-import sys, time
-from pathlib import Path
-from kbench.measure import device, selection
-device.LEASES = Path(sys.argv[1])
-with device.lease(selection.cpu(), timeout_s=0.0):
-    print("held", flush=True)
-    time.sleep(600)
-"""
-
-
-def test_a_killed_holder_holds_no_longer(leases):
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(leases)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert holder.stdout.readline() == "held\n"
-    try:
-        with pytest.raises(device.DeviceBusyError, match=f"pid {holder.pid}"), device.lease(selection.cpu(), 0.0):
-            pytest.fail("both hold it")
-    finally:
-        holder.send_signal(signal.SIGKILL)
-        holder.wait()
-    with device.lease(selection.cpu(), timeout_s=5.0):
-        pass
-
-
-def test_a_lease_is_waited_for(leases):
-    code = HOLD.replace("time.sleep(600)", "time.sleep(1.0)")
-    holder = subprocess.Popen([sys.executable, "-c", code, str(leases)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert holder.stdout.readline() == "held\n"
-    started = time.monotonic()
-    with device.lease(selection.cpu(), timeout_s=None):
-        assert time.monotonic() - started > 0.5
-    holder.wait()
-
-
-def test_leases_are_open_to_every_user(leases):
-    before = os.umask(0o077)
-    try:
-        with device.lease(selection.cpu(), timeout_s=0.0):
-            lock = next(leases.glob("*.lock"))
-            assert leases.stat().st_mode & 0o777 == 0o777
-            assert lock.stat().st_mode & 0o666 == 0o666
-    finally:
-        os.umask(before)
 
 
 def test_the_processor_is_identified():

@@ -15,8 +15,7 @@ from kbench.core.model import Peaks
 from kbench.doctor import Check, Gpu, Health, Torch
 from kbench.isolation import health, probing, sandbox
 from kbench.isolation.sandbox import Rung
-from kbench.measure import device as devices
-from kbench.measure import peaks, selection
+from kbench.measure import admission, peaks, selection
 from kbench.storage import quarantine
 
 ROOT = Path(__file__).parents[1]
@@ -163,23 +162,33 @@ def test_known_peaks_are_recalled_and_not_measured(tmp_path, monkeypatch):
     assert check.detail == "copy 4,293 GB/s, fp32 65.3 TFLOP/s, bf16 770 TFLOP/s (measured 2026-11-21)"
 
 
-def test_peaks_are_measured_on_demand_under_the_lease(tmp_path, monkeypatch):
-    monkeypatch.setattr(devices, "LEASES", tmp_path / "leases")
+class Held:
+    """A device that another process times on."""
+
+    def __init__(self, **_: str):
+        pass
+
+    def exclusive(self, wait: admission.Wait) -> None:
+        assert wait.timeout_s == 0.0
+        raise admission.DeviceBusyError("pid 12 (root): kbench run x")
+
+
+def test_peaks_are_measured_on_demand_and_alone_on_the_device(tmp_path, monkeypatch):
+    monkeypatch.setattr(admission, "LEASES", tmp_path / "leases")
     monkeypatch.setattr(peaks, "load_peaks", lambda *_: None)
 
-    def measure(choice, _):
-        with pytest.raises(devices.DeviceBusyError), devices.lease(choice, timeout_s=0.0):
-            pytest.fail("measured without the lease")
+    def measure(*_):
+        assert admission.in_use(selection.cpu().uuid)
         return PEAKS
 
     monkeypatch.setattr(peaks, "refresh_peaks", measure)
     assert doctor.check_peaks(selection.cpu(), tmp_path, remeasure=False).status == Health.OK
-    with devices.lease(selection.cpu(), timeout_s=0.0):
-        warns_with_a_fix(doctor.check_peaks(selection.cpu(), tmp_path, remeasure=True), "held by pid")
+    monkeypatch.setattr(doctor, "Admission", Held)
+    warns_with_a_fix(doctor.check_peaks(selection.cpu(), tmp_path, remeasure=True), "held by pid")
 
 
 def test_peaks_that_cannot_be_measured_fail(tmp_path, monkeypatch):
-    monkeypatch.setattr(devices, "LEASES", tmp_path / "leases")
+    monkeypatch.setattr(admission, "LEASES", tmp_path / "leases")
 
     def measure(*_):
         raise MachineError("no such device")

@@ -235,7 +235,7 @@ def test_it_is_built_once_more_with_line_information_where_that_works(tmp_path, 
     environment, (lined, cases) = asked
     assert environment == {**CPU.environment, "NVCC_APPEND_FLAGS": "-lineinfo"}
     assert list(cases.values()) == [Rehearsal(overrides={"n": 8})]
-    plain = build.entry_for(entry.path, None, CPU.key, cache_dir()).folder
+    plain = build.entry_for(entry.path, "", CPU.key, cache_dir()).folder
     assert lined != plain
     assert folder == (lined if failure is None else plain)
 
