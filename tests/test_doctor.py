@@ -16,6 +16,7 @@ from kbench.doctor import Check, Gpu, Health, Torch
 from kbench.isolation import health, probing, sandbox
 from kbench.isolation.sandbox import Rung
 from kbench.measure import admission, peaks, selection
+from kbench.measure import device as devices
 from kbench.storage import quarantine
 
 ROOT = Path(__file__).parents[1]
