@@ -14,8 +14,8 @@ from kbench.isolation.trial import Trial, secret_seed
 
 CALLS = 15
 TARGET_NS = 20_000_000
-"""Calls in a row and their median: what ran between two calls has the caches when the first one begins. Of a call of
-0.3 ms, `eager --quick` read 0.83 to 1.21 in eight runs with 5 calls in a row, and 0.94 to 1.05 in six with 15 (2 cores)."""
+"""Calls in a row and their median: what ran between two calls has the caches when the first one begins. Of calls of
+0.3 ms, `eager --quick` read 0.83 to 1.21 in eight runs with 5 in a row, and 0.94 to 1.05 in six with 15 (2 cores)."""
 REST_S = 2e-3
 """What ran before has its time slice then, and the call its own."""
 SIZING_REQUESTS = 3
