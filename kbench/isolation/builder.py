@@ -1,4 +1,4 @@
-"""The build step: a worker of its own compiles a solution, before any device is leased."""
+"""The build step: a worker of its own compiles a solution, before any device is asked for."""
 
 import contextlib
 import tempfile

@@ -5,11 +5,12 @@ worker's memory; where that cannot be (one buffer for all calls, memory without 
 inside the round.
 """
 
+import contextlib
 import gc
 import itertools
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -124,6 +125,16 @@ class Look:
         return all(check.same_bits(a, b) for a, b in zip(self._seen, now, strict=True))
 
 
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Collect no garbage while the clock runs."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 class Rounds:
     """The rounds of one worker; those of a candidate are `judged`."""
 
@@ -164,10 +175,9 @@ class Rounds:
         started = time.perf_counter_ns()
         batch.uncover(self._cache)
         bare_ns = max(0, time.perf_counter_ns() - started - self.trial.arena.copy_ns(calls))
-        gc.disable()
-        total_ns = gate.open_and_wait(candidate.limit_s, lambda: candidate.has_news)
-        late_ns = look.take()
-        gc.enable()
+        with undisturbed():
+            total_ns = gate.open_and_wait(candidate.limit_s, lambda: candidate.has_news)
+            late_ns = look.take()
         if total_ns is None and candidate.has_news:
             candidate.finish_round(calls)  # raises what went wrong
         if total_ns is None:

@@ -45,7 +45,6 @@ class Worker:
         self._outputs: list[list[Any]] = []
         self._weights: list[Any] = []
         self._timer: Timer | None = None
-        self._one_buffer = False
         self._solution: Message = {}
         self._originals: Originals | None = None
         self._queue: Queue | None = None
