@@ -147,8 +147,11 @@ def _show(descriptor: int, path: Path, *, writable: bool) -> None:
     mode = os.fstat(descriptor).st_mode
     _make_way(path.parent)
     if stat.S_ISLNK(mode):
+        target = os.readlink("", dir_fd=descriptor)
+        if path.is_symlink() and str(path.readlink()) == target:
+            return  # it shows with its folder, which may be read-only already
         path.unlink(missing_ok=True)
-        path.symlink_to(os.readlink("", dir_fd=descriptor))
+        path.symlink_to(target)
         return
     if stat.S_ISDIR(mode):
         _make_way(path)
