@@ -57,6 +57,8 @@ class Book:
             return False
         if not needs_more_processes(estimates, options.precision, options.processes, options.max_processes):
             return False
-        spent = options.budget_s is not None and not affords_more(self.stage_s.get("time", 0.0), done, options.budget_s)
+        # Those to begin with are measured in any case: an interval of two processes says nothing.
+        bounded = options.budget_s is not None and done >= options.processes
+        spent = bounded and not affords_more(self.stage_s.get("time", 0.0), done, options.budget_s or 0.0)
         self.out_of_budget = spent
         return not spent

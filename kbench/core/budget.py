@@ -13,8 +13,8 @@ MARGIN = 1.2
 
 
 def affords_more(measured_s: float, processes: int, budget_s: float) -> bool:
-    """Say whether one more process fits the budget, if it takes as long as those so far; two always do."""
-    return processes < 2 or measured_s * (processes + 1) / processes <= budget_s
+    """Say whether one more process fits the budget, if it takes as long as those so far."""
+    return measured_s * (processes + 1) / processes <= budget_s
 
 
 def advice(half_width: float, precision: float, measured_s: float, processes: int) -> str:
