@@ -1,11 +1,12 @@
 """What a run knows so far of one (solution, case), process after process."""
 
+import math
 from dataclasses import dataclass, field, replace
 
-from kbench.core.budget import affords_more
+from kbench.core.budget import affords_more, is_far_off
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
-from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate
+from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate, ratio_interval
 from kbench.plugins.registry import Entry
 
 UNTOUCHED = Failed(status=Status.NOT_VERIFIED, reason="not run")
@@ -58,7 +59,11 @@ class Book:
         if not needs_more_processes(estimates, options.precision, options.processes, options.max_processes):
             return False
         # Those to begin with are measured in any case: an interval of two processes says nothing.
-        bounded = options.budget_s is not None and done >= options.processes
-        spent = bounded and not affords_more(self.stage_s.get("time", 0.0), done, options.budget_s or 0.0)
-        self.out_of_budget = spent
-        return not spent
+        if options.budget_s is None or done < options.processes:
+            return True
+        measured_s = self.stage_s.get("time", 0.0)
+        width = ratio_interval(estimates).half_width if len(estimates) > 1 else math.inf
+        self.out_of_budget = not affords_more(measured_s, done, options.budget_s) or is_far_off(
+            width, math.log1p(options.precision), measured_s, done, options.budget_s
+        )
+        return not self.out_of_budget

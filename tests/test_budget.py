@@ -1,8 +1,10 @@
 """What a run may spend on measuring, and what it says when that is spent."""
 
+import math
+
 import pytest
 
-from kbench.core.budget import advice, affords_more
+from kbench.core.budget import advice, affords_more, is_far_off
 
 
 @pytest.mark.parametrize(
@@ -11,6 +13,20 @@ from kbench.core.budget import advice, affords_more
 )
 def test_another_process_has_to_fit(measured_s, processes, budget_s, more):
     assert affords_more(measured_s, processes, budget_s) is more
+
+
+@pytest.mark.parametrize(
+    ("half_width", "measured_s", "processes", "far"),
+    [
+        pytest.param(0.004, 10.0, 5, False, id="within reach"),
+        pytest.param(0.008, 10.0, 5, False, id="seven times as many, which few processes cannot tell from four"),
+        pytest.param(0.05, 10.0, 5, True, id="278 times as many"),
+        pytest.param(0.05, 6.0, 4, False, id="too few to know"),
+        pytest.param(math.inf, 10.0, 5, True, id="no interval at all"),
+    ],
+)
+def test_what_no_budget_brings_is_not_waited_for(half_width, measured_s, processes, far):
+    assert is_far_off(half_width, 0.003, measured_s, processes, budget_s=20.0) is far
 
 
 def test_the_advice_can_be_typed_and_says_what_it_brings():

@@ -6,8 +6,10 @@ DEFAULT_S = {"cuda": 20.0, "cpu": 20.0}
 """Of measuring, for each solution and case. Chosen: an answer within the time that a person waits for one."""
 WORTH_S = 600.0
 """Who would have to measure for longer needs a quieter device or a larger case instead."""
-
-
+ENOUGH_PROCESSES = 5
+"""From here on another process narrows an interval by less than a tenth, where chance alone makes it wide."""
+FAR_OFF = 4.0
+"""How many times the processes that the budget has room for: a few say little of how many are needed."""
 MARGIN = 1.2
 """What another run may take longer."""
 
@@ -17,10 +19,19 @@ def affords_more(measured_s: float, processes: int, budget_s: float) -> bool:
     return measured_s * (processes + 1) / processes <= budget_s
 
 
+def is_far_off(half_width: float, precision: float, measured_s: float, processes: int, budget_s: float) -> bool:
+    """Say whether what is left of the budget cannot bring the precision asked for, so that it need not be spent.
+
+    The width falls with the root of the number of processes.
+    """
+    wanted_s = measured_s * (half_width / precision) ** 2
+    return processes >= ENOUGH_PROCESSES and wanted_s > FAR_OFF * budget_s
+
+
 def advice(half_width: float, precision: float, measured_s: float, processes: int) -> str:
     """Say how wide an interval stayed and which `--budget` would bring what was asked for, or something near it.
 
-    The width falls with the root of the number of processes; shares, so 0.003 is 0.3 %.
+    Shares, so 0.003 is 0.3 %.
     """
     stopped = f"stopped after {measured_s:.0f} s of measuring, {processes} processes, at ± {100 * half_width:.2g} %"
     wanted_s = measured_s * (half_width / precision) ** 2

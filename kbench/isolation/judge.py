@@ -38,6 +38,8 @@ QUEUE_BYTES = 5 << 30
 """Of a small problem: the queue's slots, their covered copy, and results of both workers."""
 CASE_FACTOR = 6
 """Of a large one, times its inputs, outputs and parameters: measured for `group_norm` in docs/adr/0001."""
+SMALL_BYTES = 32 << 20
+"""Of inputs and parameters: outputs of so small a problem hardly need more than QUEUE_BYTES."""
 HEARTBEAT_S = 5.0
 """Who waits for the device says so this often, so that the parent knows it is alive."""
 
@@ -53,6 +55,8 @@ class Judge:
         self._workers = 0
         self._ahead: list[StartedWorker] = []
         self._beside: StartedWorker | None = None
+        self._times_ahead = False
+        """Whether the worker that the reference is timed in gets ready before it is needed."""
         self._reference: Reference | None = None
         self._problem = Path()
         self._others: dict[str, Reference] = {}
@@ -73,6 +77,7 @@ class Judge:
                 answer = {"error": describe(error)}
             self._channel.send({"n": self._number, **answer})
         self._expect([])
+        self._drop_reference_worker()
         if self._nursery is not None:
             self._nursery.kill()
         self._room.close()
@@ -108,14 +113,18 @@ class Judge:
         assignment = Assignment(**assigned)
         config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
         candidate = self._take_worker(spec, config)
+        self._times_ahead = (
+            assignment.time and self.device == "cuda"
+        )  # on a CPU it takes a processor from what is timed
         try:
-            if assignment.time and self.device == "cuda":  # on a CPU it would take a processor from what is timed
-                self.start_reference_worker()
+            if self._times_ahead:
+                self._start_reference_worker()
             self._expect(assignment.next_compilers)
             outcome = Evaluation(self, candidate, assignment).run()
         finally:
             candidate.kill()
-            self.drop_reference_worker()
+            if not self._ahead:
+                self._drop_reference_worker()
         return {"outcome": encode(outcome), "weights": candidate.weights}
 
     @property
@@ -152,7 +161,7 @@ class Judge:
         if not self._config.uuid or self.device != "cuda":
             return
         release_cached(self.device)
-        case_bytes = problems.footprint_bytes(self._problem, overrides)
+        case_bytes = problems.footprint_bytes(self._problem, overrides, SMALL_BYTES)
         need_bytes = CONTEXTS_BYTES + max(QUEUE_BYTES, CASE_FACTOR * case_bytes)
         capacity_bytes = devices.identify(self.device).memory_bytes or need_bytes
         self._room.enter_context(self._admission.reserve(need_bytes, capacity_bytes, self._wait))
@@ -198,27 +207,27 @@ class Judge:
         return self._candidate(spec, config, self._ahead.pop(0))
 
     def _candidate(self, spec: SolutionSpec, config: WorkerConfig, worker: StartedWorker) -> Candidate:
-        worker.child.memory_limit_bytes = memory_limit_bytes(config.case_bytes)
+        worker.child.watch_memory(memory_limit_bytes(config.case_bytes))
         return Candidate(spec, config, worker)
 
-    def start_reference_worker(self) -> None:
-        """Have a worker get ready for the reference's own model: a process like the candidate's."""
-        self._beside = self._start_worker("")
+    def _start_reference_worker(self) -> StartedWorker:
+        """Have a worker get ready for the reference's own model, unless one is: a process like the candidate's."""
+        self._beside = self._beside or self._start_worker("")
+        return self._beside
 
     def take_reference_worker(self, problem: str) -> Candidate:
-        """Return a worker that will run the reference's own model."""
-        if self._beside is None:
-            self.start_reference_worker()
-        worker, self._beside = self._beside, None
-        assert worker is not None, "just started"
+        """Return a worker that will run the reference's own model; the next evaluation's gets ready meanwhile."""
+        worker, self._beside = self._start_reference_worker(), None
+        if self._times_ahead and self._ahead:
+            self._start_reference_worker()
         path = str(self._problem)
         spec = SolutionSpec(
             name="reference", path=path, builtin="eager", entry="", problem=problem, artefacts="", compiler=""
         )
         return self._candidate(spec, self._config, worker)
 
-    def drop_reference_worker(self) -> None:
-        """End a worker that got ready for the reference and was not taken."""
+    def _drop_reference_worker(self) -> None:
+        """End a worker that got ready for the reference and that nothing will take."""
         if self._beside is not None:
             self._beside.kill()
         self._beside = None

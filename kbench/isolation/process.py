@@ -88,10 +88,8 @@ class Child:
         assert self._process.stdout is not None, "stdout is a pipe"
         self._drain = threading.Thread(target=self._log.drain, args=(self._process.stdout,), daemon=True)
         self._drain.start()
-        self.memory_limit_bytes = launch.memory_limit_bytes
-        """Of the host; what a child turns out to work on may raise it."""
         if launch.memory_limit_bytes is not None:
-            threading.Thread(target=self._watch_memory, daemon=True).start()
+            self.watch_memory(launch.memory_limit_bytes)
 
     @property
     def pid(self) -> int:
@@ -238,9 +236,12 @@ class Child:
             self._stopped = False
             sandbox.continue_tree(self.pid)
 
-    def _watch_memory(self) -> None:
+    def watch_memory(self, limit_bytes: int) -> None:
+        """Kill all of the child once it holds more than this of the host's memory."""
+        threading.Thread(target=self._watch_memory, args=(limit_bytes,), daemon=True).start()
+
+    def _watch_memory(self, limit_bytes: int) -> None:
         while self._process.poll() is None:
-            limit_bytes = self.memory_limit_bytes or 0
             # What is stopped cannot grow, and what runs meanwhile is being timed.
             if not self._stopped and self._held_bytes() > limit_bytes:
                 self._killed_because = (

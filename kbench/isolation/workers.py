@@ -136,7 +136,6 @@ class StartedWorker:
                 environment=worker_environment(self.scratch),
                 folder=self.scratch,
                 rung=sandbox.Rung(config.rung),
-                memory_limit_bytes=memory_limit_bytes(),
                 surroundings=hiding.surroundings(temporary, own=[self.scratch], files=files, hidden=closed),
             ),
             nursery,

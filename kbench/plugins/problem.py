@@ -146,8 +146,12 @@ def _assigned(statement: Any) -> set[str]:
     return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
 
 
-def footprint_bytes(path: Path, overrides: Mapping[str, Any]) -> int:
-    """Return what inputs, parameters and outputs of one call take, found without memory; 0 where that does not work."""
+def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int = 0) -> int:
+    """Return what inputs, parameters and outputs of one call take, found without memory; 0 where that does not work.
+
+    Outputs are left out where the rest is `small_bytes` or less: a call without memory imports all of torch.compile,
+    which takes 1.3 s.
+    """
     import torch
 
     try:
@@ -156,10 +160,16 @@ def footprint_bytes(path: Path, overrides: Mapping[str, Any]) -> int:
         with torch.device("meta"), torch.no_grad():
             model = problem.module.Model(*arguments, **keywords)
             inputs = [_to_device(value, "meta") for value in problem.module.get_inputs()]
-            leaves = [*_tensors(inputs), *model.parameters(), *model.buffers(), *_tensors(model(*inputs))]
+            leaves = [*_tensors(inputs), *model.parameters(), *model.buffers()]
+            if _nbytes(leaves) > small_bytes:
+                leaves += _tensors(model(*inputs))
     except Exception:  # noqa: BLE001 - a stranger's code on tensors without memory: what it raises means nothing
         return 0
-    return sum(tensor.numel() * tensor.element_size() for tensor in leaves)
+    return _nbytes(leaves)
+
+
+def _nbytes(tensors: Sequence[Any]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def _tensors(value: Any) -> list[Any]:

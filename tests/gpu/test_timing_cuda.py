@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import torch
 
-from kbench.core.clocks import Attested, Clock, Constant, Round, attest, clock_to_quote, constant_of, per_call_ns
+from kbench.core.clocks import Attested, Clock, Constant, Round, Usual, attest, clock_to_quote, constant_of, per_call_ns
 from kbench.isolation.device_clock import TARGET_NS
 from kbench.isolation.gate import Gate
 from kbench.isolation.queueing import Queue, queue_calls
@@ -41,9 +41,13 @@ HELD_FROM_NS = 5_000
 """From here on a bias is a share; below it is a time."""
 BIAS_SHARE = 0.01
 BIAS_NS = 100
+LAUNCH_NS = 30_000
+"""What triton may take to launch a kernel."""
 MOST_CALLS = 256
 ROUNDS = 9
 EMPTY_ROUNDS = 25
+ROUND_NS = 8_000
+"""What a round of any call takes beside one of none: its events and the first launch."""
 PATIENCE_S = 60.0
 
 
@@ -167,7 +171,7 @@ class Judge:
     def measure(self, kind: str, size: int, *, calls: int) -> tuple[Attested, float, float]:
         """Return the time per call on the judge's clock, by the worker's events, and in truth."""
         told = [self.round(kind, size, calls, truth=number == ROUNDS - 1) for number in range(ROUNDS)]
-        attested = attest([each for each, _ in told], self.constant, 0.0)
+        attested = attest([each for each, _ in told], self.constant, Usual(late_ns=0.0, bare_ns=0.0))
         return attested, statistics.median(said["event_ns"] for _, said in told), told[-1][1]["truth_ns"]
 
     def close(self) -> None:
@@ -237,7 +241,7 @@ def test_the_hosts_work_before_a_launch_stays_out(judge: Judge):
 @pytest.mark.parametrize("calls", [1, 4, 32, 256])
 def test_the_time_of_a_call_does_not_hang_on_their_number(judge: Judge, calls: int):
     attested, _, truth_ns = judge.measure("spin", 100_000, calls=calls)
-    assert attested.ns - judge.launch_ns == pytest.approx(truth_ns, rel=BIAS_SHARE, abs=2_000 / calls)
+    assert attested.ns - judge.launch_ns == pytest.approx(truth_ns, rel=BIAS_SHARE, abs=ROUND_NS / calls)
 
 
 @pytest.mark.parametrize("nbytes", COPIES_BYTES)
@@ -265,8 +269,9 @@ def test_a_single_call_by_events_and_by_a_graph_read_the_same(duration_ns: int):
         torch.cuda.synchronize()
         times.append(statistics.median(timer.measure(spin, 0).t_event_ns for _ in range(30)))
     by_event, by_graph = times
-    assert by_graph == pytest.approx(by_event, rel=BIAS_SHARE, abs=20_000)
-    assert by_event == pytest.approx(duration_ns, rel=BIAS_SHARE, abs=20_000)
+    # Behind no gate: the event before the call is there while the host still launches it.
+    assert by_graph == pytest.approx(by_event, rel=BIAS_SHARE, abs=LAUNCH_NS)
+    assert by_event == pytest.approx(duration_ns, rel=BIAS_SHARE, abs=LAUNCH_NS)
 
 
 def test_one_round_says_as_much_as_many(judge: Judge):
