@@ -15,6 +15,9 @@ class Worker:
         self.alive = True
         self.child = SimpleNamespace(watch_memory=lambda _: None)
 
+    def prepare(self) -> None:
+        self.prepared = True
+
     def kill(self) -> None:
         self.alive = False
 
@@ -34,6 +37,21 @@ def take(court: judge.Judge, compiler: str) -> Worker:
 def test_those_expected_are_taken_in_order(court: judge.Judge) -> None:
     court._expect(["", "graphs"])
     assert (take(court, "").number, take(court, "graphs").number) == (1, 2)
+
+
+def test_the_reference_gets_the_worker_that_is_spare(court: judge.Judge) -> None:
+    court._spare = spare = court._start_worker("")
+    court._open_reference_worker("problem.py")
+    assert court._spare is None
+    assert court.take_reference_worker("problem.py") is spare
+    assert spare.prepared
+    court._end_reference_worker()
+    assert not spare.alive
+
+
+def test_a_worker_of_the_reference_is_started_where_none_was_expected(court: judge.Judge) -> None:
+    taken = court.take_reference_worker("problem.py")
+    assert (taken.number, taken.prepared) == (1, True)
 
 
 def test_those_still_expected_go_on_getting_ready(court: judge.Judge) -> None:

@@ -70,7 +70,7 @@ class Bench(Protocol):
         ...
 
     def take_reference_worker(self, problem: str) -> Candidate:
-        """Return a worker that will run the reference's own model."""
+        """Return a worker that has opened the device and will run the reference's own model."""
         ...
 
     def shared(self) -> contextlib.AbstractContextManager[None]:
@@ -203,7 +203,6 @@ class Evaluation:
         with contextlib.ExitStack() as stack:
             reference = self._judge.take_reference_worker(self._candidate.spec.problem)
             stack.callback(reference.kill)
-            reference.prepare()
             reference.load(trial.reference)
             reference.bind(trial.reference, trial.arena)
             beside = Trial(trial.reference, reference, trial.arena)

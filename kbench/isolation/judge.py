@@ -13,6 +13,7 @@ import socket
 import sys
 import threading
 import traceback
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +55,11 @@ class Judge:
         self._number = 0
         self._workers = 0
         self._ahead: list[StartedWorker] = []
-        self._beside: StartedWorker | None = None
-        self._times_ahead = False
-        """Whether the worker that the reference is timed in gets ready before it is needed."""
+        self._beside: Candidate | None = None
+        """The worker that runs the reference beside the present candidate."""
+        self._opening: Future[None] | None = None
+        self._spare: StartedWorker | None = None
+        """The same for the next one; it has not opened the device."""
         self._reference: Reference | None = None
         self._problem = Path()
         self._others: dict[str, Reference] = {}
@@ -77,7 +80,8 @@ class Judge:
                 answer = {"error": describe(error)}
             self._channel.send({"n": self._number, **answer})
         self._expect([])
-        self._drop_reference_worker()
+        if self._spare is not None:
+            self._spare.kill()
         if self._nursery is not None:
             self._nursery.kill()
         self._room.close()
@@ -113,18 +117,18 @@ class Judge:
         assignment = Assignment(**assigned)
         config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
         candidate = self._take_worker(spec, config)
-        self._times_ahead = (
-            assignment.time and self.device == "cuda"
-        )  # on a CPU it takes a processor from what is timed
+        # On a CPU it would take a processor from what is timed.
+        ahead = assignment.time and self.device == "cuda"
         try:
-            if self._times_ahead:
-                self._start_reference_worker()
+            if ahead:
+                self._open_reference_worker(spec.problem)
             self._expect(assignment.next_compilers)
+            if ahead and self._ahead:
+                self._spare = self._start_worker("")
             outcome = Evaluation(self, candidate, assignment).run()
         finally:
             candidate.kill()
-            if not self._ahead:
-                self._drop_reference_worker()
+            self._end_reference_worker()
         return {"outcome": encode(outcome), "weights": candidate.weights}
 
     @property
@@ -210,24 +214,27 @@ class Judge:
         worker.child.watch_memory(memory_limit_bytes(config.case_bytes))
         return Candidate(spec, config, worker)
 
-    def _start_reference_worker(self) -> StartedWorker:
-        """Have a worker get ready for the reference's own model, unless one is: a process like the candidate's."""
-        self._beside = self._beside or self._start_worker("")
+    def take_reference_worker(self, problem: str) -> Candidate:
+        """Return a worker that has opened the device and will run the reference's own model."""
+        if self._beside is None:
+            self._open_reference_worker(problem)
+        assert self._beside is not None and self._opening is not None, "just begun"  # noqa: PT018
+        self._opening.result()
         return self._beside
 
-    def take_reference_worker(self, problem: str) -> Candidate:
-        """Return a worker that will run the reference's own model; the next evaluation's gets ready meanwhile."""
-        worker, self._beside = self._start_reference_worker(), None
-        if self._times_ahead and self._ahead:
-            self._start_reference_worker()
+    def _open_reference_worker(self, problem: str) -> None:
+        """Have a worker open the device for the reference, beside what else is done: the spare one, if any."""
+        worker, self._spare = self._spare or self._start_worker(""), None
         path = str(self._problem)
         spec = SolutionSpec(
             name="reference", path=path, builtin="eager", entry="", problem=problem, artefacts="", compiler=""
         )
-        return self._candidate(spec, self._config, worker)
+        self._beside = self._candidate(spec, self._config, worker)
+        thread = ThreadPoolExecutor(max_workers=1)
+        self._opening = thread.submit(self._beside.prepare)
+        thread.shutdown(wait=False)
 
-    def _drop_reference_worker(self) -> None:
-        """End a worker that got ready for the reference and that nothing will take."""
+    def _end_reference_worker(self) -> None:
         if self._beside is not None:
             self._beside.kill()
         self._beside = None
