@@ -17,7 +17,7 @@ from kbench.isolation.matching import StateEntry, check_description, synchronise
 from kbench.isolation.process import ChildError
 from kbench.isolation.reading import Reply
 from kbench.isolation.reference import Reference
-from kbench.isolation.refusal import RefusalError
+from kbench.isolation.refusal import RefusalError, require_untampered
 from kbench.isolation.wire import Message, WireError, list_of
 from kbench.isolation.wire import field as wire_field
 from kbench.isolation.workers import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
@@ -227,7 +227,7 @@ class Candidate:
         answer: Message = {"progress": ""}
         while "progress" in answer:
             answer = self._refusing(self._child.hear, max(0.0, until - time.monotonic()), Status.CALL_TIMEOUT)
-        self._require_untampered(answer)
+        require_untampered(answer, self.log)
         return answer
 
     @property
@@ -365,16 +365,8 @@ class Candidate:
             return self._child.request(message, timeout_s=within_s, fds=fds or [])
 
         answer = self._refusing(request, timeout_s, on_timeout)
-        self._require_untampered(answer)
+        require_untampered(answer, self.log)
         return answer
-
-    def _require_untampered(self, answer: Message) -> None:
-        """Raise RefusalError where a worker tells that clocks or functions of torch were replaced in it."""
-        replaced = answer.get("replaced")
-        if replaced:
-            names = replaced if isinstance(replaced, list) else [replaced]
-            shown = ", ".join(f"`{str(name)[:80]}`" for name in names[:3]) + (" and more" if len(names) > 3 else "")
-            raise RefusalError(Status.TAMPERED, f"the solution replaced {shown} in its process", self.log)
 
     def _refusing(self, request: Callable[[float], Any], timeout_s: float, on_timeout: Status) -> Any:
         """Make a request within the time that is left for everything; what goes wrong is a refusal."""
@@ -382,10 +374,13 @@ class Candidate:
         try:
             return request(timeout_s)
         except ChildError as error:
-            if error.status is Status.CALL_TIMEOUT:
+            status, reason = error.status, error.reason
+            if status is Status.CALL_TIMEOUT:
                 status = Status.TOTAL_TIMEOUT if limit else on_timeout
-                raise RefusalError(status, error.reason, error.log) from error
-            raise RefusalError(error.status, error.reason, error.log) from error
+            elif self.spec.is_reference:
+                status = Status.NOT_VERIFIED if status is Status.OUT_OF_MEMORY else Status.HARNESS_ERROR
+                reason = f"the process that runs the reference beside the solution failed: {reason}"
+            raise RefusalError(status, reason, error.log) from error
 
     def _within_total(self, timeout_s: float) -> tuple[float, bool]:
         if self._config.deadline_s is None:

@@ -227,7 +227,14 @@ class Judge:
         worker, self._spare = self._spare or self._start_worker(""), None
         path = str(self._problem)
         spec = SolutionSpec(
-            name="reference", path=path, builtin="eager", entry="", problem=problem, artefacts="", compiler=""
+            name="reference",
+            path=path,
+            builtin="eager",
+            entry="",
+            problem=problem,
+            artefacts="",
+            compiler="",
+            is_reference=True,
         )
         self._beside = self._candidate(spec, self._config, worker)
         thread = ThreadPoolExecutor(max_workers=1)

@@ -25,6 +25,8 @@ class SolutionSpec:
     """The build cache's entry, of which every worker gets a private copy; empty for the reference."""
     compiler: str
     """What it compiles with while it runs, for which it may start programs; empty for those that do not."""
+    is_reference: bool = False
+    """Whether it is the reference beside a solution, whose failure is nobody's but kbench's."""
 
 
 def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig) -> tuple[dict[str, Any], Block]:

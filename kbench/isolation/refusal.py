@@ -2,7 +2,7 @@
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Status
-from kbench.isolation.wire import printable
+from kbench.isolation.wire import Message, printable
 
 
 class RefusalError(Exception):
@@ -14,3 +14,12 @@ class RefusalError(Exception):
         self.reason = printable(reason)
         self.log = log
         self.diagnosis: Diagnosis | None = None
+
+
+def require_untampered(answer: Message, log: str) -> None:
+    """Raise RefusalError where a worker tells that clocks or functions of torch were replaced in it."""
+    replaced = answer.get("replaced")
+    if replaced:
+        names = replaced if isinstance(replaced, list) else [replaced]
+        shown = ", ".join(f"`{str(name)[:80]}`" for name in names[:3]) + (" and more" if len(names) > 3 else "")
+        raise RefusalError(Status.TAMPERED, f"the solution replaced {shown} in its process", log)
