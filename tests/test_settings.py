@@ -22,6 +22,7 @@ def test_defaults_without_a_file(tmp_path):
 def test_the_nearest_table_wins_and_files_without_one_are_passed_over(tmp_path):
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
+    (tmp_path / "kernels").mkdir()
     path = pyproject(tmp_path, '[tool.kbench]\npaths = ["kernels"]\n[tool.kbench.run]\nprocesses = 5\n')
     pyproject(inner, "[tool.other]\nx = 1\n")
     loaded = settings.load(start=inner)
@@ -34,12 +35,12 @@ def test_the_nearest_table_wins_and_files_without_one_are_passed_over(tmp_path):
 def test_all_tables_are_typed(tmp_path):
     path = pyproject(
         tmp_path,
-        '[tool.kbench.run]\nprecision = 1\nmode = "graph"\n'
+        '[tool.kbench.run]\nprecision = 0.1\nmode = "graph"\n'
         '[tool.kbench.gate]\nslower = 0.03\nunclear = "fail"\n'
         '[tool.kbench.gate.override."softmax/*/small"]\nslower = 0.08\n',
     )
     loaded = settings.load(path)
-    assert loaded.run.precision == 1.0
+    assert loaded.run.precision == 0.1
     assert loaded.gate.override == {"softmax/*/small": GateOverride(slower=0.08)}
 
 
@@ -54,6 +55,11 @@ def test_all_tables_are_typed(tmp_path):
             r"unknown setting `gate.override.\*.xyz`",
             "known: slower",
         ),
+        ("[tool.kbench.run]\npairs = 0", "`run.pairs` is 0", "it must be 1 or more"),
+        ("[tool.kbench.run]\nprecision = 1", "`run.precision` is 1.0, which is not a share", "write for example 0.003"),
+        ("[tool.kbench.run]\nbudget_s = 0", "`run.budget_s` is 0", "it must be a number of seconds above 0"),
+        ("[tool.kbench.run]\nisolation = -1", "`run.isolation` is -1", "it must be 0 or more"),
+        ('[tool.kbench]\npaths = ["nowhere"]', "nowhere, which does not exist", "correct the path, or remove it"),
         ("[tool.kbench.gate]\nslower = nan", "`gate.slower` is nan, which is not a share", None),
         ("[tool.kbench.gate]\nslower = 5.0", "`gate.slower` is 5.0, which is not a share", None),
         (

@@ -44,8 +44,12 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
     given = settings.run
     processes = given.processes if timing is None or timing.processes is None else timing.processes
     at_most = given.max_processes if timing is None or timing.max_processes is None else timing.max_processes
-    if timing is not None and timing.quick:
-        processes = at_most = 1
+    if timing is not None:
+        _require_one_count(timing)
+        if timing.quick:
+            processes = at_most = 1
+        elif timing.max_processes is not None:
+            processes = min(processes, at_most)
     mode = timing.mode.value if timing is not None and timing.mode is not None else given.mode
     precision = timing.precision if timing is not None else None
     return RunOptions(
@@ -78,6 +82,16 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
         save=not flags.no_save,
         name=flags.name,
     )
+
+
+def _require_one_count(timing: RunFlags) -> None:
+    """Raise UsageError where flags ask for different numbers of processes."""
+    least, most = timing.processes, timing.max_processes
+    if timing.quick and (least or most):
+        named = "--processes" if least else "--max-processes"
+        raise UsageError(f"`--quick` runs one process, `{named}` asks for others", "leave out one of them")
+    if least is not None and most is not None and least > most:
+        raise UsageError(f"`--processes {least}` is more than `--max-processes {most}`", "leave out one of them")
 
 
 def choose_solutions(

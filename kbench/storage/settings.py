@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import json
+import math
 import os
 import tomllib
 from dataclasses import dataclass, field
@@ -164,17 +165,38 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
     except ValidationError as error:
         unknown = [one for one in error.errors() if one["type"] == "unexpected_keyword_argument"]
         raise _explain((unknown or error.errors())[0], path) from None
+    _require_ranges(parsed.run, path)
     margins = {f"override.{glob}.slower": override.slower for glob, override in parsed.gate.override.items()}
     for key, share in {"slower": parsed.gate.slower, **margins}.items():
         if share is not None and not is_share(share):
             raise SettingsError(f"{path}: `gate.{key}` is {share}, which is not a share", "write for example 0.005")
     base = path.resolve().parent
+    paths = tuple(base / entry.expanduser() for entry in parsed.paths)
+    for missing in (entry for entry in paths if not entry.exists()):
+        raise SettingsError(f"{path}: `paths` names {missing}, which does not exist", "correct the path, or remove it")
     return dataclasses.replace(
         parsed,
-        paths=tuple(base / entry.expanduser() for entry in parsed.paths),
+        paths=paths,
         results=base / parsed.results.expanduser(),
         source=path,
     )
+
+
+def _require_ranges(run: RunSettings, path: Path) -> None:
+    """Raise SettingsError for a value that no run can have."""
+    for key in ("processes", "max_processes", "pairs"):
+        if (value := getattr(run, key)) < 1:
+            raise SettingsError(f"{path}: `run.{key}` is {value}", "it must be 1 or more")
+    for key in ("budget_s", "import_timeout_s", "build_timeout_s", "call_timeout_s", "timeout_s"):
+        value = getattr(run, key)
+        if value is not None and not 0 < value < math.inf:
+            raise SettingsError(f"{path}: `run.{key}` is {value}", "it must be a number of seconds above 0")
+    if not is_share(run.precision):
+        raise SettingsError(
+            f"{path}: `run.precision` is {run.precision}, which is not a share", "write for example 0.003"
+        )
+    if run.isolation is not None and run.isolation < 0:
+        raise SettingsError(f"{path}: `run.isolation` is {run.isolation}", "it must be 0 or more")
 
 
 def _explain(problem: Any, path: Path) -> SettingsError:

@@ -40,6 +40,20 @@ def test_names(kbench, command, arguments, message, hint):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--quick", "--processes", "5"), "`--quick` runs one process, `--processes` asks for others"),
+        (("--quick", "--max-processes", "5"), "`--quick` runs one process, `--max-processes` asks for others"),
+        (("--processes", "3", "--max-processes", "1"), "`--processes 3` is more than `--max-processes 1`"),
+    ],
+)
+def test_counts_of_processes_that_contradict(kbench, arguments, message):
+    code, err = rejected(kbench, "run", "group_norm", "eager", *arguments)
+    assert code == 2
+    assert message in err
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("x = 1\n", "defines no class `Model`"),
