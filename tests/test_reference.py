@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from kbench.core.errors import PluginError
+from kbench.isolation import reference as judged
 from kbench.isolation.inputs import is_constant_mask, is_labels, is_number, is_value, over_tensors
 from kbench.isolation.reference import Reference
 from kbench.isolation.variations import centred, flipped, shifted
@@ -343,3 +344,23 @@ def test_arguments_are_drawn_again(tmp_path) -> None:
     assert found.inputs.follow_seeds()
     unseeded = "[torch.rand(3) * int.from_bytes(__import__('os').urandom(4), 'little')]"
     assert not reference(tmp_path, forward="return x + 1", inputs=unseeded).inputs.follow_seeds()
+
+
+def test_equal_sizes_that_are_no_batch_leave_no_oracle(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(judged, "ORACLE_ELEMENTS", 8)
+    inputs = "[torch.randn(6, 6), torch.randn(6, 6)]"
+    found = reference(tmp_path, "return x.T @ y", inputs, parameters="x, y")
+    assert found.oracle(found.expect(found.arguments(1))) is None
+
+
+def test_a_batch_too_large_for_the_oracle_is_sampled(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(judged, "ORACLE_ELEMENTS", 8)
+    found = reference(tmp_path, "return x.softmax(1)", "[torch.randn(6, 5)]")
+    sampled = found.oracle(found.expect(found.arguments(1)))
+    assert sampled is not None
+    assert len(sampled) == judged.ORACLE_SAMPLES
+
+
+def test_the_time_of_a_call_is_known(tmp_path) -> None:
+    """Calls of a solution may take many times as long, while it is verified too."""
+    assert reference(tmp_path, "import time; time.sleep(0.05); return x + 1").call_s >= 0.05

@@ -43,6 +43,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Place in `kbench.cli` and summary of each command. Only the invoked one's module is imported: start-up
 time is what shell completion and `--help` feel like."""
 
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 def build_app(command: str | None) -> typer.Typer:
     """Make the application, with the flags of `command` alone; the others have their names and summaries."""
@@ -90,7 +92,9 @@ def _root(
 def main(argv: list[str] | None = None) -> NoReturn:
     """Run the command line and exit with one of the documented codes."""
     arguments = (sys.argv[1:] if argv is None else argv) or ["--help"]
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    for number in INTERRUPTS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` leaves SIGHUP
+            signal.signal(number, _as_interrupt)
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123  # as after `>&-`
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
     for stream in (sys.stdout, sys.stderr):
@@ -202,5 +206,7 @@ def command_name(arguments: list[str]) -> str | None:
 
 
 def _as_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """Treat SIGTERM like Ctrl-C, so that workers are killed and finished rows are kept."""
+    """Treat each like Ctrl-C: workers are killed and finished rows are kept. A second one does not break that off."""
+    for number in INTERRUPTS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

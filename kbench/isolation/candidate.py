@@ -22,6 +22,7 @@ from kbench.isolation.wire import Message, WireError, list_of
 from kbench.isolation.wire import field as wire_field
 from kbench.isolation.workers import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
 from kbench.measure import build
+from kbench.measure.timing import synchronize
 
 BIND_TIMEOUT_S = 60.0
 PROFILE_TIMEOUT_S = 60.0
@@ -74,6 +75,7 @@ class Candidate:
         """Import the solution, construct its model, and find out how parameters can be synchronised."""
         self._aliased = reference.aliased
         self.first_weights = None
+        self.set_reference_time(reference.call_s)
         request, block = load_request(self.spec, reference, self._config)
         try:
             answer = self._ask(
@@ -155,7 +157,7 @@ class Candidate:
         assert self._arena is not None, "bound before weights are pushed"
         for (_, tensor), view in zip(reference.state(), self._arena.weight_views(), strict=True):
             view.copy_(tensor.detach())
-        self._sync()
+        synchronize(self._config.device)
         self._ask({"op": "weights", "names": self._names}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
 
     def weights_changed(self, reference: Reference) -> str | None:
@@ -174,7 +176,7 @@ class Candidate:
 
     def call(self, slots: tuple[int, ...], expected: list[Expected], *, attest: bool) -> Reply:
         """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
-        self._sync()
+        synchronize(self._config.device)
         timeout_s = self._limit_s(len(slots))
         message = {"op": "call", "slots": list(slots), "attest": attest}
         self._resume()  # waking up is no part of the call
@@ -269,7 +271,7 @@ class Candidate:
 
     def backward(self, slot: int, names: list[str], first_gradient: int, gradients: int) -> list[bool]:
         """Have the worker run forward and backward; say which of so many gradients it delivered."""
-        self._sync()
+        synchronize(self._config.device)
         message = {
             "op": "backward",
             "slot": slot,
@@ -287,7 +289,7 @@ class Candidate:
 
         Returns what it says of activities, as it came, and the numbers among the outputs.
         """
-        self._sync()
+        synchronize(self._config.device)
         message = {"op": "profile", "slot": slot}
         answer = self._ask(message, PROFILE_TIMEOUT_S + self._call_timeout_s, Status.CALL_TIMEOUT)
         try:
@@ -387,9 +389,3 @@ class Candidate:
             return timeout_s, False
         left = max(0.0, self._config.deadline_s - time.monotonic())
         return (left, True) if left < timeout_s else (timeout_s, False)
-
-    def _sync(self) -> None:
-        if self._config.device == "cuda":
-            import torch
-
-            torch.cuda.synchronize()

@@ -24,8 +24,8 @@ from kbench.isolation.candidate import Candidate
 from kbench.isolation.evaluation import Assignment, Evaluation
 from kbench.isolation.loading import SolutionSpec
 from kbench.isolation.memory import release_cached
-from kbench.isolation.process import Child, ChildError
-from kbench.isolation.reference import Reference, is_of_the_device
+from kbench.isolation.process import Child, ChildError, is_of_the_device
+from kbench.isolation.reference import Reference
 from kbench.isolation.wire import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
 from kbench.isolation.workers import StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
 from kbench.measure import device as devices

@@ -371,3 +371,11 @@ def classify(stage: str, kind: str, message: str) -> Status:
         return Status.LAUNCH_FAILED
     by_stage = {"import": Status.IMPORT_FAILED, "init": Status.INIT_FAILED, "output": Status.WRONG_STRUCTURE}
     return by_stage.get(stage, Status.RAISED)
+
+
+def is_of_the_device(error: Exception) -> bool:
+    """Say whether an exception tells of memory that is used up, or of a device that failed."""
+    text = f"{type(error).__name__}: {error}"
+    return isinstance(error, MemoryError) or any(
+        pattern.search(text) for pattern in (OUT_OF_MEMORY, LAUNCH_FAILED, ILLEGAL_ACCESS)
+    )

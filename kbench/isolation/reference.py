@@ -3,6 +3,7 @@
 import contextlib
 import random
 import secrets
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
@@ -14,11 +15,11 @@ from kbench.isolation.expected import Expected, aliased_outputs
 from kbench.isolation.inputs import Arguments, Inputs, Transform, is_value, over_leaves, over_tensors, transformed
 from kbench.isolation.leaves import require_comparable, require_dense
 from kbench.isolation.oracle import Double, numbers
-from kbench.isolation.process import ILLEGAL_ACCESS, LAUNCH_FAILED, OUT_OF_MEMORY
+from kbench.isolation.process import is_of_the_device
 from kbench.isolation.wire import flatten
 from kbench.measure import alike, check, ties
 from kbench.measure import flops as counting
-from kbench.measure.timing import tensor_leaves
+from kbench.measure.timing import synchronize, tensor_leaves
 from kbench.plugins import problem as problems
 
 ORACLE_ELEMENTS = 1 << 26
@@ -68,6 +69,8 @@ class Reference:
         self.inputs = Inputs(self.problem)
         self.repeats: tuple[str, ...] = ()
         """Paths of the outputs that are the same in every draw, within the tolerance."""
+        self.call_s = 0.0
+        """What a call that is not the first takes, roughly."""
         self.blank: list[Any] = []
         """Arguments of `forward` without memory: their structure, and the shapes and dtypes of tensors."""
         self.cost, self.factor = self._measure_cost()
@@ -276,8 +279,11 @@ class Reference:
             if found is None:  # a batch norm in training mode takes no single sample
                 return None
             alone = [t for _, t in found if hasattr(t, "shape")]
-            for mine, whole in zip(alone, expected.tensors, strict=True):
-                if check.compare(mine, whole[index : index + 1], check.tolerance_for(mine.dtype)).ratio > 1:
+            parts = [whole[index : index + 1] for whole in expected.tensors]
+            if [t.shape for t in alone] != [t.shape for t in parts]:  # equal sizes that are no batch: `a.T @ b`
+                return None
+            for mine, part_of_whole in zip(alone, parts, strict=True):
+                if check.compare(mine, part_of_whole, check.tolerance_for(mine.dtype)).ratio > 1:
                     return None
             outputs = self._run_double(part, alone)
             if outputs is None:
@@ -332,7 +338,11 @@ class Reference:
     def _differs_from_itself(self) -> str:
         """Name an output of which two calls on equal inputs differ by more than rounding; empty where none does."""
         arguments = self.arguments(secrets.randbits(31))
-        first, second = (dict(self.expect(arguments).leaves) for _ in range(2))
+        first = dict(self.expect(arguments).leaves)
+        started = time.monotonic()
+        second = dict(self.expect(arguments).leaves)
+        synchronize(self.device)
+        self.call_s = time.monotonic() - started
         apart = (path for path, leaf in first.items() if path not in second or alike.unlike(leaf, second[path]))
         return next(apart, "")
 
@@ -388,11 +398,3 @@ class Reference:
         own = getattr(self.problem.module, "cost", None)
         cost = Cost(dram_bytes=traffic, flops=flops) if own is None else Cost(**own())
         return cost, FACTOR_PRODUCTS if flops else FACTOR
-
-
-def is_of_the_device(error: Exception) -> bool:
-    """Say whether an exception tells of memory that is used up, or of a device that failed."""
-    text = f"{type(error).__name__}: {error}"
-    return isinstance(error, MemoryError) or any(
-        pattern.search(text) for pattern in (OUT_OF_MEMORY, LAUNCH_FAILED, ILLEGAL_ACCESS)
-    )

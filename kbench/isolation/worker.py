@@ -26,7 +26,7 @@ from kbench.isolation.stages import Stage, describe
 from kbench.isolation.tampering import Originals
 from kbench.isolation.wire import Channel, Message, PeerGoneError, decode_constants, decode_tree
 from kbench.measure.profiler import profile
-from kbench.measure.timing import Timer, poison_pool, start_on, timer_for
+from kbench.measure.timing import Timer, poison_pool, start_on, synchronize, timer_for
 
 
 class Worker:
@@ -352,14 +352,6 @@ def torch_no_grad() -> Any:
     import torch
 
     return torch.no_grad()
-
-
-def synchronize(device: str) -> None:
-    """Wait until a GPU has done all that was asked of it."""
-    import torch
-
-    if device == "cuda":
-        torch.cuda.synchronize()
 
 
 def attach(descriptors: list[Message], fds: list[int]) -> list[Block]:

@@ -187,3 +187,11 @@ def tensor_leaves(value: Any) -> list[Any]:
         parts = [getattr(value, field.name, None) for field in dataclasses.fields(value)]
         return [leaf for part in parts for leaf in tensor_leaves(part)]
     return []
+
+
+def synchronize(device: str) -> None:
+    """Wait until a GPU has done all that was asked of it."""
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()

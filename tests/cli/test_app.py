@@ -182,7 +182,7 @@ def test_a_pipe_that_breaks_inside_a_command_is_no_success(monkeypatch, capsys):
     assert "BrokenPipeError" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupts_end_with_130(tmp_path, number):
     code = (
         "import signal, sys, time\nfrom kbench import run as verb\nfrom kbench.cli.app import main\n"
@@ -198,6 +198,25 @@ def test_interrupts_end_with_130(tmp_path, number):
     out, _ = child.communicate(timeout=20)
     assert child.returncode == 130
     assert '"status": "interrupted"' in out
+
+
+def test_a_second_interrupt_does_not_break_off_what_the_first_one_ends(tmp_path):
+    code = (
+        "import signal, sys, time\nfrom kbench import run as verb\nfrom kbench.cli.app import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "def say(text):\n    sys.stderr.write(text + '\\n'); sys.stderr.flush()\n"
+        "def run(*_):\n"
+        "    try:\n        say('ready'); time.sleep(30); yield\n"
+        "    finally:\n        say('ending'); time.sleep(0.5); say('ended')\n"
+        "verb.run = run\nmain(['run', 'group_norm', 'eager', '--device', 'cpu', '--json'])\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT)
+    for line, number in ((b"ready\n", signal.SIGINT), (b"ending\n", signal.SIGTERM)):
+        assert child.stderr.readline() == line
+        child.send_signal(number)
+    _, err = child.communicate(timeout=20)
+    assert b"ended\n" in err
+    assert child.returncode == 130
 
 
 def test_a_terminal_without_our_letters_gets_them_escaped():
