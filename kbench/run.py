@@ -42,7 +42,7 @@ from kbench.measure import build, clocks, peaks, selection, sources
 from kbench.measure import device as devices
 from kbench.measure.admission import Admission, in_use
 from kbench.measure.selection import DeviceChoice
-from kbench.plugins import plan
+from kbench.plugins import plan, registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.storage import quarantine
@@ -61,6 +61,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         PluginError: the problem itself cannot be run.
     """
     device = selection.choose(options.device)
+    solutions = registry.told_apart(solutions)
     options = replace(options, budget_s=options.budget_s or DEFAULT_S[device.kind])
     quarantine.refuse(cache_dir(), device.uuid)
     sanitizer.require(options, device)

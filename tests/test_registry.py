@@ -394,3 +394,15 @@ def test_what_is_no_plain_file_is_not_waited_for(tmp_path):
 
 def test_devices_may_be_one_word(tmp_path):
     assert source.parse(write(tmp_path / "s.py", "DEVICES = 'cpu'")).devices == ("cpu",)
+
+
+def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    problem = registry.find_problem(write(tmp_path / "add.py", PROBLEM), NO_PATHS)
+    paths = [write(tmp_path / place / "my.py", SOLUTION) for place in ("a", "b", "x/c", "y/c")]
+    again = tmp_path / "a" / ".." / "b" / "my.py"
+    other = write(tmp_path / "other.py", SOLUTION)
+    found = [registry.find_solution(problem, path, NO_PATHS) for path in (*paths, again, other)]
+    told = registry.told_apart(found)
+    assert [entry.name for entry in told] == ["a.my", "b.my", "x.c.my", "y.c.my", "other"]
+    assert [entry.path for entry in told] == [*paths, other]
+    assert registry.told_apart(told[:1]) == told[:1]

@@ -113,6 +113,27 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
     )
 
 
+def told_apart(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Return each file once, with a name of its own: `a.my` and `b.my` for two `my`, as far up as folders differ."""
+    unique: dict[tuple[Path, str], Entry] = {}
+    for entry in entries:
+        unique.setdefault((entry.path.resolve(), entry.variant), entry)
+    found = list(unique.values())
+    for number, entry in enumerate(unique.values()):
+        others = [other for other in unique.values() if other is not entry and other.name == entry.name]
+        folders = list(entry.path.resolve().parts[:-1])
+        name = entry.name
+        while folders and any(_ends_alike(name, other) for other in others):
+            name = f"{folders.pop()}.{name}"
+        found[number] = replace(entry, name=name)
+    return tuple(found)
+
+
+def _ends_alike(name: str, other: Entry) -> bool:
+    """Say whether a file's name, with its folders, ends like this."""
+    return ".".join((*other.path.resolve().parts[:-1], other.name)).endswith(f".{name}")
+
+
 def case_table(problem: Entry) -> dict[str, dict[str, Any]]:
     """Read the constants that each case of a problem overrides; `{"default": {}}` for a file without CASES.
 
