@@ -14,7 +14,7 @@ from records import make_row, make_samples
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import SINCE_2, ResultRow
-from kbench.storage import csvfile
+from kbench.storage import csvfile, results
 from kbench.storage.baselines import require_unedited
 from kbench.storage.ranges import LARGEST
 from kbench.storage.results import (
@@ -189,14 +189,23 @@ def test_read_only_message() -> None:
     assert error.message == "results cannot be written: Read-only file system"
 
 
-def test_names_do_not_collide(tmp_path: Path) -> None:
+def test_names_that_kbench_gives_do_not_collide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "default_stem", lambda *_: "same")
     paths = []
     for _ in range(3):
-        with RunWriter(tmp_path, "same") as writer:
+        with RunWriter(tmp_path) as writer:
             writer.append([make_row()], make_samples())
             paths.append(writer.csv_path.name)
     assert paths == ["same.csv", "same-2.csv", "same-3.csv"]
     assert all(len(read_run(tmp_path / name).rows) == 1 for name in paths)
+
+
+def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
+    with RunWriter(tmp_path, "pr") as writer:
+        writer.append([make_row()], make_samples())
+    with pytest.raises(UsageError, match="a run named `pr` exists already"), RunWriter(tmp_path, "pr"):
+        pass
+    assert len(read_run(tmp_path / "pr.csv").rows) == 1
 
 
 def test_a_run_without_rows_leaves_nothing(tmp_path: Path) -> None:

@@ -49,7 +49,11 @@ def export(flags: ExportFlags) -> int:
 def _target(flags: ExportFlags) -> Target:
     """Return the format that was asked for, else the one that the file's ending names."""
     ending = flags.file.suffix.removeprefix(".").lower() if flags.file is not None else ""
-    return flags.to or {target.value: target for target in Target}.get(ending, Target.JSON)
+    known = {target.value: target for target in Target}
+    if flags.to is None and ending and ending not in known:
+        hint = f"name it `.{'`, `.'.join(known)}`, or say which with `--to`"
+        raise UsageError(f"`{flags.file}`: there is no export to `{ending}`", hint)
+    return flags.to or known.get(ending, Target.JSON)
 
 
 def _render(target: Target, summary: RunSummary, judged: tuple[Judged, ...], command: str) -> str:

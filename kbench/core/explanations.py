@@ -68,7 +68,7 @@ VERDICTS: dict[str, tuple[str, str]] = {
     "faster": ("The whole interval lies below the margin.", "Make it the baseline: `kbench baseline set RUN`."),
     "slower": (
         "The whole interval lies above the margin.",
-        "Look for the cause, or accept it: `kbench baseline accept CASE --reason TEXT --until DATE`.",
+        "Look for the cause, or accept it: `kbench baseline accept CASE --up-to SHARE --until DATE --reason TEXT`.",
     ),
     "unclear": ("The interval spans the margin: neither slower nor equal is shown.", "Measure more processes."),
     "new_fail": ("The case passed before and fails now.", "Correct it; `kbench verify` shows how it fails."),

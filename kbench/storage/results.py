@@ -83,6 +83,7 @@ class RunWriter:
 
     def __init__(self, directory: Path, name: str | None = None, *, problem: str = "", solutions: Sequence[str] = ()):
         self._directory = Path(directory)
+        self._is_named = bool(name)
         self._stem = _safe_stem(name) if name else default_stem(problem, solutions)
         self._rows: list[str] = []
         self._written: list[GroupKey] = []
@@ -102,7 +103,7 @@ class RunWriter:
         return samples_path(self.csv_path)
 
     def __enter__(self) -> Self:
-        self._path = _reserve(self._directory, self._stem)
+        self._path = _reserve(self._directory, self._stem, is_named=self._is_named)
         try:
             self._write()
         except MachineError:
@@ -349,8 +350,11 @@ def _safe_stem(name: str) -> str:
     return stem[:120] or "run"
 
 
-def _reserve(directory: Path, stem: str) -> Path:
-    """Create an empty CSV that nobody else has: `stem.csv`, else `stem-2.csv`, and so on."""
+def _reserve(directory: Path, stem: str, *, is_named: bool) -> Path:
+    """Create an empty CSV that nobody else has: `stem.csv`, else `stem-2.csv`, and so on.
+
+    Raises UsageError where a run that was given this name exists: whoever asks for the name later would get that one.
+    """
     number = 1
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -359,6 +363,9 @@ def _reserve(directory: Path, stem: str) -> Path:
             try:
                 path.touch(exist_ok=False)
             except FileExistsError:
+                if is_named:
+                    hint = f"choose another `--name`, or remove {path}"
+                    raise UsageError(f"a run named `{stem}` exists already", hint) from None
                 number += 1
             else:
                 return path
