@@ -3,6 +3,7 @@
 import hashlib
 import os
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,11 +65,30 @@ def visible_gpus() -> list[DeviceChoice]:
         found = [_describe(handle) for handle in handles]
     except pynvml.NVMLError:
         return []
-    wanted = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return left_visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def left_visible(gpus: Sequence[DeviceChoice], wanted: str | None) -> list[DeviceChoice]:
+    """Return the GPUs that CUDA_VISIBLE_DEVICES names, by index or by the beginning of a UUID; all where it is unset.
+
+    Like CUDA it ends at the first name that no GPU has; an empty one and -1 are the usual ways to hide all.
+
+    Raises:
+        MachineError: where the very first name fits no GPU: `auto` would take the CPU without a word.
+    """
     if wanted is None:
-        return found
-    by_name = {str(n): gpu for n, gpu in enumerate(found)} | {gpu.uuid: gpu for gpu in found}
-    return [by_name[name] for name in wanted.split(",") if name in by_name]
+        return list(gpus)
+    chosen: list[DeviceChoice] = []
+    for name in (part.strip() for part in wanted.split(",")):
+        index = int(name) if name.isdigit() else len(gpus)
+        fitting = [gpus[index]] if index < len(gpus) else [g for g in gpus if name and g.uuid.startswith(name)]
+        if len(fitting) != 1:
+            if name not in {"", "-1"} and gpus and not chosen:
+                what = f"CUDA_VISIBLE_DEVICES names `{name}`, which is no GPU of this machine"
+                raise MachineError(what, "name an index or a UUID from `nvidia-smi -L`; MIG devices are not supported")
+            break
+        chosen += fitting
+    return chosen
 
 
 def _describe(handle: object) -> DeviceChoice:
