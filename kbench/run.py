@@ -11,7 +11,7 @@ from pathlib import Path
 from kbench.book import UNTOUCHED, Book
 from kbench.building import Job, build_all
 from kbench.core.budget import DEFAULT_S, advice
-from kbench.core.errors import MachineError
+from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import (
     REFERENCE,
     Event,
@@ -55,12 +55,14 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
     """Judge solutions of a problem, case by case; each yielded event is already true, each row already on disk.
 
     Raises:
-        UsageError: an unknown case or constant.
+        UsageError: an unknown case or constant, or a mode that the device does not have.
         MachineError: a device that is not there, or that is quarantined.
         NothingSelectedError: no case matches.
         PluginError: the problem itself cannot be run.
     """
     device = selection.choose(options.device)
+    if options.mode == "graph" and device.kind == "cpu":
+        raise UsageError("`--mode graph` replays CUDA graphs, and this run is on a CPU", "leave it out")
     solutions = registry.told_apart(solutions)
     options = replace(options, budget_s=options.budget_s or DEFAULT_S[device.kind])
     quarantine.refuse(cache_dir(), device.uuid)

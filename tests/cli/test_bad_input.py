@@ -39,6 +39,12 @@ def test_names(kbench, command, arguments, message, hint):
     assert hint in err
 
 
+def test_graphs_need_a_gpu(kbench):
+    code, err = rejected(kbench, "run", "group_norm", "eager", "--device", "cpu", "--mode", "graph")
+    assert code == 2
+    assert "`--mode graph` replays CUDA graphs, and this run is on a CPU" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
