@@ -132,12 +132,17 @@ def judge(kernel: Kernel, deadline: float, *, arguments: Sequence[str], levels: 
         solution.write_text(kernel.solution, encoding="utf-8")
         run = [str(problem), str(solution), *entry(kernel.solution), *arguments]
         told, seconds = ask(run, left_s())
-        at_default = at_task = verdict(told)
+        at_default = at_task = without(folder, verdict(told))
         task_seconds: float | str = ""
         if levels and at_default["status"] != "passed":
             told, task_seconds = ask([*run, "--level", "task"], left_s())
-            at_task = verdict(told)
+            at_task = without(folder, verdict(told))
     return row(kernel, at_default, at_task, seconds, task_seconds)
+
+
+def without(folder: str, judged: Row) -> Row:
+    """Leave a folder of ours out of a reason."""
+    return {**judged, "reason": judged["reason"].replace(f"{folder}/", "")}
 
 
 def row(kernel: Kernel, at_default: Row, at_task: Row, seconds: float, task_seconds: float | str) -> Row:
@@ -165,7 +170,7 @@ def row(kernel: Kernel, at_default: Row, at_task: Row, seconds: float, task_seco
         "task_seconds": task_seconds,
         "build_s": told_or_empty((at_default.get("stage_s") or {}).get("build")),
         "reason": at_task["reason"],
-        "default_reason": "" if at_default is at_task else at_default["reason"],
+        "default_reason": "" if at_default["reason"] == at_task["reason"] else at_default["reason"],
         "problem_sha256": problem,
         "solution_sha256": solution,
         "gpu": at_task["row"].get("gpu_name", ""),
@@ -181,7 +186,7 @@ def interval(judged: Row) -> tuple[float | None, float | None]:
     speedup, noise = judged.get("speedup"), judged.get("noise")
     if judged.get("speedup_low") is not None or speedup is None or noise is None:
         return judged.get("speedup_low"), judged.get("speedup_high")
-    return speedup * (1 - noise), speedup * (1 + noise)
+    return max(speedup * (1 - noise), 0.0), speedup * (1 + noise)
 
 
 class Table:
@@ -260,6 +265,7 @@ def summary(rows: Sequence[Row]) -> str:
     )
     parts = [
         first,
+        counted("status at `task`", [one["status"] for one in rows]),
         counted("level held", [one["level"] or "none is told" for one in passed] + ["none: refused"] * len(refused)),
         counted("lacks", [code for one in passed for code in one["lacks"].split()]),
         speeds(passed),

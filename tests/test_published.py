@@ -3,7 +3,22 @@ import time
 
 import pytest
 from one_run import verdict
-from published import COLUMNS, MARKS, Table, choose, entry, fill, judge_all, kernels, load, row, summary, title
+from published import (
+    COLUMNS,
+    MARKS,
+    Table,
+    choose,
+    entry,
+    fill,
+    interval,
+    judge_all,
+    kernels,
+    load,
+    row,
+    summary,
+    title,
+    without,
+)
 
 PROBLEM = '''import torch
 
@@ -97,6 +112,16 @@ def test_a_row_of_two_runs(found):
     assert (one["level"], one["lacks"], one["diagnosis"], one["speedup"]) == ("", "", "tf32", "")
 
 
+def test_an_interval_of_one_process_ends_at_nought():
+    assert interval(judged(speedup=2.0, noise=1.5)) == (0.0, 5.0)
+    assert interval(judged(speedup=2.0, noise=1.5, speedup_low=1.9, speedup_high=2.1)) == (1.9, 2.1)
+    assert interval(judged("raised")) == (None, None)
+
+
+def test_a_reason_does_not_name_our_folder():
+    assert without("/tmp/x", judged(reason="/tmp/x/a.py, line 1"))["reason"] == "a.py, line 1"
+
+
 def test_without_levels_a_row_says_so(found):
     passed = {name: value for name, value in PASSED.items() if name not in {"level", "lacks"}}
     one = filled(found[0], passed)
@@ -155,6 +180,7 @@ def test_the_summary_counts_and_names_what_was_refused(tmp_path, found):
         table.append(one)
     text = summary(load(table.path))
     assert "3 kernels of somewhere, on a card, by kbench abc: 2 do the task, 1 pass at the default level" in text
+    assert "| passed | 2 |" in text
     assert "| general | 1 |" in text
     assert "| task | 1 |" in text
     assert "| frozen_weights | 1 |" in text
