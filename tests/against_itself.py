@@ -10,13 +10,11 @@ summary counts those that ended as `passed`, those of them that are `held`, and 
 
 import argparse
 import csv
-import json
-import subprocess
-import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+
+from one_run import ask, verdict
 
 COLUMNS = (
     *("problem", "status", "attestation", "timer", "time_ns", "ref_time_ns", "attested_ns", "attested_half_width_ns"),
@@ -28,32 +26,18 @@ LIMIT_S = 120.0
 
 
 def judge(path: Path, arguments: list[str]) -> dict[str, Any]:
-    """Judge one file; what ends without a row has the last line of what it said as its reason."""
-    command = [sys.executable, "-m", "kbench", "run", str(path), "eager", "--quick", "--no-save", "--json", *arguments]
-    began = time.monotonic()
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
-        told = json.loads(done.stdout)
-    except (subprocess.TimeoutExpired, ValueError) as error:
-        told = {"error": {"message": f"{type(error).__name__}"}}
-    elapsed_s = round(time.monotonic() - began, 1)
-    row: dict[str, Any] = next(iter(rows(told)), {"status": "no_row", "reason": str(told.get("error", ""))[:200]})
+    """Judge one file."""
+    told, elapsed_s = ask([str(path), "eager", *arguments], LIMIT_S)
+    found = verdict(told)
     return {
-        **{name: row.get(name, "") for name in COLUMNS},
+        **{name: found["row"].get(name, "") for name in COLUMNS},
         "problem": f"{path.parent.name}/{path.stem}",
-        "time_ns": row.get("time_ns_median", ""),
-        "ref_time_ns": row.get("ref_time_ns_median", ""),
+        "status": found["status"],
+        "time_ns": found["row"].get("time_ns_median", ""),
+        "ref_time_ns": found["row"].get("ref_time_ns_median", ""),
+        "reason": found["reason"],
         "elapsed_s": elapsed_s,
     }
-
-
-def rows(told: Any) -> list[dict[str, Any]]:
-    """Return the result rows in a JSON document, wherever they stand."""
-    if isinstance(told, dict):
-        if "ref_time_ns_median" in told:
-            return [told]
-        return [row for value in told.values() for row in rows(value)]
-    return [row for value in told for row in rows(value)] if isinstance(told, list) else []
 
 
 def summary(found: list[dict[str, Any]]) -> str:
