@@ -193,9 +193,15 @@ class Judge:
         return StartedWorker(self._config, self._nursery, self._workers, compiler=compiler)
 
     def _take_worker(self, spec: SolutionSpec, config: WorkerConfig) -> Candidate:
-        if [worker.compiler for worker in self._ahead[:1]] != [spec.compiler]:
-            self._expect([spec.compiler])
-        return self._candidate(spec, config, self._ahead.pop(0))
+        return self._candidate(spec, config, self.fresh_worker(spec.compiler))
+
+    def fresh_worker(self, compiler: str) -> StartedWorker:
+        """Return a worker that has heard of no solution yet."""
+        if [worker.compiler for worker in self._ahead[:1]] != [compiler]:
+            self._expect([compiler])
+        worker = self._ahead.pop(0)
+        worker.child.memory_limit_bytes = memory_limit_bytes(self._config.case_bytes)
+        return worker
 
     def _candidate(self, spec: SolutionSpec, config: WorkerConfig, worker: StartedWorker) -> Candidate:
         worker.child.memory_limit_bytes = memory_limit_bytes(config.case_bytes)

@@ -208,8 +208,9 @@ class Reference:
         """Return parameters, then buffers, with their names."""
         return [*self.model.named_parameters(), *self.model.named_buffers()]
 
-    def restore(self) -> None:
-        """Go back to the parameters of construction, which a worker gets from the same seed."""
+    def restore(self, *, anew: bool = False) -> None:
+        """Go back to the parameters of construction, which a worker gets from the same seed; `anew`: from another."""
+        self.init_seed = secrets.randbits(31) if anew else self.init_seed
         evaluating = not getattr(self.model, "training", True)
         self.model = self.problem.model(self.init_seed)
         self._double = None

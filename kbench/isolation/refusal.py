@@ -14,3 +14,8 @@ class RefusalError(Exception):
         self.reason = printable(reason)
         self.log = log
         self.diagnosis: Diagnosis | None = None
+
+    @property
+    def explained(self) -> str:
+        """The reason, behind why where that is known."""
+        return self.reason if self.diagnosis is None else f"{self.diagnosis.sentence}; {self.reason}"
