@@ -305,6 +305,9 @@ class Session:
                 stage=stage, solution=name, case=case.name, process=process, ok=ok, elapsed_s=elapsed_s, detail=""
             )
         outcome = judge.outcome
+        for finding in outcome.findings:
+            if finding.kind is FindingKind.LEVEL and finding.status is not None:
+                self._watch.look(finding.status)
         if isinstance(outcome, Failed):
             self._watch.look(outcome.status)
         else:
