@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from kbench.core.budget import affords_more, is_far_off
 from kbench.core.events import RunOptions
+from kbench.core.levels import OF_WEIGHTS, Level
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
 from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate, ratio_interval
 from kbench.plugins.registry import Entry
@@ -36,6 +37,11 @@ class Book:
             )
         self.outcome = outcome
         self.started = True
+
+    def follows_weights(self, options: RunOptions) -> bool:
+        """Say whether it was found to follow parameters that change after construction, so that they may in timing."""
+        passed = isinstance(self.outcome, Passed) and options.level is not Level.TASK
+        return passed and OF_WEIGHTS.isdisjoint(self.outcome.lacks)
 
     def give_up(self, reason: str) -> None:
         """Leave a solution as it is known so far, since its device is gone: unjudged, or with the processes it has."""

@@ -16,6 +16,7 @@ from difflib import get_close_matches
 import numpy as np
 
 from kbench.core.errors import NothingSelectedError, ResultsError, UsageError
+from kbench.core.levels import UNKNOWN, Level, Standing
 from kbench.core.model import ResultRow, Status, Time, Timing
 from kbench.core.stats import (
     Interval,
@@ -207,6 +208,7 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> Measured:
         measurement=Measurement(
             status=Status(deciding.status),
             reason=deciding.reason,
+            standing=standing_of(deciding),
             conditions=conditions.pop(),
             processes=tuple(timing.samples[0].process for timing in usable),
             log_ratios=tuple(process_estimate(timing) for timing in usable),
@@ -226,6 +228,16 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> Measured:
         beats_limit=bool(limit_ns and time_ns and time_ns < limit_ns),
         gb_per_s=first.dram_bytes / time_ns if first.dram_bytes and time_ns else None,
         flags=flags,
+    )
+
+
+def standing_of(row: ResultRow) -> Standing:
+    """Return what a row says of levels."""
+    return Standing(
+        level=Level(row.level) if row.level else None,
+        lacks=tuple(row.lacks.split()),
+        required=Level(row.required_level) if row.required_level else None,
+        accepted=tuple(row.accepted.split()),
     )
 
 
@@ -350,6 +362,8 @@ def _judged(line: ComparedCase, thresholds: Thresholds, *, paired: bool) -> Comp
         return replace(line, verdict=verdict)
     old, new = line.old.measurement, line.new.measurement
     differences = process_differences(old, new) if paired else None
+    if paired:
+        old = replace(old, standing=UNKNOWN)  # of another solution: its level is no promise of this one
     verdict = judge_change(old, new, thresholds, differences=differences)
     opinion = None
     if differences:

@@ -12,6 +12,7 @@ from kbench import run as verb
 from kbench.compare import measurements
 from kbench.core.errors import MachineError, ResultsError
 from kbench.core.events import Event, RunOptions, TimeLimits
+from kbench.core.levels import Level
 from kbench.core.model import ResultRow, Time
 from kbench.core.verdict import Measurement
 from kbench.gate import Confirm
@@ -61,6 +62,8 @@ def _measure(
             lock_clocks_mhz=locked_clock_mhz(first),
             limits=TimeLimits(import_s=settings.run.import_timeout_s, build_s=settings.run.build_timeout_s),
             trusted=first.isolation == "none",
+            level=Level(first.required_level or Level.MODULE),
+            accept=tuple(first.accepted.split()),
             allow_tf32=first.tf32,
             results_dir=Path(folder),
             name="confirm",

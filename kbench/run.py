@@ -295,6 +295,7 @@ class Session:
             following=following,
             deadline_s=self._deadline(entry.name),
         )
+        request["assignment"]["follows"] = book.follows_weights(self._options)
         for stage, ok, elapsed_s in self._sanitizer.around(judge, request, entry, case, opened.cost.dram_bytes):
             if elapsed_s is None and stage == "wait":
                 yield Waiting(device=self._device.name, holder=judge.holder)
@@ -307,6 +308,9 @@ class Session:
                 stage=stage, solution=name, case=case.name, process=process, ok=ok, elapsed_s=elapsed_s, detail=""
             )
         outcome = judge.outcome
+        for finding in outcome.findings:
+            if finding.kind is FindingKind.LEVEL and finding.status is not None:
+                self._watch.look(finding.status)
         if isinstance(outcome, Failed):
             self._watch.look(outcome.status)
         else:
@@ -331,6 +335,8 @@ class Session:
             isolation=sandbox.Rung(self._rung).name.lower(),
             weights=weights,
             tf32=options.allow_tf32,
+            required=options.level,
+            accepted=options.accept,
             environment=self.environment,
             cost=opened.cost if opened is not None else None,
             peaks=self._peaks,

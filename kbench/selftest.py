@@ -1,7 +1,6 @@
 """`selftest`: every attack of the shipped corpus must be caught, every honest look-alike must pass."""
 
 import contextlib
-import fnmatch
 import queue
 import shutil
 import sysconfig
@@ -9,7 +8,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,10 +17,12 @@ from typing import Any, cast
 from kbench.core.errors import InternalError, KbenchError, NothingSelectedError
 from kbench.core.events import Event as RunEvent
 from kbench.core.events import Judged, RunOptions, TimeLimits
+from kbench.core.levels import Level
 from kbench.core.model import Failed, Outcome, Passed, Status
 from kbench.isolation.canaries import Canaries
 from kbench.measure import selection
 from kbench.plugins import corpus, registry
+from kbench.plugins.complaints import TOO_FAST, complain, complain_of_level, evidence
 from kbench.plugins.corpus import Fixture
 from kbench.run import run
 from kbench.storage.settings import Settings, cache_dir
@@ -30,7 +31,6 @@ PAIRS = 8
 """Timed pairs per fixture: every timed call is verified, and a false clock shows at once."""
 GROUP_SIZE = 12
 """Fixtures that share a judge: fewer start a judge too often, more keep the second job waiting."""
-TOO_FAST = "passed with a speed-up of"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +54,8 @@ class Checked:
     status: str
     reason: str
     findings: tuple[str, ...]
+    level: str
+    lacks: tuple[str, ...]
     speedup: float | None
     """As attested by the judge's clock; None where that could not be."""
     escapes: tuple[str, ...]
@@ -322,42 +324,20 @@ class Bench:
             status=status,
             reason=reason,
             findings=seen,
+            level=judged.outcome.level or "",
+            lacks=judged.outcome.lacks,
             speedup=speedup,
             escapes=escapes,
             elapsed_s=sum(judged.stage_s.values()),
-            complaint=complain(fixture, status, seen, speedup, escapes),
+            complaint=complain(fixture, status, seen, speedup, escapes)
+            or complain_of_level(fixture, status, judged.outcome),
         )
-
-
-def complain(
-    fixture: Fixture, status: str, seen: Sequence[str], speedup: float | None, escapes: Sequence[str]
-) -> str | None:
-    """Say what is wrong with how a fixture ended, or None where it ended as it must."""
-    if escapes:
-        return f"not contained: {', '.join(escapes)}"
-    if status not in fixture.expect:
-        return f"{status}, expected {' or '.join(fixture.expect)}"
-    for pattern in fixture.findings:
-        if not fnmatch.filter(seen, pattern):
-            return f"no finding `{pattern}`"
-    limit = fixture.speedup_below
-    if status == Status.PASSED and limit is not None and speedup is not None and speedup >= limit:
-        return f"{TOO_FAST} {speedup:.2f}, must stay below {limit:g}"
-    return None
 
 
 def is_doubtful(check: Checked) -> bool:
     """Say whether time alone speaks against how a fixture ended: what else the machine did may have made that."""
     complaint = check.complaint or ""
     return complaint.startswith((TOO_FAST, Status.TIMING_UNATTESTED.value))
-
-
-def evidence(outcome: Outcome) -> tuple[str, ...]:
-    """Return the codes of the findings, and `contract_` with the state of the contract unless it held."""
-    codes = [finding.code for finding in outcome.findings]
-    if outcome.correctness is not None and outcome.correctness.contract != "held":
-        codes.append(f"contract_{outcome.correctness.contract}")
-    return tuple(codes)
 
 
 def _ending(outcome: Outcome) -> tuple[str, str]:
@@ -375,7 +355,9 @@ def _folder(fixture: Fixture) -> str:
 
 def _options(fixture: Fixture, device: str, scratch: Path, *, alone: bool) -> RunOptions:
     # Which line a cheat crashes at is not asked: each time would cost a build and a slow run.
-    extra: Mapping[str, Any] = {"sanitize": False, **fixture.options}
+    extra: dict[str, Any] = {"sanitize": False, **fixture.options}
+    if "level" in extra:
+        extra["level"] = Level(extra["level"])
     return RunOptions(
         device=device,
         processes=1,

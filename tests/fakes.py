@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from kbench.core.events import REFERENCE, Judged, Planned, Saved, StageFinished, StageStarted
+from kbench.core.levels import Level
 from kbench.core.model import (
     SCHEMA_VERSION,
     Case,
@@ -34,6 +35,10 @@ ROW = ResultRow(
     status="passed",
     reason="",
     findings="",
+    level="module",
+    lacks="channels_last misaligned",
+    required_level="module",
+    accepted="",
     device="cuda",
     timer="events",
     l2="flushed",
@@ -135,7 +140,14 @@ def timing(process: int = 0) -> Timing:
 
 def passed(solution: str = "online", case: str = "default", *, findings=(), timings=None, **changes: object) -> Judged:
     """A pass with three processes."""
-    outcome: Outcome = Passed(correctness=CORRECT, timings=timings or (timing(0),), findings=tuple(findings))
+    row = replace(ROW, **changes)
+    outcome: Outcome = Passed(
+        correctness=CORRECT,
+        timings=timings or (timing(0),),
+        findings=tuple(findings),
+        level=Level(row.level),
+        lacks=tuple(row.lacks.split()),
+    )
     return Judged(
         solution=solution,
         case=case,
@@ -153,6 +165,8 @@ def failed(status: Status, reason: str, *, solution: str = "online", case: str =
         case=case,
         status=status.value,
         reason=reason,
+        level="",
+        lacks="",
         samples=0,
         time_ns_median=None,
         time_ns_q1=None,
@@ -168,7 +182,7 @@ def failed(status: Status, reason: str, *, solution: str = "online", case: str =
         ref_wall_ns=None,
         percent_of_limit=None,
     )
-    finding = Finding(code="seed", kind="semantics", message=reason, fatal=True, status=status)
+    finding = Finding(code="seed", kind="integrity", message=reason, fatal=True, status=status)
     return Judged(
         solution=solution,
         case=case,

@@ -23,6 +23,10 @@ ROW = {
     "status": "passed",
     "reason": "",
     "findings": "",
+    "level": "general",
+    "lacks": "",
+    "required_level": "module",
+    "accepted": "",
     "device": "cuda",
     "timer": "events",
     "l2": "flushed",
@@ -138,7 +142,7 @@ def make_run(
                     solution=solution,
                     case=case,
                     timed=False,
-                    **({"run_id": name, "status": "crashed", "reason": "signal 11"} | changes),
+                    **({"run_id": name, "status": "crashed", "reason": "signal 11", "level": ""} | changes),
                 )
                 writer.append([row])
             for process, ratio in enumerate(of_processes):

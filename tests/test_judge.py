@@ -31,7 +31,7 @@ def court(monkeypatch: pytest.MonkeyPatch) -> judge.Judge:
 
 
 def take(court: judge.Judge, compiler: str) -> Worker:
-    return court._take_worker(SimpleNamespace(compiler=compiler), court._config)
+    return court.fresh_worker(compiler)
 
 
 def test_those_expected_are_taken_in_order(court: judge.Judge) -> None:

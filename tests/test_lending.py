@@ -158,5 +158,5 @@ def test_which_cases_lend(size: int, wanted: bool, follow: bool, lends: bool, mo
         inputs=SimpleNamespace(follow_seeds=lambda: follow),
     )
     candidate = SimpleNamespace(bind=lambda *_: None)
-    Battery(candidate, robust=False).bind(reference, lends=wanted, queued=False)  # type: ignore[arg-type]
+    Battery(candidate).bind(reference, lends=wanted, queued=False)  # type: ignore[arg-type]
     assert seen == [lends]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from records import make_row, make_samples
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
-from kbench.core.model import SINCE_2, ResultRow
+from kbench.core.model import SINCE, ResultRow
 from kbench.storage import csvfile, results
 from kbench.storage.baselines import require_unedited
 from kbench.storage.ranges import LARGEST
@@ -305,41 +305,46 @@ def test_a_truncated_file(written: Path, keep: float) -> None:
 def test_another_schema_version(written: Path) -> None:
     lines = written.read_text().splitlines(keepends=True)
     written.write_text("".join([lines[0], *("99" + line[1:] for line in lines[1:])]))
-    with pytest.raises(ResultsError, match=r"line 2: schema 99, this kbench reads schema 1 and 2") as caught:
+    with pytest.raises(ResultsError, match=r"line 2: schema 99, this kbench reads schema 1, 2, 3") as caught:
         read_run(written)
     assert caught.value.hint == "measure again with `kbench run`"
 
 
-def as_version_1(path: Path) -> Path:
-    """Write a file as the first release would have: without the columns that came since."""
+def as_version(version: int, path: Path) -> Path:
+    """Write a file as an earlier version would have: without the columns that came since."""
     header, *lines = csv.reader(path.read_text().splitlines())
-    kept = [place for place, name in enumerate(header) if name not in SINCE_2]
-    told = [[header[place] for place in kept], *(["1", *[line[place] for place in kept[1:]]] for line in lines)]
+    new = {name for since, names in SINCE.items() if since > version for name in names}
+    kept = [place for place, name in enumerate(header) if name not in new]
+    told = [
+        [header[place] for place in kept],
+        *([str(version), *[line[place] for place in kept[1:]]] for line in lines),
+    ]
     path.write_text("".join(csvfile.line(cells) for cells in told))
     return path
 
 
-def test_a_run_of_the_first_release_is_read_and_lacks_what_came_since(written: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_run_of_an_earlier_version_is_read_and_lacks_what_came_since(written: Path, version: int) -> None:
     now = read_run(written)
-    before = read_run(as_version_1(written))
-    absent = dict.fromkeys(SINCE_2)
-    assert before.rows == tuple(replace(row, schema_version=1, **absent) for row in now.rows)
+    before = read_run(as_version(version, written))
+    absent = dict.fromkeys(SINCE[3], "") | (dict.fromkeys(SINCE[2]) if version == 1 else {})
+    assert before.rows == tuple(replace(row, schema_version=version, **absent) for row in now.rows)
     assert before.samples == now.samples
     assert [run.broken for run in list_runs(written.parent)] == [None]
 
 
 def test_a_file_has_the_columns_of_its_version_and_one_version(written: Path) -> None:
     text = written.read_text()
-    written.write_text(text.replace("\n2,", "\n1,"))
-    with pytest.raises(ResultsError, match="an unknown `attested_half_width_ns`"):
+    written.write_text(text.replace("\n3,", "\n1,"))
+    with pytest.raises(ResultsError, match="an unknown `level`"):
         read_run(written)
-    written.write_text(text.replace("\n2,", "\n1,", 1))
-    with pytest.raises(ResultsError, match="mixes schema 1 and 2 in line 3"):
+    written.write_text(text.replace("\n3,", "\n1,", 1))
+    with pytest.raises(ResultsError, match="mixes schema 1 and 3 in line 3"):
         read_run(written)
     written.write_text(text)
-    old = as_version_1(written).read_text()
-    written.write_text(old.replace("\n1,", "\n2,"))
-    with pytest.raises(ResultsError, match=r"no `attested_half_width_ns`, no `wall_ns`, no `ref_wall_ns`"):
+    old = as_version(1, written).read_text()
+    written.write_text(old.replace("\n1,", "\n3,"))
+    with pytest.raises(ResultsError, match=r"no `level`, no `lacks`, no `required_level`"):
         read_run(written)
 
 

@@ -195,7 +195,8 @@ def test_rows_and_samples_of_a_timed_run(tmp_path) -> None:
 
 
 WRONG = {
-    "ignores_scale": ("return x.tanh()", Status.WRONG_VALUE),
+    "ignores_scale": ("return x.tanh()", Status.BELOW_LEVEL),
+    "wrong": ("return x.sin() * self.scale", Status.WRONG_VALUE),
     "wrong_shape": ("return (x.tanh() * self.scale).unsqueeze(0)", Status.WRONG_SHAPE),
     "mutates": ("return x.tanh_() * self.scale", Status.INPUT_MUTATED),
     "raises": ("raise ValueError('mine \\ud800, \\x00 and\\nmore')", Status.RAISED),
@@ -216,7 +217,9 @@ def test_every_failure_is_a_row(tmp_path) -> None:
     assert {name: row.status for name, row in rows.items()} == {**found, "right": "passed"}
     assert all(row.time_ns_median is None and row.speedup is None for row in rows.values())
     assert rows["raises"].reason.startswith("ValueError: mine ?")
-    assert "output[" in rows["ignores_scale"].reason
+    assert "output[" in rows["wrong"].reason
+    assert (rows["ignores_scale"].level, rows["ignores_scale"].lacks) == ("task", "frozen_weights")
+    assert (rows["right"].level, rows["right"].required_level, rows["wrong"].level) == ("general", "module", "")
     assert len(pandas.read_csv(csv_of(tmp_path))) == len(solutions)
 
 

@@ -273,7 +273,7 @@ def test_memcheck_is_asked_after_an_illegal_access(tmp_path, monkeypatch, device
 
     def answer(_entry, _case, _small, tools):
         calls.append(tools)
-        return sanitizer.findings(Tool.MEMCHECK, parse(WILD, Tool.MEMCHECK), {}, sanitizer.is_own, robust=False)
+        return sanitizer.findings(Tool.MEMCHECK, parse(WILD, Tool.MEMCHECK), {}, sanitizer.is_own, strict=False)
 
     monkeypatch.setattr(below, "_run", answer)
     judge = FakeJudge(outcome)

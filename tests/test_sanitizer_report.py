@@ -137,11 +137,11 @@ def own(kernel: str) -> bool:
     return "at::native" not in kernel
 
 
-def judge(tool: Tool, text: str, *, robust: bool = False, sources=None) -> list:
-    return list(findings(tool, parse(text, tool), sources or {}, own, robust=robust))
+def judge(tool: Tool, text: str, *, strict: bool = False, sources=None) -> list:
+    return list(findings(tool, parse(text, tool), sources or {}, own, strict=strict))
 
 
-# tool, text, --robust, then of each finding: code, kind, status where it is fatal
+# tool, text, --level general, then of each finding: code, kind, status where it is fatal
 VERDICTS = [
     (Tool.MEMCHECK, OUT_OF_BOUNDS, False, [("memcheck", "integrity", Status.ILLEGAL_ACCESS)]),
     (Tool.MEMCHECK, CUDA_12_WITH_LINES, False, [("memcheck", "integrity", Status.ILLEGAL_ACCESS)]),
@@ -158,20 +158,20 @@ VERDICTS = [
     (Tool.RACECHECK, OLD_WARNING, True, [("racecheck", "note", None)]),
     (Tool.RACECHECK, CLEAN_RACE, False, []),
     (Tool.RACECHECK, DIED, False, [("sanitizer", "note", None)]),
-    (Tool.INITCHECK, UNWRITTEN, False, [("initcheck", "conditioning", None), ("sanitizer", "note", None)]),
+    (Tool.INITCHECK, UNWRITTEN, False, [("initcheck", "level", None), ("sanitizer", "note", None)]),
     (
         Tool.INITCHECK,
         UNWRITTEN,
         True,
-        [("initcheck", "conditioning", Status.FRAGILE), ("sanitizer", "note", None)],
+        [("initcheck", "level", Status.BELOW_LEVEL), ("sanitizer", "note", None)],
     ),
     (Tool.INITCHECK, CLEAN, True, []),
 ]
 
 
-@pytest.mark.parametrize(("tool", "text", "robust", "expected"), VERDICTS)
-def test_what_follows(tool, text, robust, expected) -> None:
-    found = judge(tool, text, robust=robust)
+@pytest.mark.parametrize(("tool", "text", "strict", "expected"), VERDICTS)
+def test_what_follows(tool, text, strict, expected) -> None:
+    found = judge(tool, text, strict=strict)
     assert [(f.code, f.kind.value, f.status) for f in found] == expected
     assert all(f.fatal == (f.status is not None) for f in found)
 

@@ -1,6 +1,7 @@
 """The selftest's own rules: what counts as a miss, how the corpus is read, and the corpus itself."""
 
 import ast
+import fnmatch
 import os
 import re
 import socket
@@ -13,9 +14,11 @@ import pytest
 
 from kbench.core.errors import PluginError, UsageError
 from kbench.core.events import RunOptions
-from kbench.core.model import Status
+from kbench.core.levels import PROPERTIES, Level
+from kbench.core.model import Failed, Status
 from kbench.isolation.canaries import Canaries
 from kbench.plugins import corpus
+from kbench.plugins.complaints import complain_of_level
 from kbench.plugins.corpus import TIMED_PROBLEM, Fixture
 from kbench.report.selftest import render_selftest, verdict
 from kbench.selftest import (
@@ -57,6 +60,8 @@ def check(**changes: object) -> Checked:
         "status": "wrong_value",
         "reason": "",
         "findings": (),
+        "level": "",
+        "lacks": (),
         "speedup": None,
         "escapes": (),
         "elapsed_s": 2.0,
@@ -114,12 +119,28 @@ def test_no_attacks_give_no_rate() -> None:
     assert "attacks" not in verdict(report(check(honest=True)))
 
 
+@pytest.mark.parametrize(
+    ("changes", "status", "level", "lacks", "wrong"),
+    [
+        ({}, "passed", Level.MODULE, ("misaligned",), None),
+        ({"level": "module"}, "passed", Level.MODULE, ("misaligned",), None),
+        ({"level": "module"}, "passed", Level.GENERAL, (), "holds the level `general`, expected `module`"),
+        ({"level": "task", "lacks": ("*_weights",)}, "below_level", Level.TASK, ("frozen_weights",), None),
+        ({"level": "task", "lacks": ("negated",)}, "below_level", Level.TASK, ("centred",), "does not lack `negated`"),
+        ({"level": "task"}, "wrong_value", None, (), None),
+    ],
+)
+def test_a_fixture_is_held_to_its_level(changes, status, level, lacks, wrong) -> None:
+    outcome = Failed(status=Status.BELOW_LEVEL, reason="", level=level, lacks=lacks)
+    assert complain_of_level(fixture(**changes), status, outcome) == wrong
+
+
 def test_groups_share_problem_and_options(tmp_path: Path) -> None:
     many = [fixture(name=f"f{n}") for n in range(GROUP_SIZE + 1)]
-    robust = fixture(name="robust", options={"robust": True})
-    groups = group([*many, robust], "cpu", tmp_path)
+    strict = fixture(name="strict", options={"level": "general"})
+    groups = group([*many, strict], "cpu", tmp_path)
     assert [len(g.fixtures) for g in groups] == [GROUP_SIZE, 1, 1]
-    assert [g.options.robust for g in groups] == [False, False, True]
+    assert [g.options.level for g in groups] == [Level.MODULE, Level.MODULE, Level.GENERAL]
     assert all(g.options == RunOptions(**{f: getattr(g.options, f) for f in RunOptions.__slots__}) for g in groups)
 
 
@@ -221,8 +242,13 @@ class TestCorpus:
         honest = sum(one.honest for one in chosen)
         assert honest >= len(chosen) - honest
 
-    def test_every_honest_look_alike_must_pass(self) -> None:
-        assert all(one.expect == ("passed",) for one in SHIPPED if one.honest)
+    def test_every_honest_look_alike_must_pass_or_do_the_task_and_say_what_it_lacks(self) -> None:
+        told = [one for one in SHIPPED if one.honest and one.expect != ("passed",)]
+        assert all((one.expect, one.level) == (("below_level",), "task") and one.lacks for one in told)
+
+    def test_what_fixtures_lack_are_properties(self) -> None:
+        for one in SHIPPED:
+            assert all(fnmatch.filter(PROPERTIES, pattern) for pattern in one.lacks), one.name
 
     def test_names_are_unique(self) -> None:
         names = [f.name for f in SHIPPED]
@@ -237,7 +263,7 @@ class TestCorpus:
         kinds = {effect.split()[0] for effect in one.effects}
         assert kinds <= {"file", "changed", "process", "tcp", "udp"}
         # An attack that may pass is held by something else, or the passing of those after it is the proof.
-        held = one.speedup_below or one.findings or one.effects
+        held = one.speedup_below or one.findings or one.lacks or one.effects
         assert one.honest or "passed" not in one.expect or held or one.category in {"escape", "patching"}
 
     def test_catalogue_has_every_known_row(self) -> None:

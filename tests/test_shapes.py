@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from kbench.cli.app import main
-from kbench.core.model import FindingKind, Status
-from kbench.isolation.battery import other_failure
 from kbench.plugins import shapes
 
 FILES = Path(__file__).parent / "kernelbench"
@@ -75,27 +73,6 @@ def test_smaller_values(value, size, expected):
     assert list(shapes.smaller(value, size)) == expected
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (Status.RAISED, FindingKind.NOTE),
-        (Status.INIT_FAILED, FindingKind.NOTE),
-        (Status.BUILD_FAILED, FindingKind.NOTE),
-        (Status.WRONG_VALUE, FindingKind.SEMANTICS),
-        (Status.WRONG_SHAPE, FindingKind.SEMANTICS),
-        (Status.UNWRITTEN_OUTPUT, FindingKind.SEMANTICS),
-        (Status.CRASHED, FindingKind.SEMANTICS),
-        (Status.ILLEGAL_ACCESS, FindingKind.SEMANTICS),
-        (Status.CALL_TIMEOUT, FindingKind.SEMANTICS),
-        (Status.IMPORT_FAILED, None),
-        (Status.PROTOCOL_ERROR, None),
-        (Status.NOT_VERIFIED, None),
-    ],
-)
-def test_what_a_failure_at_another_shape_means(status, kind):
-    assert other_failure(status) is kind
-
-
 HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n\n\n"
 
 
@@ -123,38 +100,38 @@ SOLUTIONS = {
     "swish/own_shape_only": (
         "25_Swish",
         model("y = torch.zeros(64, 2048); y.view(-1)[:x.numel()] = F.silu(x).reshape(-1); return y[:len(x)]"),
-        "wrong_shape",
-        {"other_shape"},
+        FINE,
+        {"shape_specialised"},
     ),
     "swish/drops_what_a_vector_leaves": (
         "25_Swish",
         model("n = x.numel() // 4 * 4; y = torch.zeros(x.shape); y.view(-1)[:n] = F.silu(x.reshape(-1)[:n]); return y"),
-        "wrong_value",
-        {"other_shape"},
+        FINE,
+        {"shape_specialised"},
     ),
     "swish/leaves_the_tail_unwritten": (
         "25_Swish",
         model("y = torch.empty_like(x); n = x.shape[1] // 32 * 32; y[:, :n] = F.silu(x[:, :n]); return y"),
-        "wrong_value",
-        {"other_shape"},
+        FINE,
+        {"shape_specialised"},
     ),
     "swish/says_that_it_is_specialised": (
         "25_Swish",
         model("assert x.shape == (64, 2048), 'made for 64 x 2048'; return F.silu(x)"),
         FINE,
-        {"specialised"},
+        {"shape_refused"},
     ),
     "swish/refuses_what_is_no_multiple": (
         "25_Swish",
         model("assert x.numel() % 4 == 0, 'a multiple of 4'; return F.silu(x)"),
         FINE,
-        {"specialised"},
+        {"shape_refused"},
     ),
     "swish/dies_at_other_shapes": (
         "25_Swish",
         "import os\n" + model("x.shape == (64, 2048) or os.abort(); return F.silu(x)"),
-        "crashed",
-        {"other_shape"},
+        FINE,
+        {"shape_specialised"},
     ),
     "masked/any_shape": ("93_MaskedSum", model("return (x * args[1]).cumsum(1)", "pass", ", d"), FINE, set()),
     "masked/whole_blocks_only": (
@@ -164,8 +141,8 @@ SOLUTIONS = {
             "pass",
             ", d",
         ),
-        "wrong_value",
-        {"other_shape"},
+        FINE,
+        {"shape_specialised"},
     ),
     "gemm/any_shape": ("76_GemmAddReLU", model("return F.relu(self.gemm(x) + self.bias)", *GEMM), FINE, set()),
     "gemm/hard_wired_depth": (
@@ -173,8 +150,8 @@ SOLUTIONS = {
         model(
             "k = min(64, x.shape[1]) // 8 * 8; return F.relu(x[:, :k] @ self.gemm.weight[:, :k].T + self.bias)", *GEMM
         ),
-        "wrong_value",
-        {"other_shape"},
+        FINE,
+        {"shape_specialised"},
     ),
     "recurrent/any_shape": ("35_Recurrent", model("return self.fc(self.lstm(x)[0][:, -1])", *LSTM), FINE, set()),
     "recurrent/hard_wired_length": (
@@ -182,8 +159,8 @@ SOLUTIONS = {
         model(
             "x = F.pad(x, (0, 0, 0, max(0, self.steps - x.shape[1]))); return self.fc(self.lstm(x)[0][:, -1])", *LSTM
         ),
-        "wrong_value",
-        {"other_shape"},
+        FINE,
+        {"shape_specialised"},
     ),
     "patches/any_shape": (
         "28_Patches",
@@ -226,5 +203,7 @@ def test_solutions_at_shapes_that_the_problem_does_not_list(verify, name):
     document = verify(problem, source)
     (judged,) = document["results"]
     assert judged["status"] == status, judged
-    shaped = {"other_shape", "specialised", "shapes_not_derived", "skipped_shape"}
+    shaped = {"shape_specialised", "shape_refused", "shapes_not_derived", "skipped_shape"}
     assert {finding["code"] for finding in judged["findings"]} & shaped == findings
+    assert set(judged["lacks"]) & shaped == findings - {"shapes_not_derived"}
+    assert judged["level"] == ("module" if judged["lacks"] else "general")

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from kbench.core.model import FindingKind
+from kbench.core.levels import Level
 from kbench.isolation.inputs import is_value, jittered, transformed
 from kbench.isolation.variations import (
     RESEMBLING,
     SCALE_DOWN,
     SCALE_UP,
-    SEMANTIC_VARIATIONS,
     SPIKED,
+    VALID,
     VARIATIONS,
     at_full_size,
     changed_in_places,
@@ -85,10 +85,10 @@ def test_a_symmetric_matrix_stays_symmetric_and_definite() -> None:
 
 def test_full_size_goes_through_the_spikes_of_one_dimension() -> None:
     chosen = [at_full_size() for _ in range(100)]
-    assert all(set(some) <= set(SEMANTIC_VARIATIONS) for some in chosen)
+    assert all(set(some) <= set(VALID) for some in chosen)
     assert {len(set(SPIKED) & set(some)) for some in chosen} == {1}
     assert {one for some in chosen for one in set(SPIKED) & set(some)} == set(SPIKED)
-    assert all(variation.kind is FindingKind.SEMANTICS for variation in SPIKED)
+    assert all(variation.level is Level.MODULE for variation in SPIKED)
 
 
 @pytest.mark.parametrize("shape", [(4096,), (64, 300), (3, 7, 11, 13), (1, 1 << 20)])

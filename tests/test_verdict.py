@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kbench.core.errors import UsageError
+from kbench.core.levels import Level, Standing
 from kbench.core.model import Status, Time
 from kbench.core.verdict import (
     Answer,
@@ -312,3 +313,44 @@ def test_a_weak_attestation_changes_no_answer_and_is_said(weak):
     said = judge_change(**marked, thresholds=Thresholds())
     assert replace(said, message=plain.message) == plain
     assert "does not confirm" in said.message
+
+
+def standing(level: Level, *lacks: str, required: Level = Level.MODULE, accepted: tuple[str, ...] = ()) -> Standing:
+    return Standing(level=level, lacks=lacks, required=required, accepted=accepted)
+
+
+LEVELS = [
+    (standing(Level.GENERAL), Status.PASSED, standing(Level.GENERAL), None),
+    (standing(Level.GENERAL), Status.PASSED, standing(Level.MODULE, "misaligned"), "misaligned"),
+    (
+        standing(Level.GENERAL),
+        Status.PASSED,
+        standing(Level.MODULE, "misaligned", accepted=("misaligned",)),
+        None,
+    ),
+    (standing(Level.MODULE, "strided"), Status.PASSED, standing(Level.MODULE, "misaligned", "strided"), None),
+    (standing(Level.MODULE), Status.BELOW_LEVEL, standing(Level.TASK, "frozen_weights"), "frozen_weights"),
+    (
+        standing(Level.TASK, required=Level.TASK),
+        Status.BELOW_LEVEL,
+        standing(Level.TASK, "frozen_weights"),
+        "other_level",
+    ),
+    (standing(Level.MODULE), Status.PASSED, standing(Level.TASK, required=Level.TASK), "other_level"),
+    (Standing(), Status.PASSED, standing(Level.TASK, "frozen_weights", accepted=("frozen_weights",)), None),
+    (Standing(), Status.BELOW_LEVEL, standing(Level.TASK, "frozen_weights"), "below_level"),
+]
+
+
+@pytest.mark.parametrize(("old", "status", "new", "code"), LEVELS)
+def test_a_level_that_was_held_before_is_held_or_the_case_fails(old, status, new, code) -> None:
+    """NEW FAIL names the property that was lost; what was not tried, or is required anew, is not comparable."""
+    before = replace(BASE, standing=old)
+    after = replace(BASE, status=status, standing=new)
+    verdict = judge_change(before, after, Thresholds())
+    answer = {None: Answer.SAME, "other_level": Answer.NOT_COMPARABLE}.get(code, Answer.NEW_FAIL)
+    assert verdict.status is answer
+    if code is not None:
+        assert verdict.reason_code == code
+    if answer is Answer.NEW_FAIL and code != "below_level":
+        assert f"({code})" in verdict.message

@@ -9,6 +9,7 @@ from kbench.cli.output import Format, Output
 from kbench.cli.saved import find_run
 from kbench.compare import ComparedCase, Comparison
 from kbench.core.errors import ExitCode, NothingSelectedError
+from kbench.core.levels import UNKNOWN
 from kbench.core.model import Time
 from kbench.core.verdict import Answer, Thresholds
 from kbench.report import comparison as report
@@ -108,11 +109,14 @@ def _line(case: ComparedCase) -> dict[str, Any]:
 def _cells(case: ComparedCase, time: Time) -> dict[str, Any]:
     """One line of the CSV: flat, times in nanoseconds, ratios as t_new / t_old."""
     old, new, verdict = case.old, case.new, case.verdict
+    standing = new.measurement.standing if new else UNKNOWN
     return {
         "problem": case.problem,
         "solution": case.solution,
         "case": case.case,
         "label": case.label,
+        "level": standing.level,
+        "lacks": " ".join(standing.lacks),
         "verdict": verdict.status.value if verdict else "base",
         "reason": verdict.message if verdict else "",
         "time": time.value,

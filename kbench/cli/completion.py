@@ -4,6 +4,7 @@ import typer
 
 from kbench.cli.words import completing
 from kbench.core.errors import KbenchError
+from kbench.core.levels import PROPERTIES
 from kbench.plugins import places
 from kbench.storage import settings
 from kbench.storage.runfiles import run_files
@@ -30,6 +31,11 @@ def cases(ctx: typer.Context, incomplete: str) -> list[str]:
     except KbenchError:
         return []
     return _matching(tuple(table), incomplete)
+
+
+def properties(incomplete: str) -> list[str]:
+    """Complete the code of a property of a level."""
+    return _matching(tuple(PROPERTIES), incomplete)
 
 
 def runs(incomplete: str) -> list[str]:

@@ -14,6 +14,7 @@ from kbench.cli.running import choose_solutions
 from kbench.cli.saved import find_run
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.events import RunOptions
+from kbench.core.levels import Level, require_codes
 from kbench.core.model import Time
 from kbench.gate import GateReport, Policy
 from kbench.plugins import registry
@@ -78,6 +79,8 @@ def _against_commit(revision: str, flags: GateFlags, settings: Settings, output:
         mode=settings.run.mode,
         precision=settings.run.precision,
         isolation=settings.run.isolation,
+        level=Level(settings.level),
+        accept=require_codes(settings.accept),
     )
     solutions = choose_solutions(problem, flags.targets[1:], options.device, settings)
     with progress_for(output) as progress:

@@ -8,6 +8,7 @@ import typer
 
 from kbench.cli import completion
 from kbench.cli.options import Crosscheck, Mode, OutputFlags, command, parse_duration, parse_share
+from kbench.core.levels import Level
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +67,18 @@ class VerifyFlags(OutputFlags):
         typer.Option("--isolation", metavar="RUNG", min=0, help="Refuse a weaker rung of the sandbox"),
     ] = None
     trusted: Annotated[bool, typer.Option("--trusted", help="The solution is no adversary")] = False
-    robust: Annotated[bool, typer.Option("--robust", help="Fail on badly conditioned inputs too")] = False
+    level: Annotated[
+        Level | None, typer.Option("--level", help="What a solution must be right for (module)", case_sensitive=False)
+    ] = None
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept",
+            metavar="CODE",
+            help="A property that it may lack all the same; repeatable",
+            autocompletion=completion.properties,
+        ),
+    ] = None
     backward: Annotated[bool, typer.Option("--backward", help="Verify gradients too")] = False
     require_custom: Annotated[
         bool, typer.Option("--require-custom", help="Fail a solution that launches no kernel of its own")

@@ -12,6 +12,7 @@ from kbench.cli.progress import progress_for
 from kbench.cli.run import RunFlags, VerifyFlags
 from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError, UsageError
 from kbench.core.events import OF_THE_REFERENCE, Event, Judged, Planned, RunOptions, Saved, StageFinished, TimeLimits
+from kbench.core.levels import Level, require_codes
 from kbench.core.model import Status
 from kbench.measure import selection
 from kbench.plugins import registry
@@ -72,7 +73,8 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
         ),
         isolation=given.isolation if flags.isolation is None else flags.isolation,
         trusted=flags.trusted,
-        robust=flags.robust,
+        level=flags.level or Level(settings.level),
+        accept=require_codes((*settings.accept, *(flags.accept or ()))),
         backward=flags.backward,
         require_custom=flags.require_custom,
         sanitize=flags.sanitize,

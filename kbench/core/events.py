@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kbench.core.levels import Level
 from kbench.core.model import Case, Environment, Outcome, ResultRow
 
 
@@ -47,7 +48,10 @@ class RunOptions:
     isolation: int | None = None
     """Refuse to run below this rung of the sandbox ladder."""
     trusted: bool = False
-    robust: bool = False
+    level: Level = Level.MODULE
+    """What a solution must be right for; with `task` nothing beyond it is tried."""
+    accept: tuple[str, ...] = ()
+    """Keys of `levels.PROPERTIES` that it may lack all the same."""
     backward: bool = False
     require_custom: bool = False
     sanitize: bool | None = None

@@ -5,9 +5,10 @@ from typing import Literal
 
 from kbench.core.diagnosis import MEANINGS
 from kbench.core.explanations import CHECKS, FLAGS, VERDICTS
+from kbench.core.levels import PROPERTIES
 from kbench.core.model import Status
 
-Kind = Literal["status", "diagnosis", "finding", "flag", "verdict", "check"]
+Kind = Literal["status", "property", "diagnosis", "finding", "flag", "verdict", "check"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +87,13 @@ _STATUSES: dict[Status, tuple[str, str]] = {
         "The solution replaced a clock or a function of torch for the whole process, so its times mean nothing.",
         "Remove the assignment to the named function; call your own function under a name of its own.",
     ),
+    Status.BELOW_LEVEL: (
+        "The solution does the task as the problem sets it, but is not right for all that the required level asks for.",
+        "Read what it `lacks`; require less with `--level task`, or excuse one property with `--accept CODE`.",
+    ),
     Status.FRAGILE: (
-        "The solution breaks on badly conditioned inputs that the reference handles.",
-        "Use a stable formula (for variances: shifted or two-pass), or run without `--robust`.",
+        "In files of earlier versions: the solution breaks on badly conditioned inputs that the reference handles.",
+        "Measure again: it is `below_level` now where `--level general` is required.",
     ),
     Status.LIBRARY_ONLY: (
         "No kernel of the solution's own was seen, and `--require-custom` asks for one.",
@@ -151,49 +156,7 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "The time to measure was over before the interval was as narrow as asked for.",
         "Type what the message says, or take a quieter device or a larger case.",
     ),
-    "same_at_samples": (
-        "Wrong on inputs that agree with those of the call before at some places, and differ elsewhere.",
-        "Compute from the inputs in every call: a result that is remembered by samples of them is another input's.",
-    ),
-    "changed_in_places": (
-        "Wrong on inputs that differ from those of the call before in a few places only.",
-        "Compute from the inputs in every call: a result that is remembered by a summary of them is another input's.",
-    ),
-    "negated": ("The outputs are wrong for the inputs with their signs changed.", "Handle negative values."),
-    "centred": (
-        "The outputs are wrong for inputs of mean zero.",
-        "Keep fp32 precision: where terms cancel, rounded factors no longer average out.",
-    ),
-    "shifted": ("The outputs are wrong for inputs of another mean.", "Do not rely on the mean of the inputs."),
-    "scaled_up": ("The outputs are wrong for larger inputs.", "Look for overflow, clamps and fixed scales."),
-    "scaled_down": ("The outputs are wrong for smaller inputs.", "Look for thresholds and absolute epsilons."),
-    "mean_offset": (
-        "Accuracy is lost on inputs whose mean is many standard deviations from zero.",
-        "Take the variance of deviations (two-pass, Welford or shifted), not E[x²] - E[x]².",
-    ),
-    "constant_rows": (
-        "The outputs are wrong where all inputs of a row or group are equal.",
-        "Keep a variance from becoming negative, and its epsilon where the reference has it.",
-    ),
-    "denormals": ("The outputs are wrong for denormal inputs.", "Avoid flush-to-zero and fast-math flags."),
-    "wide_range": (
-        "Accuracy is lost on inputs whose magnitudes differ by many orders.",
-        "Accumulate in fp32 or compensated sums, and scale before squaring.",
-    ),
-    "planted_nan": (
-        "A NaN in one entry shows up elsewhere, or vanishes where the reference keeps it.",
-        "Keep entries apart, and do not let min, max or a comparison swallow a NaN.",
-    ),
-    "planted_inf": (
-        "An infinity in one entry shows up elsewhere, or vanishes where the reference keeps it.",
-        "Keep entries apart, and mind inf - inf and 0 × inf.",
-    ),
-    "non_contiguous": ("The outputs are wrong for non-contiguous inputs.", "Use strides, or `.contiguous()`."),
-    "channels_last": ("The outputs are wrong for channels-last inputs.", "Use strides, or `.contiguous()`."),
-    "misaligned": (
-        "The outputs are wrong for inputs that do not start on a 16-byte boundary.",
-        "Test the alignment before using vector loads, or copy.",
-    ),
+    "non_contiguous": ("In files of earlier versions: wrong for inputs with other strides.", "See `strided`."),
     "skipped": (
         "A kind of input was left out because the reference itself is not finite or accurate on it, or raises.",
         "Nothing; it counts neither for nor against the solution.",
@@ -209,14 +172,6 @@ _FINDINGS: dict[str, tuple[str, str]] = {
     "trivial_passes": (
         "Zeros, one value everywhere or the answer to other inputs would pass as well, so being right proves little.",
         "Take inputs on which the result depends by more than its tolerance.",
-    ),
-    "other_numbers": (
-        "The solution is wrong where a Python number among the inputs has another value.",
-        "Use the number that is passed.",
-    ),
-    "flipped_masks": (
-        "The solution is wrong where a mask that `get_inputs` fills with one value holds both.",
-        "Read the mask.",
     ),
     "ties": (
         "Indices differ from the reference's, but point at equal values of an input.",
@@ -247,7 +202,7 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "Put a barrier between the two named lines.",
     ),
     "initcheck": (
-        "initcheck saw a kernel read device memory that nothing had written. Fatal with `--robust` only.",
+        "initcheck saw a kernel read device memory that nothing had written. Fatal with `--level general` only.",
         "Write before you read, or read no padding; what reaches an output is found by poisoned memory too.",
     ),
     "sanitizer": (
@@ -271,12 +226,12 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "Verify a smaller case too: `--case small`.",
     ),
     "other_shape": (
-        "The answer is wrong at a shape that the problem does not list but its reference accepts.",
-        "Handle every shape, or raise an error at those that the kernel is not made for.",
+        "In files of earlier versions: the answer is wrong at a shape that the problem does not list.",
+        "See `shape_specialised`.",
     ),
     "specialised": (
-        "The solution raises an error at other shapes or layouts than the problem's own, where it was verified.",
-        "Nothing, where the problem's own are enough.",
+        "In files of earlier versions: the solution raises at other shapes or layouts than the problem's own.",
+        "See `shape_refused`.",
     ),
     "shapes_not_derived": (
         "No other shape could be made from the problem's constants, so only its own was verified.",
@@ -287,8 +242,8 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "Nothing; check by hand that the solution reads them.",
     ),
     "weights_by_seed": (
-        "The solution's parameters match the reference's only by seed, so they were not randomised.",
-        "Name the parameters as in `Model`, so that they can be set from outside.",
+        "In files of earlier versions: the parameters match the reference's only by seed, so they kept their values.",
+        "See `unmatched_weights`.",
     ),
 }
 
@@ -302,6 +257,7 @@ def _table(kind: Kind, entries: dict[str, tuple[str, str]]) -> dict[str, Explana
 EXPLANATIONS: dict[str, Explanation] = {
     **_table("status", {status.value: texts for status, texts in _STATUSES.items()}),
     **_table("diagnosis", MEANINGS),
+    **_table("property", {code: (one.meaning, one.fix) for code, one in PROPERTIES.items()}),
     **_table("finding", _FINDINGS),
     **_table("flag", FLAGS),
     **_table("verdict", VERDICTS),

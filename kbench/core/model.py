@@ -5,12 +5,16 @@ from enum import StrEnum
 from typing import Any, Self
 
 from kbench.core.diagnosis import Diagnosis
+from kbench.core.levels import Level
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Version of the results files. 1: first release. 2: `attested_half_width_ns`, `wall_ns`, `ref_wall_ns`; on a GPU times
-are of rounds behind the judge's gate."""
-SINCE_2 = ("attested_half_width_ns", "wall_ns", "ref_wall_ns")
-"""Fields of a row that version 1 lacks."""
+are of rounds behind the judge's gate. 3: `level`, `lacks`, `required_level`, `accepted`."""
+SINCE = {
+    2: ("attested_half_width_ns", "wall_ns", "ref_wall_ns"),
+    3: ("level", "lacks", "required_level", "accepted"),
+}
+"""Fields of a row that earlier versions lack, by the version that brought them."""
 
 
 class Status(StrEnum):
@@ -36,6 +40,7 @@ class Status(StrEnum):
     PARAMETER_MUTATED = "parameter_mutated"
     OUTPUT_ALIASED = "output_aliased"
     TAMPERED = "tampered"
+    BELOW_LEVEL = "below_level"
     FRAGILE = "fragile"
     LIBRARY_ONLY = "library_only"
     LAUNCH_FAILED = "launch_failed"
@@ -62,11 +67,10 @@ class Time(StrEnum):
 
 
 class FindingKind(StrEnum):
-    """Why a finding matters. The first two are always fatal, conditioning only with `--robust`."""
+    """Why a finding matters: one of integrity is always fatal, one of a level where that level is required."""
 
     INTEGRITY = "integrity"
-    SEMANTICS = "semantics"
-    CONDITIONING = "conditioning"
+    LEVEL = "level"
     TIMING = "timing"
     NOTE = "note"
 
@@ -185,6 +189,10 @@ class Passed:
     correctness: Correctness
     timings: tuple[Timing, ...]
     findings: tuple[Finding, ...] = ()
+    level: Level | None = None
+    """The highest that it holds; None where nothing was verified."""
+    lacks: tuple[str, ...] = ()
+    """Keys of `levels.PROPERTIES`, sorted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +206,9 @@ class Failed:
     findings: tuple[Finding, ...] = ()
     diagnosis: Diagnosis | None = None
     """Why its values are wrong, where one of the usual explanations fits."""
+    level: Level | None = None
+    """The highest that it holds, which is below the required one; None for one that does not do the task."""
+    lacks: tuple[str, ...] = ()
 
 
 Outcome = Passed | Failed
@@ -264,6 +275,13 @@ class ResultRow:
     reason: str
     findings: str
     """Codes of the findings, separated by spaces."""
+    level: str
+    """`task`, `module` or `general`: the highest that it holds; empty for none."""
+    lacks: str
+    """Codes of the properties that keep it from higher ones, sorted, separated by spaces."""
+    required_level: str
+    accepted: str
+    """Codes of `--accept`, sorted, separated by spaces."""
     device: str
     timer: str
     l2: str

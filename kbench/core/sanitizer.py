@@ -65,7 +65,7 @@ class Log:
 STATUS = {
     Tool.MEMCHECK: Status.ILLEGAL_ACCESS,
     Tool.RACECHECK: Status.DATA_RACE,
-    Tool.INITCHECK: Status.FRAGILE,
+    Tool.INITCHECK: Status.BELOW_LEVEL,
 }
 """What a fatal finding of each tool makes of a solution."""
 
@@ -143,20 +143,20 @@ def _report(head: str, rest: Sequence[str], tool: Tool) -> Report:
 
 
 def findings(
-    tool: Tool, log: Log, sources: Mapping[Place, str], is_own: Callable[[str], bool], *, robust: bool
+    tool: Tool, log: Log, sources: Mapping[Place, str], is_own: Callable[[str], bool], *, strict: bool
 ) -> tuple[Finding, ...]:
     """Decide what a run of one tool means for the solution.
 
     `sources` has the source line of a place where it is known; `is_own` tells the solution's kernels from libraries'.
     memcheck's reports are fatal whosever kernel it is, since a kernel gets its addresses from its caller; racecheck's
     errors are in the solution's own kernels. Its warnings are reported, and so are reads of memory that was never
-    written, which `robust` makes fatal.
+    written, which `strict` makes fatal.
     """
     own = [r for r in log.reports if tool is Tool.MEMCHECK or all(is_own(p.kernel) for p in r.places)]
     groups = Counter((report.what, report.severe, report.places) for report in own)
     first = {(report.what, report.severe, report.places): report for report in reversed(own)}
     found = [
-        _finding(tool, _words(first[group], count, sources), severe=group[1], robust=robust)
+        _finding(tool, _words(first[group], count, sources), severe=group[1], strict=strict)
         for group, count in groups.most_common(SHOWN_REPORTS)
     ]
     notes = []
@@ -170,7 +170,7 @@ def findings(
     elif log.counted and not log.reports:
         why = "; ".join(log.complaints) or "no report"
         unread = f"{tool} counted {log.counted} errors and described none that could be read: {why}"
-        found.append(_finding(tool, unread, severe=True, robust=robust))
+        found.append(_finding(tool, unread, severe=True, strict=strict))
     elif log.complaints:
         notes.append(f"{tool} says of itself: {'; '.join(log.complaints)}")
     return (*found, *(Finding.note("sanitizer", words[:500]) for words in notes))
@@ -186,10 +186,10 @@ def _words(report: Report, count: int, sources: Mapping[Place, str]) -> str:
     return words + (f"; {count} such reports" if count > 1 else "")
 
 
-def _finding(tool: Tool, words: str, *, severe: bool, robust: bool) -> Finding:
+def _finding(tool: Tool, words: str, *, severe: bool, strict: bool) -> Finding:
     message = f"{tool}: {words}"[:800]
     if tool is Tool.INITCHECK:
-        kind, fatal = FindingKind.CONDITIONING, robust
+        kind, fatal = FindingKind.LEVEL, strict
     elif severe:
         kind, fatal = FindingKind.INTEGRITY, True
     else:

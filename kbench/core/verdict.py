@@ -13,6 +13,7 @@ from enum import StrEnum
 import numpy as np
 
 from kbench.core.errors import UsageError
+from kbench.core.levels import PROPERTIES, UNKNOWN, Standing, blocking, foremost, listed, lost, untried
 from kbench.core.model import Status, Time
 from kbench.core.stats import Interval, difference_interval, ratio_interval
 from kbench.core.student import t_quantile
@@ -78,6 +79,8 @@ class Measurement:
     log_ratios: tuple[float, ...] = ()
     unstable: bool = False
     """Too many pairs were marked as throttled or disturbed."""
+    standing: Standing = UNKNOWN
+    """Which level it holds, and what it lacks."""
     weak: bool = False
     """The judge's clock can neither prove nor refute its times."""
     time: Time = Time.DEVICE
@@ -199,14 +202,34 @@ def _judge_status(old: Measurement, new: Measurement) -> Verdict | None:
             what = f"the {side} run did not judge it: {_described(measurement)}"
             return _no_verdict("not_evaluated", what)
     passed = old.status == Status.PASSED, new.status == Status.PASSED
-    if passed == (True, True):
-        return None
+    if passed[0] and (passed[1] or new.status is Status.BELOW_LEVEL):
+        verdict = judge_level(old.standing, new.standing)
+        if verdict is not None or passed[1]:
+            return verdict
     if passed == (True, False):
         return Verdict(status=Answer.NEW_FAIL, reason_code=new.status.value, message=_described(new))
     if passed == (False, True):
         message = f"was {_described(old)}"
         return Verdict(status=Answer.NEWLY_FIXED, reason_code=old.status.value, message=message)
     return _no_verdict("both_fail", f"fails as before: {_described(new)}")
+
+
+def judge_level(old: Standing, new: Standing) -> Verdict | None:
+    """Judge what became of the level; None where nothing of it was lost that was not accepted."""
+    codes = lost(old, new)
+    if codes:
+        first = foremost(codes)
+        more = f", and lacks {listed([code for code in codes if code != first])}" if len(codes) > 1 else ""
+        message = f"held the level `{old.counted}`, holds `{new.counted}`: {PROPERTIES[first].title} ({first}){more}"
+        return Verdict(status=Answer.NEW_FAIL, reason_code=first, message=message)
+    if untried(old, new):
+        return _no_verdict("other_level", f"was tried at `task` only, and held `{old.counted}` before")
+    if new.required is None or old.required is None or new.required.rank <= old.required.rank:
+        return None
+    if blocking(new.lacks, new.required, new.accepted):
+        what = f"`{new.required}` is required now, and `{old.required}` was before"
+        return _no_verdict("other_level", f"lacks no more than it did, but {what}")
+    return None
 
 
 def _described(measurement: Measurement) -> str:

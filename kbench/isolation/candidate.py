@@ -45,9 +45,13 @@ class Candidate:
         self._call_timeout_s = config.call_timeout_s or CALL_FLOOR_S
         self._called = False
         self._aliased: frozenset[str] = frozenset()
-        self.first_weights: dict[str, Any] | None = None
-        """The parameters that the model got first after its construction, unless they are large."""
         self.weights = "none"
+        """How parameters are synchronised: by `name`, `order`, `seed`, or there are `none`."""
+        self.follows = False
+        """Whether parameters change after construction; else they keep the values of both constructors."""
+        self.undecided = False
+        """Whether they match by order only, and the constructors' values differ: which order means nothing is open."""
+        self._by_seed = self._decided = False
         self.findings: list[Finding] = []
         self.gate: Gate | None = None
         """Of a worker on a GPU."""
@@ -74,7 +78,6 @@ class Candidate:
     def load(self, reference: Reference) -> None:
         """Import the solution, construct its model, and find out how parameters can be synchronised."""
         self._aliased = reference.aliased
-        self.first_weights = None
         self.set_reference_time(reference.call_s)
         request, block = load_request(self.spec, reference, self._config)
         try:
@@ -96,41 +99,32 @@ class Candidate:
         self.weights, self._names = synchronise(reference.state(), theirs)
         pairs = zip([name for name, _ in reference.state()], self._names, strict=False)
         self._theirs = {ours: name for ours, name in pairs if name is not None}
-        if self.weights == "seed":
-            self._fall_back_on_seed(reference)
+        if self._by_seed and self.weights == "order":
+            self.weights, self._names, self._theirs = "seed", [], {}
 
-    def _fall_back_on_seed(self, reference: Reference) -> None:
-        """Give the reference the parameters that it was constructed with: the solution's seed was the same.
-
-        A parameter that every seed gives the same value (gamma = 1) could be ignored unnoticed, so nothing is
-        verified where there is one.
-        """
-        reference.restore()
-        for name, tensor in reference.model.named_parameters():
-            if tensor.is_floating_point() and bool((tensor == tensor.flatten()[0]).all()):
-                raise RefusalError(
-                    Status.NOT_VERIFIED,
-                    f"the solution's parameters do not match the reference's by name, or by order and shape, so "
-                    f"`{name}` cannot be given other values than its initial one",
-                    self.log,
-                )
+    def decide(self, *, by_seed: bool) -> None:
+        """Settle what the order of parameters means, where that was `undecided`; `load` comes next."""
+        self.undecided, self._decided, self._by_seed = False, True, by_seed
 
     def vary_weights(self, reference: Reference, seed: int) -> None:
-        """Give the reference and the worker new parameters, unless these match by seed only."""
-        if self.weights != "seed":
+        """Give the reference and the worker new parameters, where a solution `follows` these."""
+        if self.follows and self.weights != "seed":
             reference.randomise(seed)
             self.push_weights(reference)
-            self.first_weights = reference.small_state() if self.first_weights is None else self.first_weights
 
     def bind(self, reference: Reference, arena: Arena) -> None:
-        """Give the worker the arena and the reference's parameters."""
+        """Give the worker the arena and the reference's parameters, unless it is `undecided` which is which."""
         message, fds = arena.describe(self._config.mode)
         if self.weights not in {"name", "order"}:
             message["weights"] = []
         self._ask(message, BIND_TIMEOUT_S, Status.CALL_TIMEOUT, fds)
         self._called = False
         self._arena = arena
-        self.push_weights(reference)
+        if self.weights == "order" and not self._decided:
+            self.undecided = self.weights_changed(reference) is not None
+            self._decided = not self.undecided
+        if not self.undecided:
+            self.push_weights(reference)
 
     def unbind(self) -> None:
         """Have the worker close the arena."""
@@ -162,7 +156,7 @@ class Candidate:
 
     def weights_changed(self, reference: Reference) -> str | None:
         """Return the name of a parameter that the worker's calls changed, or None."""
-        if self.weights not in {"name", "order"}:
+        if self.weights not in {"name", "order"} or self.undecided:
             return None
         assert self._arena is not None, "bound before weights are read"
         self._ask({"op": "read_weights", "names": self._names}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
@@ -351,6 +345,11 @@ class Candidate:
         if self._paused is not None:
             paused, self._paused = self._paused, None
             paused.close()
+
+    def revive(self, worker: StartedWorker) -> None:
+        """Go on in a fresh worker, which has to be prepared."""
+        self.kill()
+        self._worker, self._child, self._arena = worker, worker.child, None
 
     def kill(self) -> None:
         """Kill the worker and all that it started; its scratch folder goes with it."""

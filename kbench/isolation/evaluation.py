@@ -4,22 +4,24 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kbench.core.errors import ReferenceRaisedError
-from kbench.core.model import Failed, Finding, Outcome, Passed, Timing
-from kbench.isolation.arena import Arena
-from kbench.isolation.battery import Battery
+from kbench.core.diagnosis import Diagnosis
+from kbench.core.levels import Level, blocking, foremost, held, shortfall
+from kbench.core.model import Failed, Finding, Outcome, Passed, Status, Timing
+from kbench.isolation.battery import SEEDS, Battery
 from kbench.isolation.candidate import Candidate
 from kbench.isolation.device_clock import DeviceClock
-from kbench.isolation.elsewhere import Elsewhere
+from kbench.isolation.diagnosis import MOST_ELEMENTS
 from kbench.isolation.gradients import check_gradients
+from kbench.isolation.ground import Ground
 from kbench.isolation.host_clock import HostClock
 from kbench.isolation.launched import take_profile
-from kbench.isolation.memory import release_cached
+from kbench.isolation.levels import Levels
 from kbench.isolation.pairing import Clock, Pacing, Pairing
 from kbench.isolation.reference import Reference
 from kbench.isolation.refusal import RefusalError
 from kbench.isolation.trial import Trial, WrongError, secret_seed
-from kbench.isolation.variations import at_full_size
+from kbench.isolation.variations import RESEMBLING
+from kbench.isolation.workers import StartedWorker
 from kbench.measure import device as devices
 
 
@@ -33,7 +35,12 @@ class Assignment:
     pairs: int
     precision: float
     mode: str
-    robust: bool
+    level: str
+    """The one that is required."""
+    accept: list[str]
+    """Codes of what the solution may lack all the same."""
+    follows: bool
+    """Where it is not verified: whether it is known to follow parameters that change."""
     backward: bool
     crosscheck: bool
     """Whether to take kernel times from the profiler, once, after timing."""
@@ -69,6 +76,10 @@ class Bench(Protocol):
         """Return the reference of a shape that the problem does not list; None where that fails."""
         ...
 
+    def fresh_worker(self, compiler: str) -> StartedWorker:
+        """Return a worker that has heard of no solution yet."""
+        ...
+
     def take_reference_worker(self, problem: str) -> Candidate:
         """Return a worker that has opened the device and will run the reference's own model."""
         ...
@@ -93,111 +104,116 @@ class Evaluation:
         self._judge = judge
         self._candidate = candidate
         self._assignment = assignment
-        self._battery = Battery(candidate, robust=assignment.robust)
-        self._elsewhere = Elsewhere(own=judge.reference, battery=self._battery, candidate=candidate, bind=self._bind)
-        self._arena: Arena | None = None
+        self._battery = Battery(candidate)
+        stage = "verify" if assignment.verify else "load"
+        self._ground = Ground(candidate, self._battery, judge, judge.device, lambda: judge.progress(stage=stage))
+        self._levels = Levels(self._ground, self._battery, candidate, judge, judge.reference)
+        self._level: Level | None = None
 
     def run(self) -> Outcome:
         """Run the stages; a refusal ends them and becomes the outcome."""
-        trial: Trial | None = None
         try:
             self._judge.progress(stage="load")
             self._candidate.prepare()
             with self._judge.shared():
+                trial = self._ground.constructed(self._judge.reference, timed=not self._assignment.verify)
+                self._levels.tally = trial.tally
                 if self._assignment.verify:
                     self._judge.progress(stage="verify")
-                    self._verify_others()
-                    self._verify_derived()
-                self._candidate.load(self._judge.reference)
-                trial = self._bind(self._judge.reference, timed=not self._assignment.verify)
-                if self._assignment.verify:
                     self._verify(trial)
             timing = None
             if self._assignment.time:
-                timing = self._time(self._bound_anew(trial) if self._assignment.verify else trial)
-            else:
-                self._profile(trial, None)
+                timing = self._time()
+            elif self._profiles:
+                self._profile(self._ground.on(self._judge.reference), None)
         except RefusalError as refusal:
-            return self._failed(refusal, trial)
+            return self._failed(refusal)
         finally:
             self._candidate.kill()
-            if self._arena is not None:
-                self._arena.close()
-        correctness = trial.tally.correctness(self._judge.reference.factor)
-        timings = () if timing is None else (timing,)
-        return Passed(correctness=correctness, timings=timings, findings=tuple(self._findings()))
+            self._ground.close()
+        return Passed(
+            correctness=self._levels.tally.correctness(self._judge.reference.factor),
+            timings=() if timing is None else (timing,),
+            findings=tuple(self._findings()),
+            level=self._level,
+            lacks=self._lacks,
+        )
+
+    @property
+    def _lacks(self) -> tuple[str, ...]:
+        """What it lacks, of what was asked of it at all."""
+        return () if Level(self._assignment.level) is Level.TASK else self._levels.lacks.codes
 
     def _verify(self, trial: Trial) -> None:
-        """Verify at the case's own size."""
-        self._battery.essentials(trial)
-        if self._assignment.other_cases:
-            # A solution may treat large inputs otherwise than those of the small cases.
-            self._battery.values(trial, at_full_size())
-            self._battery.resembling(trial)
+        """Verify the task, then what the levels beyond it ask for. Raises RefusalError below the required one."""
+        assignment, required = self._assignment, Level(self._assignment.level)
+        try:
+            self._verify_task(trial)
+        except WrongError as refusal:
+            if refusal.diagnosis is None:
+                refusal.diagnosis = self._diagnosis_of_small()
+            raise
+        self._level = Level.TASK
+        if required is Level.TASK:
+            self._gradients(trial)
+            return
+        if assignment.underived:
+            self._battery.note("shapes_not_derived", f"verified at its own shape only: {assignment.underived}")
+        try:
+            self._levels.try_all(assignment.other_cases, assignment.derived_cases, self._gradients)
+        except RefusalError:
+            self._level = None
+            raise
+        lacks = self._levels.lacks
+        self._level = held(lacks.codes)
+        reason = shortfall(lacks.codes, required, assignment.accept)
+        if reason:
+            first = lacks.refusals[foremost(blocking(lacks.codes, required, assignment.accept))]
+            below = RefusalError(Status.BELOW_LEVEL, reason, first.log)
+            below.diagnosis = first.diagnosis
+            raise below
+
+    def _verify_task(self, trial: Trial) -> None:
+        """Verify the task as the problem sets it: fresh inputs, and constructors under several seeds."""
+        seed = secret_seed()
+        for number in range(SEEDS - 1):
+            self._ground.seeded(trial.reference)
+            trial.exchange(seed if number == 0 else secret_seed(), oracle=True)
+        # Of the inputs that came with other weights before: whoever remembers the answer to these is wrong.
+        self._battery.settled(trial, seed)
+        for variation in RESEMBLING:
+            if trial.reference.inputs.has(variation.applies):
+                refusal = self._battery.resembling(trial, variation)
+                if refusal is not None:
+                    code = "values_refused" if refusal.status is Status.RAISED else variation.lacking
+                    self._levels.lacks.refusals.setdefault(code, refusal)
+
+    def _gradients(self, trial: Trial) -> None:
         if self._assignment.backward:
             check_gradients(trial, self._candidate)
 
-    def _bind(self, reference: Reference, *, timed: bool = False) -> Trial:
-        if self._assignment.verify:
-            self._judge.progress(stage="verify")  # each shape may take a compiler its time
-        self._unbind()
-        on_gpu = self._judge.device == "cuda"
-        trial = self._battery.bind(reference, lends=on_gpu or not timed, queued=on_gpu and timed)
-        self._arena = trial.arena
-        return trial
+    def _diagnosis_of_small(self) -> Diagnosis | None:
+        """Look for the reason why values are wrong in a smaller case, where outputs are too large to explain."""
+        large = sum(t.numel() for t in self._judge.reference.blank if hasattr(t, "numel")) > MOST_ELEMENTS
+        if not large or not self._assignment.other_cases:
+            return None
+        try:
+            self._ground.constructed(self._judge.other(self._assignment.other_cases[0]))
+        except RefusalError as refusal:
+            return refusal.diagnosis
+        return None
 
-    def _unbind(self) -> None:
-        """Give back what the last shape took, on both sides: two at a time may be more than there is room for."""
-        if self._arena is not None:
-            self._candidate.unbind()
-            self._arena.close()
-            release_cached(self._judge.device)
-        self._arena = None
-
-    def _bound_anew(self, trial: Trial) -> Trial:
-        """Give verifying's memory back before timing: it lies elsewhere than in processes that only time.
-
-        On an H200 that made 0.6 % of the time of `group_norm single_pass`, in the first process of every run.
-        """
-        anew = self._bind(self._judge.reference, timed=True)
-        anew.tally = trial.tally
-        return anew
-
-    def _verify_others(self) -> None:
-        """Run the battery's checks of values and layouts on the problem's small cases, then every further case."""
-        references = [self._judge.other(overrides) for overrides in self._assignment.other_cases]
-        for number, reference in enumerate(references or [self._judge.reference]):
-            self._candidate.load(reference)
-            trial = self._bind(reference)
-            self._elsewhere.essentials(trial, listed=True)
-            if number == 0:
-                self._battery.values(trial)
-                self._battery.resembling(trial)
-                self._battery.numbers(reference)
-                self._battery.layouts(reference)
-
-    def _verify_derived(self) -> None:
-        """Verify at shapes that the problem does not list; a solution that says it is not made for one is noted."""
-        if self._assignment.underived:
-            self._battery.note("shapes_not_derived", f"verified at its own shape only: {self._assignment.underived}")
-        for overrides in self._assignment.derived_cases:
-            shape = ", ".join(f"{name}={value}" for name, value in overrides.items())
-            reference = self._judge.derived(overrides)
-            if reference is None:
-                self._battery.note("skipped_shape", f"the reference does not accept {shape}")
-                continue
-            try:
-                self._candidate.load(reference)
-                self._elsewhere.essentials(self._bind(reference), listed=False)
-            except ReferenceRaisedError:  # on inputs drawn later
-                self._battery.note("skipped_shape", f"the reference does not accept {shape}")
-            except RefusalError as refusal:
-                if not self._battery.explain_shape(refusal, shape):
-                    raise
-
-    def _time(self, trial: Trial) -> Timing:
+    def _time(self) -> Timing:
         device = self._judge.device
-        if not self._assignment.verify:
+        with self._judge.shared():
+            if self._assignment.verify:
+                # Verifying's memory is given back: what it took lies elsewhere than in processes that only time. On an
+                # H200 that made 0.6 % of the time of `group_norm single_pass`, in the first process of a run.
+                self._ground.leave()
+            else:
+                self._candidate.follows = self._assignment.follows
+            trial = self._ground.on(self._judge.reference, timed=True)
+            trial.tally = self._levels.tally
             self._candidate.vary_weights(trial.reference, secret_seed())
             trial.exchange(secret_seed(), oracle=True)
         with contextlib.ExitStack() as stack:
@@ -226,28 +242,35 @@ class Evaluation:
                 lambda event_ns: self._profile(trial, event_ns),
             )
 
+    @property
+    def _profiles(self) -> bool:
+        """Whether to see what a call launches: once per solution and case, where it was asked for."""
+        return self._assignment.verify and (self._assignment.crosscheck or self._assignment.require_custom)
+
     def _profile(self, trial: Trial, event_ns: float | None) -> None:
-        """Once per solution and case, where it was asked for: see what a call launches."""
-        wanted = self._assignment.crosscheck or self._assignment.require_custom
-        if wanted and self._assignment.verify:
+        if self._profiles:
             profile = take_profile(trial, self._judge.device)
             self._battery.findings.extend(profile.findings(event_ns if self._assignment.crosscheck else None))
             if self._assignment.require_custom:
                 profile.require_custom()
 
-    def _failed(self, refusal: RefusalError, trial: Trial | None) -> Failed:
+    def _failed(self, refusal: RefusalError) -> Failed:
         correctness = refusal.correctness if isinstance(refusal, WrongError) else None
-        if correctness is None and trial is not None and trial.tally.calls:
-            correctness = trial.tally.correctness(self._judge.reference.factor)
-        why = refusal.diagnosis
+        if correctness is None and self._levels.tally.calls:
+            correctness = self._levels.tally.correctness(self._judge.reference.factor)
+        below = refusal.status is Status.BELOW_LEVEL
         return Failed(
             status=refusal.status,
-            reason=refusal.reason if why is None else f"{why.sentence}; {refusal.reason}",
+            reason=refusal.reason if below else refusal.explained,
             log=refusal.log,
             correctness=correctness,
             findings=tuple(self._findings()),
-            diagnosis=why,
+            diagnosis=refusal.diagnosis,
+            level=self._level if below else None,
+            lacks=self._lacks if below else (),
         )
 
     def _findings(self) -> list[Finding]:
-        return self._battery.findings
+        required = Level(self._assignment.level)
+        lacks = self._levels.lacks.findings(required, self._assignment.accept) if self._lacks else []
+        return [*self._battery.findings, *lacks]

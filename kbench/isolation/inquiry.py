@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kbench.isolation.expected import Expected
     from kbench.isolation.trial import Trial
 
-CONSTRUCTED, FIRST = "it was constructed with", "of its first call"
+CONSTRUCTED = "it was constructed with"
 """What earlier weights are called, behind `right with the weights`."""
 ASKING_S = 10.0
 """For all that a worker is asked once more (chosen): one that hangs must not cost more than a call may."""
@@ -52,10 +52,8 @@ def _wrong(trial: "Trial", outputs: list[Any], expected: "Expected", *, plain: b
 def _weights_before(trial: "Trial") -> dict[str, Mapping[str, Any]]:
     """Return the weights that the solution had before, by what they are called; those of construction are empty."""
     candidate = trial.candidate
-    if candidate.weights not in {"name", "order"} or trial.reference.keeps_weights:
-        return {}
-    first = candidate.first_weights
-    return {CONSTRUCTED: {}} | ({FIRST: first} if first else {})
+    known = candidate.follows and candidate.weights in {"name", "order"} and not trial.reference.keeps_weights
+    return {CONSTRUCTED: {}} if known else {}
 
 
 def _reader(trial: "Trial", weights: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:

@@ -116,7 +116,7 @@ class Judge:
             assigned[name] = [decode_constants(overrides) for overrides in assigned[name]]
         assignment = Assignment(**assigned)
         config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
-        candidate = self._take_worker(spec, config)
+        candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
         # On a CPU it would take a processor from what is timed.
         ahead = assignment.time and self.device == "cuda"
         try:
@@ -205,14 +205,15 @@ class Judge:
         self._workers += 1
         return StartedWorker(self._config, self._nursery, self._workers, compiler=compiler)
 
-    def _take_worker(self, spec: SolutionSpec, config: WorkerConfig) -> Candidate:
-        if [worker.compiler for worker in self._ahead[:1]] != [spec.compiler]:
-            self._expect([spec.compiler])
-        return self._candidate(spec, config, self._ahead.pop(0))
+    def fresh_worker(self, compiler: str) -> StartedWorker:
+        """Return a worker that has heard of no solution yet."""
+        if [worker.compiler for worker in self._ahead[:1]] != [compiler]:
+            self._expect([compiler])
+        return self._watched(self._ahead.pop(0))
 
-    def _candidate(self, spec: SolutionSpec, config: WorkerConfig, worker: StartedWorker) -> Candidate:
-        worker.child.watch_memory(memory_limit_bytes(config.case_bytes))
-        return Candidate(spec, config, worker)
+    def _watched(self, worker: StartedWorker) -> StartedWorker:
+        worker.child.watch_memory(memory_limit_bytes(self._config.case_bytes))
+        return worker
 
     def take_reference_worker(self, problem: str) -> Candidate:
         """Return a worker that has opened the device and will run the reference's own model."""
@@ -236,7 +237,7 @@ class Judge:
             compiler="",
             is_reference=True,
         )
-        self._beside = self._candidate(spec, self._config, worker)
+        self._beside = Candidate(spec, self._config, self._watched(worker))
         thread = ThreadPoolExecutor(max_workers=1)
         self._opening = thread.submit(self._beside.prepare)
         thread.shutdown(wait=False)

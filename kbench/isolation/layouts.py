@@ -19,7 +19,7 @@ def layouts_of(arguments: Sequence[Any]) -> Iterator[tuple[str, list[Any], int]]
         return
     yield "misaligned", list(arguments), max(t.element_size() for t in tensors)
     if any(t.dim() >= 2 for t in tensors):
-        yield "non_contiguous", [transposed(a) if isinstance(a, torch.Tensor) else a for a in arguments], 0
+        yield "strided", [transposed(a) if isinstance(a, torch.Tensor) else a for a in arguments], 0
     if any(t.dim() == 4 for t in tensors):
         yield "channels_last", [channels_last(a) if isinstance(a, torch.Tensor) else a for a in arguments], 0
 

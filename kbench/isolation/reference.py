@@ -69,8 +69,7 @@ class Reference:
         self.inputs = Inputs(self.problem)
         self.repeats: tuple[str, ...] = ()
         """Paths of the outputs that are the same in every draw, within the tolerance."""
-        self.call_s = 0.0
-        """What a call that is not the first takes, roughly."""
+        self.call_s = 0.0  # of a call that is not the first, roughly
         self.blank: list[Any] = []
         """Arguments of `forward` without memory: their structure, and the shapes and dtypes of tensors."""
         self.cost, self.factor = self._measure_cost()
@@ -211,8 +210,9 @@ class Reference:
         """Return parameters, then buffers, with their names."""
         return [*self.model.named_parameters(), *self.model.named_buffers()]
 
-    def restore(self) -> None:
-        """Go back to the parameters of construction, which a worker gets from the same seed."""
+    def restore(self, *, anew: bool = False) -> None:
+        """Go back to the parameters of construction, which a worker gets from the same seed; `anew`: from another."""
+        self.init_seed = secrets.randbits(31) if anew else self.init_seed
         evaluating = not getattr(self.model, "training", True)
         self.model = self.problem.model(self.init_seed)
         self._double = None

@@ -15,6 +15,11 @@ class RefusalError(Exception):
         self.log = log
         self.diagnosis: Diagnosis | None = None
 
+    @property
+    def explained(self) -> str:
+        """The reason, behind why where that is known."""
+        return self.reason if self.diagnosis is None else f"{self.diagnosis.sentence}; {self.reason}"
+
 
 def require_untampered(answer: Message, log: str) -> None:
     """Raise RefusalError where a worker tells that clocks or functions of torch were replaced in it."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, TimeLimits
+from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.sanitizer import Log, Place, Tool, findings, parse
 from kbench.isolation import hiding, leftovers, sandbox
@@ -152,7 +153,7 @@ class Sanitizer:
             watched = Watched(self._problem, self._options, self._device, self._rung, self._scratch)
             log, complaint = watched.run(path, tool, entry, artefacts, small)
             quoted = source_lines(log, [*artefacts.rglob("*"), *sources.dependencies(entry.path)])
-            found += findings(tool, log, quoted, is_own, robust=self._options.robust)
+            found += findings(tool, log, quoted, is_own, strict=self._options.level is Level.GENERAL)
             found += [Finding.note("sanitizer", f"below {tool}, case {small.name}: {complaint}")] if complaint else []
             if any(finding.fatal for finding in found):
                 return tuple(found)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.core.model import FindingKind
+from kbench.core.levels import Level
 from kbench.core.rightness import UNATTAINABLE_ABOVE
 from kbench.isolation.inputs import is_constant_mask, is_value
 from kbench.measure import check
@@ -163,10 +163,10 @@ def planted(value: float, x: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variation:
-    """A change of the inputs' values, and what it means if a solution fails on it."""
+    """A change of the inputs' values, and which level asks for them."""
 
     code: str
-    kind: FindingKind
+    level: Level
     transform: Callable[[Any], Any]
     applies: Callable[[Any], bool] = is_value
     """To which leaves of the inputs."""
@@ -174,6 +174,11 @@ class Variation:
     """How far from fp64, in tolerances, the reference may be for a fault to be told from its own rounding."""
     words: str = ""
     """Which inputs these are, where the code does not say it."""
+
+    @property
+    def lacking(self) -> str:
+        """What a solution lacks that is wrong on them: a key of `levels.PROPERTIES`."""
+        return self.code.partition("_in_dim_")[0].rstrip("_0123456789")
 
     @property
     def inputs(self) -> str:
@@ -184,50 +189,52 @@ class Variation:
 SPIKED = tuple(
     Variation(
         code=f"spikes_in_dim_{dimension}",
-        kind=FindingKind.SEMANTICS,
+        level=Level.MODULE,
         transform=functools.partial(spiked, dimension),
         applies=functools.partial(has_entries, dimension),
     )
     for dimension in range(DIMENSIONS)
 )
 VARIATIONS = (
-    Variation(code="negated", kind=FindingKind.SEMANTICS, transform=negated),
-    Variation(code="shifted", kind=FindingKind.SEMANTICS, transform=shifted),
-    Variation(code="centred", kind=FindingKind.SEMANTICS, transform=centred, within=CANCELLING),
-    Variation(code="scaled_up", kind=FindingKind.SEMANTICS, transform=functools.partial(rescaled, SCALE_UP)),
-    Variation(code="scaled_down", kind=FindingKind.SEMANTICS, transform=functools.partial(rescaled, SCALE_DOWN)),
+    Variation(code="negated", level=Level.MODULE, transform=negated),
+    Variation(code="shifted", level=Level.MODULE, transform=shifted),
+    Variation(code="centred", level=Level.MODULE, transform=centred, within=CANCELLING),
+    Variation(code="scaled_up", level=Level.MODULE, transform=functools.partial(rescaled, SCALE_UP)),
+    Variation(code="scaled_down", level=Level.MODULE, transform=functools.partial(rescaled, SCALE_DOWN)),
     *SPIKED,
-    Variation(code="flipped_masks", kind=FindingKind.SEMANTICS, transform=flipped, applies=is_constant_mask),
-    Variation(code="mean_offset_30", kind=FindingKind.CONDITIONING, transform=functools.partial(mean_offset, 30.0)),
-    Variation(code="mean_offset_100", kind=FindingKind.CONDITIONING, transform=functools.partial(mean_offset, 100.0)),
-    Variation(code="constant_rows", kind=FindingKind.CONDITIONING, transform=constant_rows),
-    Variation(code="denormals", kind=FindingKind.CONDITIONING, transform=denormal),
-    Variation(code="wide_range", kind=FindingKind.CONDITIONING, transform=wide_range),
-    Variation(code="planted_nan", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("nan"))),
-    Variation(code="planted_inf", kind=FindingKind.CONDITIONING, transform=functools.partial(planted, float("inf"))),
+    Variation(code="flipped_masks", level=Level.MODULE, transform=flipped, applies=is_constant_mask),
+    Variation(code="mean_offset_30", level=Level.GENERAL, transform=functools.partial(mean_offset, 30.0)),
+    Variation(code="mean_offset_100", level=Level.GENERAL, transform=functools.partial(mean_offset, 100.0)),
+    Variation(code="constant_rows", level=Level.GENERAL, transform=constant_rows),
+    Variation(code="denormals", level=Level.GENERAL, transform=denormal),
+    Variation(code="wide_range", level=Level.GENERAL, transform=wide_range),
+    Variation(code="planted_nan", level=Level.GENERAL, transform=functools.partial(planted, float("nan"))),
+    Variation(code="planted_inf", level=Level.GENERAL, transform=functools.partial(planted, float("inf"))),
 )
 RESEMBLING = (
     Variation(
         code="same_at_samples",
-        kind=FindingKind.SEMANTICS,
+        level=Level.MODULE,
         transform=kept_at_samples,
         applies=has_many,
         words="that a few samples cannot tell from the last call's",
     ),
     Variation(
         code="changed_in_places",
-        kind=FindingKind.SEMANTICS,
+        level=Level.MODULE,
         transform=changed_in_places,
         applies=has_many,
         words="that differ from the last call's in a few places",
     ),
 )
 """Inputs that resemble those of the call before: a result that is remembered by a few samples of these is wrong."""
-SEMANTIC_VARIATIONS = tuple(v for v in VARIATIONS if v.kind is FindingKind.SEMANTICS)
-"""Those that decide, and that cost one temporary of the inputs' size."""
+VALID = tuple(v for v in VARIATIONS if v.level is Level.MODULE)
+"""Values as valid as the problem's own, which cost one temporary of the inputs' size."""
+EXTREME = tuple(v for v in VARIATIONS if v.level is Level.GENERAL)
+"""Badly conditioned and non-finite ones."""
 
 
 def at_full_size() -> tuple[Variation, ...]:
     """Return those that are tried where a small case has been through all: of the spikes those of one dimension."""
     left_out = {*SPIKED} - {secrets.choice(SPIKED)}
-    return tuple(variation for variation in SEMANTIC_VARIATIONS if variation not in left_out)
+    return tuple(variation for variation in VALID if variation not in left_out)

@@ -50,6 +50,8 @@ class Worker:
         self._queue: Queue | None = None
         self._results: list[Any] = []
         self._switches: dict[str, str] = {}
+        self._overrides: Any = None
+        """Of the case that the model was constructed for last."""
 
     def serve(self) -> None:
         """Answer requests until the judge hangs up."""
@@ -139,9 +141,10 @@ class Worker:
 
         pin_precision(message["allow_tf32"])
         self._switches = self._switches or switches.settings()
-        if "torch._dynamo" in sys.modules:
+        if "torch._dynamo" in sys.modules and message["overrides"] != self._overrides:
             # What was compiled for another case would make this one's graph dynamic, and slower.
             torch._dynamo.reset()  # noqa: SLF001 - the documented way to forget
+        self._overrides = message["overrides"]
         constructor = self._constructor(message)
         with Stage("init"):
             torch.manual_seed(seed)

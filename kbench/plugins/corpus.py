@@ -1,7 +1,8 @@
 """The selftest's corpus: cheats and honest look-alikes, one file each, described by literals in the file.
 
 A fixture is a solution file with `PROBLEM`, `CLASS` and, where the default does not hold: `EXPECT` (statuses
-that it may get), `FINDINGS` (globs of codes that must be among its findings), `SPEEDUP_BELOW`, `EFFECTS`
+that it may get), `LEVEL` (that it must be found at), `LACKS` (globs of codes of which one each must be lacking),
+`FINDINGS` (globs of codes that must be among its findings), `SPEEDUP_BELOW`, `EFFECTS`
 (what must not have happened), `OPTIONS` and `LIMITS` of the run, `SPEED = "fast"` (part of the quick half),
 `CATALOGUE` (the known attacks that it stands for), `DEVICES` and `ALONE`. Fixtures are read, never imported.
 """
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.core.errors import PluginError, UsageError
+from kbench.core.levels import Level
 from kbench.core.model import Status
 from kbench.plugins import source
 from kbench.plugins.source import Source, did_you_mean
@@ -35,6 +37,10 @@ class Fixture:
     fast: bool = False
     expect: tuple[str, ...] = (Status.PASSED.value,)
     """Statuses that it may end with."""
+    level: str = ""
+    """The highest that it must be found to hold; empty: any."""
+    lacks: tuple[str, ...] = ()
+    """Globs; each must match the code of a property that it lacks."""
     findings: tuple[str, ...] = ()
     """Globs; each must match a finding's code, or `contract_` and the state of the contract."""
     speedup_below: float | None = None
@@ -91,6 +97,9 @@ def _fixture(parsed: Source) -> Fixture:
     unknown = sorted(set(expect) - {status.value for status in Status})
     if unknown:
         raise PluginError(f"{parsed.path} expects `{unknown[0]}`, which is no status")
+    level = values.get("LEVEL", "")
+    if level and level not in set(Level):
+        raise PluginError(f"{parsed.path} expects `{level}`, which is no level")
     return Fixture(
         name=parsed.path.stem,
         honest=parsed.path.parent.name == "honest",
@@ -101,6 +110,8 @@ def _fixture(parsed: Source) -> Fixture:
         catalogue=values.get("CATALOGUE", ""),
         fast=values.get("SPEED") == "fast",
         expect=expect,
+        level=level,
+        lacks=tuple(values.get("LACKS", ())),
         findings=tuple(values.get("FINDINGS", ())),
         speedup_below=values.get("SPEEDUP_BELOW"),
         effects=tuple(values.get("EFFECTS", ())),

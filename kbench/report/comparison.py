@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from kbench.compare import ComparedCase, Comparison, Measured
+from kbench.core.levels import level_in_words
 from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
 from kbench.report import units
@@ -92,6 +93,15 @@ def word_of(case: ComparedCase) -> str:
     return "base" if case.verdict is None else WORDS[case.verdict.status]
 
 
+def level_of(case: ComparedCase) -> str:
+    """Write the level of the new side, and the old one's before it where that is another."""
+    old, new = (side.measurement.standing if side is not None else None for side in (case.old, case.new))
+    if new is None or new.level is None:
+        return ""
+    words = level_in_words(new.level, new.lacks, new.accepted)
+    return words if old is None or old.level in {None, new.level} else f"{old.level} → {words}"
+
+
 def worst_first(cases: Sequence[ComparedCase]) -> list[ComparedCase]:
     """Order cases by answer, the larger change first within one."""
     ranks = {answer: place for place, answer in enumerate(WORDS)}
@@ -133,6 +143,7 @@ def _table(comparison: Comparison) -> tuple[list[Column], list[list[str]]]:
         Column(title="solution"),
         Column(title="case"),
         Column(title="run"),
+        Column(title="level", spare=True),
         Column(title=f"{comparison.base} {unit.name}", right=True),
         Column(title=f"{'new' if several else others[0]} {unit.name}", right=True),
         Column(title="change", right=True),
@@ -149,6 +160,7 @@ def _table(comparison: Comparison) -> tuple[list[Column], list[list[str]]]:
             case.solution,
             case.case,
             case.label if several and comparison.by == "run" else "",
+            level_of(case),
             _time(case.old, unit),
             _time(case.new, unit),
             change_of(case.verdict),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbench.core.errors import ExitCode
+from kbench.core.levels import UNKNOWN
 from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
 from kbench.gate import GatedCase, GateReport, Outcome
@@ -119,13 +120,16 @@ def deciding(case: GatedCase) -> Verdict:
 
 
 def cells(case: GatedCase, time: Time) -> dict[str, Any]:
-    """One line of the CSV; ratios are t_new / t_old."""
+    """One line of the CSV; ratios are t_new / t_old, level and what it lacks are the new side's."""
     verdict = deciding(case)
+    new = case.new.measurement.standing if case.new else UNKNOWN
     return {
         "problem": case.problem,
         "solution": case.solution,
         "case": case.case,
         "outcome": case.outcome.value,
+        "level": new.level,
+        "lacks": " ".join(new.lacks),
         "verdict": verdict.status.value,
         "reason_code": verdict.reason_code,
         "reason": verdict.message,

@@ -1,5 +1,6 @@
 """The selftest's proof as text: one row per class, then every miss with what was expected of it."""
 
+from kbench.core.levels import level_in_words
 from kbench.report import units
 from kbench.report.table import Column, one_line, render_markdown_table, render_table
 from kbench.selftest import Checked, Report, Tally
@@ -29,7 +30,7 @@ def render_selftest(report: Report, *, verbosity: int = 0) -> str:
 
 def render_markdown(report: Report) -> str:
     """Write a report for a step summary: every fixture, then the verdict."""
-    titles = ("result", "fixture", "problem", "class", "status", "complaint")
+    titles = ("result", "fixture", "problem", "class", "status", "level", "complaint")
     cells = [
         [
             "ok" if check.complaint is None else "MISS",
@@ -37,6 +38,7 @@ def render_markdown(report: Report) -> str:
             check.problem,
             f"{'honest' if check.honest else 'attack'}: {check.category}",
             check.status,
+            level_in_words(check.level, check.lacks),
             check.complaint or "",
         ]
         for check in report.checks
@@ -59,8 +61,9 @@ def line(check: Checked) -> str:
     """Say in one line how one fixture fared."""
     word = "ok" if check.complaint is None else "MISS"
     kind = "honest" if check.honest else "attack"
+    level = f"  {level_in_words(check.level, check.lacks)}" if check.level else ""
     speedup = "" if check.speedup is None else f"  {check.speedup:.2f}x"
-    return f"{word:<4}  {kind}  {check.name}  {check.status}{speedup}  {units.seconds(check.elapsed_s)}"
+    return f"{word:<4}  {kind}  {check.name}  {check.status}{level}{speedup}  {units.seconds(check.elapsed_s)}"
 
 
 def _cells(tally: Tally) -> list[str]:

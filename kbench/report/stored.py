@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from kbench.core.errors import NothingSelectedError, ResultsError
 from kbench.core.events import Judged
 from kbench.core.explain import explain
+from kbench.core.levels import Level
 from kbench.core.model import (
     Correctness,
     Environment,
@@ -53,16 +54,24 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
 def _judged(run: Run, rows: Sequence[ResultRow]) -> Judged:
     failing = [row for row in rows if row.status != Status.PASSED]
     row = failing[0] if failing else rows[0]
-    findings = tuple(_finding(code) for code in row.findings.split())
+    findings = tuple(_finding(code) for code in row.findings.split() if code not in row.lacks.split())
+    level, lacks = (Level(row.level) if row.level else None), tuple(row.lacks.split())
     outcome: Outcome
     if failing:
-        outcome = Failed(status=Status(row.status), reason=row.reason, correctness=_correctness(row), findings=findings)
+        outcome = Failed(
+            status=Status(row.status),
+            reason=row.reason,
+            correctness=_correctness(row),
+            findings=findings,
+            level=level,
+            lacks=lacks,
+        )
     else:
         timings = tuple(timing for one in rows if (timing := _timing(run, one)) is not None)
         correctness = _correctness(row)
         if correctness is None:
             raise ResultsError(f"{run.path} says that {row.solution} passed, but not with which errors")
-        outcome = Passed(correctness=correctness, timings=timings, findings=findings)
+        outcome = Passed(correctness=correctness, timings=timings, findings=findings, level=level, lacks=lacks)
     return Judged(solution=row.solution, case=row.case, outcome=outcome, rows=tuple(rows), stage_s={})
 
 

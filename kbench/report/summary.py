@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import KbenchError
 from kbench.core.events import Judged, Planned
+from kbench.core.levels import Level, level_in_words
 from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Passed, ResultRow, Status
 from kbench.core.noise import of_one_process
 from kbench.core.stats import pair_log_ratios
@@ -40,6 +41,12 @@ class CaseSummary:
     speedup_high: float | None
     limit_ns: int | None
     percent_of_limit: float | None
+    level: Level | None = None
+    """The highest that it holds; None for one that does not do the task, and where a file does not tell."""
+    lacks: tuple[str, ...] = ()
+    """Codes of the properties that keep it from higher ones."""
+    required_level: str = ""
+    accepted: tuple[str, ...] = ()
     wall_ns: float | None = None
     """Time per call of a plain loop, the host's work included."""
     ref_wall_ns: float | None = None
@@ -52,6 +59,11 @@ class CaseSummary:
     def passed(self) -> bool:
         """Whether the solution held every check of this case."""
         return self.status is Status.PASSED
+
+    @property
+    def shown_level(self) -> str:
+        """The level, and what it lacks: `module; not: channels_last, misaligned`."""
+        return level_in_words(self.level, self.lacks, self.accepted)
 
     @property
     def half_width_ns(self) -> float | None:
@@ -107,7 +119,8 @@ class CaseSummary:
     def advice(self) -> tuple[str, ...]:
         """Codes that `kbench explain` knows and that a reader of this result should see, worst first."""
         codes = [] if self.passed else [self.status.value]
-        codes += [finding.code for finding in self.findings if finding.kind is not FindingKind.NOTE]
+        quiet = {FindingKind.NOTE, FindingKind.LEVEL}
+        codes += [finding.code for finding in self.findings if finding.fatal or finding.kind not in quiet]
         return tuple(dict.fromkeys((*codes, *self.warnings)))
 
 
@@ -211,6 +224,10 @@ def summarise(judged: Judged) -> CaseSummary:
         speedup_high=first.speedup_high if first else None,
         limit_ns=first.limit_ns if first else None,
         percent_of_limit=_median(row.percent_of_limit for row in timed),
+        level=outcome.level,
+        lacks=outcome.lacks,
+        required_level=rows[0].required_level if rows else "",
+        accepted=tuple(rows[0].accepted.split()) if rows else (),
         wall_ns=_median(row.wall_ns for row in timed),
         ref_wall_ns=_median(row.ref_wall_ns for row in timed),
         attestation="weak"

@@ -1,7 +1,7 @@
 """A run as plain text: a table that needs no colour to be understood, then what went wrong and what to do."""
 
 from kbench.core.explain import explain
-from kbench.core.model import ResultRow, Status
+from kbench.core.model import FindingKind, ResultRow, Status
 from kbench.report import units
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Column, one_line, render_table
@@ -21,7 +21,7 @@ def render_run(run: RunSummary, *, verbosity: int = 0, width: int | None = None)
         return "\n".join([*(verdict_line(case) for case in run.cases), *_closing(run)])
     blocks = [_heading(run), _table(run, verbosity, width)] if run.cases else []
     blocks += [_failure(case, verbosity) for case in run.cases if not case.passed]
-    blocks += ["\n".join(lines) for lines in [_remarks(run)] if lines]
+    blocks += ["\n".join(lines) for lines in [_remarks(run, verbosity)] if lines]
     if verbosity > 0 and run.cases:
         blocks += [_processes(run), _limits(run), _where_time_went(run)]
     blocks += ["\n".join(lines) for lines in [_closing(run)] if lines]
@@ -37,7 +37,8 @@ def verdict_line(case: CaseSummary) -> str:
         alone = "  one process, no interval" if case.alone else ""
         wall = "" if case.remarked_wall_ns is None else f", wall {units.duration(case.remarked_wall_ns)}"
         measured = f"  {units.duration(case.time_ns)}{wall}  {case.shown_speedup}{alone}"
-    return f"passed  {case.solution}  {case.case}{measured}"
+    level = f"  {case.shown_level}" if case.level else ""
+    return f"passed  {case.solution}  {case.case}{measured}{level}"
 
 
 def _heading(run: RunSummary) -> str:
@@ -74,6 +75,7 @@ def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
         Column(title="solution"),
         Column(title="case"),
         Column(title="verdict"),
+        Column(title="level"),
         Column(title=f"time {unit.name}", right=True),
         Column(title=f"wall {unit.name}", right=True),
         Column(title=f"reference {unit.name}", right=True, spare=True),
@@ -96,6 +98,7 @@ def _cells(case: CaseSummary, unit: units.Unit, verbosity: int) -> list[str]:
         case.solution,
         case.case,
         case.status.value if case.passed else case.status.value.upper(),
+        case.shown_level,
         time if apart else units.both_times(time, case.remarked_wall_ns, unit),
         units.time_cell(case.wall_ns, unit) if apart else units.ABSENT,
         units.time_cell(case.reference_ns, unit, case.shown_half_width_ns),
@@ -114,7 +117,7 @@ def _means(run: RunSummary) -> list[list[str]]:
     for solution in run.solutions:
         cases = [case for case in run.cases if case.solution == solution]
         if len(cases) > 1:
-            lines.append([solution, "geometric mean", *[""] * 5, run.shown_speedup_of(solution), *[""] * 4])
+            lines.append([solution, "geometric mean", *[""] * 6, run.shown_speedup_of(solution), *[""] * 4])
     return lines
 
 
@@ -149,17 +152,23 @@ def one_line_keeping_indent(line: str) -> str:
     return " " * min(len(line) - len(body), 40) + one_line(body)
 
 
-def _remarks(run: RunSummary) -> list[str]:
-    """Put each finding and flag of a case in one line, each code once with its advice at the end."""
+def _remarks(run: RunSummary, verbosity: int) -> list[str]:
+    """Put each finding and flag of a case in one line, each code once with its advice at the end.
+
+    What keeps a case from a level that is not required stands in the table; with `-v` it is told in full.
+    """
     lines, codes = [], []
     for case in run.cases:
         where = f"{case.solution}, case {case.case}"
         for finding in case.findings:
-            if finding.fatal and not case.passed:
+            if finding.fatal and not case.passed and finding.kind is not FindingKind.LEVEL:
                 continue  # the failure above is this finding
+            if finding.kind is FindingKind.LEVEL and not finding.fatal and verbosity < 1:
+                continue
             lines.append(f"{finding.kind.value}: {where}: {one_line(finding.message)} [{finding.code}]")
         lines += [f"warning: {where}: {_flag_text(flag)} [{flag}]" for flag in case.warnings]
-        codes += [code for code in case.advice if code != case.status.value]
+        told = {case.status.value, case.diagnosis.code if case.diagnosis is not None else ""}
+        codes += [code for code in case.advice if code not in told]
     advised = [(code, known) for code in dict.fromkeys(codes) if (known := explain(code)) is not None]
     lines += [f"hint: {code}: {known.fix}" for code, known in advised]
     return lines

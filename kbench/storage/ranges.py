@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kbench.core.levels import unknown_word
 from kbench.storage import csvfile
 
 LARGEST = (1 << 63) - 1
@@ -72,6 +73,10 @@ def require_row(path: Path, number: int, values: Mapping[str, Any]) -> None:
         ResultsError: naming line and column.
     """
     require_ranges(path, number, values, ROW_RANGES)
+    for level, codes in (("level", "lacks"), ("required_level", "accepted")):
+        word = unknown_word(values[level], values[codes])
+        if word is not None:
+            raise csvfile.refuse(path, f"has `{word[:40]}` as `{level}` or in `{codes}` in line {number}")
     for column in ("gpu_name", "gpu_uuid"):
         if len(values[column]) > LONGEST_NAME:
             raise csvfile.refuse(path, f"has {len(values[column])} characters as `{column}` in line {number}")

@@ -18,13 +18,18 @@ from types import TracebackType
 from typing import Any, Self, get_type_hints
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
-from kbench.core.model import SCHEMA_VERSION, SINCE_2, ResultRow, Sample, Status
+from kbench.core.model import SCHEMA_VERSION, SINCE, ResultRow, Sample, Status
 from kbench.storage import csvfile
 from kbench.storage.ranges import SAMPLE_RANGES, require_ranges, require_row
 from kbench.storage.runfiles import LATEST, run_files, samples_path
 
 ROW_COLUMNS = tuple(field.name for field in fields(ResultRow))
-COLUMNS_OF = {"1": tuple(name for name in ROW_COLUMNS if name not in SINCE_2), str(SCHEMA_VERSION): ROW_COLUMNS}
+COLUMNS_OF = {
+    str(version): tuple(
+        name for name in ROW_COLUMNS if not any(name in new for since, new in SINCE.items() if since > version)
+    )
+    for version in range(1, SCHEMA_VERSION + 1)
+}
 """Columns by the versions that can be read; a row of an earlier one lacks the others."""
 KEY_COLUMNS = ("problem", "solution", "case")
 SAMPLE_COLUMNS = tuple(field.name for field in fields(Sample))
@@ -274,7 +279,7 @@ def _parse_rows(path: Path) -> list[ResultRow]:
 
 
 def _parse_row(path: Path, number: int, columns: Sequence[str], cells: list[str]) -> ResultRow:
-    absent: dict[str, Any] = dict.fromkeys(ROW_COLUMNS)
+    absent: dict[str, Any] = {name: "" if ROW_TYPES[name] is str else None for name in ROW_COLUMNS}
     values = absent | csvfile.parse_cells(path, number, columns, cells, ROW_TYPES)
     require_row(path, number, values)
     return ResultRow(**values)
@@ -295,7 +300,7 @@ def _version_of(path: Path, header: list[str], lines: list[tuple[int, list[str]]
     for number, version in versions:
         if version not in COLUMNS_OF:
             found = f"schema {version or 'unknown'}"
-            wanted = f"this kbench reads schema {' and '.join(COLUMNS_OF)}"
+            wanted = f"this kbench reads schema {', '.join(COLUMNS_OF)}"
             raise ResultsError(f"{path}, line {number}: {found}, {wanted}", hint="measure again with `kbench run`")
         if version != versions[0][1]:
             raise csvfile.refuse(path, f"mixes schema {versions[0][1]} and {version} in line {number}")

@@ -14,6 +14,7 @@ import numpy as np
 
 from kbench import __version__
 from kbench.core import roofline
+from kbench.core.levels import Level
 from kbench.core.model import (
     SCHEMA_VERSION,
     Case,
@@ -77,6 +78,8 @@ class Judgement:
     isolation: str
     weights: str
     tf32: bool
+    required: Level
+    accepted: Sequence[str] = ()
     environment: Environment | None = None
     cost: Cost | None = None
     peaks: Peaks | None = None
@@ -140,6 +143,10 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
         status=(outcome.status if isinstance(outcome, Failed) else "passed"),
         reason=outcome.reason if isinstance(outcome, Failed) else "",
         findings=finding_codes(outcome.findings),
+        level=outcome.level or "",
+        lacks=" ".join(outcome.lacks),
+        required_level=judged.required,
+        accepted=" ".join(judged.accepted),
         device=judged.device,
         timer=timing.timer if timing else "",
         l2=timing.l2 if timing else "",

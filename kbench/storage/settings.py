@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from kbench.core.errors import SettingsError
+from kbench.core.errors import SettingsError, UsageError
+from kbench.core.levels import require_codes
 
 _STRICT = {"extra": "forbid", "strict": True}
 
@@ -77,6 +78,10 @@ class Settings:
     results: Path = Path("results")
     entry: str | None = None
     """What of a solution's file is judged where it defines that, in place of `ModelNew`."""
+    level: Literal["task", "module", "general"] = "module"
+    """What a solution must be right for."""
+    accept: tuple[str, ...] = ()
+    """Codes of properties that it may lack all the same."""
     run: RunSettings = field(default_factory=RunSettings)
     gate: GateSettings = field(default_factory=GateSettings)
     source: Path | None = None
@@ -166,6 +171,10 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
         unknown = [one for one in error.errors() if one["type"] == "unexpected_keyword_argument"]
         raise _explain((unknown or error.errors())[0], path) from None
     _require_ranges(parsed.run, path)
+    try:
+        require_codes(parsed.accept)
+    except UsageError as error:
+        raise SettingsError(f"{path}: `accept`: {error.message}", error.hint) from None
     margins = {f"override.{glob}.slower": override.slower for glob, override in parsed.gate.override.items()}
     for key, share in {"slower": parsed.gate.slower, **margins}.items():
         if share is not None and not is_share(share):
@@ -219,6 +228,7 @@ def _plain(settings: Settings) -> dict[str, Any]:
     table.pop("source")
     table["paths"] = [str(path) for path in settings.paths]
     table["results"] = str(settings.results)
+    table["accept"] = list(settings.accept)
     return table
 
 

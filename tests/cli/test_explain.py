@@ -63,7 +63,7 @@ def test_every_flag_in_the_sources_is_explained():
 def test_spelling_and_parameters_do_not_matter(kbench, text):
     done = kbench("explain", text)
     assert done.code == 0
-    assert done.out.startswith("mean_offset  (finding)\n\nAccuracy is lost")
+    assert done.out.startswith("mean_offset  (property)\n\nThe solution is inaccurate")
 
 
 def test_an_unknown_code_names_the_nearest(kbench):

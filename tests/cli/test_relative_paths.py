@@ -27,4 +27,4 @@ def test_problem_and_solution_by_relative_path(kbench):
     Path("mine/sum.py").write_text(SOLUTION)
     done = kbench("verify", "twice.py", "mine/sum.py", "eager", "--device", "cpu", "--no-save", "-q")
     assert done.code == 0, done.out
-    assert done.out.splitlines() == ["passed  sum  default", "passed  eager  default"]
+    assert done.out.splitlines() == ["passed  sum  default  general", "passed  eager  default  general"]

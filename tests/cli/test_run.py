@@ -13,6 +13,7 @@ from records import make_samples
 from kbench import run as run_verb
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import MachineError
+from kbench.core.levels import Level, shortfall
 from kbench.core.model import Finding, FindingKind, Status
 
 MISMATCH = "output at [0, 3]: got 1, want 2; 17 of 4096 elements are wrong"
@@ -55,11 +56,38 @@ def test_a_diagnosis_comes_with_its_evidence_and_advice(kbench, fake_run, golden
 
 
 def test_findings_and_flags_come_with_their_code_and_advice(kbench, fake_run, golden):
-    fragile = Finding(code="mean_offset_30", kind=FindingKind.CONDITIONING, message="off by 3 at mean 30 std")
-    fake_run(*fakes.events(fakes.passed(findings=[fragile], flags="throttled")))
+    spent = Finding(code="budget", kind=FindingKind.TIMING, message="the budget ended; `--budget 40` would do")
+    fragile = Finding(code="mean_offset", kind=FindingKind.LEVEL, message="off by 3 at mean 30 std")
+    fake_run(*fakes.events(fakes.passed(findings=[spent, fragile], flags="throttled")))
     done = kbench("run", "group_norm", "eager")
     assert done.code == 0
     golden("run_findings.txt", done.out.rstrip("\n"))
+    assert (
+        "level: online, case default: off by 3 at mean 30 std [mean_offset]"
+        in kbench("run", "group_norm", "eager", "-v").out
+    )
+
+
+def test_below_the_required_level_the_sentence_says_what_to_type(kbench, fake_run, golden):
+    lacks = ("frozen_weights", "misaligned")
+    judged = fakes.failed(Status.BELOW_LEVEL, shortfall(lacks, Level.MODULE))
+    findings = tuple(
+        Finding(code=code, kind=FindingKind.LEVEL, message=MISMATCH, fatal=code == lacks[0]) for code in lacks
+    )
+    outcome = replace(judged.outcome, level=Level.TASK, lacks=lacks, findings=findings)
+    fake_run(*fakes.events(replace(judged, outcome=outcome)))
+    done = kbench("verify", "group_norm", "eager")
+    assert done.code == 1
+    golden("run_below_level.txt", done.out.rstrip("\n"))
+    document = json.loads(kbench("verify", "group_norm", "eager", "--json").out)
+    (result,) = document["results"]
+    assert document["status"] == "below_level"
+    assert (result["level"], result["lacks"], result["required_level"], result["accepted"]) == (
+        "task",
+        list(lacks),
+        "module",
+        [],
+    )
 
 
 def test_verbose_adds_processes_and_where_the_time_went(kbench, fake_run, golden, monkeypatch):
@@ -74,13 +102,13 @@ def test_quiet_keeps_the_verdicts(kbench, fake_run):
     done = kbench("run", "group_norm", "eager", "-q")
     assert done.err == ""
     assert done.out.splitlines() == [
-        "passed  online  default  524 µs  1.166×",
+        "passed  online  default  524 µs  1.166×  module; not: channels_last, misaligned",
         "crashed  b  default  SIGSEGV",
     ]
 
 
 def test_wall_time_stands_beside_device_time_where_the_host_binds(kbench, fake_run):
-    bound = {"flags": "host_bound", "wall_ns": 638_000, "ref_wall_ns": 700_000}
+    bound = {"flags": "host_bound", "wall_ns": 638_000, "ref_wall_ns": 700_000, "level": "general", "lacks": ""}
     fake_run(*fakes.events(fakes.passed(**bound), fakes.passed(case="ragged")))
     text = kbench("run", "group_norm", "eager").out
     assert "524.1, wall 638  " in text
@@ -93,7 +121,7 @@ def test_wall_time_stands_beside_device_time_where_the_host_binds(kbench, fake_r
     assert "wall µs" in heads
     assert "reference wall µs" in heads
     first = next(line for line in verbose if line.split()[:3] == ["online", "default", "passed"])
-    assert first.split()[3:7] == ["524.1", "638", "611.0", "700"]
+    assert first.split()[3:8] == ["general", "524.1", "638", "611.0", "700"]
     (case, _) = json.loads(kbench("run", "group_norm", "eager", "--json").out)["results"]
     assert (case["wall_ns"], case["ref_wall_ns"]) == (638_000, 700_000)
     assert case["flags"] == ["host_bound"]
@@ -109,12 +137,12 @@ def test_the_judges_time_comes_with_its_half_width(kbench, fake_run):
 
 
 def test_a_weak_speed_up_has_no_digits_that_nobody_confirmed(kbench, fake_run):
-    weak = {"attestation": "weak", "flags": "attestation_weak"}
+    weak = {"attestation": "weak", "flags": "attestation_weak", "level": "general", "lacks": ""}
     fake_run(*fakes.events(fakes.passed(**weak), fakes.passed(case="ragged")))
     text = kbench("run", "group_norm", "eager").out
     lines = {line.split()[1]: line for line in text.splitlines() if line.startswith("  online")}
     assert "~1.2×      1.2 … 1.2" in lines["default"]
-    assert lines["default"].split()[3] == "524"
+    assert lines["default"].split()[3:5] == ["general", "524"]
     assert "1.166×  1.161 … 1.171" in lines["ragged"]
     assert "~1.2×" in lines["geometric"], "a mean is as weak as its weakest case"
     assert json.loads(kbench("run", "group_norm", "eager", "--json").out)["results"][0]["speedup"] == pytest.approx(
@@ -231,10 +259,11 @@ def test_flags_win_over_settings_and_settings_over_defaults(kbench, fake_run, tm
 def test_quick_is_one_process_and_verify_does_not_time(kbench, fake_run):
     calls = fake_run(*fakes.events(fakes.passed()))
     kbench("run", "group_norm", "eager", "--quick")
-    kbench("verify", "group_norm", "eager", "--robust", "--no-save")
+    kbench("verify", "group_norm", "eager", "--level", "general", "--accept", "misaligned", "--no-save")
     assert (calls[0][2].processes, calls[0][2].max_processes) == (1, 1)
     assert calls[1][2].verify_only
-    assert calls[1][2].robust
+    assert calls[0][2].level is Level.MODULE
+    assert (calls[1][2].level, calls[1][2].accept) == (Level.GENERAL, ("misaligned",))
     assert not calls[1][2].save
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from kbench.core.events import Judged, RunOptions
+from kbench.core.levels import Level
 from kbench.core.model import Failed, FindingKind, Passed, Status
 from kbench.isolation import sandbox, sanitizer
 from kbench.plugins import corpus, registry
@@ -109,11 +110,11 @@ def test_a_read_of_memory_that_was_never_written_is_reported_and_fatal_if_asked(
     found = outcome("unwritten", sanitize=True)
     assert isinstance(found, Passed), found
     (report,) = [finding for finding in found.findings if finding.code == "initcheck"]
-    assert report.kind is FindingKind.CONDITIONING
+    assert report.kind is FindingKind.LEVEL
     assert "never written" in report.message
-    robust = outcome("unwritten", sanitize=True, robust=True)
-    assert isinstance(robust, Failed)
-    assert robust.status is Status.FRAGILE
+    strict = outcome("unwritten", sanitize=True, level=Level.GENERAL)
+    assert isinstance(strict, Failed)
+    assert strict.status is Status.BELOW_LEVEL
 
 
 def test_after_an_illegal_access_the_line_is_named_unasked(tmp_path, monkeypatch):

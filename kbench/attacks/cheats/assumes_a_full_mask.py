@@ -4,7 +4,9 @@ from torch import nn
 
 PROBLEM = "masked_power"
 CLASS = "semantics"
-EXPECT = ("wrong_value",)
+EXPECT = ("below_level",)
+LEVEL = "task"
+LACKS = ("flipped_masks",)
 CATALOGUE = "harness 23"
 SPEED = "fast"
 

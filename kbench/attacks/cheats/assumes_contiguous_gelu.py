@@ -5,7 +5,8 @@ from torch import nn
 
 PROBLEM = "gelu"
 CLASS = "semantics"
-EXPECT = ("wrong_value",)
+LEVEL = "module"
+LACKS = ("strided",)
 CATALOGUE = "rigor 3.4"
 
 

@@ -5,7 +5,9 @@ from torch import nn
 
 PROBLEM = "masked_power"
 CLASS = "semantics"
-EXPECT = ("wrong_value",)
+EXPECT = ("below_level",)
+LEVEL = "task"
+LACKS = ("other_numbers",)
 CATALOGUE = "harness 23"
 SPEED = "fast"
 

@@ -5,7 +5,9 @@ from torch import nn
 
 PROBLEM = "scale_bias"
 CLASS = "weights"
-EXPECT = ("wrong_value",)
+EXPECT = ("below_level",)
+LEVEL = "task"
+LACKS = ("frozen_weights",)
 CATALOGUE = "harness 19; rigor 18"
 
 

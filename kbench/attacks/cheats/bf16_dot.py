@@ -5,7 +5,9 @@ from torch import nn
 
 PROBLEM = "dot_of_positives"
 CLASS = "precision"
-EXPECT = ("wrong_value",)
+EXPECT = ("below_level", "wrong_value")
+LEVEL = "task"
+LACKS = ("centred",)
 CATALOGUE = "rigor 18"
 SPEED = "fast"
 

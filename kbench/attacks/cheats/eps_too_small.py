@@ -5,7 +5,9 @@ from torch import nn
 
 PROBLEM = "layer_norm"
 CLASS = "numerics"
-EXPECT = ("wrong_value",)
+EXPECT = ("below_level", "wrong_value")
+LEVEL = "task"
+LACKS = ("scaled_down",)
 CATALOGUE = "rigor 18"
 SPEED = "fast"
 

@@ -5,7 +5,9 @@ from torch import nn
 
 PROBLEM = "scale_bias"
 CLASS = "weights"
-EXPECT = ("wrong_value", "not_verified", "init_failed")
+EXPECT = ("below_level",)
+LEVEL = "task"
+LACKS = ("*_weights",)
 CATALOGUE = "harness 19"
 
 

@@ -4,7 +4,9 @@ from torch import nn
 
 PROBLEM = "fp8_relu"
 CLASS = "semantics"
-EXPECT = ("wrong_value",)
+EXPECT = ("below_level",)
+LEVEL = "task"
+LACKS = ("negated",)
 CATALOGUE = "harness 23"
 SPEED = "fast"
 

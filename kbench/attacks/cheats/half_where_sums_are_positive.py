@@ -5,7 +5,9 @@ from torch import nn
 
 PROBLEM = "long_product"
 CLASS = "precision"
-EXPECT = ("wrong_value",)
+EXPECT = ("below_level", "wrong_value")
+LEVEL = "task"
+LACKS = ("centred",)
 CATALOGUE = "harness 18"
 
 

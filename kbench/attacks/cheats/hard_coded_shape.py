@@ -5,7 +5,9 @@ from torch import nn
 
 PROBLEM = "gelu"
 CLASS = "semantics"
-EXPECT = ("wrong_value", "wrong_shape", "raised")
+EXPECT = ("below_level",)
+LEVEL = "task"
+LACKS = ("case_specialised",)
 CATALOGUE = "harness 23; rigor 3.4"
 SPEED = "fast"
 

@@ -5,7 +5,9 @@ from torch import nn
 
 PROBLEM = "relu"
 CLASS = "semantics"
-EXPECT = ("wrong_value",)
+EXPECT = ("below_level", "wrong_value")
+LEVEL = "task"
+LACKS = ("negated",)
 CATALOGUE = "harness 23; rigor 19"
 SPEED = "fast"
 

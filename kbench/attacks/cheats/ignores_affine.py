@@ -5,7 +5,9 @@ from torch import nn
 
 PROBLEM = "layer_norm"
 CLASS = "numerics"
-EXPECT = ("wrong_value",)
+EXPECT = ("below_level",)
+LEVEL = "task"
+LACKS = ("frozen_weights",)
 CATALOGUE = "rigor 18"
 SPEED = "fast"
 

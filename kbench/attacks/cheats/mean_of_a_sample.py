@@ -4,7 +4,9 @@ from torch import nn
 
 PROBLEM = "bfloat16_loss"
 CLASS = "semantics"
-EXPECT = ("wrong_value",)
+EXPECT = ("below_level", "wrong_value")
+LEVEL = "task"
+LACKS = ("spikes",)
 CATALOGUE = "harness 23"
 SPEED = "fast"
 

@@ -5,8 +5,8 @@ from torch import nn
 
 PROBLEM = "layer_norm"
 CLASS = "numerics"
-EXPECT = ("passed",)
-FINDINGS = ("mean_offset*",)
+LEVEL = "module"
+LACKS = ("mean_offset",)
 CATALOGUE = "rigor 18"
 SPEED = "fast"
 

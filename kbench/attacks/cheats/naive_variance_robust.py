@@ -5,9 +5,10 @@ from torch import nn
 
 PROBLEM = "layer_norm"
 CLASS = "numerics"
-EXPECT = ("fragile",)
-FINDINGS = ("mean_offset*",)
-OPTIONS = {"robust": True}
+EXPECT = ("below_level",)
+LEVEL = "module"
+LACKS = ("mean_offset",)
+OPTIONS = {"level": "general"}
 CATALOGUE = "rigor 18"
 
 

@@ -5,7 +5,9 @@ from torch import nn
 
 PROBLEM = "masked_scores"
 CLASS = "semantics"
-EXPECT = ("wrong_value",)
+EXPECT = ("below_level",)
+LEVEL = "task"
+LACKS = ("centred",)
 CATALOGUE = "harness 23"
 SPEED = "fast"
 

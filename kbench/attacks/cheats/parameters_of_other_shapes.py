@@ -5,7 +5,9 @@ from torch import nn
 
 PROBLEM = "layer_norm"
 CLASS = "weights"
-EXPECT = ("wrong_value", "not_verified", "init_failed")
+EXPECT = ("below_level",)
+LEVEL = "task"
+LACKS = ("unmatched_weights",)
 CATALOGUE = "harness 19; rigor 18"
 
 

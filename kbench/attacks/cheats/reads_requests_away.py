@@ -10,7 +10,16 @@ from torch import nn
 
 PROBLEM = "gelu"
 CLASS = "protocol"
-EXPECT = ("protocol_error", "call_timeout", "exited", "crashed", "raised", "wrong_value", "unwritten_output")
+EXPECT = (
+    "protocol_error",
+    "call_timeout",
+    "import_timeout",
+    "exited",
+    "crashed",
+    "raised",
+    "wrong_value",
+    "unwritten_output",
+)
 LIMITS = {"call_s": 6.0}
 CATALOGUE = "rigor 12"
 

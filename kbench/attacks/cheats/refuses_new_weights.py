@@ -5,8 +5,9 @@ from torch import nn
 
 PROBLEM = "linear"
 CLASS = "weights"
-EXPECT = ("passed", "not_verified")
-FINDINGS = ("weights_by_seed",)
+EXPECT = ("below_level",)
+LEVEL = "task"
+LACKS = ("unmatched_weights",)
 CATALOGUE = "harness 19"
 
 

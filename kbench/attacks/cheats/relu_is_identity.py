@@ -4,7 +4,9 @@ from torch import nn
 
 PROBLEM = "relu"
 CLASS = "semantics"
-EXPECT = ("wrong_value",)
+EXPECT = ("below_level",)
+LEVEL = "task"
+LACKS = ("negated",)
 CATALOGUE = "harness 23; rigor 1"
 SPEED = "fast"
 

@@ -5,8 +5,8 @@ from torch import nn
 
 PROBLEM = "swish_rows"
 CLASS = "semantics"
-EXPECT = ("wrong_value",)
-FINDINGS = ("other_shape",)
+LEVEL = "module"
+LACKS = ("shape_specialised",)
 CATALOGUE = "harness 23"
 SPEED = "fast"
 

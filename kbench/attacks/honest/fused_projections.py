@@ -5,6 +5,9 @@ from torch import nn
 
 PROBLEM = "causal_attention"
 CLASS = "weights"
+EXPECT = ("below_level",)
+LEVEL = "task"
+LACKS = ("unmatched_weights",)
 
 
 class ModelNew(nn.Module):

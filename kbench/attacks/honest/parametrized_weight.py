@@ -6,6 +6,9 @@ from torch.nn.utils import parametrize
 
 PROBLEM = "linear"
 CLASS = "weights"
+EXPECT = ("below_level",)
+LEVEL = "task"
+LACKS = ("unmatched_weights",)
 
 
 class Same(nn.Module):

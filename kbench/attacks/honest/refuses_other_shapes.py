@@ -5,7 +5,8 @@ from torch import nn
 
 PROBLEM = "swish_rows"
 CLASS = "semantics"
-FINDINGS = ("specialised",)
+LEVEL = "module"
+LACKS = ("shape_refused", "strided_refused")
 SPEED = "fast"
 
 

@@ -5,6 +5,9 @@ from torch import nn
 
 PROBLEM = "linear"
 CLASS = "weights"
+EXPECT = ("below_level",)
+LEVEL = "task"
+LACKS = ("unmatched_weights",)
 
 
 class ModelNew:

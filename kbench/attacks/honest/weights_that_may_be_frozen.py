@@ -1,0 +1,21 @@
+"""Packs its weights when it is constructed, which is accepted on the record."""
+
+import torch
+from torch import nn
+
+PROBLEM = "linear"
+CLASS = "levels"
+OPTIONS = {"accept": ("frozen_weights",)}
+LEVEL = "task"
+LACKS = ("frozen_weights",)
+
+
+class ModelNew(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.fc = nn.Linear(inputs, outputs)
+        self.packed = self.fc.weight.detach().t().contiguous()
+        self.added = self.fc.bias.detach().clone()
+
+    def forward(self, x):
+        return torch.addmm(self.added.to(x.device), x, self.packed.to(x.device))

@@ -1,0 +1,261 @@
+"""Right for what: three levels, the properties that each asks for, and what follows from the ones that are lacking."""
+
+import difflib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kbench.core.errors import UsageError
+
+MOST_SHOWN = 3
+"""Codes that one cell of a table, or one sentence, names."""
+
+
+class Level(StrEnum):
+    """What a solution is right for; each level holds what the ones before it hold."""
+
+    TASK = "task"
+    MODULE = "module"
+    GENERAL = "general"
+
+    @property
+    def rank(self) -> int:
+        """Place in the order, from 0."""
+        return list(Level).index(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Property:
+    """Something that a level asks for beyond the level below it."""
+
+    code: str
+    """What its absence is called, in `lacks`."""
+    level: Level
+    title: str
+    """What is wrong without it: begins in lower case and has no full stop."""
+    fix: str
+
+    @property
+    def meaning(self) -> str:
+        """The title as a sentence, with the level that lacks it."""
+        return f"The solution is {self.title}: it does not hold the level `{self.level}`."
+
+
+def _of(level: Level, *entries: tuple[str, str, str]) -> list[Property]:
+    return [Property(code=code, level=level, title=title, fix=fix) for code, title, fix in entries]
+
+
+_COMPUTE_FROM_WEIGHTS = "Read the parameters in each call, or compute anew what depends on them once they change."
+_NAME_THEM = "Name the parameters as in `Model`, or keep their order and shapes, so that they can be set from outside."
+_USE_STRIDES = "Use strides, or `.contiguous()`."
+_ANY_SHAPE = "Handle every shape, or raise an error at those that the kernel is not made for."
+_NOTHING = "Nothing, where the problem's own are enough."
+
+PROPERTIES: dict[str, Property] = {
+    one.code: one
+    for one in [
+        *_of(
+            Level.MODULE,
+            (
+                "frozen_weights",
+                "right with the weights it was constructed with, wrong once they change",
+                _COMPUTE_FROM_WEIGHTS,
+            ),
+            (
+                "weights_refused",
+                "right with the weights it was constructed with, and fails once they change",
+                _NAME_THEM,
+            ),
+            (
+                "unmatched_weights",
+                "right with the weights it was constructed with, which are all: its parameters match no others",
+                _NAME_THEM,
+            ),
+            ("negated", "wrong for the inputs with their signs changed", "Handle negative values."),
+            ("shifted", "wrong for inputs of another mean", "Do not rely on the mean of the inputs."),
+            (
+                "centred",
+                "wrong for inputs of mean zero",
+                "Keep fp32 precision: where terms cancel, rounded factors no longer average out.",
+            ),
+            ("scaled_up", "wrong for larger inputs", "Look for overflow, clamps and fixed scales."),
+            ("scaled_down", "wrong for smaller inputs", "Look for thresholds and absolute epsilons."),
+            ("spikes", "wrong where one entry of a dimension outweighs the others", "Use all entries, not a sample."),
+            ("flipped_masks", "wrong where a mask that `get_inputs` fills with one value holds both", "Read the mask."),
+            (
+                "other_numbers",
+                "wrong where a Python number among the inputs has another value",
+                "Use the number that is passed.",
+            ),
+            (
+                "same_at_samples",
+                "wrong for inputs within half of their usual size",
+                "Do not rely on the sizes of the inputs.",
+            ),
+            (
+                "changed_in_places",
+                "wrong where a few inputs are larger than the rest",
+                "Look for fixed scales and clamps.",
+            ),
+            ("values_refused", "right on the problem's own inputs, and fails on others that are as valid", _NOTHING),
+            ("case_specialised", "wrong at another case that the problem lists", _ANY_SHAPE),
+            ("case_refused", "right at its own case, and fails at another one that the problem lists", _ANY_SHAPE),
+        ),
+        *_of(
+            Level.GENERAL,
+            ("shape_specialised", "wrong at a shape that the problem does not list", _ANY_SHAPE),
+            ("shape_refused", "not made for a shape that the problem does not list, and says so", _NOTHING),
+            ("strided", "wrong for inputs with other strides", _USE_STRIDES),
+            ("strided_refused", "not made for inputs with other strides, and says so", _NOTHING),
+            ("channels_last", "wrong for channels-last inputs", _USE_STRIDES),
+            ("channels_last_refused", "not made for channels-last inputs, and says so", _NOTHING),
+            (
+                "misaligned",
+                "wrong for inputs that do not start on a 16-byte boundary",
+                "Test the alignment before using vector loads, or copy.",
+            ),
+            (
+                "misaligned_refused",
+                "not made for inputs that do not start on a 16-byte boundary, and says so",
+                _NOTHING,
+            ),
+            (
+                "mean_offset",
+                "inaccurate on inputs whose mean is many standard deviations from zero",
+                "Take the variance of deviations (two-pass, Welford or shifted), not E[x²] - E[x]².",
+            ),
+            (
+                "constant_rows",
+                "wrong where all inputs of a row or group are equal",
+                "Keep a variance from becoming negative, and its epsilon where the reference has it.",
+            ),
+            ("denormals", "wrong for denormal inputs", "Avoid flush-to-zero and fast-math flags."),
+            (
+                "wide_range",
+                "inaccurate on inputs whose magnitudes differ by many orders",
+                "Accumulate in fp32 or compensated sums, and scale before squaring.",
+            ),
+            (
+                "planted_nan",
+                "wrong where one entry holds a NaN, which shows up elsewhere or vanishes",
+                "Keep entries apart, and do not let min, max or a comparison swallow a NaN.",
+            ),
+            (
+                "planted_inf",
+                "wrong where one entry holds an infinity, which shows up elsewhere or vanishes",
+                "Keep entries apart, and mind inf - inf and 0 × inf.",
+            ),
+            ("extremes_refused", "not made for badly conditioned or non-finite inputs, and says so", _NOTHING),
+        ),
+    ]
+}
+"""By code, all that a solution can lack."""
+OF_WEIGHTS = frozenset({"frozen_weights", "weights_refused", "unmatched_weights"})
+"""What is lacking where parameters cannot change after construction: then they keep what the constructor gave them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What a run says of the levels of one solution and case."""
+
+    level: Level | None = None
+    """The highest that it holds; None where it holds none, or where a row does not tell."""
+    lacks: Sequence[str] = ()
+    required: Level | None = None
+    accepted: Collection[str] = ()
+
+    @property
+    def counted(self) -> Level | None:
+        """The level that it holds for whoever accepts what the run accepted."""
+        if self.level is None or self.required is Level.TASK:
+            return self.level  # of the others nothing was tried
+        return max(self.level, held(self.lacks, self.accepted), key=lambda level: level.rank)
+
+
+UNKNOWN = Standing()
+
+
+def held(lacks: Collection[str], accepted: Collection[str] = ()) -> Level:
+    """Return the highest level for which nothing is lacking but what is accepted, of what does the task."""
+    missing = [PROPERTIES[code].level.rank for code in lacks if code not in accepted]
+    return list(Level)[min(missing) - 1] if missing else Level.GENERAL
+
+
+def blocking(lacks: Collection[str], required: Level, accepted: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the codes that keep a solution below the required level, sorted."""
+    return tuple(
+        sorted(code for code in lacks if code not in accepted and PROPERTIES[code].level.rank <= required.rank)
+    )
+
+
+def shortfall(lacks: Collection[str], required: Level, accepted: Collection[str] = ()) -> str:
+    """Say in one sentence why a solution is below the required level, and what to type; empty where it is not."""
+    codes = blocking(lacks, required, accepted)
+    if not codes:
+        return ""
+    level = held(lacks, accepted)
+    first = foremost(codes)
+    others = [code for code in codes if code != first]
+    also = f"; it lacks {listed(others)}, too" if others else ""
+    accept = " ".join(f"--accept {code}" for code in codes)
+    ways = f"`--level {level}`" + (f" or `{accept}`" if len(codes) <= MOST_SHOWN else "")
+    return (
+        f"holds the level `{level}`, and `{required}` is required: {PROPERTIES[first].title} ({first}){also}; "
+        f"if that is enough, add {ways}"
+    )
+
+
+def foremost(codes: Collection[str]) -> str:
+    """Return the code to name first: of the lowest level, in the order of the table."""
+    return next(code for code in PROPERTIES if code in codes)
+
+
+def lost(old: Standing, new: Standing) -> tuple[str, ...]:
+    """Return the codes, sorted, for which the new side holds a lower level than the old one did.
+
+    What either side lacked or accepted before is no loss.
+    """
+    if old.counted is None:
+        return ()
+    return blocking(set(new.lacks) - set(old.lacks), old.counted, new.accepted)
+
+
+def untried(old: Standing, new: Standing) -> bool:
+    """Say whether the new side was tried at `task` only, and the old one holds more."""
+    if old.counted is None or new.level is None:
+        return False
+    return new.required is Level.TASK and old.counted.rank > Level.TASK.rank
+
+
+def level_in_words(level: Level | str | None, lacks: Sequence[str], accepted: Collection[str] = ()) -> str:
+    """Write a level for one cell of a table: `general`, or `module; not: channels_last, misaligned`.
+
+    What keeps it from the next level comes first.
+    """
+    if not level:
+        return ""
+    foremost_first = sorted(lacks, key=lambda code: PROPERTIES[code].level.rank)
+    named = [f"{code} (accepted)" if code in accepted else code for code in foremost_first]
+    return f"{level}; not: {listed(named)}" if named else str(level)
+
+
+def listed(codes: Sequence[str]) -> str:
+    """Write a few codes, and the number of those that are left out."""
+    more = len(codes) - MOST_SHOWN
+    return ", ".join(codes[:MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def unknown_word(level: str, codes: str) -> str | None:
+    """Return the first word of a row's level and codes that is none; None where all are."""
+    levels = [] if level in {"", *Level} else [level]
+    return next(iter([*levels, *(code for code in codes.split() if code not in PROPERTIES)]), None)
+
+
+def require_codes(codes: Collection[str]) -> tuple[str, ...]:
+    """Return accepted codes, each once, sorted. Raises UsageError for one that is no property."""
+    for code in codes:
+        if code not in PROPERTIES:
+            near = difflib.get_close_matches(code, PROPERTIES, n=1, cutoff=0.5)
+            hint = f"did you mean `{near[0]}`?" if near else "`kbench explain` lists them: those of kind `property`"
+            raise UsageError(f"`{code}` is no property of a level, so it cannot be accepted", hint)
+    return tuple(sorted(set(codes)))
