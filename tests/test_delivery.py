@@ -11,7 +11,7 @@ from kbench.core.model import Status
 from kbench.isolation.delivery import deliver
 from kbench.isolation.matching import check_description
 from kbench.isolation.reference import Expected
-from kbench.isolation.solution import described as described_state
+from kbench.isolation.solution import descriptions
 from kbench.isolation.worker import Worker
 from kbench.measure.timing import HostTimer
 
@@ -186,4 +186,4 @@ def test_what_is_not_dense_is_described_as_such(kind: str) -> None:
     expected = Expected(arguments=[x], leaves=[("output[0]", x), ("output[1]", x)])
     found = check_description(described, expected, "cpu")
     assert found == (Status.WRONG_TYPE, f"output[0] is a {kind}, expected a plain torch.Tensor")
-    assert described_state("mask", leaf)[1:3] == [f"{kind.removesuffix(' tensor')} {leaf.dtype}", []]
+    assert descriptions([("mask", leaf)])[0][1:3] == [f"{kind.removesuffix(' tensor')} {leaf.dtype}", []]

@@ -1,6 +1,7 @@
 """Parameters matched by name, order or seed; outputs held against the expectation."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from kbench.core.model import Status
 from kbench.isolation.expected import Expected
 from kbench.isolation.matching import StateEntry, check_description, synchronise, told_numbers
 from kbench.isolation.oracle import numbers
+from kbench.isolation.solution import descriptions, state_of
 from kbench.isolation.wire import WireError, as_text
 
 
@@ -61,7 +63,20 @@ MATCHES = {
         [entry("fc.weight", 4, 3), entry("fc.bias", 4), entry("avg", 4, is_parameter=False)],
         ("name", ["fc.weight", "fc.bias", "avg"]),
     ),
-    "order swapped": ([entry("b", 4), entry("w", 4, 3)], ("seed", [])),
+    "order swapped, where shapes tell": ([entry("b", 4), entry("w", 4, 3)], ("order", ["w", "b", None])),
+    "some by name, the rest by order": (
+        [entry("w", 4, 3), entry("fc.bias", 4)],
+        ("order", ["w", "fc.bias", None]),
+    ),
+    "one held under two names": (
+        [entry("shift", 4), entry("fc.weight", 4, 3), replace(entry("fc.bias", 4), same_as="shift")],
+        ("name", ["fc.weight", "fc.bias", None]),
+    ),
+    "one held under two names, neither the reference's": (
+        [entry("shift", 4), entry("w", 4, 3), replace(entry("b", 4), same_as="shift")],
+        ("order", ["w", "shift", None]),
+    ),
+    "one more than there are": ([entry("b", 4), entry("w", 4, 3), entry("more", 9)], ("seed", [])),
     "another shape": ([entry("fc.weight", 3, 4), entry("fc.bias", 4), entry("mean", 4)], ("seed", [])),
     "another dtype": (
         [entry("fc.weight", 4, 3, dtype="torch.float16"), entry("fc.bias", 4), entry("mean", 4)],
@@ -174,3 +189,22 @@ def test_a_counter_may_be_missing() -> None:
     ours = [("w", parameter(3)), ("mean", torch.zeros(3)), ("var", torch.ones(3)), ("count", torch.tensor(0))]
     theirs = [entry("w", 3), entry("m", 3, is_parameter=False), entry("v", 3, is_parameter=False)]
     assert synchronise(ours, theirs) == ("name", ["w", "m", "v", None])
+
+
+def test_shapes_that_occur_twice_are_not_guessed() -> None:
+    ours = [("a", parameter(4)), ("b", parameter(4)), ("c", parameter(3))]
+    assert synchronise(ours, [entry("z", 3), entry("x", 4), entry("y", 4)]) == ("seed", [])
+
+
+def test_names_come_before_places() -> None:
+    ours = [("constant", parameter(1)), ("linear.weight", parameter(4, 3)), ("linear.bias", parameter(4))]
+    theirs = [entry("weight", 4, 3), entry("bias", 4), entry("constant", 1)]
+    assert synchronise(ours, theirs) == ("order", ["constant", "weight", "bias"])
+
+
+def test_a_parameter_under_two_names_is_described_once() -> None:
+    inner = torch.nn.Linear(2, 2)
+    outer = torch.nn.Module()
+    outer.shift, outer.inner = inner.bias, inner
+    told = {name: same_as for name, _, _, _, same_as in descriptions(state_of(outer))}
+    assert told == {"shift": "", "inner.weight": "", "inner.bias": "shift"}

@@ -91,8 +91,14 @@ class Candidate:
             block.close()
         try:
             theirs = [
-                StateEntry(name=str(name), dtype=str(dtype), shape=tuple(shape), is_parameter=bool(is_parameter))
-                for name, dtype, shape, is_parameter in wire_field(answer, "state", list)
+                StateEntry(
+                    name=str(name),
+                    dtype=str(dtype),
+                    shape=tuple(shape),
+                    is_parameter=bool(is_own),
+                    same_as=str(same_as),
+                )
+                for name, dtype, shape, is_own, same_as in wire_field(answer, "state", list)
             ]
         except (TypeError, ValueError, WireError) as error:
             raise self.nonsense(error) from error

@@ -14,8 +14,8 @@ from kbench.measure import check, faults, likeness
 
 BUDGET_S = 2.0
 """Of one kind, after which the next is tried: all of them together take about what verifying a small problem does."""
-MOST_ELEMENTS = 1 << 24
-"""Of arguments, outputs and state together, up to which the reference is run in other forms."""
+MOST_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 29}
+"""Of arguments, outputs and state together, up to which the reference is run in other forms: some 2 GB on a GPU."""
 MOST_LOOKED_AT = 1 << 28
 """Of an output, up to which it is searched for what was never written, which takes a byte of each."""
 SIMILAR = 0.005
@@ -74,7 +74,7 @@ class Diagnosing:
         if not places:
             return None
         kinds = [self._unwritten]
-        if sum(self._wrong.got[p].numel() for p in places) <= MOST_ELEMENTS:
+        if sum(self._wrong.got[p].numel() for p in places) <= MOST_ELEMENTS[self._wrong.got[0].device.type]:
             kinds += [self._stale, self._transposed, self._other_forms, self._frozen, self._precision, self._region]
         for kind in kinds:
             self._deadline_s = time.monotonic() + self._budget_s
@@ -99,8 +99,8 @@ class Diagnosing:
         return next((d for p in self._places if (d := faults.unwritten(self._wrong.got[p]))), None)
 
     def _stale(self) -> Diagnosis | None:
-        if any(self._wrong.got[p].numel() < likeness.FEW for p in self._places):
-            return None  # a mean of many terms is much the same in every call
+        if self._is_constant() or any(self._wrong.got[p].numel() < likeness.FEW for p in self._places):
+            return None  # a mean of many terms is much the same in every call, and so are zeros
         for back, outputs in enumerate(reversed(self._wrong.earlier), start=1):
             if self._fits(outputs):
                 when = "the call before" if back == 1 else "an earlier call"
@@ -197,7 +197,7 @@ class Diagnosing:
         if self._forms is None:
             state = [t for _, t in (*wrong.model.named_parameters(), *wrong.model.named_buffers())]
             tensors = [*wrong.got, *state, *(a for a in wrong.arguments if hasattr(a, "numel"))]
-            if sum(t.numel() for t in tensors) > MOST_ELEMENTS:
+            if sum(t.numel() for t in tensors) > MOST_ELEMENTS[wrong.got[0].device.type]:
                 return None
             forms = Forms(wrong.model, wrong.arguments)
             if not self._gives(forms.look()):

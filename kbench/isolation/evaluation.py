@@ -194,7 +194,8 @@ class Evaluation:
 
     def _diagnosis_of_small(self) -> Diagnosis | None:
         """Look for the reason why values are wrong in a smaller case, where outputs are too large to explain."""
-        large = sum(t.numel() for t in self._judge.reference.blank if hasattr(t, "numel")) > MOST_ELEMENTS
+        elements = sum(t.numel() for t in self._judge.reference.blank if hasattr(t, "numel"))
+        large = elements > MOST_ELEMENTS[self._judge.device]
         if not large or not self._assignment.other_cases:
             return None
         try:

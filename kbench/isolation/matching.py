@@ -1,5 +1,6 @@
 """How a solution's parameters match the reference's, and its outputs the expected ones, from descriptions alone."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +20,17 @@ class StateEntry:
     dtype: str
     shape: tuple[int, ...]
     is_parameter: bool
+    same_as: str = ""
+    """The name that the same tensor had first: one module may hold another's parameter under a name of its own."""
 
 
 def synchronise(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> tuple[str, list[str | None]]:
-    """Match the reference's parameters and buffers with a solution's: by name, else by order and shape, else by seed.
+    """Match the reference's parameters and buffers with a solution's: by name, else by place, else by seed.
 
-    Returns the way (`name`, `order`, `seed`, `none`) and the solution's names in the reference's order; None stands
-    for a buffer that the solution does without. Buffers of the solution's own do not count, and parameters of the
-    same names are matched by these whatever became of the buffers.
+    By place: those of equal names first, what is left by its order, or by shapes that occur once. Returns the way
+    (`name`, `order`, `seed`, `none`) and the solution's names in the reference's order; None stands for a buffer that
+    the solution does without. Buffers of the solution's own do not count, and parameters of the same names are
+    matched by these whatever became of the buffers.
     """
     if not ours:
         return "none", []
@@ -36,17 +40,39 @@ def synchronise(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> tuple[
     by_name = [name if shapes.get(name) == _shape_of(tensor) else None for name, tensor in buffers]
     named = all(shapes.get(name) == _shape_of(tensor) for name, tensor in parameters)
     if named and (parameters or None not in by_name):
-        own = [entry for entry in theirs if entry.name not in {name for name, _ in parameters}]
+        own = _others(theirs, {name for name, _ in parameters})
         return "name", [*(name for name, _ in parameters), *_buffers(buffers, own, by_name)]
     registered = [entry for entry in theirs if entry.is_parameter]
     own = [entry for entry in theirs if not entry.is_parameter]
     if not registered and own:
         # Code written for inference registers its weights as buffers.
         registered, own = own[: len(parameters)], own[len(parameters) :]
-    by_order = _in_order(parameters, registered)
-    if by_order is None:
+    by_place = _by_place(parameters, registered)
+    if by_place is None:
         return "seed", []
-    return "order", [*by_order, *_buffers(buffers, own, by_name)]
+    return "order", [*by_place, *_buffers(buffers, own, by_name)]
+
+
+def _by_place(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> list[str] | None:
+    """Match those of equal names, and what is left by its order, or by shapes that occur once."""
+    shapes = {entry.name: (entry.dtype, entry.shape) for entry in theirs}
+    places = {name: name for name, tensor in ours if shapes.get(name) == _shape_of(tensor)}
+    left = [(name, tensor) for name, tensor in ours if name not in places]
+    others = _others(theirs, set(places))
+    found: Sequence[str | None] | None = _in_order(left, others)
+    if found is None:
+        by_shape = {(entry.dtype, entry.shape): entry.name for entry in others}
+        found = [by_shape.pop(_shape_of(tensor), None) for _, tensor in left]
+        if None in found or by_shape or len(others) != len(left):
+            return None
+    places |= {name: place for (name, _), place in zip(left, found, strict=True) if place is not None}
+    return [places[name] for name, _ in ours]
+
+
+def _others(theirs: list[StateEntry], taken: set[str]) -> list[StateEntry]:
+    """Return each tensor once, without those that are taken under any of their names."""
+    gone = {entry.same_as or entry.name for entry in theirs if entry.name in taken}
+    return [entry for entry in theirs if not entry.same_as and entry.name not in gone]
 
 
 def _buffers(ours: list[tuple[str, Any]], theirs: list[StateEntry], by_name: list[str | None]) -> list[str | None]:
@@ -99,7 +125,8 @@ def check_description(
             status, text = found
             return status, text[:LONGEST_REASON]
         if description[5] and path not in may_alias:
-            return Status.OUTPUT_ALIASED, f"{path} shares memory with an input"
+            what = "it is that input, changed in place, or a view of it"
+            return Status.OUTPUT_ALIASED, f"{path} shares memory with an input: {what}"
     return None
 
 

@@ -90,6 +90,10 @@ def state_of(model: Any) -> list[tuple[str, Any]]:
     inner = getattr(model, "_orig_mod", model)
     if not hasattr(inner, "named_parameters"):
         return []
+    import torch
+
+    if isinstance(inner, torch.nn.Module):  # what it holds under two names may be the reference's under either
+        return [*torch.nn.Module.named_parameters(inner, remove_duplicate=False), *inner.named_buffers()]
     return [*inner.named_parameters(), *inner.named_buffers()]
 
 
@@ -110,10 +114,15 @@ def settled(model: Any, example: Sequence[Any], seed: int, device: str) -> list[
     return state_of(model)
 
 
-def described(name: str, tensor: Any) -> list[Any]:
-    """Describe a parameter or buffer for the judge: name, dtype, shape, and whether it is a parameter."""
+def descriptions(state: Sequence[tuple[str, Any]]) -> list[list[Any]]:
+    """Describe parameters and buffers for the judge: name, dtype, shape, whether a parameter, and the first name."""
     import torch
 
-    if layout := layout_of(tensor):
-        return [name, f"{layout} {tensor.dtype}", [], isinstance(tensor, torch.nn.Parameter)]
-    return [name, str(tensor.dtype), list(tensor.shape), isinstance(tensor, torch.nn.Parameter)]
+    first: dict[int, str] = {}
+    found = []
+    for name, tensor in state:
+        layout = layout_of(tensor)
+        kind = [f"{layout} {tensor.dtype}", []] if layout else [str(tensor.dtype), list(tensor.shape)]
+        same_as = first.setdefault(id(tensor), name)
+        found.append([name, *kind, isinstance(tensor, torch.nn.Parameter), "" if same_as == name else same_as])
+    return found

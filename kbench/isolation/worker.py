@@ -21,7 +21,7 @@ from kbench.isolation.extensions import record_builds, require_builds
 from kbench.isolation.layouts import layouts_of, misaligned
 from kbench.isolation.memory import Block, TensorSpec, release_cached
 from kbench.isolation.queueing import Queue, queue_calls
-from kbench.isolation.solution import builtin, constructor_of, described, import_solution, settled
+from kbench.isolation.solution import builtin, constructor_of, descriptions, import_solution, settled
 from kbench.isolation.stages import Stage, describe
 from kbench.isolation.tampering import Originals
 from kbench.isolation.wire import Channel, Message, PeerGoneError, decode_constants, decode_tree
@@ -103,7 +103,7 @@ class Worker:
         self._construct(message, arguments, keywords, seed=message["seed"])
         with Stage("init"):
             self._state = settled(self._model, message["example"], message["seed"], self._device)
-        return {"state": [described(name, tensor) for name, tensor in self._state]}
+        return {"state": descriptions(self._state)}
 
     def do_build(self, message: Message, _fds: list[int]) -> None:
         """Import the solution and construct its model once, compiling what they ask for."""
@@ -223,11 +223,13 @@ class Worker:
         with torch.no_grad():
             for mine, theirs in self._matched(message):
                 mine.copy_(theirs)
+        synchronize(self._device)
 
     def do_read_weights(self, message: Message, _fds: list[int]) -> None:
         """Copy the model's parameters back, so that the judge can see whether a call changed them."""
         for mine, theirs in self._matched(message):
             theirs.copy_(mine.detach())
+        synchronize(self._device)  # the judge reads it the moment that it has the answer
 
     def _matched(self, message: Message) -> list[tuple[Any, Any]]:
         by_name = dict(self._state)
