@@ -13,7 +13,7 @@ from kbench.isolation.arena import Arena
 from kbench.isolation.expected import Expected
 from kbench.isolation.gate import Gate
 from kbench.isolation.loading import SolutionSpec, load_request
-from kbench.isolation.matching import StateEntry, check_description, synchronise, told_numbers
+from kbench.isolation.matching import check_description, entries_of, synchronise, told_numbers
 from kbench.isolation.process import ChildError
 from kbench.isolation.reading import Reply
 from kbench.isolation.reference import Reference
@@ -50,7 +50,11 @@ class Candidate:
         self.follows = False
         """Whether parameters change after construction; else they keep the values of both constructors."""
         self.undecided = False
-        """Whether they match by order only, and the constructors' values differ: which order means nothing is open."""
+        """Whether they match, and the constructors' values differ: whether they are to be copied is open."""
+        self.differed = False
+        """Whether it ever was."""
+        self.prepares = False
+        """Whether parameters match by name, and it is right only with what its own constructor made of them."""
         self._by_seed = self._decided = False
         self.findings: list[Finding] = []
         self.gate: Gate | None = None
@@ -90,27 +94,23 @@ class Candidate:
         finally:
             block.close()
         try:
-            theirs = [
-                StateEntry(
-                    name=str(name),
-                    dtype=str(dtype),
-                    shape=tuple(shape),
-                    is_parameter=bool(is_own),
-                    same_as=str(same_as),
-                )
-                for name, dtype, shape, is_own, same_as in wire_field(answer, "state", list)
-            ]
-        except (TypeError, ValueError, WireError) as error:
+            theirs = entries_of(wire_field(answer, "state", list))
+        except WireError as error:
             raise self.nonsense(error) from error
         self.weights, self._names = synchronise(reference.state(), theirs)
         pairs = zip([name for name, _ in reference.state()], self._names, strict=False)
         self._theirs = {ours: name for ours, name in pairs if name is not None}
-        if self._by_seed and self.weights == "order":
+        if self._by_seed:
+            self.prepares = self.weights == "name"
             self.weights, self._names, self._theirs = "seed", [], {}
 
     def decide(self, *, by_seed: bool) -> None:
-        """Settle what the order of parameters means, where that was `undecided`; `load` comes next."""
+        """Settle whether parameters are copied, where that was `undecided`; `load` comes next."""
         self.undecided, self._decided, self._by_seed = False, True, by_seed
+
+    def reconsider(self) -> None:
+        """Forget what was decided; `load` comes next."""
+        self.undecided = self.differed = self._decided = self._by_seed = False
 
     def vary_weights(self, reference: Reference, seed: int) -> None:
         """Give the reference and the worker new parameters, where a solution `follows` these."""
@@ -119,15 +119,15 @@ class Candidate:
             self.push_weights(reference)
 
     def bind(self, reference: Reference, arena: Arena) -> None:
-        """Give the worker the arena and the reference's parameters, unless it is `undecided` which is which."""
+        """Give the worker the arena and the reference's parameters, unless it is `undecided` whether it takes them."""
         message, fds = arena.describe(self._config.mode)
         if self.weights not in {"name", "order"}:
             message["weights"] = []
         self._ask(message, BIND_TIMEOUT_S, Status.CALL_TIMEOUT, fds)
         self._called = False
         self._arena = arena
-        if self.weights == "order" and not self._decided:
-            self.undecided = self.weights_changed(reference) is not None
+        if self.weights in {"name", "order"} and not self._decided:
+            self.undecided = self.differed = self.weights_changed(reference) is not None
             self._decided = not self.undecided
         if not self.undecided:
             self.push_weights(reference)

@@ -42,6 +42,7 @@ class Ground:
         self._loaded: Reference | None = None
         self._trial: Trial | None = None
         self._broken = False
+        self._on_cpu = False
         self.arena: Arena | None = None
 
     def load(self, reference: Reference) -> None:
@@ -54,6 +55,7 @@ class Ground:
             self._candidate.revive(self._workers.fresh_worker(self._candidate.spec.compiler))
             self._broken = False
             self._candidate.prepare()
+        reference.constructs_on = "cpu" if self._on_cpu else reference.device
         reference.restore(anew=True)
         self._candidate.load(reference)
         self._loaded = reference
@@ -80,25 +82,51 @@ class Ground:
     def constructed(self, reference: Reference, *, timed: bool = False) -> Trial:
         """Construct anew, bind, and call once with the values of the constructors.
 
-        Where parameters match by order alone, and the constructors gave them other values, it is tried without copying
-        the reference's first, then with. Raises RefusalError where both are wrong.
+        Where they gave matching parameters other values, it is tried without copying the reference's and with. On a
+        GPU both may have drawn in other places: then both are constructed on the CPU, as benchmarks do, and moved.
+        Raises RefusalError where nothing is right.
         """
+        self._on_cpu = False
+        try:
+            return self._constructed(reference, timed=timed)
+        except WrongError as wrong:
+            if self._device == "cpu" or not self._candidate.differed:
+                raise
+            self._candidate.reconsider()
+            self._on_cpu = True
+            try:
+                return self._constructed(reference, timed=timed)
+            except RefusalError:
+                raise wrong from None
+
+    def _constructed(self, reference: Reference, *, timed: bool) -> Trial:
+        trial, wrong = self._attempt(reference, timed=timed)
+        if self._candidate.undecided:
+            # By their order alone, parameters that are right without copying are other ones.
+            by_seed = wrong is None and self._candidate.weights == "order"
+            if not by_seed:
+                self._candidate.decide(by_seed=False)
+                trial, copied = self._attempt(reference, timed=timed, inquires=wrong is not None)
+                by_seed = wrong is None and copied is not None
+                wrong = copied
+            if by_seed:
+                self._candidate.decide(by_seed=True)
+                trial, wrong = self._attempt(reference, timed=timed)
+        if wrong is not None:
+            raise wrong
+        return trial
+
+    def _attempt(self, reference: Reference, *, timed: bool, inquires: bool = True) -> tuple[Trial, WrongError | None]:
+        """Construct anew, bind and call once; values that are wrong are returned with why, if that is decisive."""
         self._loaded = None
         trial = self.on(reference, timed=timed)
+        trial.inquires = inquires and not self._candidate.undecided
         try:
             trial.exchange(secret_seed(), oracle=True)
-        except WrongError:
-            if not self._candidate.undecided:
-                raise
-            self._candidate.decide(by_seed=False)
-        else:
-            if not self._candidate.undecided:
-                return trial
-            self._candidate.decide(by_seed=True)
-        self._loaded = None
-        trial = self.on(reference, timed=timed)
-        trial.exchange(secret_seed(), oracle=True)
-        return trial
+        except WrongError as wrong:
+            return trial, wrong
+        trial.inquires = True
+        return trial, None
 
     def seeded(self, reference: Reference) -> None:
         """Construct anew, under another seed, for the shape that is bound."""

@@ -137,8 +137,8 @@ class Levels:
         if candidate.weights == "none":
             return
         if candidate.weights == "seed":
-            refusal = RefusalError(Status.NOT_VERIFIED, PROPERTIES["unmatched_weights"].title)
-            self.lacks.refusals["unmatched_weights"] = refusal
+            code = "frozen_weights" if candidate.prepares else "unmatched_weights"
+            self.lacks.refusals[code] = RefusalError(Status.NOT_VERIFIED, PROPERTIES[code].title)
             return
         candidate.follows = True
 

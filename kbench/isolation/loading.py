@@ -47,6 +47,7 @@ def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig)
         "overrides": encode_constants(reference.overrides),
         "allow_tf32": config.allow_tf32,
         "eval_mode": reference.eval_mode,
+        "construct_on": reference.constructs_on,
         "seed": reference.init_seed,
         "blocks": [block.descriptor] if leaves else [],
         "tensors": [place.to_json() for place in specs],

@@ -24,6 +24,17 @@ class StateEntry:
     """The name that the same tensor had first: one module may hold another's parameter under a name of its own."""
 
 
+def entries_of(described: list[Any]) -> list[StateEntry]:
+    """Return what a worker says of its parameters and buffers. Raises WireError for nonsense."""
+    try:
+        return [
+            StateEntry(name=str(name), dtype=str(dtype), shape=tuple(shape), is_parameter=bool(own), same_as=str(first))
+            for name, dtype, shape, own, first in described
+        ]
+    except (TypeError, ValueError) as error:
+        raise WireError(f"no description of parameters: {error}") from error
+
+
 def synchronise(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> tuple[str, list[str | None]]:
     """Match the reference's parameters and buffers with a solution's: by name, else by place, else by seed.
 

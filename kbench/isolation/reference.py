@@ -49,6 +49,7 @@ class Reference:
         self.overrides = dict(overrides)
         self.problem = problems.load(path, overrides, device)
         self.init_seed = secrets.randbits(31)
+        self.constructs_on = device  # both sides: where their parameters are drawn
         self.model = self.problem.model(self.init_seed)
         require_dense(self.state(), "of the reference's state")
         self.eval_mode = False
@@ -214,7 +215,7 @@ class Reference:
         """Go back to the parameters of construction, which a worker gets from the same seed; `anew`: from another."""
         self.init_seed = secrets.randbits(31) if anew else self.init_seed
         evaluating = not getattr(self.model, "training", True)
-        self.model = self.problem.model(self.init_seed)
+        self.model = self.problem.model(self.init_seed, self.constructs_on)
         self._double = None
         if evaluating:
             self.model.eval()
@@ -298,9 +299,7 @@ class Reference:
 
     def _batch_size(self, expected: Expected) -> int | None:
         """Return the common first dimension of all tensors in and out, or None."""
-        import torch
-
-        tensors = [a for a in expected.arguments if isinstance(a, torch.Tensor)] + expected.tensors
+        tensors = [a for a in expected.arguments if hasattr(a, "untyped_storage")] + expected.tensors
         sizes = {t.shape[0] if t.dim() else 0 for t in tensors}
         return sizes.pop() if len(sizes) == 1 and 0 not in sizes else None
 

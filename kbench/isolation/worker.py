@@ -148,7 +148,7 @@ class Worker:
         constructor = self._constructor(message)
         with Stage("init"):
             torch.manual_seed(seed)
-            with torch.device(self._device):
+            with torch.device(message.get("construct_on", self._device)):
                 model = constructor(*arguments, **keywords)
             self._model = model.to(self._device) if isinstance(model, torch.nn.Module) else model
             if message.get("eval_mode") and isinstance(model, torch.nn.Module):

@@ -52,13 +52,13 @@ class LoadedProblem:
             made = self.module.get_inputs()
         return [_to_device(value, self.device) for value in made]
 
-    def model(self, seed: int) -> Any:
-        """Construct `Model` on the device, as `get_init_inputs` says."""
+    def model(self, seed: int, on: str | None = None) -> Any:
+        """Construct `Model`, as `get_init_inputs` says, on the device or where else it is to draw its parameters."""
         import torch
 
         arguments, keywords = self.init_inputs()
         torch.manual_seed(seed)
-        with torch.device(self.device):
+        with torch.device(on or self.device):
             model = self.module.Model(*arguments, **keywords)
         model = model.to(self.device)
         if is_lazy(model):

@@ -7,7 +7,7 @@ PROBLEM = "linear"
 CLASS = "weights"
 EXPECT = ("below_level",)
 LEVEL = "task"
-LACKS = ("unmatched_weights",)
+LACKS = ("frozen_weights",)
 CATALOGUE = "harness 19"
 
 

@@ -6,9 +6,6 @@ from torch.nn.utils import parametrize
 
 PROBLEM = "linear"
 CLASS = "weights"
-EXPECT = ("below_level",)
-LEVEL = "task"
-LACKS = ("unmatched_weights",)
 
 
 class Same(nn.Module):
