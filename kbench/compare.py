@@ -39,7 +39,7 @@ from kbench.core.verdict import (
     judge_change,
 )
 from kbench.storage.results import CaseKey, Run
-from kbench.storage.rows import clocks_locked, timed_by
+from kbench.storage.rows import clocks_locked, evaluates, timed_by
 
 PLAIN_LOOPS = "wall"
 """The timer of calls that wait for the device: what it times is wall time."""
@@ -282,6 +282,7 @@ def _conditions(row: ResultRow) -> Conditions:
         mode=row.mode,
         clocks=clocks_locked(row),
         tf32=row.tf32,
+        evaluates=evaluates(row),
         oracle_factor=row.oracle_factor,
         trusted=row.isolation == "none",
         torch=row.torch,

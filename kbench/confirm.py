@@ -18,7 +18,7 @@ from kbench.core.verdict import Measurement
 from kbench.gate import Confirm
 from kbench.plugins import registry
 from kbench.storage.results import CaseKey, Run, read_run
-from kbench.storage.rows import clocks_locked
+from kbench.storage.rows import clocks_locked, evaluates
 from kbench.storage.settings import Settings
 
 
@@ -65,6 +65,7 @@ def _measure(
             level=Level(first.required_level or Level.MODULE),
             accept=tuple(first.accepted.split()),
             allow_tf32=first.tf32,
+            eval_mode=evaluates(first),
             results_dir=Path(folder),
             name="confirm",
         )

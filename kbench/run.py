@@ -314,7 +314,8 @@ class Session:
         if isinstance(outcome, Failed):
             self._watch.look(outcome.status)
         else:
-            remarks = (*self._remarks, *([EVAL_MODE] if opened.eval_mode else []))
+            modes = [rowmaker.EVAL_ASKED] if self._options.eval_mode else [EVAL_MODE] if opened.eval_mode else []
+            remarks = (*self._remarks, *modes)
             outcome = replace(outcome, findings=(*outcome.findings, *remarks))
         book.add(outcome)
         row = self._row(book, process, opened, judge.weights)

@@ -37,6 +37,7 @@ CONDITIONS = Conditions(
     mode="cold",
     clocks="",
     tf32=False,
+    evaluates=False,
     oracle_factor=4.0,
     trusted=False,
     torch="",

@@ -364,3 +364,22 @@ def test_a_batch_too_large_for_the_oracle_is_sampled(tmp_path, monkeypatch) -> N
 def test_the_time_of_a_call_is_known(tmp_path) -> None:
     """Calls of a solution may take many times as long, while it is verified too."""
     assert reference(tmp_path, "import time; time.sleep(0.05); return x + 1").call_s >= 0.05
+
+
+def test_eval_mode_may_be_asked_for(tmp_path) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(
+        "import torch\n"
+        "class Model(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.norm = torch.nn.BatchNorm1d(4)\n"
+        "    def forward(self, x):\n        return self.norm(x)\n"
+        "def get_inputs():\n    return [3 + torch.randn(8, 4)]\n"
+        "def get_init_inputs():\n    return []\n"
+    )
+    means = []
+    for asked in (False, True):
+        found = Reference(path, {}, "cpu", allow_tf32=False, eval_mode=asked)
+        found.restore(anew=True)
+        assert (found.eval_mode, found.model.training) == (asked, not asked)
+        means.append(found.expect(found.arguments(1)).tensors[0].mean().item())
+    assert means == [pytest.approx(0, abs=1e-5), pytest.approx(3, abs=0.5)]

@@ -30,6 +30,7 @@ HERE = Conditions(
     mode="cold",
     clocks="",
     tf32=False,
+    evaluates=False,
     oracle_factor=4.0,
     trusted=False,
     torch="2.11",
@@ -119,6 +120,7 @@ EXAMPLES = [
     (BASE, around(0.0, l2="warm"), "not_comparable", "other_l2", "L2 treatment differs"),
     (BASE, around(0.0, device="cpu"), "not_comparable", "other_device", "device differs (cuda, cpu)"),
     (BASE, around(0.0, tf32=True), "not_comparable", "other_tf32", "TF32 setting differs"),
+    (BASE, around(0.0, evaluates=True), "not_comparable", "other_eval", "`--eval` differs"),
     (
         BASE,
         around(0.0, oracle_factor=16.0),

@@ -90,6 +90,9 @@ class VerifyFlags(OutputFlags):
         ),
     ] = None
     allow_tf32: Annotated[bool, typer.Option("--allow-tf32", help="Let both sides use TF32")] = False
+    eval_mode: Annotated[bool, typer.Option("--eval", help="Run both sides in eval mode, as many benchmarks do")] = (
+        False
+    )
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the saved run")] = None
     no_save: Annotated[bool, typer.Option("--no-save", help="Write no files")] = False
     results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None

@@ -79,6 +79,7 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
         require_custom=flags.require_custom,
         sanitize=flags.sanitize,
         allow_tf32=flags.allow_tf32,
+        eval_mode=flags.eval_mode,
         crosscheck=timing.crosscheck.value if timing is not None and timing.crosscheck is not None else None,
         results_dir=flags.results or settings.results,
         save=not flags.no_save,

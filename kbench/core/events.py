@@ -57,6 +57,8 @@ class RunOptions:
     sanitize: bool | None = None
     """Run compute-sanitizer first, on a small case; None: its memcheck after an illegal access, to name the line."""
     allow_tf32: bool = False
+    eval_mode: bool = False
+    """Run both sides in eval mode; else in training mode, unless the reference is random there."""
     crosscheck: str | None = None
     """`cupti`: also take kernel times from the profiler."""
     wait_for_device: bool = True

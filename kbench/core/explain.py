@@ -161,6 +161,7 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "A kind of input was left out because the reference itself is not finite or accurate on it, or raises.",
         "Nothing; it counts neither for nor against the solution.",
     ),
+    "eval_asked": ("Both sides ran in eval mode, since `--eval` asks for it.", "Nothing; the row says so."),
     "eval_mode": (
         "The reference is random in training mode (dropout, say), so both sides ran in evaluation mode.",
         "Nothing; the row says so.",

@@ -56,6 +56,8 @@ class Conditions:
     clocks: str
     """The code `clocks_locked_MHZ` where they were, else empty."""
     tf32: bool
+    evaluates: bool
+    """Whether `--eval` was asked for."""
     oracle_factor: float | None
     trusted: bool
     torch: str
@@ -266,6 +268,7 @@ def _obstacle(old: Conditions, new: Conditions) -> tuple[str, str] | None:
         ("other_l2", "L2 treatment", old.l2, new.l2),
         ("other_clocks", "lock of the clocks", old.clocks or "none", new.clocks or "none"),
         ("other_tf32", "TF32 setting", old.tf32, new.tf32),
+        ("other_eval", "`--eval`", old.evaluates, new.evaluates),
         ("other_tolerance", "oracle factor", old.oracle_factor, new.oracle_factor),
         ("other_isolation", "trust in the solution", old.trusted, new.trusted),
         # The reference runs on torch: another torch moves every ratio.

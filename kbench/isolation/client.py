@@ -92,6 +92,7 @@ class JudgeProcess:
             "scratch": str(self._scratch),
             "mode": options.mode,
             "allow_tf32": options.allow_tf32,
+            "eval_mode": options.eval_mode,
             "threads": len(os.sched_getaffinity(0)),
             "import_timeout_s": options.limits.import_s,
             "call_timeout_s": options.limits.call_s,

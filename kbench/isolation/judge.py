@@ -100,7 +100,7 @@ class Judge:
         torch.set_num_threads(self._config.threads)
         self._reference, self._others = None, {}
         self._reserve(overrides)
-        self._reference = Reference(self._problem, overrides, self._config.device, allow_tf32=self._config.allow_tf32)
+        self._reference = self._made(overrides)
         self._config = dataclasses.replace(self._config, case_bytes=self._reference.cost.dram_bytes)
         return {
             "environment": dataclasses.asdict(devices.identify(self._config.device)),
@@ -146,13 +146,19 @@ class Judge:
         """Return the reference of another case of the problem, made once."""
         key = repr(sorted(overrides.items()))
         if key not in self._others:
-            self._others[key] = Reference(self._problem, overrides, self.device, allow_tf32=self._config.allow_tf32)
+            self._others[key] = self._made(overrides)
         return self._others[key]
+
+    def _made(self, overrides: dict[str, Any]) -> Reference:
+        config = self._config
+        return Reference(
+            self._problem, overrides, config.device, allow_tf32=config.allow_tf32, eval_mode=config.eval_mode
+        )
 
     def derived(self, overrides: dict[str, Any]) -> Reference | None:
         """Make the reference of a shape that the problem does not list; None where it fails or is not finite."""
         try:
-            made = Reference(self._problem, overrides, self.device, allow_tf32=self._config.allow_tf32)
+            made = self._made(overrides)
             return made if made.is_finite() else None
         except Exception as error:
             if is_of_the_device(error):

@@ -5,6 +5,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kbench.isolation.expected import Expected
 from kbench.isolation.inputs import over_tensors
 from kbench.isolation.wire import flatten
 from kbench.measure.timing import tensor_leaves
@@ -88,3 +89,15 @@ def widening() -> Iterator[None]:
             yield
     finally:
         torch.set_default_dtype(default)
+
+
+def batch_size(expected: Expected) -> int | None:
+    """Return the common first dimension of all tensors in and out, or None."""
+    tensors = [a for a in expected.arguments if hasattr(a, "untyped_storage")] + expected.tensors
+    sizes = {t.shape[0] if t.dim() else 0 for t in tensors}
+    return sizes.pop() if len(sizes) == 1 and 0 not in sizes else None
+
+
+def entry_of(arguments: Sequence[Any], index: int) -> list[Any]:
+    """Return the arguments with one entry of the batch."""
+    return [a[index : index + 1].clone() if hasattr(a, "shape") else a for a in arguments]

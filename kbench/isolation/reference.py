@@ -14,7 +14,7 @@ from kbench.core.model import Cost
 from kbench.isolation.expected import Expected, aliased_outputs
 from kbench.isolation.inputs import Arguments, Inputs, Transform, is_value, over_leaves, over_tensors, transformed
 from kbench.isolation.leaves import require_comparable, require_dense
-from kbench.isolation.oracle import Double, numbers
+from kbench.isolation.oracle import Double, batch_size, entry_of, numbers
 from kbench.isolation.process import is_of_the_device
 from kbench.isolation.wire import flatten
 from kbench.measure import alike, check, ties
@@ -35,15 +35,16 @@ PICK_DRAWS = 3
 """Shuffles of an input; a short one may come out as it went in."""
 SMALL_STATE = 1 << 24
 """Elements of parameters and buffers up to which a copy is kept for a diagnosis."""
-FACTOR = 4.0
-FACTOR_PRODUCTS = 16.0
+FACTOR, FACTOR_PRODUCTS = 4.0, 16.0
 """Allowed multiple of the reference's own error: plain, and where sums of products (matmul, convolution) occur."""
 
 
 class Reference:
     """One case of a problem: model, inputs and outputs on the device."""
 
-    def __init__(self, path: Path, overrides: Mapping[str, Any], device: str, *, allow_tf32: bool):
+    def __init__(
+        self, path: Path, overrides: Mapping[str, Any], device: str, *, allow_tf32: bool, eval_mode: bool = False
+    ):
         problems.pin_precision(allow_tf32)
         self.device = device
         self.overrides = dict(overrides)
@@ -52,7 +53,7 @@ class Reference:
         self.constructs_on = device  # both sides: where their parameters are drawn
         self.model = self.problem.model(self.init_seed)
         require_dense(self.state(), "of the reference's state")
-        self.eval_mode = False
+        self.eval_mode = eval_mode
         self.mutates: frozenset[int] = frozenset()
         """Numbers of the input tensors that the reference changes: a solution may change these too."""
         self.silent: tuple[int, ...] = ()
@@ -214,10 +215,9 @@ class Reference:
     def restore(self, *, anew: bool = False) -> None:
         """Go back to the parameters of construction, which a worker gets from the same seed; `anew`: from another."""
         self.init_seed = secrets.randbits(31) if anew else self.init_seed
-        evaluating = not getattr(self.model, "training", True)
         self.model = self.problem.model(self.init_seed, self.constructs_on)
         self._double = None
-        if evaluating:
+        if self.eval_mode:
             self.model.eval()
 
     def small_state(self) -> dict[str, Any]:
@@ -270,12 +270,12 @@ class Reference:
         if elements <= ORACLE_ELEMENTS:
             outputs = self._run_double(expected.arguments, [*expected.judged.values()])
             return None if outputs is None else [([], outputs)]
-        batch = self._batch_size(expected)
+        batch = batch_size(expected)
         if batch is None or expected.changed or expected.numbers:
             return None
         sampled = []
         for index in random.Random(secrets.randbits(31)).sample(range(batch), min(ORACLE_SAMPLES, batch)):
-            part = self._entry(expected.arguments, index)
+            part = entry_of(expected.arguments, index)
             found = self.try_call(part)
             if found is None:  # a batch norm in training mode takes no single sample
                 return None
@@ -297,26 +297,21 @@ class Reference:
             self._double = Double(self.model)
         return self._double.run(self.consumable(list(arguments)), self.silent, like)
 
-    def _batch_size(self, expected: Expected) -> int | None:
-        """Return the common first dimension of all tensors in and out, or None."""
-        tensors = [a for a in expected.arguments if hasattr(a, "untyped_storage")] + expected.tensors
-        sizes = {t.shape[0] if t.dim() else 0 for t in tensors}
-        return sizes.pop() if len(sizes) == 1 and 0 not in sizes else None
-
-    @staticmethod
-    def _entry(arguments: Sequence[Any], index: int) -> list[Any]:
-        return [a[index : index + 1].clone() if hasattr(a, "shape") else a for a in arguments]
-
     def _settle_randomness(self) -> None:
         """Switch to eval mode where the reference is random under training mode (dropout)."""
         import torch
 
+        if self.eval_mode:
+            self._evaluate()
         if not getattr(self.model, "training", False):
             return
         random_kinds = (torch.nn.modules.dropout._DropoutNd, torch.nn.RReLU)  # noqa: SLF001 - the base class
         if any(isinstance(module, random_kinds) for module in self.model.modules()):
-            self.model.eval()
-            self.eval_mode = True
+            self._evaluate()
+
+    def _evaluate(self) -> None:
+        self.model.eval()
+        self.eval_mode = True
 
     def _require_a_function(self) -> None:
         """Go on in eval mode where equal inputs give other results than before; PluginError where that is no help.
@@ -325,8 +320,7 @@ class Reference:
         """
         differs = self._differs_from_itself()
         if differs and getattr(self.model, "training", False):
-            self.model.eval()
-            self.eval_mode = True
+            self._evaluate()
             differs = self._differs_from_itself()
         if differs:
             raise PluginError(

@@ -43,6 +43,8 @@ class WorkerConfig:
     scratch: str
     mode: str = "cold"
     allow_tf32: bool = False
+    eval_mode: bool = False
+    """Whether both sides run in eval mode; else in training mode, unless the reference is random there."""
     threads: int = 1
     import_timeout_s: float = 60.0
     call_timeout_s: float | None = None

@@ -33,11 +33,17 @@ from kbench.core.stats import ArmSummary, pair_log_ratios, summarise_arm, timing
 
 CLOCKS_LOCKED = "clocks_locked"
 """Code of the finding that clocks were locked, followed by `_` and the clock in MHz."""
+EVAL_ASKED = Finding.note("eval_asked", "both sides ran in eval mode, as `--eval` asks")
 
 
 def clocks_locked(row: ResultRow) -> str:
     """Return that code of a row; empty where its clocks were not locked."""
     return next((code for code in row.findings.split() if code.startswith(CLOCKS_LOCKED)), "")
+
+
+def evaluates(row: ResultRow) -> bool:
+    """Say whether both sides ran in eval mode because that was asked for."""
+    return EVAL_ASKED.code in row.findings.split()
 
 
 def timed_by(row: ResultRow) -> str:
