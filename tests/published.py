@@ -4,8 +4,9 @@
     python tests/published.py CUDA-L1 --lanes 4 --out results/published/cuda_l1_h100.csv
     python tests/published.py --table results/published/cuda_l1_h100.csv
 
-Each kernel of the H100 file is one `kbench run --quick` at the default level. One that does not pass there is run again
-at `--level task`. What else is given (`--device cpu`) is handed on to both.
+Each kernel of the H100 file is one `kbench run --quick --eval` at the default level: the archive's own checker runs both
+models in eval mode. One that does not pass is run again at `--level task`. What else is given (`--device cpu`) is
+handed on to both.
 
 A kernel's row is appended to the table when it is finished. `--until SECONDS` ends the whole in time; the same command
 with `--resume` does the rest. `--only 2/18,2/30` and `--every N` take some; with `--resume`, those of `--only` are
@@ -130,7 +131,7 @@ def judge(kernel: Kernel, deadline: float, *, arguments: Sequence[str], levels: 
         problem, solution = Path(folder, f"problem_{name}.py"), Path(folder, f"published_{name}.py")
         problem.write_text(kernel.problem, encoding="utf-8")
         solution.write_text(kernel.solution, encoding="utf-8")
-        run = [str(problem), str(solution), *entry(kernel.solution), *arguments]
+        run = [str(problem), str(solution), "--eval", *entry(kernel.solution), *arguments]
         told, seconds = ask(run, left_s())
         at_default = at_task = without(folder, verdict(told))
         task_seconds: float | str = ""
