@@ -4,8 +4,8 @@
     python tests/published.py CUDA-L1 --lanes 4 --out results/published/cuda_l1_h100.csv
     python tests/published.py --table results/published/cuda_l1_h100.csv
 
-Each kernel of the H100 file is one `kbench run --quick --eval` at the default level: the archive's own checker runs both
-models in eval mode. One that does not pass is run again at `--level task`. What else is given (`--device cpu`) is
+Each kernel of the H100 file is one `kbench run --quick --eval` at the default level: the archive checks both models
+in eval mode. One that does not pass is run again at `--level task`. What else is given (`--device cpu`) is
 handed on to both.
 
 A kernel's row is appended to the table when it is finished. `--until SECONDS` ends the whole in time; the same command
