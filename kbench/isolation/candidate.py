@@ -55,7 +55,7 @@ class Candidate:
         """Whether it ever was."""
         self.prepares = False
         """Whether parameters match by name, and it is right only with what its own constructor made of them."""
-        self._by_seed = self._decided = False
+        self._by_seed, self._decided = False, spec.is_reference
         self.findings: list[Finding] = []
         self.gate: Gate | None = None
         """Of a worker on a GPU."""
