@@ -95,24 +95,3 @@ def test_only_silence_means_that_a_round_is_late(candidate, status) -> None:
         return
     with pytest.raises(RefusalError):
         candidate.announced(1.0)
-
-
-@pytest.mark.parametrize(
-    ("failed", "is_reference", "status"),
-    [
-        (Status.CRASHED, False, Status.CRASHED),
-        (Status.CRASHED, True, Status.HARNESS_ERROR),
-        (Status.OUT_OF_MEMORY, True, Status.NOT_VERIFIED),
-        (Status.CALL_TIMEOUT, True, Status.CALL_TIMEOUT),
-    ],
-)
-def test_a_solution_is_not_blamed_for_the_process_of_the_reference(candidate, failed, is_reference, status) -> None:
-    candidate.spec.is_reference = is_reference
-
-    def fail(message, **_):
-        raise ChildError(failed, f"{message['op']} failed")
-
-    candidate._child.request = fail
-    with pytest.raises(RefusalError, match="ask failed") as refused:
-        ask(candidate)
-    assert refused.value.status is status
