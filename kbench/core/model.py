@@ -193,6 +193,8 @@ class Passed:
     """The highest that it holds; None where nothing was verified."""
     lacks: tuple[str, ...] = ()
     """Keys of `levels.PROPERTIES`, sorted."""
+    log: str = ""
+    """The tail of what the solution printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,6 +137,7 @@ class Evaluation:
             findings=tuple(self._findings()),
             level=self._level,
             lacks=self._lacks,
+            log=self._candidate.log,
         )
 
     @property

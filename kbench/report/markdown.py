@@ -24,6 +24,7 @@ def render_run(run: RunSummary) -> str:
     blocks = [f"### {escape_markdown(run.problem)}: {escape_markdown(run.status)}", _stack(run)]
     if run.cases:
         blocks.append(render_markdown_table(columns, [_cells(case, unit) for case in run.cases]))
+    blocks += ["- " + escape_markdown(f"case {case}: {constants}") for case, constants in run.constants.items()]
     blocks += [
         "- " + escape_markdown(f"{case.solution}, case {case.case}: {case.reason}")
         for case in run.cases

@@ -1,5 +1,6 @@
 """What a run amounts to: its events folded into one record that every renderer reads."""
 
+import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping
@@ -27,6 +28,9 @@ class CaseSummary:
     status: Status
     reason: str
     log: str
+    """The tail of what the solution printed."""
+    constants: str
+    """What the case and `--set` make of the problem's constants: `features=37, rows=7`."""
     diagnosis: Diagnosis | None
     """Why values are wrong; the reason begins with its sentence."""
     findings: tuple[Finding, ...]
@@ -180,6 +184,11 @@ class RunSummary:
         """Geometric mean over the cases of a run's one solution; None if any case failed or has no time."""
         return self.speedup_of(self.solutions[0]) if len(self.solutions) == 1 else None
 
+    @property
+    def constants(self) -> dict[str, str]:
+        """The constants of each case that changes any."""
+        return {case.case: case.constants for case in self.cases if case.constants}
+
     def speedup_of(self, solution: str) -> float | None:
         """Geometric mean of a solution's speed-ups; None if it failed any case: that is no speed-up."""
         cases = [case for case in self.cases if case.solution == solution and case.status is not Status.SKIPPED]
@@ -197,6 +206,15 @@ class RunSummary:
         return units.speedup(mean, low, high, alone=bool(noises), weak=any(case.weak for case in cases))
 
 
+def constants_of(row: ResultRow) -> str:
+    """Write the constants of a row's case."""
+    try:
+        known = json.loads(row.overrides)
+    except ValueError:
+        return ""
+    return ", ".join(f"{name}={value}" for name, value in sorted(known.items())) if isinstance(known, dict) else ""
+
+
 def summarise(judged: Judged) -> CaseSummary:
     """Fold the rows of one (solution, case) into one record."""
     outcome, rows = judged.outcome, judged.rows
@@ -210,7 +228,8 @@ def summarise(judged: Judged) -> CaseSummary:
         case=judged.case,
         status=outcome.status if isinstance(outcome, Failed) else Status.PASSED,
         reason=outcome.reason if isinstance(outcome, Failed) else "",
-        log=outcome.log if isinstance(outcome, Failed) else "",
+        log=outcome.log,
+        constants=constants_of(rows[0]) if rows else "",
         diagnosis=outcome.diagnosis if isinstance(outcome, Failed) else None,
         findings=outcome.findings,
         flags=tuple(dict.fromkeys((*(f for row in rows for f in row.flags.split()), *one_process))),

@@ -23,6 +23,7 @@ def render_run(run: RunSummary, *, verbosity: int = 0, width: int | None = None)
     blocks += [_failure(case, verbosity) for case in run.cases if not case.passed]
     blocks += ["\n".join(lines) for lines in [_remarks(run, verbosity)] if lines]
     if verbosity > 0 and run.cases:
+        blocks += [_printed(case) for case in run.cases if case.passed and case.log]
         blocks += [_processes(run), _limits(run), _where_time_went(run)]
     blocks += ["\n".join(lines) for lines in [_closing(run)] if lines]
     return "\n\n".join(block for block in blocks if block)
@@ -57,6 +58,7 @@ def _heading(run: RunSummary) -> str:
     lines = [" · ".join(part for part in parts if part)]
     if timed and timed[0].device == "cpu":
         lines.append("CPU timing: measured with the host's clock, no GPU took part")
+    lines += [f"case {one_line(case)}: {one_line(constants)}" for case, constants in run.constants.items()]
     return "\n".join(lines)
 
 
@@ -135,6 +137,11 @@ def _failure(case: CaseSummary, verbosity: int) -> str:
     if known is not None and case.status is not Status.SKIPPED:
         lines.append(f"hint: {known.fix}")
     return "\n".join(lines)
+
+
+def _printed(case: CaseSummary) -> str:
+    lines = [f"printed by {case.solution}, case {case.case}"]
+    return "\n".join([*lines, *(f"  | {one_line_keeping_indent(line)}" for line in case.log.rstrip().splitlines())])
 
 
 def excerpt(log: list[str], case: CaseSummary) -> list[str]:

@@ -97,6 +97,23 @@ def test_verbose_adds_processes_and_where_the_time_went(kbench, fake_run, golden
     golden("run_verbose.txt", kbench("run", "group_norm", "eager", "-v").out.rstrip("\n"))
 
 
+def test_what_a_solution_printed_is_shown_with_verbose_though_it_passed(kbench, fake_run):
+    judged = fakes.passed()
+    printed = replace(judged, outcome=replace(judged.outcome, log="compiled\n  for sm_90\n"))
+    shown = {}
+    for flags in ((), ("-v",)):
+        fake_run(*fakes.events(printed))
+        shown[flags] = kbench("run", "group_norm", "eager", *flags).out
+    assert "printed by" not in shown[()]
+    assert "printed by online, case default\n  | compiled\n  |   for sm_90\n" in shown[("-v",)]
+
+
+@pytest.mark.parametrize("target", [(), ("--format", "md")])
+def test_the_constants_that_were_set_stand_in_the_report(kbench, fake_run, target):
+    fake_run(*fakes.events(fakes.passed(overrides='{"rows": 7, "features": 37}')))
+    assert "case default: features=37, rows=7" in kbench("run", "group_norm", "eager", *target).out
+
+
 def test_quiet_keeps_the_verdicts(kbench, fake_run):
     fake_run(*fakes.events(fakes.passed(), fakes.failed(Status.CRASHED, "SIGSEGV", solution="b"), csv_path=None))
     done = kbench("run", "group_norm", "eager", "-q")
