@@ -135,6 +135,7 @@ def make_run(
     `changes` say; wall times may be a list, one for each process.
     """
     lists = {wall: changes.pop(wall) for wall in WALLS if isinstance(changes.get(wall), list)}
+    (Path(directory) / f"{name}.csv").unlink(missing_ok=True)  # a run of the same test before
     with RunWriter(directory, name) as writer:
         for solution, of_processes in ratios.items():
             if not of_processes:

@@ -28,6 +28,7 @@ def test_the_settings_example_is_valid(tmp_path):
     example = next(block for block in blocks("docs/formats.md", "toml") if "tool.kbench" in block)
     path = tmp_path / "pyproject.toml"
     path.write_text(example)
+    (tmp_path / "my_kernels").mkdir()
     loaded = settings.load(path)
     assert loaded.gate.override["group_norm/*/small"].slower == 0.05
     defaults = settings.Settings().run
