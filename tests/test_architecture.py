@@ -17,6 +17,7 @@ MAY_CATCH_EVERYTHING = {
     "kbench/isolation/judge.py": "child main",
     "kbench/isolation/worker.py": "child main",
     "kbench/isolation/nursery.py": "child main",
+    "kbench/isolation/zygote.py": "child main",
     "kbench/isolation/reference.py": "runs a problem's own code on inputs that it may refuse",
     "kbench/isolation/diagnosis.py": "runs a problem's own code in forms it was not written for",
     "kbench/isolation/elsewhere.py": "explains a refusal that stands without it",

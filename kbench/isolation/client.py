@@ -11,7 +11,8 @@ from typing import Any, Self
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
 from kbench.isolation import sandbox
-from kbench.isolation.process import OUT_OF_MEMORY, Child, ChildError, Launch
+from kbench.isolation import zygote as zygotes
+from kbench.isolation.process import OUT_OF_MEMORY, Child, ChildError, Launch, tree_rss_bytes
 from kbench.isolation.wire import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
 from kbench.isolation.workers import STEADY_HOST
 from kbench.measure import admission, interpreter, sources
@@ -49,7 +50,9 @@ class JudgeProcess:
         *,
         files: Sequence[Path],
         expected: Sequence[Entry],
+        zygote: Child | None = None,
     ):
+        """Start a judge: a fork of the `zygote`, or a new program."""
         self._options = options
         self._device = device
         self._rung = rung
@@ -58,15 +61,9 @@ class JudgeProcess:
         self.weights = ""
         self.holder = ""
         """Who holds the device that this judge waits for."""
-        self._child = Child(
-            Launch(
-                module="kbench.isolation.judge",
-                environment={**interpreter.own_environment(), **device.environment, **STEADY_HOST},
-                folder=Path.cwd(),
-                rung=sandbox.Rung(0),
-                arguments=(json.dumps(self._worker_config(files, expected)),),
-            )
-        )
+        environment = {**interpreter.own_environment(), **device.environment, **STEADY_HOST}
+        config = self._worker_config(files, expected)
+        self._child = _launch(environment, config) if zygote is None else zygotes.bear(zygote, environment, config)
 
     def __enter__(self) -> Self:
         return self
@@ -78,6 +75,11 @@ class JudgeProcess:
     def has_ended(self) -> bool:
         """Whether the judge is no more."""
         return self._child.has_ended
+
+    @property
+    def host_bytes(self) -> int:
+        """What the judge, its nursery and its workers hold of the host's memory."""
+        return tree_rss_bytes(self._child.pid)
 
     def close(self) -> None:
         """Kill the judge and everything below it."""
@@ -220,6 +222,18 @@ class JudgeProcess:
         self.outcome, self.weights = decode(answer, self._child.log)
         if stage:
             yield stage, isinstance(self.outcome, Passed), time.monotonic() - started
+
+
+def _launch(environment: dict[str, str], config: Message) -> Child:
+    return Child(
+        Launch(
+            module="kbench.isolation.judge",
+            environment=environment,
+            folder=Path.cwd(),
+            rung=sandbox.Rung(0),
+            arguments=(json.dumps(config),),
+        )
+    )
 
 
 def compiler_of(entry: Entry) -> str:

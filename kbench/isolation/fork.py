@@ -46,12 +46,12 @@ class Fork:
         self._listen(self._is_over, 0.0)
         return (self._numbers() + [-int(signal.SIGKILL)] * 2)[1] if self._is_over() else None
 
-    def wait(self, timeout_s: float) -> int:
+    def wait(self, timeout: float) -> int:
         """Return the exit code. Raises subprocess.TimeoutExpired."""
-        self._listen(self._is_over, timeout_s)
+        self._listen(self._is_over, timeout)
         code = self.poll()
         if code is None:
-            raise subprocess.TimeoutExpired("worker", timeout_s)
+            raise subprocess.TimeoutExpired("worker", timeout)
         return code
 
     def _has_pid(self) -> bool:

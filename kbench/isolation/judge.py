@@ -13,7 +13,8 @@ import socket
 import sys
 import threading
 import traceback
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,10 @@ HEARTBEAT_S = 5.0
 class Judge:
     """State of the judge between requests: the case that is open, and the workers started ahead."""
 
-    def __init__(self, channel: Channel, config: WorkerConfig):
+    def __init__(self, channel: Channel, config: WorkerConfig, nursery: Child | None = None):
         self._channel = channel
         self._config = config
-        self._nursery: Child | None = None
+        self._nursery = nursery
         self._number = 0
         self._workers = 0
         self._ahead: list[StartedWorker] = []
@@ -117,14 +118,8 @@ class Judge:
         assignment = Assignment(**assigned)
         config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
         candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
-        # On a CPU it would take a processor from what is timed.
-        ahead = assignment.time and self.device == "cuda"
         try:
-            if ahead:
-                self._open_reference_worker(spec.problem)
             self._expect(assignment.next_compilers)
-            if ahead and self._ahead:
-                self._spare = self._start_worker("")
             outcome = Evaluation(self, candidate, assignment).run()
         finally:
             candidate.kill()
@@ -221,6 +216,20 @@ class Judge:
         worker.child.watch_memory(memory_limit_bytes(self._config.case_bytes))
         return worker
 
+    @contextlib.contextmanager
+    def reference_opens(self, problem: str) -> Iterator[None]:
+        """Have the reference's worker open the device meanwhile, which disturbs whoever times there.
+
+        Not on a CPU, where it would take a processor from what is timed.
+        """
+        if self.device == "cuda":
+            self._open_reference_worker(problem)
+            if self._ahead:
+                self._spare = self._start_worker("")
+        yield
+        if self._opening is not None:
+            wait([self._opening])
+
     def take_reference_worker(self, problem: str) -> Candidate:
         """Return a worker that has opened the device and will run the reference's own model."""
         if self._beside is None:
@@ -251,7 +260,7 @@ class Judge:
     def _end_reference_worker(self) -> None:
         if self._beside is not None:
             self._beside.kill()
-        self._beside = None
+        self._beside = self._opening = None
 
 
 def encode(record: Any) -> Any:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from kbench.core.model import Status
 from kbench.isolation import sandbox
@@ -69,16 +69,43 @@ class Launch:
     memory_limit_bytes: int | None = None
 
 
+class Process(Protocol):
+    """A started process: as much of Popen's interface as a Child needs."""
+
+    @property
+    def pid(self) -> int:
+        """The pid."""
+        ...
+
+    @property
+    def stdout(self) -> IO[bytes] | None:
+        """What it prints."""
+        ...
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while it lives."""
+        ...
+
+    def wait(self, timeout: float) -> int:
+        """Return the exit code. Raises subprocess.TimeoutExpired."""
+        ...
+
+
+Begin = Callable[[Launch, socket.socket], Process]
+"""Starts a process that has the other end of that socket."""
+
+
 class Child:
     """A child process with a private channel. Its stdout and stderr are drained into a bounded log.
 
-    It is a new program (`launch.module`), or a fork of the nursery, which does a worker's part.
+    It is a new program (`launch.module`), or a fork of the nursery, or whatever `begin` starts.
     """
 
-    def __init__(self, launch: Launch, nursery: "Child | None" = None):
+    def __init__(self, launch: Launch, nursery: "Child | None" = None, *, begin: "Begin | None" = None):
         ours, theirs = socket.socketpair()
         self._nursery = nursery
-        self._process = _execute(launch, theirs) if nursery is None else nursery._bear(launch, theirs)  # noqa: SLF001
+        begin = begin or (_execute if nursery is None else nursery._bear)  # noqa: SLF001
+        self._process = begin(launch, theirs)
         theirs.close()
         self.channel = Channel(ours)
         self._sequence = 0
