@@ -23,7 +23,7 @@ from kbench.units.encoding import result_from_json, result_to_json, unit_from_js
 from kbench.units.evaluator import Evaluator
 from kbench.units.unit import Unit, UnitResult, task_key
 from kbench.units.zygotes import MOST_GROWTH_BYTES, Wear, Zygotes, is_worn
-from tests.fakes import CORRECT, ENVIRONMENT, timing
+from fakes import CORRECT, ENVIRONMENT, timing
 
 PROBLEM = '''"""Doubles."""
 import torch

@@ -12,7 +12,7 @@ from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
 from kbench.isolation import sandbox
 from kbench.isolation import zygote as zygotes
-from kbench.isolation.process import OUT_OF_MEMORY, Child, ChildError, Launch, tree_rss_bytes
+from kbench.isolation.process import KILLED, OUT_OF_MEMORY, Child, ChildError, Launch, tree_rss_bytes
 from kbench.isolation.wire import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
 from kbench.isolation.workers import STEADY_HOST
 from kbench.measure import admission, interpreter, sources
@@ -106,6 +106,10 @@ class JudgeProcess:
             "holder": admission.signature(),
         }
 
+    def admit(self, files: Sequence[Path]) -> None:
+        """Have the judge expect other solutions of the same problem. Raises ChildError."""
+        self._child.request({"op": "admit", "files": [str(path) for path in files]}, timeout_s=OPEN_TIMEOUT_S)
+
     def open(self, problem: Entry, case: Case) -> Opened:
         """Have the judge load the problem. Raises ChildError where the problem is at fault or too large."""
         message = {
@@ -117,6 +121,8 @@ class JudgeProcess:
             # Who waits for memory says so now and then.
             answer = self._child.request(message, timeout_s=OPEN_TIMEOUT_S, extend=lambda _: OPEN_TIMEOUT_S)
         except ChildError as error:
+            if error.status is Status.HARNESS_ERROR or KILLED in error.reason:
+                raise ChildError(Status.HARNESS_ERROR, f"the judge ended: {error.reason}", error.log) from error
             if error.status is Status.OUT_OF_MEMORY:
                 raise ChildError(Status.NOT_VERIFIED, f"the case does not fit: {error.reason}", error.log) from error
             raise ChildError(Status.REFERENCE_FAILED, f"the problem fails: {error.reason}", error.log) from error

@@ -7,17 +7,40 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from typing import IO, Protocol
 
 BIRTH_TIMEOUT_S = 60.0
 NOBODY = -1
 """The pid of no process."""
 
 
+class Process(Protocol):
+    """A started process: as much of Popen's interface as a Child needs."""
+
+    @property
+    def pid(self) -> int:
+        """The pid."""
+        ...
+
+    @property
+    def stdout(self) -> IO[bytes] | None:
+        """What it prints."""
+        ...
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while it lives."""
+        ...
+
+    def wait(self, timeout: float) -> int:
+        """Return the exit code. Raises subprocess.TimeoutExpired."""
+        ...
+
+
 class Fork:
     """A process that a nursery forks. The nursery tells its pid and, in the end, its exit code, a line each."""
 
     def __init__(self, told: int, output: int):
-        self.stdout = os.fdopen(output, "rb", buffering=0)
+        self.stdout: IO[bytes] | None = os.fdopen(output, "rb", buffering=0)
         os.set_blocking(told, False)
         self._told = os.fdopen(told, "rb", buffering=0)
         self._text = b""

@@ -92,6 +92,12 @@ class Judge:
         derived = shapes.derive(Path(message["problem"]), decode_constants(message["overrides"]))
         return {"cases": [encode_constants(changed) for changed in derived.cases], "reason": derived.reason}
 
+    def do_admit(self, message: Message) -> Message:
+        """Judge other solutions from now on, whose files workers must be able to read."""
+        self._expect([])
+        self._config = dataclasses.replace(self._config, files=message["files"])
+        return {}
+
     def do_open(self, message: Message) -> Message:
         """Load the problem with the case's overrides; answer with environment and cost."""
         self._problem = Path(message["problem"])

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from kbench.core.model import Status
 from kbench.isolation import sandbox
-from kbench.isolation.fork import Fork
+from kbench.isolation.fork import Fork, Process
 from kbench.isolation.namespaces import Surroundings
 from kbench.isolation.tree import members
 from kbench.isolation.wire import (
@@ -35,6 +35,7 @@ LOG_TAIL_BYTES = 64 << 10
 WATCHDOG_INTERVAL_S = 0.1
 DEATH_GRACE_S = 5.0
 SHOWN_LOG_LINES = 40
+KILLED = "killed (SIGKILL)"
 FORKS_OF_NURSERY = 3
 """At most: supervisor, init of the namespaces, worker."""
 
@@ -69,28 +70,6 @@ class Launch:
     memory_limit_bytes: int | None = None
 
 
-class Process(Protocol):
-    """A started process: as much of Popen's interface as a Child needs."""
-
-    @property
-    def pid(self) -> int:
-        """The pid."""
-        ...
-
-    @property
-    def stdout(self) -> IO[bytes] | None:
-        """What it prints."""
-        ...
-
-    def poll(self) -> int | None:
-        """Return the exit code, or None while it lives."""
-        ...
-
-    def wait(self, timeout: float) -> int:
-        """Return the exit code. Raises subprocess.TimeoutExpired."""
-        ...
-
-
 Begin = Callable[[Launch, socket.socket], Process]
 """Starts a process that has the other end of that socket."""
 
@@ -104,6 +83,7 @@ class Child:
     def __init__(self, launch: Launch, nursery: "Child | None" = None, *, begin: "Begin | None" = None):
         ours, theirs = socket.socketpair()
         self._nursery = nursery
+        self._bearing = threading.Lock()
         begin = begin or (_execute if nursery is None else nursery._bear)  # noqa: SLF001
         self._process = begin(launch, theirs)
         theirs.close()
@@ -199,7 +179,8 @@ class Child:
             "surroundings": launch.surroundings.to_json() if launch.surroundings is not None else "",
         }
         try:
-            self.channel.send(message, [output, link.fileno(), told])
+            with self._bearing:
+                self.channel.send(message, [output, link.fileno(), told])
         except PeerGoneError:
             pass  # it has ended, and the fork with it
         except DeadlineError:
@@ -360,7 +341,7 @@ def explain_exit(code: int, log: str) -> tuple[Status, str]:
         if number == signal.SIGKILL:
             return (
                 Status.CRASHED,
-                "the process was killed (SIGKILL), perhaps by the system for lack of memory",
+                f"the process was {KILLED}, perhaps by the system for lack of memory",
             )
         if OUT_OF_MEMORY.search(log):
             return Status.OUT_OF_MEMORY, f"the process died of {name} after it ran out of memory"

@@ -1,5 +1,6 @@
 """Judges units, one after the other, on one device: holds the judge, the open case and the device's health."""
 
+import contextlib
 import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from kbench.units.unit import Unit, UnitResult
 from kbench.units.zygotes import Wear, Zygotes, is_worn
 
 EVAL_MODE = Finding.note("eval_mode", "the reference is random in training mode; both sides ran in eval mode")
+MOST_ATTEMPTS = 3
 MOST_UNITS = 64
 """Chosen. Units of one problem that a judge serves before a fresh one takes over."""
 
@@ -60,17 +62,30 @@ class Evaluator:
         self._sanitizer: sanitizer.Sanitizer | None = None
 
     def turn_to(self, problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> None:
-        """Judge units of this problem and these solutions from now on: end what judged others, start a judge."""
+        """Judge units of this problem and these solutions from now on: end what judged others, start a judge.
+
+        A judge of the same problem and options stays, and keeps the case that it has opened.
+        """
+        files = [problem.path, *(entry.path for entry in solutions)]
+        judge, same = self._judge, (problem, options) == (self._problem, self._options)
+        self._problem, self._options, self._files = problem, options, files
+        if same and judge is not None and not judge.has_ended:
+            with contextlib.suppress(ChildError):
+                judge.admit(files)
+                return
         self.close()
-        self._problem, self._options = problem, options
-        self._files = [problem.path, *(entry.path for entry in solutions)]
         self._sanitizer = sanitizer.Sanitizer(problem, options, self._device, self._rung, self._scratch)
         self._start(solutions)
 
     def derive(self, expected: Sequence[Entry] = ()) -> Derived:
-        """Have the judge look for shapes that the problem does not list."""
+        """Have the judge look for shapes that the problem does not list; where it dies meanwhile, another one."""
         assert self._problem is not None, "turned to a problem"
-        return self._ready(expected).derive(self._problem)
+        for _ in range(MOST_ATTEMPTS):
+            judge = self._ready(expected)
+            derived = judge.derive(self._problem)
+            if not judge.has_ended:
+                break
+        return derived
 
     def why_not(self, case: Case, expected: Sequence[Entry]) -> Failed | None:
         """Say why the problem itself cannot be judged at a case; None where it can."""
@@ -117,6 +132,12 @@ class Evaluator:
             modes = [rowmaker.EVAL_ASKED] if unit.options.eval_mode else [EVAL_MODE] if found.eval_mode else []
             outcome = replace(outcome, findings=(*outcome.findings, *modes))
         return self._result(outcome, found, stage_s, judge.weights)
+
+    def interrupt(self) -> None:
+        """Kill the judge; from another thread than the one that evaluates, which gets a harness error."""
+        judge = self._judge
+        if judge is not None:
+            judge.close()
 
     def close(self) -> None:
         """End the judge and all below it; the zygote stays."""

@@ -17,8 +17,10 @@ from kbench.plugins.shapes import Derived
 
 OF_NO_VERDICT = ("device", "cases", "overrides", "wait_for_device", "results_dir", "save", "name")
 """Options that change no verdict: where files go, and what a case and a device say themselves."""
-RETRYABLE = frozenset({Status.HARNESS_ERROR, Status.NOT_VERIFIED, Status.SKIPPED})
-"""Ends that say nothing of the solution: kbench or the machine is at fault, or nothing was tried."""
+RETRYABLE = frozenset({Status.HARNESS_ERROR, Status.NOT_VERIFIED})
+"""Ends that are kbench's or the machine's fault: another try, or another machine, may come to a verdict."""
+NO_VERDICT = RETRYABLE | {Status.SKIPPED, Status.REFERENCE_FAILED}
+"""Ends that say nothing of the solution."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +56,10 @@ class UnitResult:
     weights: str = ""
     isolation: str = ""
     eval_mode: bool = False
+    case: Case | None = None
+    """The one that was judged, where the one that was asked for does not fit the device."""
+    attempts: int = 1
+    """How often it was tried; what failed before was the harness's fault."""
 
     @property
     def status(self) -> Status:
@@ -62,8 +68,13 @@ class UnitResult:
 
     @property
     def retryable(self) -> bool:
-        """Whether a failure is the harness's or the machine's, so that it must not be held against the solution."""
+        """Whether a failure is kbench's or the machine's fault, so that another try makes sense."""
         return self.status in RETRYABLE
+
+    @property
+    def is_verdict(self) -> bool:
+        """Whether it says anything of the solution; what does not must never be held against it."""
+        return self.status not in NO_VERDICT
 
     @property
     def is_timed(self) -> bool:
