@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fakes import CORRECT, ENVIRONMENT, timing
 
 from kbench.core.errors import ResultsError
 from kbench.core.events import RunOptions
@@ -23,7 +24,6 @@ from kbench.units.encoding import result_from_json, result_to_json, unit_from_js
 from kbench.units.evaluator import Evaluator
 from kbench.units.unit import Unit, UnitResult, task_key
 from kbench.units.zygotes import MOST_GROWTH_BYTES, Wear, Zygotes, is_worn
-from fakes import CORRECT, ENVIRONMENT, timing
 
 PROBLEM = '''"""Doubles."""
 import torch

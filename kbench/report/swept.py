@@ -55,7 +55,7 @@ def figures(summary: SweepSummary) -> dict[str, str]:
     """Return what a sweep measured, a line each, by name; those that there are none of are left out."""
     told = {
         "level": ", ".join(f"{count} {level}" for level, count in summary.levels.items()),
-        "fast_p": "   ".join(f"p = {p:g}: {_share(share)}" for p, share in summary.fast.items()),
+        "fast_p": " · ".join(f"p = {p:g}: {_share(share)}" for p, share in summary.fast.items()),
         "speed-up": _mean(summary),
         "not judged": f"{summary.not_judged}, which is no fault of the solutions" if summary.not_judged else "",
         "retried": str(summary.retried) if summary.retried else "",
