@@ -33,7 +33,7 @@ from kbench.core.model import (
     ResultRow,
     Status,
 )
-from kbench.core.stats import timings_interval
+from kbench.core.stats import timings_interval, worthwhile_precision
 from kbench.isolation import health, sandbox, sanitizer
 from kbench.isolation.builder import Builder
 from kbench.isolation.client import JudgeProcess, Opened
@@ -296,6 +296,7 @@ class Session:
             deadline_s=self._deadline(entry.name),
         )
         request["assignment"]["follows"] = book.follows_weights(self._options)
+        request["assignment"]["precision"] = worthwhile_precision(book.estimates, self._options.precision)
         for stage, ok, elapsed_s in self._sanitizer.around(judge, request, entry, case, opened.cost.dram_bytes):
             if elapsed_s is None and stage == "wait":
                 yield Waiting(device=self._device.name, holder=judge.holder)

@@ -9,7 +9,7 @@ from kbench.core.errors import PluginError
 from kbench.isolation.cover import PAD_BYTES, Cover
 from kbench.isolation.expected import Expected
 from kbench.isolation.memory import ALIGNMENT, Block, TensorSpec, lay_out, layout_of, release_cached, view
-from kbench.isolation.wire import Message, encode_tree
+from kbench.isolation.wire import Message, encode_tree, flatten
 from kbench.measure import check
 from kbench.measure.timing import tensor_leaves
 
@@ -43,6 +43,8 @@ class Arena:
         queued: bool = False,
     ):
         self._arguments, leaves = encoded(expected.arguments)
+        self.all_tensors = len(flatten(expected.arguments)) == len(leaves)
+        """Whether no argument is a number or the like, of which a worker is told before it is called."""
         affordable = SLOT_BUDGET_BYTES[device] // max(1, slot_bytes(expected))
         self.count = max(1, min(MAX_SLOTS, affordable)) if slots is None else slots
         self.lends = lends
