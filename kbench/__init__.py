@@ -31,7 +31,7 @@ def evaluate(
     """
     from kbench.core.events import Judged, RunOptions
     from kbench.plugins import registry
-    from kbench.run import run
+    from kbench.run.session import run
     from kbench.storage import settings
 
     known = settings.load()

@@ -5,19 +5,19 @@ from contextlib import closing
 
 from kbench import calibrate as verb
 from kbench import doctor
-from kbench import run as running
 from kbench.calibrate import Calibrated, Calibration, Measure, Subject, SubjectMeasured, SubjectStarted
 from kbench.cli.calibrate import CalibrateFlags
 from kbench.cli.output import Format, Output
 from kbench.core.errors import ExitCode, InternalError, MachineError
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Environment, Failed, Timing
-from kbench.measure import selection
-from kbench.measure.selection import DeviceChoice
+from kbench.devices import selection
+from kbench.devices.selection import DeviceChoice
 from kbench.plugins import registry
 from kbench.report import csvout, units
 from kbench.report.document import render_document
 from kbench.report.table import Column, render_markdown_table, render_table
+from kbench.run import session as running
 from kbench.storage.settings import Settings
 
 DEFAULT_CASES = {"cuda": ("small", "default"), "cpu": ("small",)}

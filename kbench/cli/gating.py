@@ -5,8 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from kbench import against, calibrate, confirm
-from kbench import gate as verb
+from kbench import calibrate
 from kbench.cli.gate import GateFlags
 from kbench.cli.output import Format, Output
 from kbench.cli.progress import progress_for
@@ -16,9 +15,12 @@ from kbench.core.errors import ExitCode, UsageError
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Time
-from kbench.gate import GateReport, Policy
+from kbench.gate import against, confirm
+from kbench.gate import rule as verb
+from kbench.gate.rule import GateReport, Policy
 from kbench.plugins import registry
-from kbench.report import csvout, gated, github, junit
+from kbench.report import csvout, github, junit
+from kbench.report import gate as gate_report
 from kbench.report.document import plain, render_document
 from kbench.storage import baselines, csvfile
 from kbench.storage.runfiles import LATEST
@@ -126,12 +128,12 @@ def _print(output: Output, report: GateReport, flags: GateFlags) -> None:
         case Format.JSON:
             output.data(_document(report))
         case Format.CSV:
-            lines = [gated.cells(case, report.time) for case in report.cases]
+            lines = [gate_report.cells(case, report.time) for case in report.cases]
             output.data(csvout.render_cells(list(lines[0]) if lines else [], [list(line.values()) for line in lines]))
         case Format.MD:
-            output.data(gated.render_markdown(report))
+            output.data(gate_report.render_markdown(report))
         case Format.TEXT:
-            output.data(gated.render_text(report, verbosity=output.verbosity, width=output.width))
+            output.data(gate_report.render_text(report, verbosity=output.verbosity, width=output.width))
     if flags.github:
         # GitHub reads commands from either stream; stdout stays one document in every format.
         output.note(github.render_annotations(report))
@@ -142,13 +144,13 @@ def _document(report: GateReport) -> str:
     return render_document(
         "gate",
         status="inconclusive" if report.exit_code is ExitCode.INCONCLUSIVE else status,
-        reason=gated.headline(report),
+        reason=gate_report.headline(report),
         exit_code=report.exit_code,
-        findings=[{"kind": "warning", "message": text} for text in gated.warnings(report)],
+        findings=[{"kind": "warning", "message": text} for text in gate_report.warnings(report)],
         run=report.run,
         baseline=report.baseline,
         confirmed=report.confirmed,
         time=report.time,
         counts={answer.value: count for answer, count in report.counts.items()},
-        results=[{**gated.cells(case, report.time), "looks": plain(case.looks)} for case in report.cases],
+        results=[{**gate_report.cells(case, report.time), "looks": plain(case.looks)} for case in report.cases],
     )

@@ -5,7 +5,6 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from typing import cast
 
-from kbench import run as verb
 from kbench.cli.options import parse_overrides
 from kbench.cli.output import Format, Output
 from kbench.cli.progress import progress_for
@@ -14,11 +13,12 @@ from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError, Usag
 from kbench.core.events import OF_THE_REFERENCE, Event, Judged, Planned, RunOptions, Saved, StageFinished, TimeLimits
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Status
-from kbench.measure import selection
+from kbench.devices import selection
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.report import csvout, jsonout, markdown, terminal
 from kbench.report.summary import RunSummary, summarise
+from kbench.run import session as verb
 from kbench.storage.runfiles import run_files
 from kbench.storage.settings import Settings
 

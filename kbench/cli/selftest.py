@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kbench.cli.options import OutputFlags, command
-from kbench.plugins import corpus
+from kbench.selftest import corpus
 
 
 def complete(incomplete: str) -> list[str]:

@@ -4,14 +4,14 @@ import datetime
 from contextlib import closing
 from pathlib import Path
 
-from kbench import selftest as verb
 from kbench.cli.output import Format, Output
 from kbench.cli.selftest import SelftestFlags
 from kbench.core.errors import ExitCode, InternalError, MachineError
 from kbench.report import csvout
 from kbench.report.document import render_document
 from kbench.report.selftest import line, render_markdown, render_selftest, verdict
-from kbench.selftest import Checked, Report, Started
+from kbench.selftest import session as verb
+from kbench.selftest.session import Checked, Report, Started
 from kbench.storage.csvfile import replace_file
 
 

@@ -6,7 +6,7 @@ from kbench.cli.show import ExportFlags, ShowFlags, Target
 from kbench.core.errors import ExitCode, MachineError, UsageError
 from kbench.core.events import Judged
 from kbench.report import csvout, html, jsonout, markdown, samples, terminal
-from kbench.report.stored import recall
+from kbench.report.saved_run import recall
 from kbench.report.summary import RunSummary
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbench.core.model import Sample, Timing
-from kbench.core.student import bisect, t_cdf, t_quantile
+from kbench.core.student_t import bisect, t_cdf, t_quantile
 
 OUTLIER_Z = 10.0
 """Robust standard deviations from the median beyond which a sample is labelled."""

@@ -3,7 +3,7 @@
 from kbench.core.levels import level_in_words
 from kbench.report import units
 from kbench.report.table import Column, one_line, render_markdown_table, render_table
-from kbench.selftest import Checked, Report, Tally
+from kbench.selftest.session import Checked, Report, Tally
 
 COLUMNS = (
     Column(title="class"),

@@ -10,11 +10,11 @@ import fakes
 import pytest
 from records import make_samples
 
-from kbench import run as run_verb
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import MachineError
 from kbench.core.levels import Level, shortfall
 from kbench.core.model import Finding, FindingKind, Status
+from kbench.run import session as run_verb
 
 MISMATCH = "output at [0, 3]: got 1, want 2; 17 of 4096 elements are wrong"
 
