@@ -11,6 +11,7 @@ from kbench.core.events import RunOptions
 from kbench.core.model import Failed, Status
 from kbench.isolation import hiding, leftovers, namespaces, sandbox
 from kbench.isolation.namespaces import Surroundings
+from kbench.isolation.nurseries import Nursery
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.wire import Message, encode_constants, printable
 from kbench.isolation.workers import SETUP_TIMEOUT_S, worker_environment
@@ -33,12 +34,15 @@ class Builder:
     may be more than the device has room for.
     """
 
-    def __init__(self, problem: Entry, options: RunOptions, device: DeviceChoice, rung: int, scratch: Path):
+    def __init__(
+        self, problem: Entry, options: RunOptions, device: DeviceChoice, rung: int, scratch: Path, nursery: Nursery
+    ):
         self._problem = problem
         self._options = options
         self._device = device
         self._rung = rung
         self._scratch = scratch
+        self._nursery = nursery
         self._rehearsing = threading.RLock()
         self._starting = threading.Lock()
         self._children: list[Child] = []
@@ -120,7 +124,7 @@ class Builder:
             surroundings=around,
         )
         with self._starting:
-            child = Child(launch)
+            child = Child(launch, self._nursery.child())
             self._children.append(child)
         if self._stopped:
             child.kill()

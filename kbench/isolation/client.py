@@ -1,6 +1,6 @@
 """The parent's handle on a judge: start it, open a case, have solutions evaluated, follow the stages."""
 
-import json
+import contextlib
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from typing import Any, Self
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
 from kbench.isolation import sandbox
-from kbench.isolation.process import OUT_OF_MEMORY, Child, ChildError, Launch
+from kbench.isolation.process import JUDGE, OUT_OF_MEMORY, Child, ChildError, Launch
 from kbench.isolation.wire import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
 from kbench.isolation.workers import STEADY_HOST
 from kbench.measure import admission, interpreter, sources
@@ -49,6 +49,7 @@ class JudgeProcess:
         *,
         files: Sequence[Path],
         expected: Sequence[Entry],
+        nursery: Child,
     ):
         self._options = options
         self._device = device
@@ -58,15 +59,17 @@ class JudgeProcess:
         self.weights = ""
         self.holder = ""
         """Who holds the device that this judge waits for."""
-        self._child = Child(
-            Launch(
-                module="kbench.isolation.judge",
-                environment={**interpreter.own_environment(), **device.environment, **STEADY_HOST},
-                folder=Path.cwd(),
-                rung=sandbox.Rung(0),
-                arguments=(json.dumps(self._worker_config(files, expected)),),
-            )
+        launch = Launch(
+            module=JUDGE,
+            environment={**interpreter.own_environment(), **device.environment, **STEADY_HOST},
+            folder=Path.cwd(),
+            rung=sandbox.Rung(0),
         )
+        self._child = Child(launch, nursery)
+        config = self._worker_config(files, expected)
+        with contextlib.suppress(PeerGoneError):  # the first request says why
+            told = {"environment": dict(launch.environment), "folder": str(launch.folder), "config": config}
+            self._child.channel.send(told)
 
     def __enter__(self) -> Self:
         return self

@@ -107,7 +107,7 @@ def hidden(config: WorkerConfig) -> list[Path]:
 
 
 def start_nursery(config: WorkerConfig) -> Child:
-    """Start the process that this judge's workers are forks of."""
+    """Start another process for a judge's workers to be forks of, where the first one has ended."""
     folder = Path(config.scratch)
     return Child(
         Launch(
