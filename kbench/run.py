@@ -34,10 +34,9 @@ from kbench.core.model import (
     Status,
 )
 from kbench.core.stats import timings_interval
-from kbench.isolation import health, sandbox, sanitizer
+from kbench.isolation import health, nurseries, sandbox, sanitizer
 from kbench.isolation.builder import Builder
 from kbench.isolation.client import JudgeProcess, Opened
-from kbench.isolation.nurseries import Nursery, nursery
 from kbench.isolation.process import ChildError
 from kbench.measure import build, clocks, peaks, selection, sources
 from kbench.measure import device as devices
@@ -85,8 +84,8 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
             writer = stack.enter_context(
                 RunWriter(options.results_dir, options.name, problem=problem.name, solutions=names)
             )
-        born_of = stack.enter_context(nursery())
-        session = Session(problem, solutions, options, device, rung, scratch, writer, born_of)
+        stack.enter_context(nurseries.nursery())
+        session = Session(problem, solutions, options, device, rung, scratch, writer)
         stack.callback(session.close)
         yield from session.derive(solutions, cases)
         yield from session.build(solutions, cases)
@@ -122,7 +121,6 @@ class Session:
         rung: int,
         scratch: Path,
         writer: RunWriter | None,
-        born_of: Nursery,
     ):
         self._problem = problem
         self._options = options
@@ -130,7 +128,6 @@ class Session:
         self._rung = rung
         self._scratch = scratch
         self._writer = writer
-        self._nursery = born_of
         self._entries: dict[str, build.CacheEntry] = {}
         self._failed: dict[str, Failed] = {}
         self._stage_s: dict[str, float] = {}
@@ -163,7 +160,7 @@ class Session:
     def build(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
         """Build what the cache lacks; a failure waits for its turn to be reported."""
         jobs = [job for entry in solutions if (job := self._job(entry, cases)) is not None]
-        builder = Builder(self._problem, self._options, self._device, self._rung, self._scratch, self._nursery)
+        builder = Builder(self._problem, self._options, self._device, self._rung, self._scratch)
         name = cases[0].name
         for news in build_all(jobs, builder):
             if isinstance(news, Job):
@@ -276,13 +273,7 @@ class Session:
     def _start_judge(self, expected: Sequence[Entry]) -> JudgeProcess:
         """Start a judge and, below it, workers that will do for the solutions that are expected first."""
         return JudgeProcess(
-            self._options,
-            self._device,
-            self._rung,
-            self._scratch,
-            files=self._files,
-            expected=expected,
-            nursery=self._nursery.child(),
+            self._options, self._device, self._rung, self._scratch, files=self._files, expected=expected
         )
 
     def _derive(self, entry: Entry) -> Derived:

@@ -9,9 +9,8 @@ from typing import Any
 
 from kbench.core.events import RunOptions
 from kbench.core.model import Failed, Status
-from kbench.isolation import hiding, leftovers, namespaces, sandbox
+from kbench.isolation import hiding, leftovers, namespaces, nurseries, sandbox
 from kbench.isolation.namespaces import Surroundings
-from kbench.isolation.nurseries import Nursery
 from kbench.isolation.process import Child, ChildError, Launch
 from kbench.isolation.wire import Message, encode_constants, printable
 from kbench.isolation.workers import SETUP_TIMEOUT_S, worker_environment
@@ -34,15 +33,12 @@ class Builder:
     may be more than the device has room for.
     """
 
-    def __init__(
-        self, problem: Entry, options: RunOptions, device: DeviceChoice, rung: int, scratch: Path, nursery: Nursery
-    ):
+    def __init__(self, problem: Entry, options: RunOptions, device: DeviceChoice, rung: int, scratch: Path):
         self._problem = problem
         self._options = options
         self._device = device
         self._rung = rung
         self._scratch = scratch
-        self._nursery = nursery
         self._rehearsing = threading.RLock()
         self._starting = threading.Lock()
         self._children: list[Child] = []
@@ -124,7 +120,7 @@ class Builder:
             surroundings=around,
         )
         with self._starting:
-            child = Child(launch, self._nursery.child())
+            child = Child(launch, nurseries.present())
             self._children.append(child)
         if self._stopped:
             child.kill()

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
-from kbench.isolation import sandbox
+from kbench.isolation import nurseries, sandbox
 from kbench.isolation.process import JUDGE, OUT_OF_MEMORY, Child, ChildError, Launch
 from kbench.isolation.wire import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
 from kbench.isolation.workers import STEADY_HOST
@@ -49,7 +49,6 @@ class JudgeProcess:
         *,
         files: Sequence[Path],
         expected: Sequence[Entry],
-        nursery: Child,
     ):
         self._options = options
         self._device = device
@@ -65,7 +64,7 @@ class JudgeProcess:
             folder=Path.cwd(),
             rung=sandbox.Rung(0),
         )
-        self._child = Child(launch, nursery)
+        self._child = Child(launch, nurseries.present())
         config = self._worker_config(files, expected)
         with contextlib.suppress(PeerGoneError):  # the first request says why
             told = {"environment": dict(launch.environment), "folder": str(launch.folder), "config": config}

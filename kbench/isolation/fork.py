@@ -1,4 +1,4 @@
-"""Handles on forked processes, a nursery's and one's own, with as much of Popen's interface as a child process needs."""
+"""Handles on forks, of a nursery and of this process itself, with what a child process needs of Popen's interface."""
 
 import contextlib
 import os

@@ -10,13 +10,15 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from kbench.core.errors import InternalError
 from kbench.isolation import sandbox
 from kbench.isolation.process import Child, Launch
 from kbench.isolation.workers import worker_environment
 from kbench.measure import interpreter
 
+Key = tuple[tuple[str, str], ...]
 _lock = threading.Lock()
-_open: dict[tuple[tuple[str, str], ...], "Nursery"] = {}
+_open: dict[Key, "Nursery"] = {}
 _keepers = 0
 
 
@@ -53,9 +55,8 @@ class Nursery:
 def nursery() -> Iterator[Nursery]:
     """Start a nursery for the length of a `with` block; runs side by side share one, if their environments agree."""
     environment = _environment()
-    key = tuple(sorted(environment.items()))
     with _lock:
-        one = _open.setdefault(key, Nursery(environment))
+        one = _open.setdefault(_key(environment), Nursery(environment))
         one.users += 1
         _close_idle(but=one)
     one.child()
@@ -82,11 +83,24 @@ def kept() -> Iterator[None]:
                 _close_idle(but=None)
 
 
+def present() -> Child:
+    """Return the process to fork from, within `nursery`: the one of this environment, else the one begun last."""
+    with _lock:
+        if not _open:
+            raise InternalError("judges and builders are started within `nursery`")
+        one = _open.get(_key(_environment())) or list(_open.values())[-1]
+    return one.child()
+
+
 def _close_idle(but: Nursery | None) -> None:
     for key, one in list(_open.items()):
         if not one.users and one is not but:
             del _open[key]
             one.close()
+
+
+def _key(environment: dict[str, str]) -> Key:
+    return tuple(sorted(environment.items()))
 
 
 def _environment() -> dict[str, str]:
