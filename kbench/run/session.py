@@ -37,7 +37,7 @@ from kbench.core.stats import timings_interval, worthwhile_precision
 from kbench.devices import clock_lock, identity, peaks, selection
 from kbench.devices.admission import Admission, in_use
 from kbench.devices.selection import DeviceChoice
-from kbench.host import health, sanitizer
+from kbench.host import health, nursery_process, sanitizer
 from kbench.host.builder import Builder
 from kbench.host.judge_process import JudgeProcess, Opened
 from kbench.plugins import case_selection, registry
@@ -85,6 +85,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
             writer = stack.enter_context(
                 RunWriter(options.results_dir, options.name, problem=problem.name, solutions=names)
             )
+        stack.enter_context(nursery_process.nursery())
         session = Session(problem, solutions, options, device, rung, scratch, writer)
         stack.callback(session.close)
         yield from session.derive(solutions, cases)
