@@ -24,7 +24,7 @@ from kbench.devices import identity, peaks, selection
 from kbench.devices.admission import Admission, DeviceBusyError, Wait
 from kbench.devices.selection import DeviceChoice
 from kbench.host import health
-from kbench.sandbox import rung_probe, rungs
+from kbench.sandbox import rung_probe
 from kbench.sandbox.rungs import Rung
 from kbench.storage import quarantine
 from kbench.storage.quarantine import Quarantine
@@ -242,7 +242,7 @@ SLOWED_BY = {
 
 def check_sandbox(kind: str, cache_dir: Path) -> Check:
     """Name the rung of isolation that this machine reaches, and what the next one lacks."""
-    reached = rungs.probe(kind, cache_dir)
+    reached = rung_probe.reached(kind, cache_dir)
     detail = f"rung {reached.value} ({reached.name.lower()}): {reached.description}"
     if reached == Rung.FULL:
         return Check(code="D08", name="sandbox", status=Health.OK, detail=detail)

@@ -2,10 +2,12 @@
 
 import ast
 import contextlib
+import graphlib
 import io
 import tomllib
 from pathlib import Path
 
+import pytest
 from importlinter.cli import lint_imports
 
 ROOT = Path(__file__).parent.parent
@@ -68,6 +70,28 @@ def test_every_verb_and_ring_is_in_the_contract():
     content = {"attacks", "kernels", "problems", "solutions"}
     there = {p.stem for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
     assert there - {"__init__", "__main__"} - content == named
+
+
+def imports() -> dict[str, set[str]]:
+    """What each module imports of kbench, also inside functions and for types only."""
+    names = {module.removesuffix(".py").removesuffix("/__init__").replace("/", "."): module for module in MODULES}
+    found: dict[str, set[str]] = {}
+    for name, module in names.items():
+        nodes = list(ast.walk(MODULES[module]))
+        whole = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                parts = {f"{node.module}.{alias.name}" for alias in node.names}
+                whole |= {part if part in names else node.module for part in parts}
+        found[name] = whole & names.keys() - {name}
+    return found
+
+
+def test_no_imports_go_in_a_circle():
+    try:
+        graphlib.TopologicalSorter(imports()).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
 
 
 def test_a_module_is_one_noun():

@@ -16,7 +16,7 @@ from kbench.devices import admission, peaks, selection
 from kbench.devices import identity as devices
 from kbench.doctor import Check, Gpu, Health, Torch
 from kbench.host import health
-from kbench.sandbox import rung_probe, rungs
+from kbench.sandbox import rung_probe
 from kbench.sandbox.rungs import Rung
 from kbench.storage import quarantine
 
@@ -133,7 +133,7 @@ def test_an_idle_clock_is_fit():
     [(Rung.FULL, Health.OK), (Rung.LANDLOCK, Health.OK), (Rung.NAMESPACES, Health.WARN), (Rung.NONE, Health.WARN)],
 )
 def test_the_rung_that_is_reached_is_named(rung, health, tmp_path, monkeypatch):
-    monkeypatch.setattr(rungs, "probe", lambda *_: rung)
+    monkeypatch.setattr(rung_probe, "reached", lambda *_: rung)
     monkeypatch.setattr(rung_probe, "works", lambda *_: "for a reason")
     check = doctor.check_sandbox("cpu", tmp_path)
     assert check.status == health
@@ -250,7 +250,7 @@ def test_a_gpu_is_examined_in_full(machine, monkeypatch):
     monkeypatch.setattr(selection, "choose", lambda _: choice)
     monkeypatch.setattr(doctor, "read_gpu", lambda _: H200)
     monkeypatch.setattr(devices, "foreign_processes", lambda _: ())
-    monkeypatch.setattr(rungs, "probe", lambda *_: Rung.FULL)
+    monkeypatch.setattr(rung_probe, "reached", lambda *_: Rung.FULL)
     codes = [check.code for check in doctor.examine("cuda", machine)]
     assert codes == [f"D{n:02}" for n in range(1, 13)]
 

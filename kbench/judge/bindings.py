@@ -106,7 +106,7 @@ class Ground:
             by_seed = wrong is None and self._candidate.weights == "order"
             if not by_seed:
                 self._candidate.decide(by_seed=False)
-                trial, copied = self._attempt(reference, timed=timed, inquires=wrong is not None)
+                trial, copied = self._attempt(reference, timed=timed, explains=wrong is not None)
                 by_seed = wrong is None and copied is not None
                 wrong = copied
             if by_seed:
@@ -116,16 +116,16 @@ class Ground:
             raise wrong
         return trial
 
-    def _attempt(self, reference: Reference, *, timed: bool, inquires: bool = True) -> tuple[Trial, WrongError | None]:
+    def _attempt(self, reference: Reference, *, timed: bool, explains: bool = True) -> tuple[Trial, WrongError | None]:
         """Construct anew, bind and call once; values that are wrong are returned with why, if that is decisive."""
         self._loaded = None
         trial = self.on(reference, timed=timed)
-        trial.inquires = inquires and not self._candidate.undecided
+        trial.explains = explains and not self._candidate.undecided
         try:
             trial.exchange(secret_seed(), oracle=True)
         except WrongError as wrong:
             return trial, wrong.with_traceback(None)  # its frames hold the tensors of the call
-        trial.inquires = True
+        trial.explains = True
         return trial, None
 
     def seeded(self, reference: Reference) -> None:

@@ -11,6 +11,7 @@ from kbench.core.model import Failed, Finding, Outcome, Passed, Status, Timing
 from kbench.devices import identity
 from kbench.judge.bindings import Ground
 from kbench.judge.candidate import Candidate
+from kbench.judge.diagnosis.evidence import explain
 from kbench.judge.diagnosis.search import MOST_ELEMENTS
 from kbench.judge.exchange import Trial, WrongError, secret_seed
 from kbench.judge.reference.reference import Reference
@@ -223,7 +224,7 @@ class Evaluation:
             stack.callback(reference.kill)
             reference.load(trial.reference)
             reference.bind(trial.reference, trial.arena)
-            beside = Trial(trial.reference, reference, trial.arena)
+            beside = Trial(trial.reference, reference, trial.arena, explain)
             clock: Clock
             if device == "cuda":
                 clock = DeviceClock(trial, beside, cold=self._assignment.mode == "cold")

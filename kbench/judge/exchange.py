@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Correctness, Mismatch, Status
 from kbench.core.values import Ratios, Ruling, rule, rule_all
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.arena import Arena, encoded
 from kbench.judge.candidate import Candidate
-from kbench.judge.diagnosis.evidence import inquire
 from kbench.judge.reference.drawing import Arguments, Transform, is_value
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
@@ -75,10 +75,14 @@ class WrongError(RefusalError):
         self.correctness = correctness
 
 
+Explain = Callable[["Trial", list[Any], Expected], Diagnosis | None]
+"""Finds out why the outputs of a call are wrong."""
+
+
 class Trial:
     """A reference and a candidate bound to one arena."""
 
-    def __init__(self, reference: Reference, candidate: Candidate, arena: Arena):
+    def __init__(self, reference: Reference, candidate: Candidate, arena: Arena, explain: Explain | None = None):
         self.reference = reference
         self.candidate = candidate
         self.arena = arena
@@ -90,7 +94,8 @@ class Trial:
         """What was right in the last calls, oldest first."""
         self.ties = False
         """Whether indices differed where they point at equal values."""
-        self.inquires = True
+        self._explain = explain
+        self.explains = True
         """Whether to look for the reason why values are wrong."""
 
     def exchange(self, seed: int, *, oracle: bool = False) -> Reply:
@@ -208,7 +213,8 @@ class Trial:
                     tuple(m for d in wrong for m in d.mismatches),
                 ),
             )
-            refusal.diagnosis = inquire(self, outputs, expected) if self.inquires else None
+            if self._explain is not None and self.explains:
+                refusal.diagnosis = self._explain(self, outputs, expected)
             raise refusal
         return ruling
 

@@ -1,4 +1,4 @@
-"""A gate's report as text, Markdown and CSV: what failed first, what to type last."""
+"""A gate's report as text, Markdown, JSON and CSV: what failed first, what to type last."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,9 @@ from kbench.core.levels import UNKNOWN
 from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
 from kbench.gate.rule import GatedCase, GateReport, Outcome
+from kbench.report import csvout
 from kbench.report.comparison import WORDS, bounds_of, change_of
+from kbench.report.document import plain, render_document
 from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
 
 HEADLINES = {
@@ -44,6 +46,29 @@ def render_markdown(report: GateReport) -> str:
     blocks += [f"- {escape_markdown(text)}" for text in warnings(report)]
     blocks += [f"- {text}" for text in hints(report)]
     return "\n\n".join(blocks)
+
+
+def render_json(report: GateReport) -> str:
+    """Write the report as one JSON document."""
+    status = {ExitCode.OK: "passed", ExitCode.NEGATIVE: "failed", ExitCode.INCONCLUSIVE: "inconclusive"}
+    return render_document(
+        "gate",
+        status=status.get(report.exit_code, "no_verdict"),
+        reason=headline(report),
+        exit_code=report.exit_code,
+        findings=[{"kind": "warning", "message": text} for text in warnings(report)],
+        run=report.run,
+        baseline=report.baseline,
+        confirmed=report.confirmed,
+        time=report.time,
+        counts={answer.value: count for answer, count in report.counts.items()},
+        results=[{**cells(case, report.time), "looks": plain(case.looks)} for case in report.cases],
+    )
+
+
+def render_csv(report: GateReport) -> str:
+    """Write the report as CSV, a line per case."""
+    return csvout.render_lines([cells(case, report.time) for case in report.cases])
 
 
 def headline(report: GateReport) -> str:

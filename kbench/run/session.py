@@ -45,7 +45,7 @@ from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.run.builds import Job, build_all
 from kbench.run.case_state import UNTOUCHED, Book
-from kbench.sandbox import rungs
+from kbench.sandbox import rung_probe, rungs
 from kbench.storage import quarantine
 from kbench.storage import rows as rowmaker
 from kbench.storage.results import RunWriter
@@ -105,7 +105,7 @@ def sandbox_rung(options: RunOptions, device: str) -> int:
     """
     if options.trusted:
         return 0
-    rung = rungs.probe(device, cache_dir())
+    rung = rung_probe.reached(device, cache_dir())
     rungs.require(rung, options.isolation)
     return int(rung)
 

@@ -1,8 +1,8 @@
-"""How far an untrusted process is locked in: the rungs, how to climb one, and which one this machine holds.
+"""How far an untrusted process is locked in: the rungs, and how a process enters one.
 
-`command` wraps a command line so that it starts under a supervisor (see `tree`), `restrict_self` is the
-child's first act, `probe` finds the highest rung that really works here, with a real CUDA call. What each
-rung stops is in docs/threat-model.md. Standard library only; nothing here imports torch.
+`command` wraps a command line so that it starts under a supervisor (see `process_tree`), `restrict_self` is the
+child's first act. `rung_probe.reached` finds the highest rung that works here. What each rung stops is in
+docs/threat-model.md. Standard library only; nothing here imports torch.
 """
 
 import contextlib
@@ -28,7 +28,6 @@ __all__ = [
     "harden_judge",
     "kill_tree",
     "parse",
-    "probe",
     "require",
     "restrict_self",
     "restrict_tool",
@@ -192,13 +191,6 @@ def _filter_calls(rung: Rung, *, allow_exec: bool, connect: bool) -> None:
         strangers=rung.has_namespaces,
         truncate=not rung.has_landlock or version >= landlock.ABI_TRUNCATE,
     )
-
-
-def probe(device: str, cache_dir: Path) -> Rung:
-    """Return the highest rung that works here for a device, tried for real once per boot and driver."""
-    from kbench.sandbox import rung_probe
-
-    return rung_probe.reached(device, cache_dir)
 
 
 def _limit_resources() -> None:

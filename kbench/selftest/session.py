@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
-from kbench.core.errors import InternalError, KbenchError, NothingSelectedError
+from kbench.core.errors import ExitCode, InternalError, KbenchError, NothingSelectedError
 from kbench.core.events import Event as RunEvent
 from kbench.core.events import Judged, RunOptions, TimeLimits
 from kbench.core.levels import Level
@@ -105,6 +105,11 @@ class Report:
     def misses(self) -> tuple[Checked, ...]:
         """Attacks that went through and honest solutions that did not."""
         return tuple(check for check in self.checks if check.complaint is not None)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What the command ends with."""
+        return ExitCode.NEGATIVE if self.misses else ExitCode.OK
 
     @property
     def tallies(self) -> tuple[Tally, ...]:

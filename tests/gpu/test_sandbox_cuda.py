@@ -138,5 +138,5 @@ def test_a_worker_that_holds_the_gpu_is_gone_at_once(tmp_path):
 
 
 def test_the_highest_rung_is_probed_and_remembered(tmp_path):
-    assert rungs.probe("cuda", tmp_path) == Rung.FULL
+    assert rung_probe.reached("cuda", tmp_path) == Rung.FULL
     assert (tmp_path / rung_probe.CACHE_NAME).is_file()

@@ -9,7 +9,7 @@ from kbench.core.model import Failed, FindingKind, Passed, Status
 from kbench.host import sanitizer
 from kbench.plugins import registry
 from kbench.run.session import run
-from kbench.sandbox import rungs
+from kbench.sandbox import rung_probe, rungs
 from kbench.selftest import corpus
 from kbench.storage.settings import Settings, cache_dir
 
@@ -130,7 +130,7 @@ def test_after_an_illegal_access_the_line_is_named_unasked(tmp_path, monkeypatch
 
 @pytest.mark.parametrize("rung", list(rungs.Rung))
 def test_the_tool_attaches_within_every_rung_that_this_machine_reaches(tmp_path, monkeypatch, rung):
-    if rung > rungs.probe("cuda", cache_dir()):
+    if rung > rung_probe.reached("cuda", cache_dir()):
         pytest.skip("this machine does not reach that rung")
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("kbench.run.session.sandbox_rung", lambda *_: int(rung))

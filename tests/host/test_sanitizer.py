@@ -18,7 +18,7 @@ from kbench.host.sanitizer import Sanitizer, small_case, source_lines
 from kbench.plugins import registry
 from kbench.plugins.case_selection import Rehearsal
 from kbench.run.session import run
-from kbench.sandbox import namespaces, rungs
+from kbench.sandbox import namespaces, rung_probe
 from kbench.sandbox.rungs import Rung
 from kbench.storage.settings import Settings, cache_dir
 
@@ -139,7 +139,7 @@ def findings_of(folder: Path, body: str, rung: Rung = Rung.NONE, **options) -> l
 @pytest.mark.slow
 @pytest.mark.parametrize("rung", list(Rung))
 def test_the_walls_of_every_rung_stand_below_the_tool(tmp_path, tool, rung) -> None:
-    if rung > rungs.probe("cpu", tmp_path / "cache"):
+    if rung > rung_probe.reached("cpu", tmp_path / "cache"):
         pytest.skip("this machine does not reach that rung")
     tool(memcheck=WILD)
     outside = tmp_path / "outside"

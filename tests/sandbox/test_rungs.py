@@ -309,17 +309,17 @@ def test_a_tree_is_weighed():
 
 
 def test_the_probe_remembers(tmp_path, monkeypatch):
-    first = rungs.probe("cpu", tmp_path)
+    first = rung_probe.reached("cpu", tmp_path)
     assert first >= Rung.NONE
     monkeypatch.setattr(rung_probe, "works", lambda *_: pytest.fail("probed again"))
-    assert rungs.probe("cpu", tmp_path) == first
+    assert rung_probe.reached("cpu", tmp_path) == first
 
 
 def test_the_probe_falls_to_what_works(tmp_path, monkeypatch):
     monkeypatch.setattr(rung_probe, "works", lambda rung, _: "no" if rung > Rung.LIMITS else None)
-    assert rungs.probe("cpu", tmp_path) == Rung.LIMITS
+    assert rung_probe.reached("cpu", tmp_path) == Rung.LIMITS
     (tmp_path / rung_probe.CACHE_NAME).write_text("not JSON")
-    assert rungs.probe("cpu", tmp_path) == Rung.LIMITS
+    assert rung_probe.reached("cpu", tmp_path) == Rung.LIMITS
 
 
 def test_a_rung_whose_walls_have_a_gap_does_not_count(tmp_path):

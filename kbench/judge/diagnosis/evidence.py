@@ -2,14 +2,13 @@
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.judge.diagnosis.search import MOST_ELEMENTS, Wrong, diagnose
-
-if TYPE_CHECKING:
-    from kbench.judge.exchange import Trial
-    from kbench.judge.reference.expected import Expected
+from kbench.judge.exchange import Tally, Trial, secret_seed
+from kbench.judge.reference.expected import Expected
+from kbench.judge.refusal import RefusalError
 
 CONSTRUCTED = "it was constructed with"
 """What earlier weights are called, behind `right with the weights`."""
@@ -17,7 +16,7 @@ ASKING_S = 10.0
 """For all that a worker is asked once more (chosen): one that hangs must not cost more than a call may."""
 
 
-def inquire(trial: "Trial", outputs: list[Any], expected: "Expected", *, plain: bool = True) -> Diagnosis | None:
+def explain(trial: Trial, outputs: list[Any], expected: Expected, *, plain: bool = True) -> Diagnosis | None:
     """Return why outputs of a call are wrong, or None. It never raises: the verdict stands without it.
 
     `plain` says that the inputs are as the problem draws them.
@@ -29,7 +28,7 @@ def inquire(trial: "Trial", outputs: list[Any], expected: "Expected", *, plain: 
         return None
 
 
-def _wrong(trial: "Trial", outputs: list[Any], expected: "Expected", *, plain: bool) -> Wrong:
+def _wrong(trial: Trial, outputs: list[Any], expected: Expected, *, plain: bool) -> Wrong:
     want = expected.tensors
     got = outputs[: len(want)]
     if sum(t.numel() for t in got) <= MOST_ELEMENTS[trial.reference.device]:
@@ -49,14 +48,14 @@ def _wrong(trial: "Trial", outputs: list[Any], expected: "Expected", *, plain: b
     )
 
 
-def _weights_before(trial: "Trial") -> dict[str, Mapping[str, Any]]:
+def _weights_before(trial: Trial) -> dict[str, Mapping[str, Any]]:
     """Return the weights that the solution had before, by what they are called; those of construction are empty."""
     candidate = trial.candidate
     known = candidate.follows and candidate.weights in {"name", "order"} and not trial.reference.keeps_weights
     return {CONSTRUCTED: {}} if known else {}
 
 
-def _reader(trial: "Trial", weights: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
+def _reader(trial: Trial, weights: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
     def read() -> Mapping[str, Any]:
         with trial.reference.with_weights(weights):
             return trial.reference.small_state()
@@ -64,11 +63,8 @@ def _reader(trial: "Trial", weights: Mapping[str, Any]) -> Callable[[], Mapping[
     return read
 
 
-def _is_right_with(trial: "Trial", weights: Mapping[str, Any]) -> bool | None:
+def _is_right_with(trial: Trial, weights: Mapping[str, Any]) -> bool | None:
     """Call the solution on fresh inputs with other weights, and say whether it is right; None where it cannot be."""
-    from kbench.judge.exchange import Tally, secret_seed
-    from kbench.judge.refusal import RefusalError
-
     if trial.candidate.has_ended:
         return None
     held = trial.tally
@@ -87,9 +83,7 @@ def _is_right_with(trial: "Trial", weights: Mapping[str, Any]) -> bool | None:
     return right
 
 
-def _switched(trial: "Trial") -> list[str]:
-    from kbench.judge.refusal import RefusalError
-
+def _switched(trial: Trial) -> list[str]:
     with contextlib.suppress(RefusalError):
         return [] if trial.candidate.has_ended else trial.candidate.switches()
     return []

@@ -14,7 +14,7 @@ from kbench.core.model import Finding, Status
 from kbench.core.values import UNATTAINABLE_ABOVE
 from kbench.judge.arena import Arena, is_large
 from kbench.judge.candidate import Candidate
-from kbench.judge.diagnosis.evidence import inquire
+from kbench.judge.diagnosis.evidence import explain
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference.drawing import is_number
 from kbench.judge.reference.expected import Expected
@@ -55,7 +55,7 @@ class Battery:
             release_cached(reference.device)  # small tensors in a large free block would keep it from being lent
         arena = Arena(expected, [t for _, t in reference.state()], reference.device, lends=lends, queued=queued)
         self._candidate.bind(reference, arena)
-        return Trial(reference, self._candidate, arena)
+        return Trial(reference, self._candidate, arena, explain)
 
     def essentials(self, trial: Trial, draws: int = SEEDS) -> None:
         """Check secret seeds, with parameters of their own where a solution follows these, and what `settled` does."""
@@ -189,7 +189,7 @@ class Battery:
         said = trial.describe(differences, ruling, expected)
         wrong = RefusalError(Status.WRONG_VALUE, f"wrong on {variation.inputs}: {said}", self._candidate.log)
         if strict:
-            wrong.diagnosis = inquire(trial, trial.results(reply.slots[0]), expected, plain=False)
+            wrong.diagnosis = explain(trial, trial.results(reply.slots[0]), expected, plain=False)
         raise wrong
 
     @staticmethod
@@ -237,7 +237,7 @@ class Battery:
         arena = Arena(expected, [t for _, t in reference.state()], reference.device, slots=1, misalign=misalign)
         try:
             self._candidate.bind(reference, arena)
-            trial = Trial(reference, self._candidate, arena)
+            trial = Trial(reference, self._candidate, arena, explain)
             reply = trial.call([expected])
             trial.judge_values(reply.slots[0], expected)
         except RefusalError as error:
