@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from kbench.build import sources
 from kbench.compare import Measured, measured
 from kbench.core.model import ResultRow, Status
 from kbench.core.stats import Interval
-from kbench.measure import sources
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.report import units

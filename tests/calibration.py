@@ -27,14 +27,14 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kbench import run as running
 from kbench.compare import measurements
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Failed
 from kbench.core.stats import needs_more_processes
 from kbench.core.verdict import Measurement
-from kbench.gate import Contest, GatedCase, Outcome, Policy, decide
+from kbench.gate.rule import Contest, GatedCase, Outcome, Policy, decide
 from kbench.plugins import registry
+from kbench.run import session as running
 from kbench.storage.results import CaseKey, Run, read_run
 from kbench.storage.settings import Settings
 

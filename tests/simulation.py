@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from kbench.core.model import Sample, Status, Timing
 from kbench.core.stats import needs_more_processes, process_estimate, ratio_interval
 from kbench.core.verdict import Conditions, Measurement
-from kbench.gate import Contest, GatedCase, Outcome, Policy, decide
+from kbench.gate.rule import Contest, GatedCase, Outcome, Policy, decide
 from kbench.storage.results import CaseKey
 
 CONDITIONS = Conditions(

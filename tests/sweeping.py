@@ -9,7 +9,7 @@ from fakes import CORRECT, ENVIRONMENT, timing
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Outcome, Passed, Status
-from kbench.isolation.health import Watch
+from kbench.host.health import Watch
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.sweep.task import Task, Verdict

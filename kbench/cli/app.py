@@ -11,11 +11,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from kbench import __version__
 from kbench.cli.command import Command, Group
 from kbench.cli.output import Output, lost, silence
 from kbench.cli.words import completing
 from kbench.core.errors import ExitCode, KbenchError, UsageError
+from kbench.core.version import __version__
 
 HELP = "Is a GPU kernel right, how fast is it, and how far is it from the hardware's limit?"
 EXIT_CODES = (

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from kbench.cli import completion
-from kbench.cli.options import OutputFlags, TimeOption, command, parse_share
+from kbench.cli.options import OutputFlags, ResultsOption, SlowerOption, TimeOption, command, parse_share
+from kbench.core.errors import ExitCode, NothingSelectedError
+from kbench.core.model import Time
 
 
 class By(StrEnum):
@@ -50,21 +51,45 @@ class CompareFlags(OutputFlags):
     only: Annotated[Only | None, typer.Option("--only", help="Lines to show")] = None
     sort: Annotated[Sort, typer.Option("--sort", help="Order of the lines")] = Sort.VERDICT
     time: TimeOption = None
-    slower: Annotated[
-        float | None,
-        typer.Option("--slower", metavar="SHARE", parser=parse_share, help="Margin (0.5%)"),
-    ] = None
+    slower: SlowerOption = None
     confidence: Annotated[
         float | None,
         typer.Option("--confidence", metavar="SHARE", parser=parse_share, help="Of each bound (99%)"),
     ] = None
     any_gpu: Annotated[bool, typer.Option("--any-gpu", help="Show ratios between different GPUs")] = False
-    results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
+    results: ResultsOption = None
 
 
 @command(CompareFlags)
 def main(flags: CompareFlags) -> int:
     """Compare saved runs, or the solutions of one run."""
-    from kbench.cli import comparing  # brings numpy, which completing a word does without
+    from kbench import compare as verb  # brings numpy, which completing a word does without
+    from kbench.cli.saved import find_run
+    from kbench.core.verdict import Thresholds
+    from kbench.report import comparison as report
 
-    return comparing.compare(flags)
+    output, settings = flags.output(), flags.settings()
+    folder = flags.results or settings.results
+    given = {"margin": flags.slower, "confidence": flags.confidence}
+    found = verb.compare(
+        [find_run(name, folder, settings) for name in flags.runs],
+        by=flags.by.value if flags.by else None,
+        base=flags.base,
+        cases=tuple(flags.case or ()),
+        thresholds=Thresholds(**{name: value for name, value in given.items() if value is not None}),
+        any_gpu=flags.any_gpu,
+        time=flags.time or Time.DEVICE,
+    )
+    if all(case.verdict is None for case in found.cases):
+        raise NothingSelectedError(
+            f"`{found.base}` is all there is: nothing to compare it with",
+            "`kbench run PROBLEM A B` makes a run of two solutions, `kbench compare OLD NEW` takes two runs",
+        )
+    shown = report.chosen(found, flags.only.value if flags.only else None, flags.sort.value)
+    output.show(
+        text=lambda: report.render_text(shown, verbosity=output.verbosity, width=output.width),
+        json=lambda: report.render_json(shown),
+        csv=lambda: report.render_csv(shown),
+        md=lambda: report.render_markdown(shown),
+    )
+    return ExitCode.OK

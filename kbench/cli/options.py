@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from kbench.cli import completion
 from kbench.cli.output import Color, Format, Output
 from kbench.core.errors import UsageError
 from kbench.core.model import Time
@@ -73,6 +74,14 @@ def parse_overrides(pairs: list[str]) -> dict[str, Any]:
     return overrides
 
 
+DeviceOption = Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX")]
+ResultsOption = Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="Name, path or @latest", autocompletion=completion.runs)
+]
+SlowerOption = Annotated[
+    float | None, typer.Option("--slower", metavar="SHARE", parser=parse_share, help="Margin (0.5%)")
+]
 TimeOption = Annotated[Time | None, typer.Option("--time", help="Which time of a call to hold (device)")]
 """Of the commands that hold times against one another."""
 

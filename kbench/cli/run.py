@@ -1,14 +1,42 @@
 """`kbench run` and `kbench verify`: what is right, and how fast."""
 
+import time
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from kbench.cli import completion
-from kbench.cli.options import Crosscheck, Mode, OutputFlags, command, parse_duration, parse_share
-from kbench.core.levels import Level
+from kbench.cli.options import (
+    Crosscheck,
+    DeviceOption,
+    Mode,
+    OutputFlags,
+    ResultsOption,
+    command,
+    parse_duration,
+    parse_overrides,
+    parse_share,
+)
+from kbench.cli.output import Output
+from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError, UsageError
+from kbench.core.events import OF_THE_REFERENCE, Event, Judged, Planned, RunOptions, Saved, StageFinished, TimeLimits
+from kbench.core.levels import Level, require_codes
+from kbench.core.model import Status
+from kbench.plugins import registry
+from kbench.plugins.registry import Entry
+from kbench.storage.runfiles import run_files
+from kbench.storage.settings import Settings
+
+if TYPE_CHECKING:
+    from kbench.report.summary import RunSummary
+
+CLOCK_STEP_S = 0.02
+"""A file's time may lag behind the clock by a tick of the kernel."""
+INCONCLUSIVE_FLAGS = frozenset({"unstable", "imprecise", "resolution_limited", "throttled", "interference"})
+"""Flags of a row that `--strict` does not let pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +66,7 @@ class VerifyFlags(OutputFlags):
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Override a constant of the problem; repeatable"),
     ] = None
-    device: Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX")] = (
-        None
-    )
+    device: DeviceOption = None
     import_timeout: Annotated[
         float | None,
         typer.Option("--import-timeout", metavar="SECONDS", parser=parse_duration, help="Time to import (60s)"),
@@ -95,7 +121,7 @@ class VerifyFlags(OutputFlags):
     )
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the saved run")] = None
     no_save: Annotated[bool, typer.Option("--no-save", help="Write no files")] = False
-    results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
+    results: ResultsOption = None
     strict: Annotated[bool, typer.Option("--strict", help="Exit 4 when a result is inconclusive")] = False
 
 
@@ -141,14 +167,164 @@ class RunFlags(VerifyFlags):
 @command(RunFlags)
 def run(flags: RunFlags) -> int:
     """Verify, then time, one or more solutions of a problem."""
-    from kbench.cli import running  # brings numpy, which completing a word does without
-
-    return running.run("run", flags, timing=flags)
+    return _judge("run", flags, timing=flags)
 
 
 @command(VerifyFlags)
 def verify(flags: VerifyFlags) -> int:
     """Verify only."""
-    from kbench.cli import running
+    return _judge("verify", flags, timing=None)
 
-    return running.run("verify", flags, timing=None)
+
+def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
+    """Judge as the flags say, and report; nothing is timed without `timing`."""
+    from kbench.report import csvout, jsonout, markdown, terminal  # bring numpy, which completing a word does without
+    from kbench.run.plan import choose_solutions
+
+    output, settings = flags.output(), flags.settings()
+    options = make_options(flags, timing, settings)
+    problem = registry.find_problem(flags.problem, settings)
+    chosen = choose_solutions(problem, flags.solutions or [], options.device, settings, flags.entry)
+    judged, summary = _follow(problem, chosen, options, output)
+    code = exit_code(summary, strict=flags.strict)
+    output.show(
+        text=lambda: terminal.render_run(summary, verbosity=output.verbosity, width=output.width),
+        json=lambda: jsonout.render_run(summary, judged, exit_code=int(code), command=name),
+        csv=lambda: csvout.render_rows(row for case in summary.cases for row in case.rows),
+        md=lambda: markdown.render_run(summary),
+    )
+    if summary.error is not None and not output.wants_json:
+        output.error(summary.error)
+    return code
+
+
+def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings) -> RunOptions:
+    """Let a flag win over the settings, and these over the defaults."""
+    given = settings.run
+    processes = given.processes if timing is None or timing.processes is None else timing.processes
+    at_most = given.max_processes if timing is None or timing.max_processes is None else timing.max_processes
+    if timing is not None:
+        _require_one_count(timing)
+        if timing.quick:
+            processes = at_most = 1
+        elif timing.max_processes is not None:
+            processes = min(processes, at_most)
+    mode = timing.mode.value if timing is not None and timing.mode is not None else given.mode
+    precision = timing.precision if timing is not None else None
+    return RunOptions(
+        device=flags.device or given.device,
+        cases=tuple(flags.case or ()),
+        overrides=parse_overrides(flags.set_ or []),
+        verify_only=timing is None,
+        processes=processes,
+        max_processes=max(processes, at_most),
+        pairs=given.pairs,
+        precision=given.precision if precision is None else precision,
+        budget_s=(timing.budget if timing is not None else None) or given.budget_s,
+        mode=mode,
+        lock_clocks_mhz=timing.lock_clocks if timing is not None else None,
+        limits=TimeLimits(
+            import_s=flags.import_timeout or given.import_timeout_s,
+            build_s=flags.build_timeout or given.build_timeout_s,
+            call_s=flags.call_timeout or given.call_timeout_s,
+            total_s=flags.timeout or given.timeout_s,
+        ),
+        isolation=given.isolation if flags.isolation is None else flags.isolation,
+        trusted=flags.trusted,
+        level=flags.level or Level(settings.level),
+        accept=require_codes((*settings.accept, *(flags.accept or ()))),
+        backward=flags.backward,
+        require_custom=flags.require_custom,
+        sanitize=flags.sanitize,
+        allow_tf32=flags.allow_tf32,
+        eval_mode=flags.eval_mode,
+        crosscheck=timing.crosscheck.value if timing is not None and timing.crosscheck is not None else None,
+        results_dir=flags.results or settings.results,
+        save=not flags.no_save,
+        name=flags.name,
+    )
+
+
+def _require_one_count(timing: RunFlags) -> None:
+    """Raise UsageError where flags ask for different numbers of processes."""
+    least, most = timing.processes, timing.max_processes
+    if timing.quick and (least or most):
+        named = "--processes" if least else "--max-processes"
+        raise UsageError(f"`--quick` runs one process, `{named}` asks for others", "leave out one of them")
+    if least is not None and most is not None and least > most:
+        raise UsageError(f"`--processes {least}` is more than `--max-processes {most}`", "leave out one of them")
+
+
+def _follow(
+    problem: Entry, chosen: Sequence[Entry], options: RunOptions, output: Output
+) -> "tuple[tuple[Judged, ...], RunSummary]":
+    """Show events as they come and keep what counts, also of a run that breaks off."""
+    from kbench.cli.progress import progress_for
+    from kbench.report.summary import RunSummary, summarise
+    from kbench.run import session
+
+    planned: Planned | None = None
+    saved: Saved | None = None
+    judged: list[Judged] = []
+    error: KbenchError | None = None
+    interrupted = False
+    reference_s: dict[tuple[str, str], float] = {}
+    began, started = time.time() - CLOCK_STEP_S, time.monotonic()
+    try:
+        stream = cast("Generator[Event]", session.run(problem, chosen, options))
+        with progress_for(output) as progress, closing(stream) as events:
+            for event in events:
+                progress.show(event)
+                planned = event if isinstance(event, Planned) else planned
+                saved = event if isinstance(event, Saved) else saved
+                judged += [event] if isinstance(event, Judged) else []
+                if isinstance(event, StageFinished) and event.stage in OF_THE_REFERENCE:
+                    key = event.case, event.stage
+                    reference_s[key] = reference_s.get(key, 0.0) + event.elapsed_s
+    except KbenchError as caught:
+        error = caught
+    except KeyboardInterrupt:
+        interrupted = True
+    if error is not None and not judged:
+        raise error
+    return tuple(judged), RunSummary(
+        problem=problem.name,
+        planned=planned,
+        cases=tuple(summarise(one) for one in judged),
+        environment=saved.environment if saved else None,
+        csv_path=saved.csv_path if saved else _written(options, began),
+        reference_s=reference_s,
+        elapsed_s=time.monotonic() - started,
+        error=error,
+        interrupted=interrupted,
+    )
+
+
+def _written(options: RunOptions, since: float) -> str | None:
+    """Find the rows of what had finished when a run broke off, before it could name its file."""
+    paths = run_files(options.results_dir) if options.save else []
+    fresh = {path.stat().st_mtime: path for path in paths if path.stat().st_mtime >= since}
+    return str(fresh[max(fresh)]) if fresh else None
+
+
+def exit_code(run: "RunSummary", *, strict: bool) -> ExitCode:
+    """Map a run to the exit code of the command; what kbench itself got wrong outranks a verdict."""
+    found = {case.status for case in run.cases}
+    code = ExitCode.OK
+    if run.interrupted:
+        code = ExitCode.INTERRUPTED
+    elif run.error is not None:
+        code = run.error.exit_code
+    elif Status.HARNESS_ERROR in found:
+        code = ExitCode.INTERNAL
+    elif found - {Status.PASSED, Status.SKIPPED, Status.REFERENCE_FAILED, Status.NOT_VERIFIED}:
+        code = ExitCode.NEGATIVE
+    elif Status.REFERENCE_FAILED in found:
+        code = ExitCode.USAGE
+    elif Status.NOT_VERIFIED in found:
+        code = ExitCode.INCONCLUSIVE
+    elif Status.PASSED not in found:
+        code = NothingSelectedError.exit_code
+    elif strict and any(INCONCLUSIVE_FLAGS & set(case.flags) for case in run.cases):
+        code = ExitCode.INCONCLUSIVE
+    return code

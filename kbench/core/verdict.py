@@ -16,7 +16,7 @@ from kbench.core.errors import UsageError
 from kbench.core.levels import PROPERTIES, UNKNOWN, Standing, blocking, foremost, listed, lost, untried
 from kbench.core.model import Status, Time
 from kbench.core.stats import Interval, difference_interval, ratio_interval
-from kbench.core.student import t_quantile
+from kbench.core.student_t import t_quantile
 
 MOST_PROCESSES = 1000
 """Above this, a number of processes that would decide is no advice."""

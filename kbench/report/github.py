@@ -1,9 +1,9 @@
 """A gate's report for GitHub Actions: annotations, of which GitHub shows ten a step, and a step summary."""
 
 from kbench.core.errors import ExitCode
-from kbench.gate import GatedCase, GateReport, Outcome
+from kbench.gate.rule import GatedCase, GateReport, Outcome
 from kbench.report.comparison import bounds_of, change_of
-from kbench.report.gated import deciding, headline, render_markdown, word_of, worst_first
+from kbench.report.gate import deciding, headline, render_markdown, word_of, worst_first
 
 MOST_ANNOTATIONS = 10
 SUMMARY_BYTES = 1_000_000

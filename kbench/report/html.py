@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kbench import __version__
 from kbench.core.errors import MachineError
 from kbench.core.events import Judged
+from kbench.core.version import __version__
 from kbench.report import units
 from kbench.report.summary import CaseSummary, RunSummary
 

@@ -2,8 +2,8 @@
 
 from xml.etree import ElementTree as Xml
 
-from kbench.gate import GatedCase, GateReport, Outcome
-from kbench.report.gated import deciding, headline, word_of
+from kbench.gate.rule import GatedCase, GateReport, Outcome
+from kbench.report.gate import deciding, headline, word_of
 
 
 def render_junit(report: GateReport) -> str:

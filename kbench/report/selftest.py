@@ -1,9 +1,10 @@
-"""The selftest's proof as text: one row per class, then every miss with what was expected of it."""
+"""The selftest's proof as text, Markdown, JSON and CSV: a row per class, then every miss with what was expected."""
 
 from kbench.core.levels import level_in_words
-from kbench.report import units
+from kbench.report import csvout, units
+from kbench.report.document import render_document
 from kbench.report.table import Column, one_line, render_markdown_table, render_table
-from kbench.selftest import Checked, Report, Tally
+from kbench.selftest.session import Checked, Report, Tally
 
 COLUMNS = (
     Column(title="class"),
@@ -44,6 +45,40 @@ def render_markdown(report: Report) -> str:
         for check in report.checks
     ]
     return render_markdown_table([Column(title=title) for title in titles], cells) + f"\n\n{verdict(report)}"
+
+
+def render_json(report: Report) -> str:
+    """Write a report as one JSON document."""
+    return render_document(
+        "selftest",
+        status="failed" if report.misses else "passed",
+        reason=verdict(report),
+        exit_code=report.exit_code,
+        findings=[{"kind": "miss", "solution": miss.name, "message": miss.complaint} for miss in report.misses],
+        device=report.device,
+        device_name=report.device_name,
+        isolation=report.isolation,
+        torch=report.torch,
+        elapsed_s=report.elapsed_s,
+        detection_rate=report.detection_rate,
+        false_positive_rate=report.false_positive_rate,
+        classes=[
+            {
+                "class": tally.category,
+                "honest": tally.honest,
+                "checks": tally.checks,
+                "right": tally.right,
+                "seconds_per_check": tally.seconds_per_check,
+            }
+            for tally in report.tallies
+        ],
+        results=report.checks,
+    )
+
+
+def render_csv(report: Report) -> str:
+    """Write a report as CSV, a line per fixture."""
+    return csvout.render_records(report.checks, Checked)
 
 
 def verdict(report: Report) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from kbench import __version__
 from kbench.core import roofline
 from kbench.core.levels import Level
 from kbench.core.model import (
@@ -30,6 +29,7 @@ from kbench.core.model import (
     Timing,
 )
 from kbench.core.stats import ArmSummary, pair_log_ratios, summarise_arm, timings_interval
+from kbench.core.version import __version__
 
 CLOCKS_LOCKED = "clocks_locked"
 """Code of the finding that clocks were locked, followed by `_` and the clock in MHz."""

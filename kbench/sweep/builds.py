@@ -9,14 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 
+from kbench.build import cache, sources
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Status
-from kbench.isolation.builder import Builder
-from kbench.measure import build, sources
-from kbench.measure.admission import Admission
-from kbench.measure.selection import DeviceChoice
-from kbench.plugins import plan
+from kbench.devices.admission import Admission
+from kbench.devices.selection import DeviceChoice
+from kbench.host.builder import Builder
+from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.storage.settings import cache_dir
@@ -40,7 +40,7 @@ class Shapes:
 
     def of(self, problem: Entry, solution: Entry) -> Derived:
         """Return the shapes that a solution is verified at beside the problem's cases: built-in ones at none."""
-        if solution.builtin is not None or self._options.level is Level.TASK or plan.lists_shapes(problem):
+        if solution.builtin is not None or self._options.level is Level.TASK or case_selection.lists_shapes(problem):
             return Derived()
         with self._lock:
             if problem.path not in self._found:
@@ -162,9 +162,9 @@ class Builds:
         if self._dispatcher.why_stopped():
             return
         problem, solution, cases = first.problem, first.solution, tuple(task.case for task in group)
-        cached = build.entry_for(solution.path, solution.variant, self._device.key, cache_dir())
-        others = plan.others(problem, self._options, cases)
-        wanted = plan.rehearsals(problem, cases, others.values(), self._shapes.of(problem, solution).cases)
+        cached = cache.entry_for(solution.path, solution.variant, self._device.key, cache_dir())
+        others = case_selection.others(problem, self._options, cases)
+        wanted = case_selection.rehearsals(problem, cases, others.values(), self._shapes.of(problem, solution).cases)
         seen = cached.rehearsed()
         missing = {key: rehearsal for key, rehearsal in wanted.items() if key not in seen}
         failure, began = None, time.monotonic()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Status
-from kbench.isolation import health
-from kbench.isolation.health import Watch
-from kbench.measure.selection import DeviceChoice
+from kbench.devices.selection import DeviceChoice
+from kbench.host import health
+from kbench.host.health import Watch
 from kbench.storage import quarantine
 
 WAITS_S = (0.0, 5.0, 20.0)

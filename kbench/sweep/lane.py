@@ -9,6 +9,7 @@ from typing import Protocol
 from kbench.core.events import RunOptions
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Case, Failed, Finding, Status
+from kbench.core.stats import worthwhile_precision
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.sweep.builds import Builds, Shapes
@@ -193,6 +194,7 @@ class Lane:
         failure = self._builds.failure(task)
         if failure is not None:
             return UnitResult(outcome=self._evaluator.why_not(task.case, [task.solution]) or failure)
+        book = book_of(task, known)
         unit = Unit(
             problem=task.problem,
             solution=task.solution,
@@ -200,7 +202,8 @@ class Lane:
             process=len(known),
             options=self._options,
             derived=self._shapes.of(task.problem, task.solution),
-            follows=book_of(task, known).follows_weights(self._options),
+            follows=book.follows_weights(self._options),
+            precision=worthwhile_precision(book.estimates, self._options.precision),
         )
         result = self._within_budget(unit, following, deadline_s)
         if (built_s := self._builds.took_s(task)) is not None:

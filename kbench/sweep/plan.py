@@ -7,8 +7,8 @@ from pathlib import Path
 from kbench.core.errors import KbenchError, UsageError
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Failed, Status
-from kbench.measure.selection import DeviceChoice
-from kbench.plugins import plan, registry
+from kbench.devices.selection import DeviceChoice
+from kbench.plugins import case_selection, registry
 from kbench.plugins.places import as_path
 from kbench.plugins.registry import Entry
 from kbench.storage.settings import Settings
@@ -91,7 +91,7 @@ def _cases(
     if failed is not None:
         return (Case(name="default"),), None
     try:
-        return plan.select(problem, options, kind), None
+        return case_selection.select(problem, options, kind), None
     except UsageError as error:
         if problems == 1:
             raise

@@ -243,3 +243,11 @@ def _kept(text: str, name: str, sources: Path) -> str:
         draft.write_bytes(data)
         draft.replace(path)
     return str(path.absolute())
+
+
+def keep_lines(text: str, sources: Path) -> str:
+    """Keep the lines of the standard input, so that a sweep can go on without them; return the file."""
+    sources.mkdir(parents=True, exist_ok=True)
+    path = sources / "stdin.jsonl"
+    path.write_text(text, encoding="utf-8")
+    return str(path)

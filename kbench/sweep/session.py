@@ -12,9 +12,10 @@ from pathlib import Path
 
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions
-from kbench.measure import peaks
-from kbench.measure.admission import Admission
-from kbench.measure.selection import DeviceChoice
+from kbench.devices import peaks, selection
+from kbench.devices.admission import Admission
+from kbench.devices.selection import DeviceChoice
+from kbench.host import nursery_process
 from kbench.storage import quarantine
 from kbench.storage.results import RunWriter
 from kbench.storage.settings import cache_dir
@@ -26,7 +27,6 @@ from kbench.sweep.lane import Judging, Lane, Post
 from kbench.sweep.task import Budgets, Ended, Event, Finished, Halt, Planned, Task, Verdict
 from kbench.units.evaluator import Evaluator
 from kbench.units.unit import UnitResult
-from kbench.units.zygotes import Zygotes
 
 LANES = {"cuda": 3, "cpu": 1}
 """Of one device, where calls are timed: one times while others open and verify. On a CPU these would disturb it."""
@@ -61,6 +61,15 @@ def default_lanes(kind: str, *, timed: bool) -> int:
 def default_jobs() -> int:
     """Say how many solutions are built at a time."""
     return max(1, len(os.sched_getaffinity(0)))
+
+
+def choose_devices(text: str) -> tuple[DeviceChoice, ...]:
+    """Read `--devices`: all GPUs where there are any, else the processor; or those that are named."""
+    if text in {"all", "auto", "cuda"}:
+        found = tuple(selection.visible_gpus())
+        return found or (selection.choose("auto" if text != "cuda" else text),)
+    names = [name if name == "cpu" or name.startswith("cuda") else f"cuda:{name}" for name in text.split(",")]
+    return tuple(selection.choose(name) for name in dict.fromkeys(names))
 
 
 def require_alike(devices: Sequence[DeviceChoice]) -> None:
@@ -177,7 +186,6 @@ class Crew:
         self._options = options
         self._scratch = scratch
         self._make = make or self._evaluator
-        self._zygotes = Zygotes(scratch, many=True)
         self._news: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
         self._closing = contextlib.ExitStack()
         self._threads: list[threading.Thread] = []
@@ -196,7 +204,7 @@ class Crew:
         options, device = self._options, self._options.devices[0]
         if not options.run.verify_only and device.kind == "cuda" and options.run.wait_for_device:
             self._measure_peaks()
-        self._closing.callback(self._zygotes.close)
+        self._closing.enter_context(nursery_process.nursery())
         shapes = Shapes(self._evaluator(device, self._guards[0], self._scratch), options.run)
         self._closing.callback(shapes.close)
         builds = Builds(
@@ -268,7 +276,7 @@ class Crew:
         return "no device is left: " + "; ".join(mark.message for mark in marks if mark is not None)
 
     def _evaluator(self, device: DeviceChoice, guard: Guard, scratch: Path) -> Evaluator:
-        return Evaluator(device, self._options.rung, scratch, guard, self._zygotes)
+        return Evaluator(device, self._options.rung, scratch, guard)
 
     def _measure_peaks(self) -> None:
         """Measure what each device can do where that is not known; rows go without where it cannot be."""

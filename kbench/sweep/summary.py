@@ -4,12 +4,14 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from kbench.core.errors import KbenchError
 from kbench.core.model import Environment, Passed, Status
 from kbench.core.stats import process_estimate, timings_interval
-from kbench.core.student import t_quantile
+from kbench.core.student_t import t_quantile
 from kbench.sweep.ladder import counts_as_failure
-from kbench.sweep.task import Verdict, book_of
+from kbench.sweep.task import Ended, Event, Finished, Task, Verdict, book_of
 
 FASTER_THAN = (0.0, 1.0, 1.5, 2.0)
 """Of fast_p: the share of solutions that are right, and faster than so many times the reference."""
@@ -176,3 +178,44 @@ def _is_held(verdict: Verdict) -> bool:
     outcomes = [result.outcome for result in verdict.results]
     timings = [timing for outcome in outcomes if isinstance(outcome, Passed) for timing in outcome.timings]
     return bool(timings) and all(timing.attestation == "held" for timing in timings)
+
+
+class Collector:
+    """What a sweep has told so far."""
+
+    def __init__(self, run: str, tasks: Sequence[Task], csv_path: Path):
+        self._run = run
+        self._csv_path = csv_path
+        self._order = {task.key: place for place, task in enumerate(tasks)}
+        self._verdicts: dict[str, Verdict] = {}
+        self._took_s: dict[str, float] = {}
+        self.ended: Ended | None = None
+        self.error: KbenchError | None = None
+
+    def take(self, event: Event) -> None:
+        """Keep what counts."""
+        if isinstance(event, Finished):
+            self._verdicts[event.verdict.task.key] = event.verdict
+            self._took_s[event.verdict.task.key] = event.elapsed_s
+        elif isinstance(event, Ended):
+            self.ended = event
+
+    @property
+    def sorted(self) -> list[Verdict]:
+        """All verdicts in the order of the tasks."""
+        return sorted(self._verdicts.values(), key=lambda verdict: self._order[verdict.task.key])
+
+    def summary(self) -> SweepSummary:
+        """Say what it came to, also of a sweep that broke off."""
+        ended = self.ended
+        interrupted = "interrupted" if self.error is None else self.error.message
+        written = str(self._csv_path) if self._csv_path.exists() else None
+        return summarise(
+            self._run,
+            self.sorted,
+            tasks=len(self._order),
+            elapsed_s=ended.elapsed_s if ended is not None else 0.0,
+            took_s=self._took_s,
+            csv_path=ended.csv_path if ended is not None else written,
+            reason=ended.reason if ended is not None else interrupted,
+        )

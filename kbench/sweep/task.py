@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from kbench.book import Book
+from kbench.build import sources
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Failed, Passed, ResultRow, Sample, Status
-from kbench.measure import sources
 from kbench.plugins.registry import Entry
+from kbench.run.case_state import Book
 from kbench.storage import rows as rowmaker
 from kbench.storage.rows import Provenance
 from kbench.units.unit import UnitResult

@@ -8,8 +8,8 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 
 from kbench.core.errors import ResultsError
-from kbench.isolation.wire import decode_constants, encode_constants
 from kbench.units.unit import Unit, UnitResult
+from kbench.wire.channel import decode_constants, encode_constants
 
 T = TypeVar("T")
 _adapters: dict[Any, Any] = {}

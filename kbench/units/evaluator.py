@@ -6,26 +6,29 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kbench.build import cache
+from kbench.children.child import ChildError
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Status
-from kbench.isolation import health, sandbox, sanitizer
-from kbench.isolation.client import JudgeProcess, Opened
-from kbench.isolation.process import ChildError
-from kbench.isolation.wire import Message
-from kbench.measure import build, peaks
-from kbench.measure.selection import DeviceChoice
-from kbench.plugins import plan
+from kbench.devices import peaks
+from kbench.devices.selection import DeviceChoice
+from kbench.host import health, sanitizer
+from kbench.host.judge_process import JudgeProcess, Opened
+from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
+from kbench.sandbox import rungs
 from kbench.storage import rows as rowmaker
 from kbench.storage.settings import cache_dir
 from kbench.units.unit import Unit, UnitResult
-from kbench.units.zygotes import Wear, Zygotes, is_worn
+from kbench.wire.channel import Message
 
 EVAL_MODE = Finding.note("eval_mode", "the reference is random in training mode; both sides ran in eval mode")
 MOST_ATTEMPTS = 3
 MOST_UNITS = 64
 """Chosen. Units of one problem that a judge serves before a fresh one takes over."""
+MOST_GROWTH_BYTES = 4 << 30
+"""Chosen. What a judge may hold of the host's memory beyond what it held after its first unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,17 +43,32 @@ class Progress:
     """Of the device that is waited for."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wear:
+    """What a judge has been through."""
+
+    units: int
+    first_bytes: int
+    """Of the host's memory, after its first unit."""
+    now_bytes: int
+
+
+def is_worn(wear: Wear, most_units: int) -> bool:
+    """Say whether a judge is to be replaced before its next unit."""
+    return wear.units >= most_units or wear.now_bytes - wear.first_bytes > MOST_GROWTH_BYTES
+
+
 class Evaluator:
     """One lane of a device: at most one judge at a time, which serves units of one problem and equal options.
 
-    The judge is a fork of a zygote, so that another problem costs a fork and no start. Not for several threads.
+    The judge is a fork of the present nursery, so that another problem costs a fork and no start. To be used within
+    `nursery_process.nursery`, by one thread.
     """
 
-    def __init__(self, device: DeviceChoice, rung: int, scratch: Path, watch: health.Watch, zygotes: Zygotes):
+    def __init__(self, device: DeviceChoice, rung: int, scratch: Path, watch: health.Watch):
         self._device = device
         self._rung = rung
         self._scratch = scratch
-        self._zygotes = zygotes
         self.watch = watch
         self.peaks = peaks.load_peaks(device, cache_dir())
         self._problem: Entry | None = None
@@ -140,26 +158,28 @@ class Evaluator:
             judge.close()
 
     def close(self) -> None:
-        """End the judge and all below it; the zygote stays."""
+        """End the judge and all below it."""
         if self._judge is not None:
             self._judge.close()
         self._judge = self._opened = None
 
     def _request(self, unit: Unit, following: Sequence[Entry], deadline_s: float | None) -> Message:
         problem, options = unit.problem, unit.options
-        cached = build.entry_for(unit.solution.path, unit.solution.variant, self._device.key, cache_dir())
+        cached = cache.entry_for(unit.solution.path, unit.solution.variant, self._device.key, cache_dir())
         judge = self._ready([unit.solution])
         request = judge.request(
             problem,
             unit.solution,
             artefacts=cached.folder,
             process=unit.process,
-            other_cases=plan.others(problem, options, (unit.case,)) if unit.process == 0 else {},
+            other_cases=case_selection.others(problem, options, (unit.case,)) if unit.process == 0 else {},
             derived=unit.derived,
             following=following,
             deadline_s=deadline_s,
         )
         request["assignment"]["follows"] = unit.follows
+        if unit.precision is not None:
+            request["assignment"]["precision"] = unit.precision
         return request
 
     def _open(
@@ -201,7 +221,6 @@ class Evaluator:
         """Start a judge and, below it, workers that will do for the solutions that are expected first."""
         assert self._options is not None, "turned to a problem"
         self._units = self._first_bytes = 0
-        zygote = self._zygotes.ready()
         self._judge = JudgeProcess(
             self._options,
             self._device,
@@ -209,7 +228,6 @@ class Evaluator:
             self._scratch,
             files=self._files,
             expected=expected,
-            zygote=zygote,
         )
         return self._judge
 
@@ -231,7 +249,7 @@ class Evaluator:
             cost=opened.cost if opened is not None else None,
             peaks=self.peaks,
             weights=weights,
-            isolation=sandbox.Rung(self._rung).name.lower(),
+            isolation=rungs.Rung(self._rung).name.lower(),
             eval_mode=opened is not None and opened.eval_mode,
         )
 

@@ -6,14 +6,14 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from kbench.build.sources import source_sha256
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Peaks, Status
-from kbench.isolation.wire import encode_constants
-from kbench.measure.selection import DeviceChoice
-from kbench.measure.sources import source_sha256
+from kbench.devices.selection import DeviceChoice
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
+from kbench.wire.channel import encode_constants
 
 OF_NO_VERDICT = ("device", "cases", "overrides", "wait_for_device", "results_dir", "save", "name")
 """Options that change no verdict: where files go, and what a case and a device say themselves."""
@@ -36,6 +36,9 @@ class Unit:
     """Shapes beside the problem's cases that the first process verifies the solution at."""
     follows: bool = False
     """Where the process does not verify: whether an earlier one found that parameters may change after construction."""
+
+    precision: float | None = None
+    """How finely this process is measured, given those before it; None: as the options say."""
 
     @property
     def level(self) -> Level:

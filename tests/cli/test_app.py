@@ -185,7 +185,7 @@ def test_a_pipe_that_breaks_inside_a_command_is_no_success(monkeypatch, capsys):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupts_end_with_130(tmp_path, number):
     code = (
-        "import signal, sys, time\nfrom kbench import run as verb\nfrom kbench.cli.app import main\n"
+        "import signal, sys, time\nfrom kbench.run import session as verb\nfrom kbench.cli.app import main\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         "def run(*_):\n    sys.stderr.write('ready\\n'); sys.stderr.flush(); time.sleep(30)\n    yield\n"
         "verb.run = run\nmain(['run', 'group_norm', 'eager', '--device', 'cpu', '--json'])\n"
@@ -202,7 +202,7 @@ def test_interrupts_end_with_130(tmp_path, number):
 
 def test_a_second_interrupt_does_not_break_off_what_the_first_one_ends(tmp_path):
     code = (
-        "import signal, sys, time\nfrom kbench import run as verb\nfrom kbench.cli.app import main\n"
+        "import signal, sys, time\nfrom kbench.run import session as verb\nfrom kbench.cli.app import main\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def say(text):\n    sys.stderr.write(text + '\\n'); sys.stderr.flush()\n"
         "def run(*_):\n"

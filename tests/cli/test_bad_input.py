@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.measure import selection
+from kbench.devices import selection
 
 
 def rejected(kbench, *arguments):

@@ -9,10 +9,10 @@ from xml.etree import ElementTree as Xml
 import pytest
 from records import make_run
 
-from kbench import confirm
 from kbench.compare import measurements
 from kbench.core.events import StageFinished
 from kbench.core.model import Time
+from kbench.gate import confirm
 from kbench.storage import csvfile
 
 RESULTS = Path("results")

@@ -9,10 +9,11 @@ import torch
 from kbench.core.events import Judged, RunOptions
 from kbench.core.health import Answer
 from kbench.core.model import Failed, Passed
-from kbench.isolation import health
-from kbench.measure import selection
-from kbench.plugins import corpus, registry
-from kbench.run import run
+from kbench.devices import selection
+from kbench.host import health
+from kbench.plugins import registry
+from kbench.run.session import run
+from kbench.selftest import corpus
 from kbench.storage import quarantine
 from kbench.storage.settings import Settings, cache_dir
 

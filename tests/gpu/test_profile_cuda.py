@@ -3,14 +3,14 @@
 import pytest
 import torch
 
+from kbench.build import sources
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Passed
-from kbench.isolation import launched
-from kbench.isolation.launched import Origin
-from kbench.measure import sources
-from kbench.measure.profiler import profile
+from kbench.devices.profiler import profile
+from kbench.judge.timing import kernel_names
+from kbench.judge.timing.kernel_names import Origin
 from kbench.plugins import registry
-from kbench.run import run
+from kbench.run.session import run
 from kbench.storage.settings import Settings
 
 pytestmark = [
@@ -21,8 +21,8 @@ pytestmark = [
 
 def origins(call) -> list[Origin]:
     _, answer = profile(call, torch.cuda.synchronize)
-    seen = launched.activities([list(activity) for activity in answer])
-    return [launched.origin(each.name) for each in seen]
+    seen = kernel_names.activities([list(activity) for activity in answer])
+    return [kernel_names.origin(each.name) for each in seen]
 
 
 def test_operators_and_libraries_of_torch_are_not_ones_own():

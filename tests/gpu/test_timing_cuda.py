@@ -20,12 +20,12 @@ import pytest
 import torch
 
 from kbench.core.clocks import Attested, Clock, Constant, Round, Usual, attest, clock_to_quote, constant_of, per_call_ns
-from kbench.isolation.device_clock import TARGET_NS
-from kbench.isolation.gate import Gate
-from kbench.isolation.queueing import Queue, queue_calls
-from kbench.measure.driver import Driver
-from kbench.measure.profiler import profile
-from kbench.measure.timing import CudaTimer, L2Cache
+from kbench.devices.cuda_driver import Driver
+from kbench.devices.profiler import profile
+from kbench.devices.timer import CudaTimer, L2Cache
+from kbench.judge.timing.gate_clock import TARGET_NS
+from kbench.wire.gate_page import Gate
+from kbench.worker.queued_calls import Queue, queue_calls
 
 pytestmark = [
     pytest.mark.gpu,
