@@ -1,5 +1,6 @@
 """Sweeps by the command line: real judges and workers on the CPU, and kill -9 at random moments."""
 
+import contextlib
 import csv
 import json
 import os
@@ -73,7 +74,7 @@ WANTED = {(f"times_{factor}", kind): status for factor in (2, 3) for kind, (_, s
 def start(folder: Path, *arguments: str) -> subprocess.Popen:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "KBENCH_CACHE": str(folder / "cache")}
     command = [sys.executable, "-m", "kbench", "sweep", *arguments, "--devices", "cpu"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE) | {"text": True}
     return subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True, **pipes)
 
 
@@ -140,6 +141,11 @@ def judges(pid: int) -> list[int]:
     return [process.pid for process in members(pid) if process.pid != pid and not process.dead]
 
 
+def alive(pids: list[int]) -> list[int]:
+    table = processes()
+    return [pid for pid in pids if pid in table and not table[pid].dead]
+
+
 def kill_something(sweep: subprocess.Popen, chance: random.Random) -> str:
     """Kill the sweep itself, its nursery or a builder, or a judge: a child of the nursery."""
     table = processes()
@@ -147,7 +153,8 @@ def kill_something(sweep: subprocess.Popen, chance: random.Random) -> str:
     below = [pid for pid, found in table.items() if found.parent in own and not found.dead]
     victims = {"parent": [sweep.pid], "nursery": own, "judge": below}
     kind = chance.choice([name for name, pids in victims.items() if pids])
-    os.kill(chance.choice(victims[kind]), signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(chance.choice(victims[kind]), signal.SIGKILL)
     return kind
 
 
@@ -161,14 +168,14 @@ def test_kill_9_at_random_moments_loses_units_in_flight_alone(corpus, seed) -> N
     sweep = start(corpus, *NEW)
     told: set[str] = set()
     while sweep.poll() is None:
-        time.sleep(chance.uniform(0.5, 6.0))
+        time.sleep(chance.uniform(0.3, 4.0))
         if sweep.poll() is None and len(killed) < 7:
             below = judges(sweep.pid)
             killed.append(kill_something(sweep, chance))
             if killed[-1] == "parent":
                 sweep.communicate()
                 deadline = time.monotonic() + 30
-                while any(pid in processes() and not processes()[pid].dead for pid in below):
+                while alive(below):
                     assert time.monotonic() < deadline, "what a dead sweep started ends with it"
                     time.sleep(0.1)
                 found = set(journal.read(path).results) if path.exists() else set()
@@ -176,6 +183,7 @@ def test_kill_9_at_random_moments_loses_units_in_flight_alone(corpus, seed) -> N
                 told = found
                 sweep = start(corpus, *(("--resume", "one") if path.exists() else NEW))
     code, _, err = finish(sweep)
+    assert killed
     assert code == 1, (killed, err)
     assert verdicts(corpus) == WANTED, killed
     record = journal.read(path)
