@@ -218,8 +218,8 @@ SECRET = re.compile(rb"secret-[0-9a-f]{32}")
 def holds_a_secret():
     with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
         for line in maps:
-            span, rights, _, _, file, *name = line.split(maxsplit=5)
-            if rights.startswith("rw") and file == "00:00" and not "".join(name).startswith("[v"):
+            span, rights, _, device, _, *name = line.split(maxsplit=5)
+            if rights.startswith("rw") and device == "00:00" and not "".join(name).startswith("[v"):
                 begin, end = (int(place, 16) for place in span.split("-"))
                 memory.seek(begin)
                 if SECRET.search(memory.read(end - begin)):
