@@ -241,7 +241,7 @@ def decode(answer: Message, log: str) -> tuple[Outcome, str]:
         if error["stage"] == "reference":
             status, reason = Status.REFERENCE_FAILED, f"the problem fails: {reason}"
         elif OUT_OF_MEMORY.search(reason):
-            status, reason = Status.NOT_VERIFIED, f"the case does not fit beside the solution: {reason}"
+            status, reason = Status.NOT_VERIFIED, f"the case and the solution do not fit into memory together: {reason}"
         else:
             status = Status.HARNESS_ERROR
         trace = "\n".join(part for part in (log, error["traceback"]) if part)

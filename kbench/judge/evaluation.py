@@ -160,7 +160,9 @@ class Evaluation:
             self._gradients(trial)
             return
         if assignment.underived:
-            self._battery.note("shapes_not_derived", f"verified at its own shape only: {assignment.underived}")
+            self._battery.note(
+                "shapes_not_derived", f"verified at the problem's own shape only: {assignment.underived}"
+            )
         try:
             self._levels.try_all(assignment.other_cases, assignment.derived_cases, self._gradients)
         except RefusalError:

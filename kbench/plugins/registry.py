@@ -214,7 +214,7 @@ def _nearest_file(path: Path) -> str:
     near = difflib.get_close_matches(path.stem, [beside.stem for beside in path.parent.glob("*.py")], n=1, cutoff=0.7)
     if near:
         return f"did you mean `{path.with_name(f'{near[0]}.py')}`?"
-    return "check the path" if path.parent.is_dir() else f"there is no folder {path.parent}"
+    return "check the path" if path.parent.is_dir() else f"the folder does not exist: {path.parent}"
 
 
 def _listed(path: Path, kind: Kind, origin: Origin, wanted: str | None = None) -> Entry | None:

@@ -137,7 +137,7 @@ class RunWriter:
         by_process: dict[int, list[Sample]] = {row.process: [] for row in rows}
         for sample in samples:
             if sample.process not in by_process:
-                raise ValueError(f"samples of process {sample.process}, of which there is no row")
+                raise ValueError(f"samples of process {sample.process}, which has no row")
             by_process[sample.process].append(sample)
         finished, sample_lines = [], []
         for row in rows:
