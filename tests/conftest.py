@@ -1,9 +1,12 @@
 """Of the whole suite: the golden files, and what a test that was run again failed with at first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from kbench.children.child import Child
+from kbench.host import nursery_process as nurseries
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -38,3 +41,17 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text + "\n" == path.read_text(encoding="utf-8")
 
     return check
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_nursery() -> Iterator[None]:
+    """Let the runs of this process share what has imported torch, and end it with the last test."""
+    with nurseries.kept():
+        yield
+
+
+@pytest.fixture
+def born_of() -> Iterator[Child]:
+    """What builders and judges are forks of, where a test starts these without a run."""
+    with nurseries.nursery():
+        yield nurseries.present()

@@ -18,7 +18,7 @@ NO_NAMES = {"utils", "util", "helpers", "common", "misc", "eval"}
 MAY_CATCH_EVERYTHING = {
     "kbench/judge/main.py": "child main",
     "kbench/worker/main.py": "child main",
-    "kbench/worker/nursery.py": "child main",
+    "kbench/children/nursery.py": "child main",
     "kbench/judge/reference/reference.py": "runs a problem's own code on inputs that it may refuse",
     "kbench/judge/diagnosis/search.py": "runs a problem's own code in forms it was not written for",
     "kbench/judge/diagnosis/other_shape.py": "explains a refusal that stands without it",
@@ -36,7 +36,7 @@ MAY_PRINT = {
     "kbench/host/health.py": "child main",
     "kbench/sandbox/rung_probe.py": "child main",
     "kbench/sandbox/process_tree.py": "ends the process that it leads",
-    "kbench/worker/nursery.py": "child main",
+    "kbench/children/nursery.py": "child main",
 }
 LIGHT = (
     *(f"kbench/{room}/" for room in ("cli", "report", "gate", "plugins", "storage", "core")),

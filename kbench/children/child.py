@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from kbench.children.forked import Fork
+from kbench.children.forked import Fork, OwnFork
 from kbench.core.model import Status
 from kbench.sandbox import rungs
 from kbench.sandbox.namespaces import Surroundings
@@ -26,6 +26,8 @@ LOG_TAIL_BYTES = 64 << 10
 WATCHDOG_INTERVAL_S = 0.1
 DEATH_GRACE_S = 5.0
 SHOWN_LOG_LINES = 40
+JUDGE = "kbench.judge.main"
+WORKER = "kbench.worker.main"
 FORKS_OF_NURSERY = 3
 """At most: supervisor, init of the namespaces, worker."""
 
@@ -59,18 +61,38 @@ class Launch:
     surroundings: Surroundings | None = None
     memory_limit_bytes: int | None = None
 
+    def told(self) -> Message:
+        """Return what a nursery must know to fork such a child; a judge hears of its environment from us alone."""
+        if self.module == JUDGE:
+            return {"module": JUDGE}
+        return {
+            "module": self.module,
+            "environment": dict(self.environment),
+            "folder": str(self.folder),
+            "rung": int(self.rung),
+            "surroundings": self.surroundings.to_json() if self.surroundings is not None else "",
+        }
+
 
 class Child:
     """A child process with a private channel. Its stdout and stderr are drained into a bounded log.
 
-    It is a new program (`launch.module`), or a fork of the nursery, which does a worker's part.
+    It is a new program (`launch.module`), a fork of a nursery that does this module's part, or, `begun` with a channel,
+    a fork of this process.
     """
 
-    def __init__(self, launch: Launch, nursery: "Child | None" = None):
-        ours, theirs = socket.socketpair()
+    def __init__(
+        self, launch: Launch, nursery: "Child | None" = None, begun: tuple[OwnFork, socket.socket] | None = None
+    ):
         self._nursery = nursery
-        self._process = _execute(launch, theirs) if nursery is None else nursery._bear(launch, theirs)  # noqa: SLF001
-        theirs.close()
+        self._bearing = threading.Lock()
+        self._process: subprocess.Popen[bytes] | Fork | OwnFork
+        if begun is not None:
+            self._process, ours = begun
+        else:
+            ours, theirs = socket.socketpair()
+            self._process = _execute(launch, theirs) if nursery is None else nursery._bear(launch, theirs)  # noqa: SLF001
+            theirs.close()
         self.channel = Channel(ours)
         self._sequence = 0
         self._killed_because: tuple[Status, str] | None = None
@@ -156,14 +178,9 @@ class Child:
         """Ask this child, a nursery, for a fork of it."""
         reader, output = os.pipe()
         listener, told = os.pipe()
-        message = {
-            "environment": dict(launch.environment),
-            "folder": str(launch.folder),
-            "rung": int(launch.rung),
-            "surroundings": launch.surroundings.to_json() if launch.surroundings is not None else "",
-        }
         try:
-            self.channel.send(message, [output, link.fileno(), told])
+            with self._bearing:
+                self.channel.send(launch.told(), [output, link.fileno(), told])
         except PeerGoneError:
             pass  # it has ended, and the fork with it
         except DeadlineError:

@@ -1,5 +1,6 @@
-"""The judge's handle on a fork of its nursery, with as much of Popen's interface as a child process needs."""
+"""Handles on forks, of a nursery and of this process itself, with what a child process needs of Popen's interface."""
 
+import contextlib
 import os
 import select
 import signal
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable
 
 BIRTH_TIMEOUT_S = 60.0
+POLL_INTERVAL_S = 0.005
 NOBODY = -1
 """The pid of no process."""
 
@@ -73,3 +75,32 @@ class Fork:
                 said = self._told.read(4096)  # None where another thread was quicker
                 self._text += said or b""
                 self._silent = self._silent or said == b""
+
+
+class OwnFork:
+    """A process that this one forked itself."""
+
+    def __init__(self, pid: int, output: int):
+        self.pid = pid
+        self.stdout = os.fdopen(output, "rb", buffering=0)
+        self._code: int | None = None
+        self._lock = threading.Lock()
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while the process lives. One that somebody else reaped counts as killed."""
+        with self._lock:
+            if self._code is None:
+                pid, status = self.pid, int(signal.SIGKILL)
+                with contextlib.suppress(ChildProcessError):
+                    pid, status = os.waitpid(self.pid, os.WNOHANG)
+                self._code = os.waitstatus_to_exitcode(status) if pid else None
+            return self._code
+
+    def wait(self, timeout_s: float) -> int:
+        """Return the exit code. Raises subprocess.TimeoutExpired."""
+        deadline = time.monotonic() + timeout_s
+        while (code := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("nursery", timeout_s)
+            time.sleep(POLL_INTERVAL_S)
+        return code

@@ -110,11 +110,11 @@ def hidden(config: WorkerConfig) -> list[Path]:
 
 
 def start_nursery(config: WorkerConfig) -> Child:
-    """Start the process that this judge's workers are forks of."""
+    """Start another process for a judge's workers to be forks of, where the first one has ended."""
     folder = Path(config.scratch)
     return Child(
         Launch(
-            module="kbench.worker.nursery",
+            module="kbench.children.nursery",
             environment=worker_environment(folder),
             folder=folder,
             rung=rungs.Rung.NONE,

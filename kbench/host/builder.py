@@ -13,6 +13,7 @@ from kbench.children.worker_start import SETUP_TIMEOUT_S, worker_environment
 from kbench.core.events import RunOptions
 from kbench.core.model import Failed, Status
 from kbench.devices.selection import DeviceChoice
+from kbench.host import nursery_process
 from kbench.plugins.case_selection import Rehearsal
 from kbench.plugins.registry import Entry
 from kbench.sandbox import hidden_paths, namespaces, removal, rungs
@@ -120,7 +121,7 @@ class Builder:
             surroundings=around,
         )
         with self._starting:
-            child = Child(launch)
+            child = Child(launch, nursery_process.present())
             self._children.append(child)
         if self._stopped:
             child.kill()

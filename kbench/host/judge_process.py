@@ -1,6 +1,6 @@
 """The parent's handle on a judge: start it, open a case, have solutions evaluated, follow the stages."""
 
-import json
+import contextlib
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from kbench.build import interpreter, sources
-from kbench.children.child import OUT_OF_MEMORY, Child, ChildError, Launch
+from kbench.children.child import JUDGE, OUT_OF_MEMORY, Child, ChildError, Launch
 from kbench.children.worker_start import STEADY_HOST
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
 from kbench.devices import admission
 from kbench.devices.selection import DeviceChoice
+from kbench.host import nursery_process
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.sandbox import rungs
@@ -59,15 +60,17 @@ class JudgeProcess:
         self.weights = ""
         self.holder = ""
         """Who holds the device that this judge waits for."""
-        self._child = Child(
-            Launch(
-                module="kbench.judge.main",
-                environment={**interpreter.own_environment(), **device.environment, **STEADY_HOST},
-                folder=Path.cwd(),
-                rung=rungs.Rung(0),
-                arguments=(json.dumps(self._worker_config(files, expected)),),
-            )
+        launch = Launch(
+            module=JUDGE,
+            environment={**interpreter.own_environment(), **device.environment, **STEADY_HOST},
+            folder=Path.cwd(),
+            rung=rungs.Rung(0),
         )
+        self._child = Child(launch, nursery_process.present())
+        config = self._worker_config(files, expected)
+        with contextlib.suppress(PeerGoneError):  # the first request says why
+            told = {"environment": dict(launch.environment), "folder": str(launch.folder), "config": config}
+            self._child.channel.send(told)
 
     def __enter__(self) -> Self:
         return self

@@ -10,7 +10,7 @@ from kbench.devices.timer import tensor_leaves
 from kbench.judge.hidden_inputs import PAD_BYTES, Cover
 from kbench.judge.reference.expected import Expected
 from kbench.numerics import elements
-from kbench.wire.channel import Message, encode_tree
+from kbench.wire.channel import Message, encode_tree, flatten
 from kbench.wire.shared_memory import ALIGNMENT, Block, TensorSpec, lay_out, layout_of, release_cached, view
 
 SLOT_BUDGET_BYTES = {"cuda": 1 << 30, "cpu": 1 << 27}
@@ -43,6 +43,8 @@ class Arena:
         queued: bool = False,
     ):
         self._arguments, leaves = encoded(expected.arguments)
+        self.all_tensors = len(flatten(expected.arguments)) == len(leaves)
+        """Whether no argument is a number or the like, of which a worker is told before it is called."""
         affordable = SLOT_BUDGET_BYTES[device] // max(1, slot_bytes(expected))
         self.count = max(1, min(MAX_SLOTS, affordable)) if slots is None else slots
         self.lends = lends

@@ -345,9 +345,10 @@ class Candidate:
 
     def pause(self) -> None:
         """Stop the worker's whole tree until it is asked again: a thread could write a result after the answer."""
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(self.stopped())
-            self._paused = stack.pop_all()
+        if self._paused is None:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(self.stopped())
+                self._paused = stack.pop_all()
 
     def _resume(self) -> None:
         if self._paused is not None:

@@ -7,11 +7,7 @@ shared buffers.
 
 import contextlib
 import dataclasses
-import json
 import math
-import socket
-import sys
-import threading
 import traceback
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -48,10 +44,10 @@ HEARTBEAT_S = 5.0
 class Judge:
     """State of the judge between requests: the case that is open, and the workers started ahead."""
 
-    def __init__(self, channel: Channel, config: WorkerConfig):
+    def __init__(self, channel: Channel, config: WorkerConfig, nursery: Child | None = None):
         self._channel = channel
         self._config = config
-        self._nursery: Child | None = None
+        self._nursery = nursery
         self._number = 0
         self._workers = 0
         self._ahead: list[StartedWorker] = []
@@ -286,21 +282,8 @@ def describe(error: BaseException) -> Message:
     }
 
 
-def main() -> None:
-    """Serve on the socket whose descriptor is the first argument."""
-    rungs.harden_judge()
+def serve(channel: Channel, config: Message, nursery: Child) -> None:
+    """Serve the parent at the other end; workers are forks of the nursery, which is this process's own child."""
     with contextlib.suppress(OSError):
         rungs.become_subreaper()
-    warm = threading.Thread(target=_warm_up, daemon=True)
-    warm.start()
-    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
-    Judge(channel, WorkerConfig(**json.loads(sys.argv[2]))).serve()
-
-
-def _warm_up() -> None:
-    """Import torch while the parent is still preparing its first request."""
-    import torch  # noqa: F401
-
-
-if __name__ == "__main__":
-    main()
+    Judge(channel, WorkerConfig(**config), nursery).serve()

@@ -51,14 +51,19 @@ class Book:
         elif self.outcome is UNTOUCHED:
             self.outcome = Failed(status=Status.NOT_VERIFIED, reason=reason)
 
+    @property
+    def estimates(self) -> list[float]:
+        """Log speed-up of each process that has pairs to tell it from."""
+        timings = self.outcome.timings if isinstance(self.outcome, Passed) else ()
+        return [process_estimate(t) for t in timings if pair_log_ratios(t.samples)]
+
     def wants_more(self, options: RunOptions) -> bool:
         """Say whether another process is due: for verification once, for timing until the interval is narrow."""
         if not self.started:
             return self.outcome is UNTOUCHED
         if isinstance(self.outcome, Failed) or options.verify_only:
             return False
-        usable = [t for t in self.outcome.timings if pair_log_ratios(t.samples)]
-        estimates = [process_estimate(t) for t in usable]
+        estimates = self.estimates
         done = len(self.outcome.timings)
         if done >= options.max_processes or options.max_processes == 1:
             return False

@@ -33,11 +33,11 @@ from kbench.core.model import (
     ResultRow,
     Status,
 )
-from kbench.core.stats import timings_interval
+from kbench.core.stats import timings_interval, worthwhile_precision
 from kbench.devices import clock_lock, identity, peaks, selection
 from kbench.devices.admission import Admission, in_use
 from kbench.devices.selection import DeviceChoice
-from kbench.host import health, sanitizer
+from kbench.host import health, nursery_process, sanitizer
 from kbench.host.builder import Builder
 from kbench.host.judge_process import JudgeProcess, Opened
 from kbench.plugins import case_selection, registry
@@ -85,6 +85,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
             writer = stack.enter_context(
                 RunWriter(options.results_dir, options.name, problem=problem.name, solutions=names)
             )
+        stack.enter_context(nursery_process.nursery())
         session = Session(problem, solutions, options, device, rung, scratch, writer)
         stack.callback(session.close)
         yield from session.derive(solutions, cases)
@@ -297,6 +298,7 @@ class Session:
             deadline_s=self._deadline(entry.name),
         )
         request["assignment"]["follows"] = book.follows_weights(self._options)
+        request["assignment"]["precision"] = worthwhile_precision(book.estimates, self._options.precision)
         for stage, ok, elapsed_s in self._sanitizer.around(judge, request, entry, case, opened.cost.dram_bytes):
             if elapsed_s is None and stage == "wait":
                 yield Waiting(device=self._device.name, holder=judge.holder)

@@ -222,6 +222,19 @@ def test_fixed_width_stop() -> None:
     assert not stats.needs_more_processes([0.1], 0.005, 1, 1)
 
 
+@pytest.mark.parametrize(
+    ("estimates", "worth"),
+    [
+        ([], 0.005),
+        ([0.3], 0.005),
+        ([0.0, 0.0001, 0.0002], 0.005),
+        ([0.0, 0.05, 0.1], pytest.approx(4.3027 * 0.05 / 3**0.5, rel=1e-3)),
+    ],
+)
+def test_a_process_is_not_measured_far_more_finely_than_processes_differ(estimates, worth):
+    assert stats.worthwhile_precision(estimates, 0.005) == worth
+
+
 @unhurried
 @given(st.lists(logs, min_size=2, max_size=9), st.floats(-5, 5))
 def test_stopping_never_looks_at_the_size_of_the_effect(estimates: list[float], shift: float) -> None:

@@ -138,7 +138,7 @@ def test_a_solution_that_ends_at_a_layout_is_the_judges_matter(tmp_path, body, s
         assert found.message.startswith("on strided inputs: ")
 
 
-def test_those_that_compile_in_their_calls_take_turns(tmp_path, monkeypatch) -> None:
+def test_those_that_compile_in_their_calls_take_turns(tmp_path, monkeypatch, born_of) -> None:
     monkeypatch.setattr("kbench.run.builds.at_once", lambda _: 2)
     problem, solutions = entries(tmp_path, one="time.sleep(0.4)", two="time.sleep(0.5)")
     cases = {"default": Rehearsal(overrides={}), "small": Rehearsal(overrides={"side": 4})}
@@ -213,7 +213,7 @@ def test_whoever_stops_listening_stops_the_builds(tmp_path) -> None:
     assert builder.stopped.is_set()
 
 
-def test_a_build_that_is_stopped_leaves_nothing(tmp_path) -> None:
+def test_a_build_that_is_stopped_leaves_nothing(tmp_path, born_of) -> None:
     problem, (entry,) = entries(tmp_path, one="time.sleep(60)")
     builder = Builder(problem, RunOptions(), selection.choose("cpu"), 0, tmp_path)
     cached = cache.entry_for(entry.path, "", "cpu", tmp_path / "cache")

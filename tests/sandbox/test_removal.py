@@ -176,14 +176,17 @@ def test_children_do_not_import_from_the_folder_that_kbench_is_run_in(tmp_path):
         (tmp_path / name).write_text("raise SystemExit('imported from here')\n")
     code = (
         "from pathlib import Path; from kbench.children.child import Child, Launch\n"
+        "from kbench.host.nursery_process import nursery\n"
         "from kbench.sandbox.rungs import Rung; import os\n"
-        'config = \'{"device": "cpu", "rung": 0, "scratch": "."}\'\n'
-        "launch = Launch(module='kbench.judge.main', environment=os.environ, folder=Path.cwd(), rung=Rung(0),\n"
-        "    arguments=(config,))\n"
-        "child = Child(launch)\n"
-        "try:\n    child.request({'op': 'nothing'}, timeout_s=60)\n"
-        "except Exception as error:\n    print(error.reason)\n"
-        "child.kill()\n"
+        "where = {'environment': dict(os.environ), 'folder': Path.cwd(), 'rung': Rung(0)}\n"
+        "launch = Launch(module='kbench.judge.main', **where)\n"
+        "config = {'device': 'cpu', 'rung': 0, 'scratch': '.'}\n"
+        "with nursery() as born_of:\n"
+        "    child = Child(launch, born_of.child())\n"
+        "    child.channel.send({'environment': launch.environment, 'folder': str(launch.folder), 'config': config})\n"
+        "    try:\n        child.request({'op': 'nothing'}, timeout_s=60)\n"
+        "    except Exception as error:\n        print(error.reason)\n"
+        "    child.kill()\n"
     )
     root = str(Path(sources.PACKAGE).parent)
     environment = {**os.environ, "PYTHONPATH": root}

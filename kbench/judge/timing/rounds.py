@@ -159,8 +159,13 @@ class Rounds:
         """
         candidate, gate = self.trial.candidate, self.trial.candidate.gate
         assert gate is not None, "on a GPU"
-        batch = self._filled(calls)
+        batch = Batch(self.trial, calls, self._checked)
+        fills_beside = self._fills_beside
+        if not fills_beside:
+            self._fill(batch)
         candidate.begin_round(batch.order, gate.next_round(), gated=True, deliver=self.delivers, keep=True)
+        if fills_beside:
+            self._fill(batch)
         told = candidate.announced(QUEUED_WITHIN_S + 2e-9 * self._plain_ns)
         try:
             places = self._places(batch, told)
@@ -197,7 +202,8 @@ class Rounds:
         With `delivers`: until their results are in the judge's buffers, where some are checked. With `kill` the worker
         is killed the moment it has answered.
         """
-        batch = self._filled(calls)
+        batch = Batch(self.trial, calls, self._checked)
+        self._fill(batch)
         batch.uncover(self._cache)
         started, ended, answer = self._loop(batch.order, keep=True, kill=kill)
         self._plain_ns = ended - started
@@ -228,12 +234,16 @@ class Rounds:
         """End the mappings of the worker's memory."""
         self._mapped.close()
 
-    def _filled(self, calls: int) -> Batch:
-        batch = Batch(self.trial, calls, self._checked)
+    @property
+    def _fills_beside(self) -> bool:
+        """Whether inputs can be made while the worker queues its calls: it is told nothing and sees none of them."""
+        arena = self.trial.arena
+        return arena.all_tensors and not arena.lends and not self.delivers
+
+    def _fill(self, batch: Batch) -> None:
         batch.fill()
         if self.delivers:
             self.trial.make_room(batch.order)
-        return batch
 
     def _taken_back(self, *, dead: bool = False) -> None:
         """Take back memory lent for results: the other arm's rounds are lent some of the same arena."""

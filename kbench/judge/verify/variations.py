@@ -103,9 +103,11 @@ def changed_in_places(x: Any) -> Any:
 
 def _index(places: Any, x: Any) -> Any:
     """Return the index of elements by their number in the order of the shape, whatever the strides."""
-    import torch
-
-    return torch.unravel_index(places.to(x.device), x.shape)
+    places, index = places.to(x.device), []
+    for size in reversed(x.shape):  # `torch.unravel_index` imports sympy, which takes most of a second
+        index.append(places % size)
+        places = places // size
+    return tuple(reversed(index))
 
 
 def has_many(leaf: Any) -> bool:

@@ -83,7 +83,7 @@ class Worker:
     """The judge's handle on a worker that doubles its inputs, well or badly."""
 
     log, limit_s, hangs, late = "its log", 10.0, False, False
-    has_news = False
+    has_news, draws_numbers = False, False
 
     def __init__(self, arena: Arena):
         self.arena, self.gate = arena, Gate(self)
@@ -102,13 +102,13 @@ class Worker:
     def begin_round(self, slots: Sequence[int], number: int, *, gated: bool, deliver: bool, keep: bool) -> int:
         self.said.append("begin gated" if gated else "begin")
         self.order, self.delivers = list(slots), deliver
-        self.seen.append([self.arena.inputs(slot)[0].clone() for slot in sorted(set(slots))])
         if not gated:
             self.compute()
         self.message_ns = 5_000_000
         return 1_000_000
 
     def announced(self, within_s: float) -> Any:
+        self.seen.append([self.arena.inputs(slot)[0].clone() for slot in sorted(set(self.order))])
         return None if self.late else self.message() | self.told
 
     def message(self) -> dict[str, Any]:
@@ -136,7 +136,8 @@ class Worker:
         return ()
 
     def tell(self, slot: int, tree: Any) -> None:
-        raise AssertionError("no argument but tensors")
+        assert self.draws_numbers, "no argument but tensors"
+        self.said.append("tell")
 
     def pause(self) -> None:
         self.said.append("pause")
@@ -171,9 +172,10 @@ class Known(Trial):
             raise RefusalError(Status.WRONG_VALUE, f"slot {slot}", "")
 
 
-def bound(*, lends: bool = False) -> Known:
+def bound(*, lends: bool = False, draws_numbers: bool = False) -> Known:
     def arguments(seed: int, *_: Any) -> list[Any]:
-        return [torch.randn(SIZE, generator=torch.Generator().manual_seed(seed))]
+        drawn = torch.randn(SIZE, generator=torch.Generator().manual_seed(seed))
+        return [drawn, seed] if draws_numbers else [drawn]
 
     def expect(drawn: list[Any]) -> Expected:
         return Expected(arguments=drawn, leaves=[("output", drawn[0] * 2)])
@@ -182,6 +184,7 @@ def bound(*, lends: bool = False) -> Known:
     reference = SimpleNamespace(arguments=arguments, expect=expect, device="cpu", mutates=(), silent=())
     made = Known(reference, Worker(arena), arena)  # type: ignore[arg-type]
     made.checked = []
+    made.candidate.draws_numbers = draws_numbers  # type: ignore[attr-defined]
     return made
 
 
@@ -240,6 +243,15 @@ def test_a_round_is_told_by_both_clocks(trial: Known, worker: Worker):
     assert "pause" in worker.said, "what is written after it is written by nobody"
     assert CHECKED - 1 <= len(trial.checked) <= CHECKED
     assert worker.order[-1] in trial.checked
+
+
+def test_inputs_are_made_while_the_worker_queues_unless_it_must_be_told_of_numbers_first():
+    for draws_numbers, order in ((False, ["begin gated", "stage"]), (True, ["tell", "stage", "begin gated"])):
+        trial = bound(draws_numbers=draws_numbers)
+        said, stage = trial.candidate.said, trial.arena.stage  # type: ignore[attr-defined]
+        trial.arena.stage = lambda *given, stage=stage, said=said: [said.append("stage"), stage(*given)]  # type: ignore[method-assign]
+        judged(trial).gated(1)
+        assert said[: len(order)] == order
 
 
 def test_a_round_of_no_call(trial: Known, worker: Worker):

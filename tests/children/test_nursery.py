@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import signal
 import socket
 import time
@@ -14,6 +15,7 @@ import pytest
 from require import require_rung
 
 from kbench.children import child as processes
+from kbench.children import nursery as nurseries
 from kbench.children.child import Child, ChildError
 from kbench.children.forked import NOBODY
 from kbench.children.worker_start import StartedWorker, WorkerConfig, start_nursery, worker_environment
@@ -25,7 +27,6 @@ from kbench.sandbox import process_tree
 from kbench.sandbox.rungs import Rung
 from kbench.storage.settings import Settings
 from kbench.wire.channel import Channel
-from kbench.worker import nursery as nurseries
 
 PATIENCE_S = 60.0
 
@@ -38,12 +39,25 @@ def config(tmp_path: Path, rung: Rung) -> WorkerConfig:
     )
 
 
-@pytest.fixture
-def nursery(config: WorkerConfig, monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
-    monkeypatch.setenv("SECRET_OF_THE_CALLER", "1")
-    child = start_nursery(config)
+def started(folder: Path) -> Iterator[Child]:
+    config = WorkerConfig(device="cpu", rung=0, scratch=str(folder))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("SECRET_OF_THE_CALLER", "1")
+        child = start_nursery(config)
     yield child
     child.kill()
+
+
+@pytest.fixture(scope="module")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
+    """One for all tests that leave it alive."""
+    yield from started(tmp_path_factory.mktemp("nursery"))
+
+
+@pytest.fixture
+def mortal(tmp_path: Path) -> Iterator[Child]:
+    """One to be killed."""
+    yield from started(tmp_path)
 
 
 @pytest.fixture
@@ -114,28 +128,29 @@ def test_a_fork_that_is_hung_up_on_ends_by_itself(worker: StartedWorker) -> None
 
 
 @SUPERVISED
-def test_forks_end_with_their_nursery(worker: StartedWorker, nursery: Child) -> None:
+def test_forks_end_with_their_nursery(config: WorkerConfig, mortal: Child) -> None:
+    worker = StartedWorker(config, mortal, 1, compiler="")
     worker.wait(PATIENCE_S)
     family = [process.pid for process in process_tree.members(worker.child.pid)]
     assert len(family) > 1
-    os.kill(nursery.pid, signal.SIGKILL)
+    os.kill(mortal.pid, signal.SIGKILL)
     deadline = time.monotonic() + PATIENCE_S
     # Not by the process table: nobody here is a subreaper, so orphans are strangers.
     while any((one := process_tree._read_process(pid)) is not None and not one.dead for pid in family):
         assert time.monotonic() < deadline, "still there"
         time.sleep(0.05)
+    worker.kill()
+
+
+def test_a_nursery_that_is_hung_up_on_ends_by_itself(mortal: Child) -> None:
+    assert mortal.finish(PATIENCE_S)
 
 
 @UNSUPERVISED
-def test_a_nursery_that_is_hung_up_on_ends_by_itself(nursery: Child) -> None:
-    assert nursery.finish(PATIENCE_S)
-
-
-@UNSUPERVISED
-def test_without_a_nursery_a_worker_ends_before_it_begins(config: WorkerConfig, nursery: Child) -> None:
-    os.kill(nursery.pid, signal.SIGKILL)
-    nursery._process.wait(PATIENCE_S)
-    worker = StartedWorker(config, nursery, 1, compiler="")
+def test_without_a_nursery_a_worker_ends_before_it_begins(config: WorkerConfig, mortal: Child) -> None:
+    os.kill(mortal.pid, signal.SIGKILL)
+    mortal._process.wait(PATIENCE_S)
+    worker = StartedWorker(config, mortal, 1, compiler="")
     assert worker.child.pid == NOBODY
     with pytest.raises(ChildError, match="could not fork") as caught:
         worker.wait(PATIENCE_S)
@@ -197,17 +212,28 @@ def test_pages_of_the_nursery_are_not_weighed(monkeypatch: pytest.MonkeyPatch) -
 
 
 SAYS_WHERE_IT_LIVES = """
-import atexit, json, os, sys, tempfile
+import atexit, json, os, re, sys, tempfile
 import torch
+SECRET = re.compile(rb"secret-[0-9a-f]{32}")
+def holds_a_secret():
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+        for line in maps:
+            span, rights, _, _, file, *name = line.split(maxsplit=5)
+            if rights.startswith("rw") and file == "00:00" and not "".join(name).startswith("[v"):
+                begin, end = (int(place, 16) for place in span.split("-"))
+                memory.seek(begin)
+                if SECRET.search(memory.read(end - begin)):
+                    return True
+    return False
 atexit.register(print, "at its end")
-print(json.dumps({**os.environ, "cwd": os.getcwd(), "tmp": tempfile.gettempdir()}))
+print(json.dumps({**os.environ, "cwd": os.getcwd(), "tmp": tempfile.gettempdir(), "secret": holds_a_secret()}))
 sys.exit("BYE")
 class ModelNew: pass
 """
 
 
 def test_a_fork_lives_in_its_own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SECRET_OF_THE_CALLER", "1")
+    monkeypatch.setenv("SECRET_OF_THE_CALLER", f"secret-{secrets.token_hex(16)}")
     (tmp_path / "mine.py").write_text(SAYS_WHERE_IT_LIVES)
     problem = registry.find_problem("group_norm", Settings())
     entry = registry.find_solution(problem, tmp_path / "mine.py", Settings())
@@ -223,6 +249,7 @@ def test_a_fork_lives_in_its_own_environment(tmp_path: Path, monkeypatch: pytest
     assert {told["cwd"], told["tmp"]} == {str(own)}
     assert Path(told["HOME"]) == own / "cache" / "home"
     assert "SECRET_OF_THE_CALLER" not in told
+    assert not told["secret"], "nor in what it inherited of the memory of others"
 
 
 @UNSUPERVISED

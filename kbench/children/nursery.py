@@ -1,9 +1,12 @@
-"""A process that has imported torch and forks: each worker of a judge is a fork of it.
+"""A process that has imported torch and forks: judges, builders and each worker of a judge are forks of one.
 
-Importing torch costs a second and a half of a processor; a judge pays it once, not once for each solution. A nursery
-is started before its judge knows any problem, with a worker's environment. It holds what an interpreter holds that has
-imported torch, runs nothing of a solution, and learns of a worker where it lives and how far to lock it in. So what a
-fork inherits is no secret, and the same for all.
+Importing torch costs two seconds of a processor; a run pays it once. Its nursery is started before anything of a
+problem is known, with a worker's environment. It holds what an interpreter holds that has imported torch, runs nothing
+of a solution, and learns of a worker where it lives and how far to lock it in; of a judge it learns nothing. So what
+a fork inherits is no secret, and the same for all.
+
+A judge's first act is to fork a nursery of its own for its workers, which end with it. Only then it hears, on a
+channel that it alone holds, of its environment and its run.
 """
 
 import atexit
@@ -17,13 +20,16 @@ import socket
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
 
-from kbench.children.forked import BIRTH_TIMEOUT_S
+from kbench.children.child import JUDGE, WORKER, Child, Launch
+from kbench.children.forked import BIRTH_TIMEOUT_S, OwnFork
 from kbench.sandbox import process_tree, rungs
 from kbench.sandbox.namespaces import Surroundings
 from kbench.wire.channel import Channel, Message, PeerGoneError
-from kbench.worker import main as worker_main
 
 REAP_INTERVAL_MS = 100
 """Where the kernel cannot watch a process (before Linux 5.3)."""
@@ -39,42 +45,51 @@ class Offspring:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Birth:
-    """What a fork finds when it wakes: the judge's message, and the two descriptors that are its own."""
+    """What a fork finds when it wakes: who it is to be, and the two descriptors that are its own."""
 
     message: Message
     output: int
     link: int
 
     def live(self) -> None:
-        """Become a worker, below a supervisor where the rung wants one. Does not return."""
+        """Become a judge, or a worker, below a supervisor where the rung wants one. Does not return."""
+        detach(self.output, self.link)
+        if self.message["module"] == JUDGE:
+            self._begin(self._judge)
         # As after exec. A process that is not dumpable cannot set up a user namespace.
         process_tree.prctl(process_tree.PR_SET_DUMPABLE, 1)
-        os.setsid()
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(self.output, 1)
-        os.dup2(self.output, 2)
-        process_tree.close_descriptors(keep={self.link})
-        os.chdir(self.message["folder"])
-        os.environ.clear()
-        os.environ.update(self.message["environment"])
+        settle(self.message)
         mode = rungs.supervision(rungs.Rung(self.message["rung"]))
         if mode is None:
             self._work()
         else:
             process_tree.supervise(mode, self._work, Surroundings.from_json(self.message["surroundings"]))
 
+    def _judge(self) -> None:
+        """Fork a nursery while there is nothing to know; then hear of the run, and serve the parent."""
+        nursery = fork_nursery()
+        channel = Channel(socket.socket(fileno=self.link))
+        with contextlib.suppress(PeerGoneError):
+            message = channel.receive()
+            settle(message)
+            judge = importlib.import_module(JUDGE)
+            judge.serve(channel, message["config"], nursery)
+
     def _work(self) -> None:
+        process_tree.close_descriptors(keep={self.link})  # the supervisor's
+        self._begin(lambda: importlib.import_module(WORKER).serve(self.link))
+
+    def _begin(self, serve: Callable[[], None]) -> NoReturn:
         """Begin and end as an interpreter does."""
         import torch
 
-        process_tree.close_descriptors(keep={self.link})  # the supervisor's
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_IGN)
         torch.default_generator.seed()
         code = 1
         try:
-            worker_main.serve(self.link)
+            serve()
             code = 0
         except SystemExit as error:
             code = exit_code(error)
@@ -91,6 +106,45 @@ class Birth:
             os._exit(code)
 
 
+def detach(output: int, link: int) -> None:
+    """Lead a session of one's own, with nothing of the nursery's but an output and a link."""
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    process_tree.close_descriptors(keep={link})
+
+
+def settle(message: Message) -> None:
+    """Live in a folder and an environment as if this process had been started there."""
+    os.chdir(message["folder"])
+    os.environ.clear()
+    os.environ.update(message["environment"])
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+
+
+def fork_nursery() -> Child:
+    """Fork a nursery of this process's own, which must not know anything yet."""
+    ours, theirs = socket.socketpair()
+    reader, output = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            ours.close()
+            detach(output, theirs.fileno())
+            birth = serve(Channel(theirs))
+            if birth is not None:
+                birth.live()
+        except BaseException:  # noqa: BLE001 - the last line of a process
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    os.close(output)
+    theirs.close()
+    launch = Launch(module=__name__, environment={}, folder=Path("/"), rung=rungs.Rung.NONE)
+    return Child(launch, begun=(OwnFork(pid, reader), ours))
+
+
 def exit_code(error: SystemExit) -> int:
     """Return the code that an interpreter ends with; what is no number is a message."""
     if error.code is None or isinstance(error.code, int):
@@ -100,9 +154,9 @@ def exit_code(error: SystemExit) -> int:
 
 
 def serve(channel: Channel) -> Birth | None:
-    """Fork for each message until the judge hangs up; None then, and in each fork its Birth.
+    """Fork for each message until the peer hangs up; None then, and in each fork its Birth.
 
-    Three descriptors come with a message: the worker's output, its link to the judge, and a pipe that is told the
+    Three descriptors come with a message: the fork's output, its link to the peer, and a pipe that is told the
     fork's pid and, when it has ended, its exit code, a line each.
     """
     forks: dict[int, Offspring] = {}
@@ -152,6 +206,7 @@ def _tell(pipe: int, number: int) -> None:
 def main() -> None:
     """Serve on the socket whose descriptor is the first argument."""
     rungs.harden_judge()
+    importlib.import_module(WORKER)  # by name: this room knows neither judges nor workers
     import torch  # noqa: F401
 
     with contextlib.suppress(ImportError):
