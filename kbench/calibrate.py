@@ -128,7 +128,7 @@ class Calibrated:
     path: Path
 
 
-Event = SubjectStarted | SubjectMeasured | Calibrated
+CalibrationEvent = SubjectStarted | SubjectMeasured | Calibrated
 
 Measure = Callable[[Subject, int], Iterable[Timing]]
 """Times a subject's reference against itself in so many fresh processes, one Timing of each."""
@@ -141,7 +141,7 @@ def calibrate(
     *,
     processes: int = DEFAULT_PROCESSES,
     directory: Path | None = None,
-) -> Iterator[Event]:
+) -> Iterator[CalibrationEvent]:
     """Time every subject against itself, and save what comes out.
 
     Raises:

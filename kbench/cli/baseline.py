@@ -32,7 +32,7 @@ def parse_date(text: str) -> date:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowFlags(OutputFlags):
+class BaselineShowFlags(OutputFlags):
     """What `kbench baseline show` can be told."""
 
     results: ResultsOption = None
@@ -67,8 +67,8 @@ class AcceptFlags(DocumentFlags):
     results: ResultsOption = None
 
 
-@command(ShowFlags)
-def show(flags: ShowFlags) -> int:
+@command(BaselineShowFlags)
+def show(flags: BaselineShowFlags) -> int:
     """Show all baselines and accepted slow-downs."""
     from kbench.storage import baselines  # brings numpy, which completing a word does without
 

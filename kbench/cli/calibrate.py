@@ -19,7 +19,7 @@ from kbench.report import units
 from kbench.storage.settings import Settings
 
 if TYPE_CHECKING:
-    from kbench.calibrate import Calibrated, Event, Measure, Subject
+    from kbench.calibrate import Calibrated, CalibrationEvent, Measure, Subject
 
 DEFAULT_CASES = {"cuda": ("small", "default"), "cpu": ("small",)}
 """Cases of each problem that cover the size classes without taking half an hour."""
@@ -114,7 +114,7 @@ def _environment(device: DeviceChoice) -> Environment:
     )
 
 
-def _follow(events: "Iterator[Event]", output: Output) -> "Calibrated":
+def _follow(events: "Iterator[CalibrationEvent]", output: Output) -> "Calibrated":
     from kbench.calibrate import Calibrated, SubjectMeasured, SubjectStarted
 
     with closing(events) as stream:  # type: ignore[type-var]  # the verb is a generator

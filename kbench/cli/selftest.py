@@ -15,7 +15,7 @@ from kbench.selftest import corpus
 from kbench.storage.csvfile import replace_file
 
 if TYPE_CHECKING:
-    from kbench.selftest.session import Report
+    from kbench.selftest.session import SelftestReport
 
 
 def complete(incomplete: str) -> list[str]:
@@ -61,11 +61,11 @@ def main(flags: SelftestFlags) -> int:
     return report.exit_code
 
 
-def _follow(flags: SelftestFlags, output: Output) -> "Report":
+def _follow(flags: SelftestFlags, output: Output) -> "SelftestReport":
     """Show one line per fixture while they are judged."""
     from kbench.report.selftest import line
     from kbench.selftest import session as verb
-    from kbench.selftest.session import Checked, Report, Started
+    from kbench.selftest.session import Checked, SelftestReport, Started
 
     settings = {} if flags.corpus is None else {"folder": flags.corpus}
     events = verb.selftest(
@@ -81,12 +81,12 @@ def _follow(flags: SelftestFlags, output: Output) -> "Report":
                 case Checked():
                     count += 1
                     output.note(f"{count:>3}/{total}  {line(event)}")
-                case Report():
+                case SelftestReport():
                     return event
     raise InternalError("the selftest ended without a report")
 
 
-def _save(report: "Report", folder: Path) -> None:
+def _save(report: "SelftestReport", folder: Path) -> None:
     """Write `<UTC time>-<device>.csv` and `.json`."""
     from kbench.report import selftest as rendering
 

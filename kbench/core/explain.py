@@ -8,7 +8,7 @@ from kbench.core.explanations import CHECKS, FLAGS, VERDICTS
 from kbench.core.levels import PROPERTIES
 from kbench.core.model import Status
 
-Kind = Literal["status", "property", "diagnosis", "finding", "flag", "verdict", "check"]
+CodeKind = Literal["status", "property", "diagnosis", "finding", "flag", "verdict", "check"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +16,7 @@ class Explanation:
     """One code: what it means, and what to type or change."""
 
     code: str
-    kind: Kind
+    kind: CodeKind
     meaning: str
     fix: str
 
@@ -249,7 +249,7 @@ _FINDINGS: dict[str, tuple[str, str]] = {
 }
 
 
-def _table(kind: Kind, entries: dict[str, tuple[str, str]]) -> dict[str, Explanation]:
+def _table(kind: CodeKind, entries: dict[str, tuple[str, str]]) -> dict[str, Explanation]:
     return {
         code: Explanation(code=code, kind=kind, meaning=meaning, fix=fix) for code, (meaning, fix) in entries.items()
     }

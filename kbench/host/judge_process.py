@@ -31,7 +31,7 @@ SILENCE_TIMEOUT_S = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedCase:
     """What a judge says of a case it has opened."""
 
     environment: Environment
@@ -108,7 +108,7 @@ class JudgeProcess:
             "holder": admission.signature(),
         }
 
-    def open(self, problem: Entry, case: Case) -> Opened:
+    def open(self, problem: Entry, case: Case) -> OpenedCase:
         """Have the judge load the problem. Raises ChildError where the problem is at fault or too large."""
         message = {
             "op": "open",
@@ -122,7 +122,7 @@ class JudgeProcess:
             if error.status is Status.OUT_OF_MEMORY:
                 raise ChildError(Status.NOT_VERIFIED, f"the case does not fit: {error.reason}", error.log) from error
             raise ChildError(Status.REFERENCE_FAILED, f"the problem fails: {error.reason}", error.log) from error
-        return Opened(
+        return OpenedCase(
             environment=Environment(**answer["environment"]),
             cost=Cost(**answer["cost"]),
             eval_mode=answer["eval_mode"],

@@ -1,7 +1,6 @@
 """`run` and `verify`: plan, build, verify, time, record. Yields events and prints nothing."""
 
 import contextlib
-import math
 import tempfile
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from kbench.build import cache, sources
 from kbench.children.child import ChildError
-from kbench.core.budget import DEFAULT_S, advice
+from kbench.core.budget import DEFAULT_S
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import (
     REFERENCE,
@@ -33,18 +32,18 @@ from kbench.core.model import (
     ResultRow,
     Status,
 )
-from kbench.core.stats import timings_interval, worthwhile_precision
+from kbench.core.stats import worthwhile_precision
 from kbench.devices import clock_lock, identity, peaks, selection
 from kbench.devices.admission import Admission, in_use
 from kbench.devices.selection import DeviceChoice
 from kbench.host import health, nursery_process, sanitizer
 from kbench.host.builder import Builder
-from kbench.host.judge_process import JudgeProcess, Opened
+from kbench.host.judge_process import JudgeProcess, OpenedCase
 from kbench.plugins import case_selection, registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.run.builds import Job, build_all
-from kbench.run.case_state import UNTOUCHED, Book
+from kbench.run.case_state import NOT_RUN, CaseState
 from kbench.sandbox import rung_probe, rungs
 from kbench.storage import quarantine
 from kbench.storage import rows as rowmaker
@@ -139,7 +138,7 @@ class Session:
         self._sanitizer = sanitizer.Sanitizer(problem, options, device, rung, scratch)
         self._files = [problem.path, *(entry.path for entry in solutions)]
         self._judge = self._start_judge(solutions)
-        self._opened: tuple[Case, Opened] | None = None
+        self._opened: tuple[Case, OpenedCase] | None = None
         self._derived = Derived()
         self._provenance = rowmaker.collect(
             problem.name,
@@ -209,15 +208,17 @@ class Session:
 
     def judge(self, case: Case, solutions: Sequence[Entry]) -> Iterator[Event]:
         """Judge every solution on one case: replicate after replicate, each with fresh workers."""
-        books = [Book(entry=entry, case=case) for entry in solutions]
-        for book in books:
+        states = [CaseState(entry=entry, case=case) for entry in solutions]
+        for state in states:
             # Built once for all cases: where the time went, it went once.
-            book.stage_s |= {"build": built} if (built := self._stage_s.pop(book.entry.name, None)) is not None else {}
-            book.outcome = self._unsupported(book.entry) or self._build_failure(book.entry, case) or UNTOUCHED
+            state.stage_s |= (
+                {"build": built} if (built := self._stage_s.pop(state.entry.name, None)) is not None else {}
+            )
+            state.outcome = self._unsupported(state.entry) or self._build_failure(state.entry, case) or NOT_RUN
         process = 0
-        while open_books := [book for book in books if not book.closed]:
+        while unfinished := [state for state in states if not state.closed]:
             # Turn about, so that what a judge does to those who come first is no advantage to any of them.
-            yield from self._replicate(case, open_books[:: -1 if process % 2 else 1], process)
+            yield from self._replicate(case, unfinished[:: -1 if process % 2 else 1], process)
             process += 1
 
     def _build_failure(self, entry: Entry, case: Case) -> Failed | None:
@@ -230,25 +231,25 @@ class Session:
                 return Failed(status=error.status, reason=error.reason, log=error.log)
         return failure
 
-    def _replicate(self, case: Case, books: list[Book], process: int) -> Iterator[Event]:
-        """Take every open book one process further, and close those that need no more."""
-        for number, book in enumerate(books):
+    def _replicate(self, case: Case, states: list[CaseState], process: int) -> Iterator[Event]:
+        """Take every unfinished case one process further, and close those that need no more."""
+        for number, state in enumerate(states):
             if self._watch.quarantine is not None:
-                book.give_up(f"the device stopped working: {self._watch.quarantine.reason}")
-            elif book.wants_more(self._options):
-                opened = yield from self._open(case, book, process, [later.entry for later in books[number:]])
+                state.give_up(f"the device stopped working: {self._watch.quarantine.reason}")
+            elif state.wants_more(self._options):
+                opened = yield from self._open(case, state, process, [later.entry for later in states[number:]])
                 if opened is not None:
                     # After these, the same ones again, as often as not: in the other order.
-                    later = [*books[number + 1 :], *([] if self._options.verify_only else books[::-1])]
+                    later = [*states[number + 1 :], *([] if self._options.verify_only else states[::-1])]
                     following = [other.entry for other in later if other.wants_more(self._options)]
-                    yield from self._evaluate(opened, book, process, following=following)
-            if not book.wants_more(self._options):
-                yield self._close(book)
+                    yield from self._evaluate(opened, state, process, following=following)
+            if not state.wants_more(self._options):
+                yield self._close(state)
 
     def _open(
-        self, case: Case, book: Book, process: int, expected: Sequence[Entry]
-    ) -> Generator[Event, None, Opened | None]:
-        """Open the case in the judge, unless it is already; None where the problem fails, as the book says."""
+        self, case: Case, state: CaseState, process: int, expected: Sequence[Entry]
+    ) -> Generator[Event, None, OpenedCase | None]:
+        """Open the case in the judge, unless it is already; None where the problem fails, as the state says."""
         judge = self._ready_judge(expected)
         if self._opened is not None and self._opened[0] == case:
             return self._opened[1]
@@ -260,7 +261,7 @@ class Session:
         except ChildError as error:
             self._opened = None
             self._watch.look(error.status)
-            book.outcome = Failed(status=error.status, reason=error.reason, log=error.log)
+            state.outcome = Failed(status=error.status, reason=error.reason, log=error.log)
         yield finished("open", case.name, process, time.monotonic() - began, ok=self._opened is not None)
         return self._opened[1] if self._opened is not None else None
 
@@ -285,8 +286,10 @@ class Session:
         """End the judge and all below it."""
         self._judge.close()
 
-    def _evaluate(self, opened: Opened, book: Book, process: int, *, following: Sequence[Entry]) -> Iterator[Event]:
-        entry, case, judge = book.entry, book.case, self._judge
+    def _evaluate(
+        self, opened: OpenedCase, state: CaseState, process: int, *, following: Sequence[Entry]
+    ) -> Iterator[Event]:
+        entry, case, judge = state.entry, state.case, self._judge
         request = judge.request(
             self._problem,
             entry,
@@ -297,15 +300,15 @@ class Session:
             following=following,
             deadline_s=self._deadline(entry.name),
         )
-        request["assignment"]["follows"] = book.follows_weights(self._options)
-        request["assignment"]["precision"] = worthwhile_precision(book.estimates, self._options.precision)
+        request["assignment"]["follows"] = state.follows_weights(self._options)
+        request["assignment"]["precision"] = worthwhile_precision(state.estimates, self._options.precision)
         for stage, ok, elapsed_s in self._sanitizer.around(judge, request, entry, case, opened.cost.dram_bytes):
             if elapsed_s is None and stage == "wait":
                 yield Waiting(device=self._device.name, holder=judge.holder)
             if elapsed_s is None:
                 yield StageStarted(stage=stage, solution=entry.name, case=case.name, process=process)
                 continue
-            book.stage_s[stage] = book.stage_s.get(stage, 0.0) + elapsed_s
+            state.stage_s[stage] = state.stage_s.get(stage, 0.0) + elapsed_s
             name = entry.name
             yield StageFinished(
                 stage=stage, solution=name, case=case.name, process=process, ok=ok, elapsed_s=elapsed_s, detail=""
@@ -320,20 +323,20 @@ class Session:
             modes = [rowmaker.EVAL_ASKED] if self._options.eval_mode else [EVAL_MODE] if opened.eval_mode else []
             remarks = (*self._remarks, *modes)
             outcome = replace(outcome, findings=(*outcome.findings, *remarks))
-        book.add(outcome)
-        row = self._row(book, process, opened, judge.weights)
+        state.add(outcome)
+        row = self._row(state, process, opened, judge.weights)
         samples = outcome.timings[0].samples if isinstance(outcome, Passed) and outcome.timings else ()
-        book.rows += self._writer.append([row], samples) if self._writer is not None else (row,)
+        state.rows += self._writer.append([row], samples) if self._writer is not None else (row,)
 
-    def _row(self, book: Book, process: int, opened: Opened | None, weights: str = "") -> ResultRow:
-        """Make the row of the process that was just added to a book."""
-        entry, options = book.entry, self._options
+    def _row(self, state: CaseState, process: int, opened: OpenedCase | None, weights: str = "") -> ResultRow:
+        """Make the row of the process that was just added to a state."""
+        entry, options = state.entry, self._options
         judgement = rowmaker.Judgement(
             solution=entry.name,
             source_sha256=sources.source_sha256(entry.path, entry.variant),
-            case=book.case,
+            case=state.case,
             process=process,
-            outcome=book.outcome,
+            outcome=state.outcome,
             device=self._device.kind,
             mode=options.mode,
             isolation=rungs.Rung(self._rung).name.lower(),
@@ -347,35 +350,24 @@ class Session:
         )
         return rowmaker.make_row(self._provenance, judgement)
 
-    def _close(self, book: Book) -> Judged:
+    def _close(self, state: CaseState) -> Judged:
         """Finish one (solution, case): its rows get the interval over all processes."""
-        book.closed = True
-        self._tell_budget(book)
-        if not book.rows:
-            row = self._row(book, 0, None)
-            book.rows = self._writer.append([row]) if self._writer is not None else (row,)
-        elif isinstance(book.outcome, Passed) and book.outcome.timings:
-            book.rows = rowmaker.with_interval(book.rows, book.outcome.timings, self._options.precision)
+        state.closed = True
+        state.tell_budget(self._options)
+        if not state.rows:
+            row = self._row(state, 0, None)
+            state.rows = self._writer.append([row]) if self._writer is not None else (row,)
+        elif isinstance(state.outcome, Passed) and state.outcome.timings:
+            state.rows = rowmaker.with_interval(state.rows, state.outcome.timings, self._options.precision)
             if self._writer is not None:
-                self._writer.amend(book.rows)
+                self._writer.amend(state.rows)
         return Judged(
-            solution=book.entry.name,
-            case=book.case.name,
-            outcome=book.outcome,
-            rows=tuple(book.rows),
-            stage_s=dict(book.stage_s),
+            solution=state.entry.name,
+            case=state.case.name,
+            outcome=state.outcome,
+            rows=tuple(state.rows),
+            stage_s=dict(state.stage_s),
         )
-
-    def _tell_budget(self, book: Book) -> None:
-        """Say once what more time would bring, where the budget ended the measuring."""
-        if not book.out_of_budget or not isinstance(book.outcome, Passed):
-            return
-        interval = timings_interval(book.outcome.timings)
-        if interval is not None and interval.half_width > math.log1p(self._options.precision):
-            processes = len(book.outcome.timings)
-            message = advice(interval.half_width, self._options.precision, book.stage_s["time"], processes)
-            found = Finding(code="budget", kind=FindingKind.TIMING, message=message)
-            book.outcome = replace(book.outcome, findings=(*book.outcome.findings, found))
 
     def _unsupported(self, entry: Entry) -> Failed | None:
         if self._device.kind in entry.devices:
