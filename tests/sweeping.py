@@ -12,8 +12,8 @@ from kbench.core.model import Case, Failed, Outcome, Passed, Status
 from kbench.host.health import Watch
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
-from kbench.sweep.task import Task, Verdict
-from kbench.units.evaluator import Progress
+from kbench.sweep.task import Task, TaskVerdict
+from kbench.units.evaluator import StageProgress
 from kbench.units.unit import Unit, UnitResult
 
 OPTIONS = RunOptions(device="cpu", processes=1, max_processes=1, verify_only=True, wait_for_device=False)
@@ -50,8 +50,8 @@ def failed(status: Status, reason: str = "why", **changes: object) -> UnitResult
     return UnitResult(outcome=Failed(status=status, reason=reason), stage_s={"verify": 0.5}, **changes)
 
 
-def verdict(number: int, *results: UnitResult, **changes: object) -> Verdict:
-    return Verdict(task=task(number), results=results or (passed(),), **changes)
+def verdict(number: int, *results: UnitResult, **changes: object) -> TaskVerdict:
+    return TaskVerdict(task=task(number), results=results or (passed(),), **changes)
 
 
 class FakeJudge:
@@ -76,17 +76,17 @@ class FakeJudge:
 
     def evaluate(
         self, unit: Unit, following: Sequence[Entry] = (), deadline_s: float | None = None
-    ) -> Generator[Progress, None, UnitResult]:
+    ) -> Generator[StageProgress, None, UnitResult]:
         name = unit.solution.name
         self.judged.append((name, unit.process))
-        yield Progress(stage="verify")
+        yield StageProgress(stage="verify")
         if name in self.hangs:
             self.interrupted.wait(30)
             self.interrupted.clear()
             return failed(Status.HARNESS_ERROR, "the judge is gone")
         steps = self.script.get(name, [Status.PASSED])
         found = steps.pop(0) if len(steps) > 1 else steps[0]
-        yield Progress(stage="verify", elapsed_s=0.1)
+        yield StageProgress(stage="verify", elapsed_s=0.1)
         result = found if isinstance(found, UnitResult) else self._result(found, unit)
         outcome: Outcome = result.outcome
         if isinstance(outcome, Failed):

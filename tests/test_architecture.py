@@ -14,6 +14,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "kbench"
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 70
+CONTENT = {"attacks", "kernels", "problems", "solutions"}
 NO_NAMES = {"utils", "util", "helpers", "common", "misc", "eval"}
 MAY_CATCH_EVERYTHING = {
     "kbench/judge/main.py": "child main",
@@ -69,9 +70,8 @@ def test_every_verb_and_ring_is_in_the_contract():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
     named = {name.strip().removeprefix("kbench.") for layer in layers for name in layer.split("|")}
-    content = {"attacks", "kernels", "problems", "solutions"}
     there = {p.stem for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
-    assert there - {"__init__", "__main__"} - content == named
+    assert there - {"__init__", "__main__"} - CONTENT == named
 
 
 def imports() -> dict[str, set[str]]:
@@ -94,6 +94,19 @@ def test_no_imports_go_in_a_circle():
         graphlib.TopologicalSorter(imports()).prepare()
     except graphlib.CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_no_two_records_have_one_name():
+    places: dict[str, list[str]] = {}
+    for module, tree in MODULES.items():
+        for node in ast.walk(tree) if Path(module).parts[1] not in CONTENT else ():
+            names = [node.name] if isinstance(node, ast.ClassDef) else []
+            if node in tree.body and isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                names = [node.targets[0].id]  # a type by another name: constants are in capitals, functions begin small
+            for name in names:
+                if name[0].isupper() and not name.isupper():
+                    places.setdefault(name, []).append(module)
+    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
 
 
 def test_a_module_is_one_noun():

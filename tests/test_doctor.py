@@ -10,7 +10,7 @@ import pytest
 
 from kbench import doctor
 from kbench.core.errors import MachineError, UsageError
-from kbench.core.health import Answer
+from kbench.core.health import ProbeAnswer
 from kbench.core.model import Peaks
 from kbench.devices import admission, peaks, selection
 from kbench.devices import identity as devices
@@ -265,11 +265,11 @@ def test_a_quarantine_is_shown_and_lifted_once_the_device_answers(machine, monke
     fails_with_a_fix(last, "it went silent", "kbench doctor --clear-quarantine")
     assert not measured, "nothing is measured on a device that is out of use"
 
-    monkeypatch.setattr(health, "probe", lambda _: (Answer.WRONG, "holds [0]"))
+    monkeypatch.setattr(health, "probe", lambda _: (ProbeAnswer.WRONG, "holds [0]"))
     doctor.clear_quarantine("cpu", machine)
     assert "holds [0]" in quarantine.read(machine, cpu.uuid).reason
 
-    monkeypatch.setattr(health, "probe", lambda _: (Answer.RIGHT, ""))
+    monkeypatch.setattr(health, "probe", lambda _: (ProbeAnswer.RIGHT, ""))
     doctor.clear_quarantine("cpu", machine)
     assert quarantine.read(machine, cpu.uuid) is None
 

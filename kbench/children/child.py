@@ -86,13 +86,13 @@ class Child:
         self, launch: Launch, nursery: "Child | None" = None, begun: tuple[OwnFork, socket.socket] | None = None
     ):
         self._nursery = nursery
-        self._bearing = threading.Lock()
+        self._forking = threading.Lock()
         self._process: subprocess.Popen[bytes] | Fork | OwnFork
         if begun is not None:
             self._process, ours = begun
         else:
             ours, theirs = socket.socketpair()
-            self._process = _execute(launch, theirs) if nursery is None else nursery._bear(launch, theirs)  # noqa: SLF001
+            self._process = _execute(launch, theirs) if nursery is None else nursery._fork(launch, theirs)  # noqa: SLF001
             theirs.close()
         self.channel = Channel(ours)
         self._sequence = 0
@@ -175,12 +175,12 @@ class Child:
             raise WireError("an answer to a request that was not made")
         return answer
 
-    def _bear(self, launch: Launch, link: socket.socket) -> Fork:
+    def _fork(self, launch: Launch, link: socket.socket) -> Fork:
         """Ask this child, a nursery, for a fork of it."""
         reader, output = os.pipe()
         listener, told = os.pipe()
         try:
-            with self._bearing:
+            with self._forking:
                 self.channel.send(launch.told(), [output, link.fileno(), told])
         except PeerGoneError:
             pass  # it has ended, and the fork with it

@@ -36,7 +36,7 @@ REAP_INTERVAL_MS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offspring:
+class LivingFork:
     """What the nursery keeps of a fork: the pipe to tell its end into, and what becomes readable then, if anything."""
 
     pipe: int
@@ -44,14 +44,16 @@ class Offspring:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Birth:
+class ForkedChild:
     """What a fork finds when it wakes: who it is to be, and the two descriptors that are its own."""
 
     message: Message
     output: int
     link: int
+    nursery: int
+    """Its pid."""
 
-    def live(self) -> None:
+    def become(self) -> None:
         """Become a judge, or a worker, below a supervisor where the rung wants one. Does not return."""
         detach(self.output, self.link)
         if self.message["module"] == JUDGE:
@@ -63,7 +65,7 @@ class Birth:
         if mode is None:
             self._work()
         else:
-            process_tree.supervise(mode, self._work, Surroundings.from_json(self.message["surroundings"]))
+            process_tree.supervise(mode, self._work, Surroundings.from_json(self.message["surroundings"]), self.nursery)
 
     def _judge(self) -> None:
         """Fork a nursery while there is nothing to know; then hear of the run, and serve the parent."""
@@ -134,7 +136,7 @@ def fork_nursery() -> Child:
             detach(output, theirs.fileno())
             birth = serve(Channel(theirs))
             if birth is not None:
-                birth.live()
+                birth.become()
         except BaseException:  # noqa: BLE001 - the last line of a process
             traceback.print_exc()
         finally:
@@ -153,13 +155,13 @@ def exit_code(error: SystemExit) -> int:
     return 1
 
 
-def serve(channel: Channel) -> Birth | None:
+def serve(channel: Channel) -> ForkedChild | None:
     """Fork for each message until the peer hangs up; None then, and in each fork its Birth.
 
     Three descriptors come with a message: the fork's output, its link to the peer, and a pipe that is told the
     fork's pid and, when it has ended, its exit code, a line each.
     """
-    forks: dict[int, Offspring] = {}
+    forks: dict[int, LivingFork] = {}
     poll = select.poll()
     poll.register(channel.fileno(), select.POLLIN)
     while True:
@@ -173,10 +175,10 @@ def serve(channel: Channel) -> Birth | None:
         except PeerGoneError:
             return None
         with contextlib.suppress(OSError):  # no room for a process now: the closed pipe tells it
-            pid = os.fork()
+            own, pid = os.getpid(), os.fork()
             if pid == 0:
-                return Birth(message=message, output=output, link=link)
-            forks[pid] = Offspring(pipe=os.dup(pipe), watch=process_tree.watch(pid))
+                return ForkedChild(message=message, output=output, link=link, nursery=own)
+            forks[pid] = LivingFork(pipe=os.dup(pipe), watch=process_tree.watch(pid))
             if (watch := forks[pid].watch) is not None:
                 poll.register(watch, select.POLLIN)
             _tell(pipe, pid)
@@ -184,7 +186,7 @@ def serve(channel: Channel) -> Birth | None:
             os.close(descriptor)
 
 
-def _reap(forks: dict[int, Offspring], poll: select.poll) -> None:
+def _reap(forks: dict[int, LivingFork], poll: select.poll) -> None:
     """Tell of each fork that has ended how it did."""
     for pid, fork in list(forks.items()):
         ended, status = os.waitpid(pid, os.WNOHANG)
@@ -219,7 +221,7 @@ def main() -> None:
     gc.freeze()
     birth = serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
     if birth is not None:
-        birth.live()
+        birth.become()
 
 
 if __name__ == "__main__":

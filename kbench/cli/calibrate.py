@@ -19,7 +19,7 @@ from kbench.report import units
 from kbench.storage.settings import Settings
 
 if TYPE_CHECKING:
-    from kbench.calibrate import Calibrated, Event, Measure, Subject
+    from kbench.calibrate import Calibrated, CalibrationEvent, Measure, Subject
 
 DEFAULT_CASES = {"cuda": ("small", "default"), "cpu": ("small",)}
 """Cases of each problem that cover the size classes without taking half an hour."""
@@ -31,12 +31,16 @@ class CalibrateFlags(OutputFlags):
 
     problems: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PROBLEM", help="Names or paths (all shipped)", autocompletion=completion.problems),
+        typer.Argument(
+            metavar="PROBLEM",
+            help="Problems: names or paths (default: all shipped)",
+            autocompletion=completion.problems,
+        ),
     ] = None
-    case: Annotated[list[str] | None, typer.Option("--case", metavar="NAME", help="Cases; repeatable")] = None
+    case: Annotated[list[str] | None, typer.Option("--case", metavar="NAME", help="Only this case; repeatable")] = None
     device: DeviceOption = None
     processes: Annotated[
-        int | None, typer.Option("--processes", metavar="N", min=2, help="Fresh processes per case (10)")
+        int | None, typer.Option("--processes", metavar="N", min=2, help="Processes per case (default 10)")
     ] = None
 
 
@@ -110,7 +114,7 @@ def _environment(device: DeviceChoice) -> Environment:
     )
 
 
-def _follow(events: "Iterator[Event]", output: Output) -> "Calibrated":
+def _follow(events: "Iterator[CalibrationEvent]", output: Output) -> "Calibrated":
     from kbench.calibrate import Calibrated, SubjectMeasured, SubjectStarted
 
     with closing(events) as stream:  # type: ignore[type-var]  # the verb is a generator

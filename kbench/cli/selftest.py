@@ -15,7 +15,7 @@ from kbench.selftest import corpus
 from kbench.storage.csvfile import replace_file
 
 if TYPE_CHECKING:
-    from kbench.selftest.session import Report
+    from kbench.selftest.session import SelftestReport
 
 
 def complete(incomplete: str) -> list[str]:
@@ -30,14 +30,15 @@ class SelftestFlags(OutputFlags):
     """What `kbench selftest` can be told."""
 
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Fixtures (all)", autocompletion=complete)
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Fixtures to judge (default all)", autocompletion=complete),
     ] = None
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:INDEX")] = "auto"
-    fast: Annotated[bool, typer.Option("--fast", help="The quick half, as in CI")] = False
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Builds and judgements side by side")] = 3
+    fast: Annotated[bool, typer.Option("--fast", help="Only the fixtures that CI runs")] = False
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Builds and verdicts at the same time")] = 3
     corpus: Annotated[
         Path | None,
-        typer.Option("--corpus", metavar="DIR", help="Another corpus: cheats, honest, problems"),
+        typer.Option("--corpus", metavar="DIR", help="Folder of another corpus, with cheats, honest and problems"),
     ] = None
     save: Annotated[Path | None, typer.Option("--save", metavar="DIR", help="Also write CSV and JSON there")] = None
 
@@ -60,11 +61,11 @@ def main(flags: SelftestFlags) -> int:
     return report.exit_code
 
 
-def _follow(flags: SelftestFlags, output: Output) -> "Report":
+def _follow(flags: SelftestFlags, output: Output) -> "SelftestReport":
     """Show one line per fixture while they are judged."""
     from kbench.report.selftest import line
     from kbench.selftest import session as verb
-    from kbench.selftest.session import Checked, Report, Started
+    from kbench.selftest.session import Checked, SelftestReport, Started
 
     settings = {} if flags.corpus is None else {"folder": flags.corpus}
     events = verb.selftest(
@@ -80,12 +81,12 @@ def _follow(flags: SelftestFlags, output: Output) -> "Report":
                 case Checked():
                     count += 1
                     output.note(f"{count:>3}/{total}  {line(event)}")
-                case Report():
+                case SelftestReport():
                     return event
     raise InternalError("the selftest ended without a report")
 
 
-def _save(report: "Report", folder: Path) -> None:
+def _save(report: "SelftestReport", folder: Path) -> None:
     """Write `<UTC time>-<device>.csv` and `.json`."""
     from kbench.report import selftest as rendering
 

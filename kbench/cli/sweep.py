@@ -36,7 +36,7 @@ class Until(StrEnum):
     TIME = "time"
 
 
-class Pair(StrEnum):
+class PairFlag(StrEnum):
     """Which solutions belong to which problems."""
 
     NAME = "name"
@@ -64,7 +64,7 @@ class SweepFlags(RunFlags):
         False
     )
     pair: Annotated[
-        Pair | None, typer.Option("--pair", help="Which solutions to judge for a problem (folders: name, else all)")
+        PairFlag | None, typer.Option("--pair", help="Which solutions to judge for a problem (folders: name, else all)")
     ] = None
     until: Annotated[Until, typer.Option("--until", help="The last step to take")] = Until.TIME
     device: Annotated[
@@ -272,10 +272,10 @@ def _work(flags: SweepFlags, begun: Begun, run: RunOptions, device: "DeviceChoic
     )
 
 
-def _pairs(flags: SweepFlags, begun: Begun, settings: Settings) -> "tuple[list[selection.Pair], list[str]]":
-    from kbench.sweep.selection import Pairing, is_manifest, pairs, read_manifest
+def _pairs(flags: SweepFlags, begun: Begun, settings: Settings) -> "tuple[list[selection.SolutionPair], list[str]]":
+    from kbench.sweep.selection import PairBy, is_manifest, pairs, read_manifest
 
-    pairing = Pairing(flags.pair.value) if flags.pair is not None else None
+    pairing = PairBy(flags.pair.value) if flags.pair is not None else None
     if is_manifest(flags.problem):
         if flags.solutions or flags.self_:
             raise UsageError("a manifest names its solutions itself", "leave out the others")
@@ -287,7 +287,7 @@ def _pairs(flags: SweepFlags, begun: Begun, settings: Settings) -> "tuple[list[s
         sources = begun.path.with_name(f"{begun.header.run}.sources")
         folder = Path.cwd() if path.parent.absolute() == sources.absolute() else path.parent.absolute()
         return read_manifest(text, path.name, folder, sources), []
-    if pairing is Pairing.MANIFEST:
+    if pairing is PairBy.MANIFEST:
         raise UsageError(f"{flags.problem} is no manifest", "its name ends in .csv or .jsonl")
     if flags.self_ and flags.solutions:
         raise UsageError("`--self` judges `eager`, and solutions are named too", "leave out one of them")

@@ -1,4 +1,4 @@
-"""Progress of a sweep on stderr: one live line on a terminal, one plain line for each verdict in a pipe."""
+"""SweepProgress of a sweep on stderr: one live line on a terminal, one plain line for each verdict in a pipe."""
 
 import sys
 import time
@@ -10,13 +10,13 @@ from typing import Protocol, Self
 from kbench.cli.output import Output
 from kbench.core.model import Status
 from kbench.report import swept, units
-from kbench.sweep.task import DeviceState, Event, Finished, Planned, Retried
+from kbench.sweep.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned
 
 
-class Progress(Protocol):
+class SweepProgress(Protocol):
     """Shows events as they come."""
 
-    def show(self, event: Event) -> None:
+    def show(self, event: SweepEvent) -> None:
         """Show one event."""
 
 
@@ -30,9 +30,9 @@ class Pace:
         self._fresh = 0
         self._began = time.monotonic()
 
-    def take(self, event: Event) -> None:
+    def take(self, event: SweepEvent) -> None:
         """Count an event."""
-        if isinstance(event, Planned):
+        if isinstance(event, SweepPlanned):
             self.tasks = event.tasks
             self._began = time.monotonic()
         elif isinstance(event, Finished):
@@ -55,21 +55,21 @@ class Pace:
         return " · ".join(parts)
 
 
-class Silent:
+class SweepSilent:
     """Shows nothing."""
 
-    def show(self, event: Event) -> None:
+    def show(self, event: SweepEvent) -> None:
         """Ignore the event."""
 
 
-class Lines:
+class SweepLines:
     """Writes a line for each verdict, as a log wants it."""
 
     def __init__(self, output: Output):
         self._output = output
         self._pace = Pace()
 
-    def show(self, event: Event) -> None:
+    def show(self, event: SweepEvent) -> None:
         """Write the line of this event, if it has one."""
         self._pace.take(event)
         text = swept.describe(event, self._pace.done, self._pace.tasks)
@@ -77,7 +77,7 @@ class Lines:
             self._output.note(text)
 
 
-class Live:
+class SweepLive:
     """Keeps one line with the state of the whole sweep; what failed stays above it."""
 
     def __init__(self) -> None:
@@ -95,24 +95,24 @@ class Live:
     def __exit__(self, *_: object) -> None:
         self._status.stop()
 
-    def show(self, event: Event) -> None:
+    def show(self, event: SweepEvent) -> None:
         """Count the event; failures, retries and devices in trouble become lines of their own."""
         from rich.text import Text
 
         self._pace.take(event)
         failed = isinstance(event, Finished) and not event.verdict.resumed and event.verdict.status is not Status.PASSED
-        if failed or isinstance(event, Planned | Retried | DeviceState):
+        if failed or isinstance(event, SweepPlanned | Retried | DeviceState):
             self._console.print(swept.describe(event, self._pace.done, self._pace.tasks), soft_wrap=True)
         self._status.update(Text(self._pace.line()))
 
 
 @contextmanager
-def progress_for(output: Output) -> Iterator[Progress]:
+def progress_for(output: Output) -> Iterator[SweepProgress]:
     """Choose how progress is shown: nothing when quiet, live on a terminal, lines elsewhere."""
     if output.verbosity < 0:
-        yield Silent()
+        yield SweepSilent()
     elif sys.stderr.isatty():
-        with Live() as live:
+        with SweepLive() as live:
             yield live
     else:
-        yield Lines(output)
+        yield SweepLines(output)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kbench.core.errors import InternalError, MachineError
-from kbench.devices.claims import Claim, Kind, Place, Queue
+from kbench.devices.claims import Claim, ClaimKind, ClaimQueue, QueuePlace
 from kbench.devices.shared_folder import guarded
 from kbench.devices.waiting import DeviceBusyError, Patience, Wait
 
@@ -33,7 +33,7 @@ RECOUNT_S = 0.5
 
 PATIENTLY = Wait()
 
-Blocking = Callable[[list[Place]], list[Place]]
+Blocking = Callable[[list[QueuePlace]], list[QueuePlace]]
 """Of the claims that came earlier, those that must end first."""
 
 _own: "weakref.WeakValueDictionary[str, Claim]" = weakref.WeakValueDictionary()
@@ -43,7 +43,7 @@ _own: "weakref.WeakValueDictionary[str, Claim]" = weakref.WeakValueDictionary()
 def in_use(uuid: str) -> bool:
     """Say whether another kbench process holds, or waits for, anything of a device."""
     try:
-        return bool(Queue(LEASES / uuid.replace("/", "_")).places())
+        return bool(ClaimQueue(LEASES / uuid.replace("/", "_")).places())
     except (OSError, MachineError):
         return False
 
@@ -79,13 +79,13 @@ class Admission:
     @contextlib.contextmanager
     def shared(self, wait: Wait = PATIENTLY) -> Iterator[None]:
         """Use the device beside others, for verifying and rehearsing; nobody times meanwhile."""
-        with self._admitted(Kind.SHARED, 0, _exclusive_ones, wait):
+        with self._admitted(ClaimKind.SHARED, 0, _exclusive_ones, wait):
             yield
 
     @contextlib.contextmanager
     def exclusive(self, wait: Wait = PATIENTLY) -> Iterator[None]:
         """Use the device alone, for timing. Not from within `shared`: leave that first."""
-        with self._admitted(Kind.EXCLUSIVE, 0, _locks, wait):
+        with self._admitted(ClaimKind.EXCLUSIVE, 0, _locks, wait):
             yield
 
     @contextlib.contextmanager
@@ -99,18 +99,18 @@ class Admission:
         if need_bytes < 0:
             raise ValueError(f"{need_bytes} bytes cannot be reserved")
 
-        def too_much(earlier: list[Place]) -> list[Place]:
-            ahead = [place for place in earlier if place.kind is Kind.MEMORY]
+        def too_much(earlier: list[QueuePlace]) -> list[QueuePlace]:
+            ahead = [place for place in earlier if place.kind is ClaimKind.MEMORY]
             return ahead if sum(place.need_bytes for place in ahead) + need_bytes > capacity_bytes else []
 
-        with self._admitted(Kind.MEMORY, need_bytes, too_much, wait) as claim:
+        with self._admitted(ClaimKind.MEMORY, need_bytes, too_much, wait) as claim:
             yield Reservation(self._queue(), claim, capacity_bytes)
 
-    def _queue(self) -> Queue:
-        return Queue(self.folder / self.uuid.replace("/", "_"))
+    def _queue(self) -> ClaimQueue:
+        return ClaimQueue(self.folder / self.uuid.replace("/", "_"))
 
     @contextlib.contextmanager
-    def _admitted(self, kind: Kind, need_bytes: int, blocking: Blocking, wait: Wait) -> Iterator[Claim]:
+    def _admitted(self, kind: ClaimKind, need_bytes: int, blocking: Blocking, wait: Wait) -> Iterator[Claim]:
         queue, patience = self._queue(), Patience(wait)
         claim: Claim | None = None
         try:
@@ -130,7 +130,7 @@ class Admission:
 class Reservation:
     """Device memory that is this process's to allocate, until the `with` block ends."""
 
-    def __init__(self, queue: Queue, claim: Claim, capacity_bytes: int):
+    def __init__(self, queue: ClaimQueue, claim: Claim, capacity_bytes: int):
         self._queue = queue
         self._claim = claim
         self._capacity_bytes = capacity_bytes
@@ -153,7 +153,7 @@ class Reservation:
                 if not self._claim.is_there:
                     return False
                 own = self._claim.place
-                others = [p for p in self._queue.places() if p.kind is Kind.MEMORY and p.ticket != own.ticket]
+                others = [p for p in self._queue.places() if p.kind is ClaimKind.MEMORY and p.ticket != own.ticket]
                 total = sum(place.need_bytes for place in others) + need_bytes
                 if need_bytes > own.need_bytes and others and total > self._capacity_bytes:
                     return False
@@ -163,7 +163,7 @@ class Reservation:
         return True
 
 
-def _wait(queue: Queue, claim: Claim, blocking: Blocking, patience: Patience) -> None:
+def _wait(queue: ClaimQueue, claim: Claim, blocking: Blocking, patience: Patience) -> None:
     """Wait until nothing that came earlier blocks the claim, or it is no longer there."""
     while claim.is_there:
         seen = queue.changed_ns()
@@ -179,26 +179,26 @@ def _wait(queue: Queue, claim: Claim, blocking: Blocking, patience: Patience) ->
             time.sleep(min(max(POLL_SHARE * patience.waited_s, 0.001), POLL_S, left_s))
 
 
-def _locks(earlier: list[Place]) -> list[Place]:
-    return [place for place in earlier if place.kind is not Kind.MEMORY]
+def _locks(earlier: list[QueuePlace]) -> list[QueuePlace]:
+    return [place for place in earlier if place.kind is not ClaimKind.MEMORY]
 
 
-def _exclusive_ones(earlier: list[Place]) -> list[Place]:
-    return [place for place in earlier if place.kind is Kind.EXCLUSIVE]
+def _exclusive_ones(earlier: list[QueuePlace]) -> list[QueuePlace]:
+    return [place for place in earlier if place.kind is ClaimKind.EXCLUSIVE]
 
 
-def _slot(kind: Kind) -> str:
-    return "memory" if kind is Kind.MEMORY else "lock"
+def _slot(kind: ClaimKind) -> str:
+    return "memory" if kind is ClaimKind.MEMORY else "lock"
 
 
-def _refuse_deadlock(kind: Kind) -> None:
+def _refuse_deadlock(kind: ClaimKind) -> None:
     """Raise InternalError where this process might wait for itself, or hold what those need that it waits for."""
     held = {name: claim.place.kind for name, claim in list(_own.items()) if claim.is_live}
     if "lock" in held:
         raise InternalError(
             f"asked for `{kind}` within `{held['lock']}`", "leave that first; memory comes before the lock"
         )
-    if kind is Kind.MEMORY and "memory" in held:
+    if kind is ClaimKind.MEMORY and "memory" in held:
         raise InternalError("asked for a second reservation within the first", "resize that one, or end it first")
 
 

@@ -27,7 +27,7 @@ NOTE_CHARACTERS = 120
 NO_NOTE = "another kbench process"
 
 
-class Kind(StrEnum):
+class ClaimKind(StrEnum):
     """What a claim asks for."""
 
     SHARED = "shared"
@@ -36,11 +36,11 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class QueuePlace:
     """A claim's place in the queue and what it asks for: all of it is in the file's name, which needs no room."""
 
     ticket: int
-    kind: Kind
+    kind: ClaimKind
     need_bytes: int = 0
 
     @property
@@ -52,13 +52,13 @@ class Place:
     def read(cls, name: str) -> Self | None:
         """Read a file's name; None where it is no claim's."""
         found = NAME.fullmatch(name)
-        return cls(ticket=int(found[1]), kind=Kind(found[2]), need_bytes=int(found[3])) if found else None
+        return cls(ticket=int(found[1]), kind=ClaimKind(found[2]), need_bytes=int(found[3])) if found else None
 
 
 class Claim:
     """A place in the queue, from arrival to `release`, or to the end of this process."""
 
-    def __init__(self, folder: Path, place: Place, file: io.FileIO):
+    def __init__(self, folder: Path, place: QueuePlace, file: io.FileIO):
         self._folder = folder
         self._file = file
         self.place = place
@@ -83,7 +83,7 @@ class Claim:
 
     def ask_for(self, need_bytes: int) -> None:
         """Change the bytes, in the same place. The caller guards the folder, and saw that the claim is there."""
-        place = Place(ticket=self.place.ticket, kind=self.place.kind, need_bytes=need_bytes)
+        place = QueuePlace(ticket=self.place.ticket, kind=self.place.kind, need_bytes=need_bytes)
         (self._folder / self.place.name).rename(self._folder / place.name)
         self.place = place
 
@@ -105,24 +105,24 @@ class Claim:
         self._file.close()
 
 
-class Queue:
+class ClaimQueue:
     """The claims on one device, in a folder, which callers guard around everything but `changed_ns`."""
 
     def __init__(self, folder: Path):
         self.folder = folder
 
-    def enter(self, kind: Kind, need_bytes: int, note: str) -> Claim:
+    def enter(self, kind: ClaimKind, need_bytes: int, note: str) -> Claim:
         """Take the last place. Raises MachineError where no file can be made."""
         ticket = max((place.ticket for place in self.places()), default=0) + 1
         while True:
             try:
-                return self._make(Place(ticket=ticket, kind=kind, need_bytes=need_bytes), note)
+                return self._make(QueuePlace(ticket=ticket, kind=kind, need_bytes=need_bytes), note)
             except FileExistsError:  # what a dead process left, and this one may not remove
                 ticket += 1
             except OSError as error:
                 raise unusable(self.folder, error) from error
 
-    def _make(self, place: Place, note: str) -> Claim:
+    def _make(self, place: QueuePlace, note: str) -> Claim:
         file = io.FileIO(self.folder / place.name, "xb")
         try:
             os.fchmod(file.fileno(), FILE_MODE)
@@ -134,10 +134,10 @@ class Queue:
             raise
         return Claim(self.folder, place, file)
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[QueuePlace]:
         """Return the live claims in the order of arrival, and remove what dead ones left behind."""
         try:
-            found = [place for name in os.listdir(self.folder) if (place := Place.read(name)) is not None]  # noqa: PTH208
+            found = [place for name in os.listdir(self.folder) if (place := QueuePlace.read(name)) is not None]  # noqa: PTH208
         except OSError as error:
             raise unusable(self.folder, error) from error
         live = []
@@ -156,7 +156,7 @@ class Queue:
         except OSError:
             return 0
 
-    def describe(self, places: list[Place]) -> str:
+    def describe(self, places: list[QueuePlace]) -> str:
         """Name the holders of claims, for people: the first by its own words."""
         others = f", and {len(places) - 1} more" if len(places) > 1 else ""
         return _note(self.folder / places[0].name) + others

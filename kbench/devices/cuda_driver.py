@@ -1,4 +1,4 @@
-"""The calls of CUDA's driver that torch does not offer, in the context that torch made.
+"""The calls of CUDA's driver that torch does not offer, in the context that torch makes or in one without torch.
 
 Functions are looked up when a `Driver` is made, so that what a solution replaces later (in Python, or symbols of
 the runtime) is not what is called. Names, arguments and error numbers: CUDA Driver API, sections on memory,
@@ -20,6 +20,8 @@ FUNCTIONS = (
     *("cuMemAlloc_v2", "cuMemFree_v2", "cuMemGetAddressRange_v2", "cuIpcGetMemHandle", "cuIpcOpenMemHandle_v2"),
     *("cuIpcCloseMemHandle", "cuMemHostRegister_v2", "cuMemHostGetDevicePointer_v2", "cuMemHostUnregister"),
     *("cuStreamWaitValue32_v2", "cuStreamWriteValue32_v2", "cuEventCreate", "cuEventRecord", "cuEventDestroy_v2"),
+    *("cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuMemsetD32_v2", "cuMemcpyDtoH_v2"),
+    *("cuModuleLoadData", "cuModuleGetFunction", "cuLaunchKernel"),
     *("cuEventElapsedTime", "cuCtxSynchronize", "cuCtxSetLimit", "cuCtxResetPersistingL2Cache", "cuStreamSetAttribute"),
 )
 
@@ -37,15 +39,25 @@ class _IpcHandle(ctypes.Structure):
 
 
 class Driver:
-    """The driver's functions, bound now; the context is torch's primary one."""
+    """The driver's functions, bound now. The context is torch's; without torch, the primary one of device `ordinal`.
 
-    def __init__(self) -> None:
-        import torch
+    Raises OSError where there is no driver.
+    """
 
-        torch.cuda.init()
-        torch.empty(1, device="cuda")  # makes the context, and makes it current
+    def __init__(self, ordinal: int | None = None) -> None:
+        if ordinal is None:
+            import torch
+
+            torch.cuda.init()
+            torch.empty(1, device="cuda")  # makes the context, and makes it current
         library = ctypes.CDLL("libcuda.so.1")
         self._functions = {name: library[name] for name in FUNCTIONS}
+        if ordinal is not None:
+            device, context = ctypes.c_int(), ctypes.c_void_p()
+            self._call("cuInit", 0)
+            self._call("cuDeviceGet", ctypes.byref(device), ordinal)
+            self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+            self._call("cuCtxSetCurrent", context)
 
     def _call(self, name: str, *arguments: Any) -> None:
         code = self._functions[name](*arguments)
@@ -63,6 +75,30 @@ class Driver:
     def free(self, pointer: int) -> None:
         """Free what `allocate` returned."""
         self._call("cuMemFree_v2", ctypes.c_uint64(pointer))
+
+    def clear(self, pointer: int, words: int) -> None:
+        """Fill so many words of 32 bits with zeros."""
+        self._call("cuMemsetD32_v2", ctypes.c_uint64(pointer), 0, ctypes.c_size_t(words))
+
+    def read(self, pointer: int, words: int) -> list[int]:
+        """Return so many words of 32 bits."""
+        found = (ctypes.c_uint32 * words)()
+        self._call("cuMemcpyDtoH_v2", found, ctypes.c_uint64(pointer), ctypes.c_size_t(ctypes.sizeof(found)))
+        return list(found)
+
+    def kernel(self, ptx: bytes, name: bytes) -> ctypes.c_void_p:
+        """Load a kernel from PTX, which every driver translates for its own device: no compiler is needed."""
+        module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+        self._call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(ptx))
+        self._call("cuModuleGetFunction", ctypes.byref(kernel), module, name)
+        return kernel
+
+    def launch(self, kernel: ctypes.c_void_p, blocks: int, threads: int, pointer: int, stream: int = 0) -> None:
+        """Launch a kernel of one pointer argument."""
+        argument = ctypes.c_uint64(pointer)
+        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(argument))
+        on = ctypes.c_void_p(stream)
+        self._call("cuLaunchKernel", kernel, blocks, 1, 1, threads, 1, 1, 0, on, arguments, None)
 
     def range_of(self, pointer: int) -> tuple[int, int]:
         """Return the start of the allocation that an address lies in, and its size in bytes."""

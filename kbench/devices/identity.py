@@ -61,7 +61,7 @@ def _driver_version() -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class DeviceReading:
     """The device's state at one moment; None where the device does not tell."""
 
     sm_clock_mhz: int | None = None
@@ -92,13 +92,13 @@ class DeviceMonitor:
     def __exit__(self, *_: object) -> None:
         self._handle = None
 
-    def read(self) -> Reading:
+    def read(self) -> DeviceReading:
         """Take a reading; some 0.1 ms on a GPU."""
         if self._handle is None:
-            return Reading()
+            return DeviceReading()
         import pynvml as nvml
 
-        reading = Reading(
+        reading = DeviceReading(
             sm_clock_mhz=_ask(nvml.nvmlDeviceGetClockInfo, self._handle, nvml.NVML_CLOCK_SM),
             power_mw=_ask(nvml.nvmlDeviceGetPowerUsage, self._handle),
             temperature_c=_ask(nvml.nvmlDeviceGetTemperature, self._handle, nvml.NVML_TEMPERATURE_GPU),
@@ -108,7 +108,7 @@ class DeviceMonitor:
             self._clocks_mhz.append(reading.sm_clock_mhz)
         return reading
 
-    def disturbed(self, before: Reading, after: Reading) -> bool:
+    def disturbed(self, before: DeviceReading, after: DeviceReading) -> bool:
         """Say whether what ran between two readings was slowed down.
 
         By a reason that NVML names, or by an SM clock 1.5 % below the median of all readings so far.

@@ -8,7 +8,6 @@ CPU: torch's copy and FP32 matrix product, all threads.
 `python -m kbench.devices.peaks cuda|cpu` prints them as JSON: torch stays out of the caller.
 """
 
-import ctypes
 import dataclasses
 import datetime
 import json
@@ -23,6 +22,7 @@ from typing import Any
 from kbench.build import interpreter
 from kbench.core.errors import MachineError
 from kbench.core.model import Peaks
+from kbench.devices.cuda_driver import Driver
 from kbench.devices.selection import DeviceChoice
 
 CACHE_NAME = "peaks.json"
@@ -146,15 +146,16 @@ def _fma_rate() -> float:
     import torch
 
     sms = torch.cuda.get_device_properties(0).multi_processor_count
-    torch.empty(1, device="cuda")
     sink = torch.zeros(1, device="cuda")
-    launch = _launcher(_fma_ptx(), b"fma_chains", sms * BLOCKS_PER_SM, sink.data_ptr())
+    driver, stream = Driver(), torch.cuda.current_stream().cuda_stream
+    kernel = driver.kernel(_fma_ptx(), b"fma_chains")
     flops = 2 * CHAINS * UNROLL * ROUNDS * THREADS * BLOCKS_PER_SM * int(sms)
-    return flops / _best_s(launch, "cuda")
+    blocks = sms * BLOCKS_PER_SM
+    return flops / _best_s(lambda: driver.launch(kernel, blocks, THREADS, sink.data_ptr(), stream), "cuda")
 
 
 def _fma_ptx() -> bytes:
-    """PTX, which every driver translates for its own device: no compiler is needed to measure."""
+    """Return the kernel's PTX."""
     step = "\n".join(f"fma.rn.f32 %f{c}, %f{c}, %f30, %f31;" for _ in range(UNROLL) for c in range(CHAINS))
     start = "\n".join(f"add.f32 %f{c}, %f29, 0f{0x3F800000 + (c << 16):08X};" for c in range(CHAINS))
     total = "\n".join(f"add.f32 %f28, %f28, %f{c};" for c in range(CHAINS))
@@ -189,29 +190,6 @@ setp.eq.f32 %p1, %f28, 0fC2F6E979;
 ret;
 }}
 """.encode()
-
-
-def _launcher(ptx: bytes, name: bytes, blocks: int, pointer: int) -> Callable[[], None]:
-    """Load a kernel with one pointer argument into torch's context; return a call that launches it."""
-    import torch
-
-    library = ctypes.CDLL("libcuda.so.1")
-    module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
-    _check(library.cuModuleLoadData(ctypes.byref(module), ctypes.c_char_p(ptx)))
-    _check(library.cuModuleGetFunction(ctypes.byref(kernel), module, name))
-    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-
-    def launch() -> None:
-        argument = ctypes.c_uint64(pointer)
-        arguments = (ctypes.c_void_p * 1)(ctypes.addressof(argument))
-        _check(library.cuLaunchKernel(kernel, blocks, 1, 1, THREADS, 1, 1, 0, stream, arguments, None))
-
-    return launch
-
-
-def _check(code: int) -> None:
-    if code:
-        raise RuntimeError(f"CUDA error {code} from the driver")
 
 
 def _key(device: DeviceChoice) -> str:

@@ -30,7 +30,7 @@ def choose(text: str) -> DeviceChoice:
     if kind == "cpu" and not index:
         return cpu()
     if kind not in {"auto", "cuda"} or (index and not index.isdigit()):
-        raise UsageError(f"`{text}` is no device", "devices are auto, cpu, cuda and cuda:INDEX")
+        raise UsageError(f"`{text}` is not a device", "devices are auto, cpu, cuda and cuda:INDEX")
     gpus = visible_gpus()
     if not gpus and kind == "auto":
         return cpu()
@@ -84,7 +84,7 @@ def left_visible(gpus: Sequence[DeviceChoice], wanted: str | None) -> list[Devic
         fitting = [gpus[index]] if index < len(gpus) else [g for g in gpus if name and g.uuid.startswith(name)]
         if len(fitting) != 1:
             if name not in {"", "-1"} and gpus and not chosen:
-                what = f"CUDA_VISIBLE_DEVICES names `{name}`, which is no GPU of this machine"
+                what = f"CUDA_VISIBLE_DEVICES names `{name}`, which is not a GPU of this machine"
                 raise MachineError(what, "name an index or a UUID from `nvidia-smi -L`; MIG devices are not supported")
             break
         chosen += fitting

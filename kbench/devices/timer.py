@@ -18,7 +18,7 @@ Call = Callable[[int], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class TimedCall:
     """One measured call: the device's time, the host's time to submit it, and what it returned."""
 
     t_event_ns: int
@@ -31,7 +31,7 @@ class Timer(Protocol):
 
     name: str
 
-    def measure(self, call: Call, slot: int) -> Measured:
+    def measure(self, call: Call, slot: int) -> TimedCall:
         """Call once and return the time of the call."""
         ...
 
@@ -78,12 +78,12 @@ class HostTimer:
     def __init__(self) -> None:
         self._now = time.perf_counter_ns  # now, before any solution is imported
 
-    def measure(self, call: Call, slot: int) -> Measured:
+    def measure(self, call: Call, slot: int) -> TimedCall:
         """Call once; submit time and call time are the same thing here."""
         start = self._now()
         output = call(slot)
         elapsed_ns = self._now() - start
-        return Measured(t_event_ns=elapsed_ns, t_submit_ns=elapsed_ns, output=output)
+        return TimedCall(t_event_ns=elapsed_ns, t_submit_ns=elapsed_ns, output=output)
 
     def prepared(self, call: Call, slots: Sequence[int]) -> Call:  # noqa: ARG002
         """Return the call itself."""
@@ -123,7 +123,7 @@ class CudaTimer:
         self._driver = Driver()
         self._now = time.perf_counter_ns
 
-    def measure(self, call: Call, slot: int) -> Measured:
+    def measure(self, call: Call, slot: int) -> TimedCall:
         """Call once between two events, on an idle device."""
         import torch
 
@@ -136,7 +136,7 @@ class CudaTimer:
         end.record(torch.cuda.current_stream().cuda_stream)
         submit_ns = self._now() - submitted
         self._driver.synchronise()
-        return Measured(t_event_ns=round(end.ns_since(start)), t_submit_ns=submit_ns, output=output)
+        return TimedCall(t_event_ns=round(end.ns_since(start)), t_submit_ns=submit_ns, output=output)
 
     def prepared(self, call: Call, slots: Sequence[int]) -> Call:
         """Return the call, or in `graph` mode one that replays a graph per slot, its outputs poisoned here."""

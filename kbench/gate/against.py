@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kbench.compare import Measured, measured
+from kbench.compare import ComparedSide, measured
 from kbench.core.errors import MachineError, NothingSelectedError, PluginError, UsageError
 from kbench.core.events import Event, RunOptions
 from kbench.core.model import Time
@@ -74,7 +74,7 @@ def against(
     return report("this checkout", baseline, cases, confirmed=True, notes=notes, time=policy.time)
 
 
-def contests(run: Mapping[CaseKey, Measured], arms: Sequence[Arms]) -> dict[CaseKey, Contest]:
+def contests(run: Mapping[CaseKey, ComparedSide], arms: Sequence[Arms]) -> dict[CaseKey, Contest]:
     """Set both sides of every case against each other, process by process where both were timed."""
     news = {one.new.name for one in arms}
     found = {}
@@ -118,7 +118,7 @@ def extract(root: Path, revision: str, tree: Path) -> str:
     """Write the files of a commit below `tree` without touching the repository; return the commit's hash."""
     named = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if named.returncode:
-        raise UsageError(f"`{revision}` is no commit of {root}", "`git log --oneline` lists them; fetch it first")
+        raise UsageError(f"`{revision}` is not a commit of {root}", "`git log --oneline` lists them; fetch it first")
     commit = named.stdout.decode().strip()
     archive = _git(root, "archive", "--format=tar", commit)
     if archive.returncode:
@@ -137,7 +137,7 @@ def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 def _measure(
     problem: Entry, arms: Sequence[Arms], options: RunOptions, folder: Path, watch: Callable[[Event], None], time: Time
-) -> dict[CaseKey, Measured]:
+) -> dict[CaseKey, ComparedSide]:
     """Run both sides in one run, in a folder of its own."""
     with tempfile.TemporaryDirectory(dir=folder) as results:
         chosen = tuple(entry for one in arms for entry in (one.old, one.new))

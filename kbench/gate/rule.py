@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Literal, Self
 
 from kbench.calibrate import Calibration
-from kbench.compare import Measured, measured, process_differences
+from kbench.compare import ComparedSide, measured, process_differences
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.model import Time
 from kbench.core.verdict import (
@@ -82,7 +82,7 @@ Confirm = Callable[[tuple[CaseKey, ...], int], Mapping[CaseKey, Measurement]]
 """Measures the named cases of the new side afresh, in so many new processes."""
 
 
-class Outcome(StrEnum):
+class GateOutcome(StrEnum):
     """What one case does to the gate."""
 
     OK = "ok"
@@ -99,15 +99,15 @@ class GatedCase:
     problem: str
     solution: str
     case: str
-    outcome: Outcome
+    outcome: GateOutcome
     verdict: Verdict
     looks: tuple[Verdict, ...] = ()
     """The screen and what followed it."""
     creep: Verdict | None = None
     """Against the pinned release baseline, where there is one."""
     accepted: Acceptance | None = None
-    old: Measured | None = None
-    new: Measured | None = None
+    old: ComparedSide | None = None
+    new: ComparedSide | None = None
 
     @property
     def name(self) -> str:
@@ -138,7 +138,7 @@ class GateReport:
     @property
     def failed(self) -> tuple[GatedCase, ...]:
         """The cases that failed the gate, worst first."""
-        found = [case for case in self.cases if case.outcome is Outcome.FAILED]
+        found = [case for case in self.cases if case.outcome is GateOutcome.FAILED]
         return tuple(sorted(found, key=lambda case: -case.slowdown))
 
     @property
@@ -191,7 +191,7 @@ def gate(
     cases = []
     for key in dict.fromkeys((*new, *old)):
         case = decided.get(key) or _unmatched(key, new.get(key), policy)
-        if key in allowed and case.outcome is Outcome.FAILED:
+        if key in allowed and case.outcome is GateOutcome.FAILED:
             case = _accept(case, allowed[key])
         cases.append(replace(case, old=old.get(key), new=new.get(key)))
     return report(run.name, baseline.name, cases, confirmed=confirm is not None, notes=notes, time=policy.time)
@@ -247,14 +247,14 @@ def report(
     """
     outcomes = {case.outcome for case in cases}
     judged = [case for case in cases if case.verdict.status is not Answer.NOT_COMPARABLE]
-    unclear = [case for case in judged if case.verdict.status is Answer.UNCLEAR and case.outcome is not Outcome.OK]
-    if Outcome.FAILED in outcomes:
+    unclear = [case for case in judged if case.verdict.status is Answer.UNCLEAR and case.outcome is not GateOutcome.OK]
+    if GateOutcome.FAILED in outcomes:
         code = ExitCode.NEGATIVE
-    elif Outcome.NO_VERDICT in outcomes:
+    elif GateOutcome.NO_VERDICT in outcomes:
         code = ExitCode.ENVIRONMENT
     elif not judged:
         code = ExitCode.NOTHING_SELECTED
-    elif Outcome.INCONCLUSIVE in outcomes or len(unclear) == len(judged):
+    elif GateOutcome.INCONCLUSIVE in outcomes or len(unclear) == len(judged):
         code = ExitCode.INCONCLUSIVE
     else:
         code = ExitCode.OK
@@ -269,8 +269,8 @@ def report(
 
 def _rule(
     key: CaseKey,
-    old: Measured,
-    new: Measured,
+    old: ComparedSide,
+    new: ComparedSide,
     policy: Policy,
     calibration: Calibration | None,
     notes: list[str],
@@ -335,7 +335,7 @@ def _settle(
     crept = _conclude(creep, confirmed=confirmed) if creep else None
     outcome = _outcome(verdict, policy)
     if crept is not None and crept.status is Answer.SLOWER:
-        outcome = Outcome.FAILED
+        outcome = GateOutcome.FAILED
         message = f"slower than the pinned release baseline, {crept.message}"
         crept = replace(crept, reason_code="creep", message=message)
     return GatedCase(
@@ -349,17 +349,17 @@ def _settle(
     )
 
 
-def _outcome(verdict: Verdict, policy: Policy) -> Outcome:
+def _outcome(verdict: Verdict, policy: Policy) -> GateOutcome:
     if verdict.status in {Answer.SLOWER, Answer.NEW_FAIL}:
-        return Outcome.FAILED
+        return GateOutcome.FAILED
     if verdict.status is Answer.NOT_COMPARABLE:
-        return Outcome.NO_VERDICT
+        return GateOutcome.NO_VERDICT
     if verdict.status is Answer.UNCLEAR:
-        return {"pass": Outcome.OK, "warn": Outcome.WARNED, "fail": Outcome.INCONCLUSIVE}[policy.unclear]
-    return Outcome.OK
+        return {"pass": GateOutcome.OK, "warn": GateOutcome.WARNED, "fail": GateOutcome.INCONCLUSIVE}[policy.unclear]
+    return GateOutcome.OK
 
 
-def _unmatched(key: CaseKey, new: Measured | None, policy: Policy) -> GatedCase:
+def _unmatched(key: CaseKey, new: ComparedSide | None, policy: Policy) -> GatedCase:
     """Decide about a case of one side only. A new one that is wrong is wrong, baseline or not."""
     problem, solution, case = key
     if new is None:
@@ -368,22 +368,22 @@ def _unmatched(key: CaseKey, new: Measured | None, policy: Policy) -> GatedCase:
             reason_code="not_in_new",
             message="in the baseline, but not in the run",
         )
-        outcome = Outcome.WARNED if policy.missing == "warn" else Outcome.NO_VERDICT
+        outcome = GateOutcome.WARNED if policy.missing == "warn" else GateOutcome.NO_VERDICT
     elif new.passed:
         verdict = Verdict(
             status=Answer.NOT_COMPARABLE,
             reason_code="not_in_old",
             message="new: the baseline does not have it",
         )
-        outcome = Outcome.WARNED
+        outcome = GateOutcome.WARNED
     elif new.measurement.status in NOT_EVALUATED:
         code, why = "not_evaluated", new.measurement.reason or new.measurement.status.value
         verdict = Verdict(status=Answer.NOT_COMPARABLE, reason_code=code, message=f"was not judged: {why}")
-        outcome = Outcome.NO_VERDICT
+        outcome = GateOutcome.NO_VERDICT
     else:
         status, reason = new.measurement.status.value, new.measurement.reason
         verdict = Verdict(status=Answer.NEW_FAIL, reason_code=status, message=f"{status}: {reason}")
-        outcome = Outcome.FAILED
+        outcome = GateOutcome.FAILED
     return GatedCase(problem=problem, solution=solution, case=case, outcome=outcome, verdict=verdict)
 
 
@@ -393,4 +393,4 @@ def _accept(case: GatedCase, acceptance: Acceptance) -> GatedCase:
     within = all(v.low is not None and v.low <= 1 + acceptance.up_to for v in slow)  # never so of NaN
     if case.verdict.status is Answer.NEW_FAIL or not within:
         return case
-    return replace(case, outcome=Outcome.WARNED, accepted=acceptance)
+    return replace(case, outcome=GateOutcome.WARNED, accepted=acceptance)

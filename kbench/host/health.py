@@ -5,7 +5,6 @@ uses the driver's own library alone: what is asked is the device, not torch.
 """
 
 import contextlib
-import ctypes
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from kbench.build import interpreter
-from kbench.core.health import PROBED_AFTER, Answer, Vitals, diagnose
+from kbench.core.health import PROBED_AFTER, ProbeAnswer, Vitals, diagnose
 from kbench.core.model import Status
+from kbench.devices.cuda_driver import DriverError
 from kbench.devices.selection import DeviceChoice
 from kbench.sandbox import rung_probe
 from kbench.storage import quarantine
 from kbench.storage.quarantine import Quarantine
 
 PROBE_LIMIT_S = 30.0
-CUDA_OUT_OF_MEMORY = "CUDA error 2"
 
 
 class Watch:
@@ -50,15 +49,15 @@ def examine(device: DeviceChoice, before: Vitals | None = None) -> str | None:
     return diagnose(answer, detail, now if before is None else before, now)
 
 
-def probe(device: DeviceChoice) -> tuple[Answer, str]:
+def probe(device: DeviceChoice) -> tuple[ProbeAnswer, str]:
     """Have a fresh process compute on the device. A processor answers by running this."""
     if device.kind != "cuda":
-        return Answer.RIGHT, ""
+        return ProbeAnswer.RIGHT, ""
     environment = {**interpreter.own_environment(), **device.environment}
     return ask([sys.executable, "-P", "-m", __name__, "cuda"], environment, PROBE_LIMIT_S)
 
 
-def ask(command: Sequence[str], environment: dict[str, str], limit_s: float) -> tuple[Answer, str]:
+def ask(command: Sequence[str], environment: dict[str, str], limit_s: float) -> tuple[ProbeAnswer, str]:
     """Run a probe and read its last line: an answer, and words where it is not `right`.
 
     A probe that hangs in the driver may not even die of SIGKILL; it is then left behind, and the answer is SILENT.
@@ -78,12 +77,12 @@ def ask(command: Sequence[str], environment: dict[str, str], limit_s: float) -> 
         process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(5.0)
-        return Answer.SILENT, f"nothing within {limit_s:.0f} s"
+        return ProbeAnswer.SILENT, f"nothing within {limit_s:.0f} s"
     lines = output.strip().splitlines()
     word, _, detail = (lines[-1] if lines else "").partition(":")
-    if process.returncode == 0 and word in {*Answer}:
-        return Answer(word), detail.strip()[:200]
-    return Answer.FAILED, (lines[-1] if lines else f"exit code {process.returncode}")[-200:]
+    if process.returncode == 0 and word in {*ProbeAnswer}:
+        return ProbeAnswer(word), detail.strip()[:200]
+    return ProbeAnswer.FAILED, (lines[-1] if lines else f"exit code {process.returncode}")[-200:]
 
 
 def vitals(device: DeviceChoice) -> Vitals:
@@ -126,19 +125,19 @@ def _recovery(nvml: Any, known: Any) -> str | None:
     return "" if action == 0 else names.get(action, f"recovery action {action}")
 
 
-def compute(device: str) -> tuple[Answer, str]:
+def compute(device: str) -> tuple[ProbeAnswer, str]:
     """Allocate, fill by a kernel, read back; in this process."""
     try:
-        cuda = rung_probe.Driver(device)
-        buffer, words = ctypes.c_uint64(), (ctypes.c_uint32 * rung_probe.WORDS)()
-        cuda.call("cuMemAlloc_v2", ctypes.byref(buffer), ctypes.c_size_t(ctypes.sizeof(words)))
-        cuda.call("cuMemsetD32_v2", buffer, 0, ctypes.c_size_t(rung_probe.WORDS))
-        rung_probe.write_pattern(cuda, buffer)
-        cuda.call("cuMemcpyDtoH_v2", words, buffer, ctypes.c_size_t(ctypes.sizeof(words)))
-    except OSError as error:
-        return (Answer.FULL if str(error).endswith(CUDA_OUT_OF_MEMORY) else Answer.FAILED), str(error)
-    right = list(words) == [rung_probe.PATTERN + i for i in range(rung_probe.WORDS)]
-    return (Answer.RIGHT, "") if right else (Answer.WRONG, f"holds {list(words)[:4]}")
+        driver = rung_probe.driver_of(device)
+        buffer = driver.allocate(4 * rung_probe.WORDS)
+        driver.clear(buffer, rung_probe.WORDS)
+        rung_probe.write_pattern(driver, buffer)
+        words = driver.read(buffer, rung_probe.WORDS)
+    except MemoryError as error:
+        return ProbeAnswer.FULL, str(error)
+    except (OSError, DriverError) as error:
+        return ProbeAnswer.FAILED, str(error)
+    return (ProbeAnswer.RIGHT, "") if rung_probe.holds_pattern(words) else (ProbeAnswer.WRONG, f"holds {words[:4]}")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ SILENCE_TIMEOUT_S = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedCase:
     """What a judge says of a case it has opened."""
 
     environment: Environment
@@ -117,7 +117,7 @@ class JudgeProcess:
         """Have the judge expect other solutions of the same problem. Raises ChildError."""
         self._child.request({"op": "admit", "files": [str(path) for path in files]}, timeout_s=OPEN_TIMEOUT_S)
 
-    def open(self, problem: Entry, case: Case) -> Opened:
+    def open(self, problem: Entry, case: Case) -> OpenedCase:
         """Have the judge load the problem. Raises ChildError where the problem is at fault or too large."""
         message = {
             "op": "open",
@@ -133,7 +133,7 @@ class JudgeProcess:
             if error.status is Status.OUT_OF_MEMORY:
                 raise ChildError(Status.NOT_VERIFIED, f"the case does not fit: {error.reason}", error.log) from error
             raise ChildError(Status.REFERENCE_FAILED, f"the problem fails: {error.reason}", error.log) from error
-        return Opened(
+        return OpenedCase(
             environment=Environment(**answer["environment"]),
             cost=Cost(**answer["cost"]),
             eval_mode=answer["eval_mode"],
@@ -252,7 +252,7 @@ def decode(answer: Message, log: str) -> tuple[Outcome, str]:
         if error["stage"] == "reference":
             status, reason = Status.REFERENCE_FAILED, f"the problem fails: {reason}"
         elif OUT_OF_MEMORY.search(reason):
-            status, reason = Status.NOT_VERIFIED, f"the case does not fit beside the solution: {reason}"
+            status, reason = Status.NOT_VERIFIED, f"the case and the solution do not fit into memory together: {reason}"
         else:
             status = Status.HARNESS_ERROR
         trace = "\n".join(part for part in (log, error["traceback"]) if part)

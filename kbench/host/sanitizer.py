@@ -21,11 +21,11 @@ from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, TimeLimits
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Status
-from kbench.core.sanitizer import Log, Place, Tool, findings, parse
+from kbench.core.sanitizer import Log, SourcePlace, Tool, findings, parse
 from kbench.devices.selection import DeviceChoice
 from kbench.host.builder import MEMORY_LIMIT_BYTES, Builder
 from kbench.host.judge_process import JudgeProcess
-from kbench.judge.timing.kernel_names import Origin, origin
+from kbench.judge.timing.kernel_names import KernelOrigin, origin
 from kbench.plugins import registry
 from kbench.plugins.case_selection import Rehearsal
 from kbench.plugins.registry import Entry
@@ -267,7 +267,7 @@ def _head(report: Path) -> str:
 
 def is_own(kernel: str) -> bool:
     """Say whether a kernel is the solution's, or a compiler's on its behalf, rather than a library's."""
-    return origin(kernel) is not Origin.LIBRARY
+    return origin(kernel) is not KernelOrigin.LIBRARY
 
 
 def small_case(problem: Entry, options: RunOptions, case: Case, case_bytes: int | None) -> Case | None:
@@ -281,7 +281,7 @@ def small_case(problem: Entry, options: RunOptions, case: Case, case_bytes: int 
     return case if names[0] == case.name else Case(name=names[0], overrides={**options.overrides, **table[names[0]]})
 
 
-def source_lines(log: Log, files: Iterable[Path]) -> Mapping[Place, str]:
+def source_lines(log: Log, files: Iterable[Path]) -> Mapping[SourcePlace, str]:
     """Return the source line of each place in a log whose file is, by its name, just one of the given ones."""
     wanted = {spot for report in log.reports for spot in report.places if spot.file is not None}
     names = {Path(spot.file or "").name for spot in wanted}

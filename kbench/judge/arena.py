@@ -7,7 +7,7 @@ from typing import Any
 
 from kbench.core.errors import PluginError
 from kbench.devices.timer import tensor_leaves
-from kbench.judge.hidden_inputs import PAD_BYTES, Cover
+from kbench.judge.hidden_inputs import PAD_BYTES, InputMask
 from kbench.judge.reference.expected import Expected
 from kbench.numerics import elements
 from kbench.wire.channel import Message, encode_tree, flatten
@@ -74,7 +74,7 @@ class Arena:
         self._weights, end = lay_out(weights, offset=end)
         self._block = Block.allocate(end, device)
         self._staging: Any = None
-        self._cover: Cover | None = None
+        self._mask: InputMask | None = None
         self.output_like = [t.to("meta") for t in expected.tensors]
         """Shapes, dtypes and strides of the outputs, without memory."""
 
@@ -116,45 +116,45 @@ class Arena:
         elements.poison(self._block.bytes[begin:end])
 
     def stage(self, slot: int, arguments: Sequence[Any]) -> None:
-        """Put fresh arguments for a slot where no worker sees them, until `uncover`.
+        """Put fresh arguments for a slot where no worker sees them, until `reveal`.
 
-        Where the arena lends, there is no room to put them elsewhere: they are covered piece by piece, by another pad
-        each time, since a worker that has seen them covered and bare knows the last one.
+        Where the arena lends, there is no room to put them elsewhere: they are masked piece by piece, by another pad
+        each time, since a worker that has seen them masked and revealed knows the last one.
         """
         leaves = list(zip(tensor_leaves(arguments), self._inputs[slot], strict=True))
         if self.lends:
-            self._cover = cover = Cover(self._block.bytes.device)
-            self._prints = [self._cover_leaf(cover, leaf, spec) for leaf, spec in leaves]
+            self._mask = mask = InputMask(self._block.bytes.device)
+            self._prints = [self._mask_leaf(mask, leaf, spec) for leaf, spec in leaves]
             return
         if self._staging is None:
-            self._staging = self._block.bytes.new_zeros(self._covered_bytes(self.queue))
+            self._staging = self._block.bytes.new_zeros(self._input_bytes(self.queue))
         for leaf, spec in leaves:
             view(spec, self._staging).copy_(leaf)
 
-    def _cover_leaf(self, cover: Cover, leaf: Any, spec: TensorSpec) -> int:
-        """Write a tensor covered into the block; return its fingerprint."""
+    def _mask_leaf(self, mask: InputMask, leaf: Any, spec: TensorSpec) -> int:
+        """Write a tensor masked into the block; return its fingerprint."""
         begin, end = spec.span
         alike = tuple(leaf.stride()) == spec.stride and not leaf.is_conj() and not leaf.is_neg()
         dense = leaf.detach() if alike else leaf.new_empty_strided(spec.shape, spec.stride).copy_(leaf)
-        cover.write_pieces(as_bytes(dense, end - begin), self._block.bytes[begin:end], begin)
+        mask.write_masked(as_bytes(dense, end - begin), self._block.bytes[begin:end], begin)
         return elements.fingerprint(dense)
 
-    def uncover(self, slots: int) -> None:
+    def reveal(self, slots: int) -> None:
         """Let the staged inputs of the first so many slots be seen there, in one step."""
         if not slots:
             return
-        end = self._covered_bytes(slots)
-        if self._cover is not None:
-            self._cover.lift(self._block.bytes[:end])
+        end = self._input_bytes(slots)
+        if self._mask is not None:
+            self._mask.reveal(self._block.bytes[:end])
         else:
             self._block.bytes[:end].copy_(self._staging[:end])
-        self._cover = None
+        self._mask = None
 
     def copy_ns(self, slots: int) -> int:
         """Return what copying the inputs of so many slots takes a slow device, in ns."""
-        return self._covered_bytes(slots) // SLOW_BYTES_PER_NS if slots else 0
+        return self._input_bytes(slots) // SLOW_BYTES_PER_NS if slots else 0
 
-    def _covered_bytes(self, slots: int) -> int:
+    def _input_bytes(self, slots: int) -> int:
         return -(-self._input_ends[slots - 1] // PAD_BYTES) * PAD_BYTES
 
     def lend(self) -> tuple[Message, list[int]]:

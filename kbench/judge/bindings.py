@@ -20,7 +20,7 @@ HARMLESS = {
 """Failures after which a process, and what it has of the device, are as good as before."""
 
 
-class Workers(Protocol):
+class WorkerSource(Protocol):
     """Who has workers."""
 
     def fresh_worker(self, compiler: str) -> StartedWorker:
@@ -28,11 +28,11 @@ class Workers(Protocol):
         ...
 
 
-class Ground:
+class BoundCandidate:
     """A candidate on one shape at a time; `begins` is told before each, which may take a compiler its time."""
 
     def __init__(
-        self, candidate: Candidate, battery: Battery, workers: Workers, device: str, begins: Callable[[], None]
+        self, candidate: Candidate, battery: Battery, workers: WorkerSource, device: str, begins: Callable[[], None]
     ):
         self._candidate = candidate
         self._battery = battery

@@ -9,7 +9,7 @@ from kbench.core.diagnosis import Diagnosis
 from kbench.core.levels import Level, blocking, foremost, held, shortfall
 from kbench.core.model import Failed, Finding, Outcome, Passed, Status, Timing
 from kbench.devices import identity
-from kbench.judge.bindings import Ground
+from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
 from kbench.judge.diagnosis.evidence import explain
 from kbench.judge.diagnosis.search import MOST_ELEMENTS
@@ -19,7 +19,7 @@ from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.gate_clock import DeviceClock
 from kbench.judge.timing.host_clock import HostClock
 from kbench.judge.timing.kernel_names import take_profile
-from kbench.judge.timing.pairing import Clock, Pacing, Pairing
+from kbench.judge.timing.pairing import ArmClock, Pacing, Pairing
 from kbench.judge.verify.battery import SEEDS, Battery
 from kbench.judge.verify.gradients import check_gradients
 from kbench.judge.verify.levels import Levels
@@ -56,7 +56,7 @@ class Assignment:
     """Of the evaluations that follow, for which workers may start now."""
 
 
-class Bench(Protocol):
+class JudgeServices(Protocol):
     """What a judge has for its evaluations."""
 
     @property
@@ -105,14 +105,14 @@ class Bench(Protocol):
 class Evaluation:
     """One solution in one worker: the stages and what they found."""
 
-    def __init__(self, judge: Bench, candidate: Candidate, assignment: Assignment):
+    def __init__(self, judge: JudgeServices, candidate: Candidate, assignment: Assignment):
         self._judge = judge
         self._candidate = candidate
         self._assignment = assignment
         self._battery = Battery(candidate)
         stage = "verify" if assignment.verify else "load"
-        self._ground = Ground(candidate, self._battery, judge, judge.device, lambda: judge.progress(stage=stage))
-        self._levels = Levels(self._ground, self._battery, candidate, judge, judge.reference)
+        self._bound = BoundCandidate(candidate, self._battery, judge, judge.device, lambda: judge.progress(stage=stage))
+        self._levels = Levels(self._bound, self._battery, candidate, judge, judge.reference)
         self._level: Level | None = None
 
     def run(self) -> Outcome:
@@ -121,7 +121,7 @@ class Evaluation:
             with self._judge.shared(), self._opening():
                 self._judge.progress(stage="load")
                 self._candidate.prepare()
-                trial = self._ground.constructed(self._judge.reference, timed=not self._assignment.verify)
+                trial = self._bound.constructed(self._judge.reference, timed=not self._assignment.verify)
                 self._levels.tally = trial.tally
                 if self._assignment.verify:
                     self._judge.progress(stage="verify")
@@ -130,12 +130,12 @@ class Evaluation:
             if self._assignment.time:
                 timing = self._time()
             elif self._profiles:
-                self._profile(self._ground.on(self._judge.reference), None)
+                self._profile(self._bound.on(self._judge.reference), None)
         except RefusalError as refusal:
             return self._failed(refusal)
         finally:
             self._candidate.kill()
-            self._ground.close()
+            self._bound.close()
         return Passed(
             correctness=self._levels.tally.correctness(self._judge.reference.factor),
             timings=() if timing is None else (timing,),
@@ -169,7 +169,9 @@ class Evaluation:
             self._gradients(trial)
             return
         if assignment.underived:
-            self._battery.note("shapes_not_derived", f"verified at its own shape only: {assignment.underived}")
+            self._battery.note(
+                "shapes_not_derived", f"verified at the problem's own shape only: {assignment.underived}"
+            )
         try:
             self._levels.try_all(assignment.other_cases, assignment.derived_cases, self._gradients)
         except RefusalError:
@@ -188,7 +190,7 @@ class Evaluation:
         """Verify the task as the problem sets it: fresh inputs, and constructors under several seeds."""
         seed = secret_seed()
         for number in range(SEEDS - 1):
-            self._ground.seeded(trial.reference)
+            self._bound.seeded(trial.reference)
             trial.exchange(seed if number == 0 else secret_seed(), oracle=True)
         # Of the inputs that came with other weights before: whoever remembers the answer to these is wrong.
         self._battery.settled(trial, seed)
@@ -210,7 +212,7 @@ class Evaluation:
         if not large or not self._assignment.other_cases:
             return None
         try:
-            self._ground.constructed(self._judge.other(self._assignment.other_cases[0]))
+            self._bound.constructed(self._judge.other(self._assignment.other_cases[0]))
         except RefusalError as refusal:
             return refusal.diagnosis
         return None
@@ -220,7 +222,7 @@ class Evaluation:
         with contextlib.ExitStack() as stack:
             with self._judge.shared():
                 self._judge.progress(stage="load")
-                trial, clock = self._bound(stack, device)
+                trial, clock = self._arms(stack, device)
             stack.enter_context(self._judge.exclusive())
             self._judge.progress(stage="time")
             monitor = stack.enter_context(identity.DeviceMonitor(device))
@@ -235,15 +237,15 @@ class Evaluation:
                 lambda event_ns: self._profile(trial, event_ns),
             )
 
-    def _bound(self, stack: contextlib.ExitStack, device: str) -> tuple[Trial, Clock]:
+    def _arms(self, stack: contextlib.ExitStack, device: str) -> tuple[Trial, ArmClock]:
         """Bind both arms anew, and make the clock that looks on; what is to be closed goes to the stack."""
         if self._assignment.verify:
             # Verifying's memory is given back: what it took lies elsewhere than in processes that only time. On an
             # H200 that made 0.6 % of the time of `group_norm single_pass`, in the first process of a run.
-            self._ground.leave()
+            self._bound.leave()
         else:
             self._candidate.follows = self._assignment.follows
-        trial = self._ground.on(self._judge.reference, timed=True)
+        trial = self._bound.on(self._judge.reference, timed=True)
         trial.tally = self._levels.tally
         self._candidate.vary_weights(trial.reference, secret_seed())
         trial.exchange(secret_seed(), oracle=True)

@@ -1,7 +1,7 @@
 """Inputs hidden in shared memory until a clock runs, where there is room for one copy of them only.
 
-All bytes are xor-ed with a secret random pad, and laid bare in one step, right before the gate opens. The pad repeats:
-who knows a piece of the inputs, or how they are distributed, could work it out from what is covered, given time.
+All bytes are xor-ed with a secret random pad, and revealed in one step, right before the gate opens. The pad repeats:
+who knows a piece of the inputs, or how they are distributed, could work it out from what is masked, given time.
 """
 
 import secrets
@@ -12,7 +12,7 @@ PAD_BYTES = 8192
 PIECE_BYTES = 64 << 20
 
 
-class Cover:
+class InputMask:
     """A pad that never leaves the judge."""
 
     def __init__(self, device: Any):
@@ -22,8 +22,8 @@ class Cover:
         low, high = -(1 << 63), (1 << 63) - 1
         self._pad = torch.randint(low, high, (PAD_BYTES // 8,), generator=generator, device=device)
 
-    def write_pieces(self, plain: Any, covered: Any, offset: int) -> None:
-        """Write bytes covered, piece by piece, `offset` bytes (a multiple of 8) behind where the pad begins."""
+    def write_masked(self, plain: Any, masked: Any, offset: int) -> None:
+        """Write bytes masked, piece by piece, `offset` bytes (a multiple of 8) behind where the pad begins."""
         import torch
 
         pad = torch.roll(self._pad, -(offset % PAD_BYTES // 8))
@@ -32,11 +32,11 @@ class Cover:
             staged = piece.new_empty(-(-piece.numel() // PAD_BYTES) * PAD_BYTES)
             staged[: piece.numel()].copy_(piece)
             self._rows(staged).bitwise_xor_(pad)
-            covered[begin : begin + piece.numel()].copy_(staged[: piece.numel()])
+            masked[begin : begin + piece.numel()].copy_(staged[: piece.numel()])
 
-    def lift(self, covered: Any) -> None:
-        """Lay bare so many whole pads of covered bytes, in place."""
-        self._rows(covered).bitwise_xor_(self._pad)
+    def reveal(self, masked: Any) -> None:
+        """Reveal so many whole pads of masked bytes, in place."""
+        self._rows(masked).bitwise_xor_(self._pad)
 
     @staticmethod
     def _rows(memory: Any) -> Any:

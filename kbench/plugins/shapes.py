@@ -39,7 +39,7 @@ class Derived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class CallShapes:
     """What one set of constants leads to: shapes of the inputs, arguments of the constructor."""
 
     inputs: tuple[tuple[int, ...], ...]
@@ -79,7 +79,7 @@ def derive(path: Path, overrides: Mapping[str, Any]) -> Derived:
     return Derived(cases=kept, reason="" if kept else "the reference accepts no smaller shape")
 
 
-def _classify(probe: "_Probe", own: Seen) -> tuple[dict[str, Any], dict[str, Any]]:
+def _classify(probe: "_Probe", own: CallShapes) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the constants that change the inputs alone, and those that change the constructor's arguments as well."""
     of_call: dict[str, Any] = {}
     of_model: dict[str, Any] = {}
@@ -100,7 +100,7 @@ class _Probe:
         self.constants = {**source.parse(path).constants, **self._overrides}
         self.own = self.look({})
 
-    def look(self, changed: Mapping[str, Any]) -> Seen | None:
+    def look(self, changed: Mapping[str, Any]) -> CallShapes | None:
         """Return what the file makes of these constants, or None where it refuses them."""
         try:
             loaded = problems.load(self._path, {**self._overrides, **changed}, "meta")
@@ -109,7 +109,7 @@ class _Probe:
         except Exception:  # noqa: BLE001 - the problem's code may raise anything at sizes that it was not written for
             return None
         tensors = [t for t in inputs if hasattr(t, "shape")]
-        return Seen(
+        return CallShapes(
             inputs=tuple(tuple(t.shape) for t in tensors),
             arguments=arguments,
             integers=any("int" in str(t.dtype) for t in tensors),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kbench.compare import ComparedCase, Comparison, Measured
+from kbench.compare import ComparedCase, ComparedSide, Comparison
 from kbench.core.levels import UNKNOWN, level_in_words
 from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
@@ -217,11 +217,11 @@ def _table(comparison: Comparison) -> tuple[list[Column], list[list[str]]]:
     return columns, rows
 
 
-def _share(side: Measured | None) -> float | None:
+def _share(side: ComparedSide | None) -> float | None:
     return None if side is None or side.percent_of_limit is None else side.percent_of_limit / 100
 
 
-def _time(side: Measured | None, unit: units.Unit) -> str:
+def _time(side: ComparedSide | None, unit: units.TimeUnit) -> str:
     if side is None or side.time_ns is None:
         return units.ABSENT
     interval = side.time_interval_ns

@@ -8,7 +8,7 @@ from kbench.core.errors import ExitCode
 from kbench.core.levels import UNKNOWN
 from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
-from kbench.gate.rule import GatedCase, GateReport, Outcome
+from kbench.gate.rule import GatedCase, GateOutcome, GateReport
 from kbench.report import csvout
 from kbench.report.comparison import WORDS, bounds_of, change_of
 from kbench.report.document import plain, render_document
@@ -28,7 +28,7 @@ def render_text(report: GateReport, *, verbosity: int = 0, width: int | None = N
     """Write the report as text; verbosity -1 keeps the first line, 0 what is not green, 1 every case."""
     if verbosity < 0:
         return headline(report)
-    shown = report.cases if verbosity > 0 else [case for case in report.cases if case.outcome is not Outcome.OK]
+    shown = report.cases if verbosity > 0 else [case for case in report.cases if case.outcome is not GateOutcome.OK]
     blocks = [headline(report)]
     if shown:
         blocks.append(render_table(*_table(worst_first(shown)), width=width))
@@ -89,7 +89,7 @@ def headline(report: GateReport) -> str:
 def warnings(report: GateReport) -> list[str]:
     """Say what the headline does not: what was warned of, and what kbench changed."""
     found = list(report.notes)
-    warned = [case for case in report.cases if case.outcome is Outcome.WARNED]
+    warned = [case for case in report.cases if case.outcome is GateOutcome.WARNED]
     unclear = sum(case.verdict.status is Answer.UNCLEAR for case in warned)
     if unclear and report.exit_code is not ExitCode.INCONCLUSIVE:
         found.append(f"{unclear} unclear, not counted (`gate.unclear`)")
@@ -127,7 +127,7 @@ def _arguments(case: GatedCase) -> str:
 
 def worst_first(cases: Sequence[GatedCase]) -> list[GatedCase]:
     """Order cases by what they do to the gate, the larger slow-down first."""
-    ranks = (Outcome.FAILED, Outcome.NO_VERDICT, Outcome.INCONCLUSIVE, Outcome.WARNED, Outcome.OK)
+    ranks = (GateOutcome.FAILED, GateOutcome.NO_VERDICT, GateOutcome.INCONCLUSIVE, GateOutcome.WARNED, GateOutcome.OK)
     return sorted(cases, key=lambda case: (ranks.index(case.outcome), -case.slowdown))
 
 
@@ -175,7 +175,7 @@ def _table(cases: Sequence[GatedCase]) -> tuple[list[Column], list[list[str]]]:
         Column(title="case"),
         Column(title="change", right=True),
         Column(title="bounds", right=True),
-        Column(title="looks", right=True),
+        Column(title="measurements", right=True),
         Column(title="reason", wraps=True),
     ]
     rows = [

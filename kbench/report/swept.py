@@ -12,14 +12,14 @@ from kbench.report.junit import clean
 from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
 from kbench.sweep.ladder import counts_as_failure
 from kbench.sweep.summary import Share, SweepSummary, speedup_of
-from kbench.sweep.task import DeviceState, Ended, Event, Finished, Planned, Retried, Verdict
+from kbench.sweep.task import DeviceState, Ended, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 
 MOST_SHOWN = 20
 """Failures that the text names; all are in the CSV."""
 LONGEST_REASON = 160
 
 
-def render_text(summary: SweepSummary, verdicts: Sequence[Verdict], *, verbosity: int, width: int | None) -> str:
+def render_text(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, verbosity: int, width: int | None) -> str:
     """Write a sweep for people: what failed, then the figures."""
     blocks = [headline(summary), _stack(summary)]
     failed = [verdict for verdict in verdicts if isinstance(verdict.last.outcome, Failed)]
@@ -68,7 +68,7 @@ def figures(summary: SweepSummary) -> dict[str, str]:
     return {name: text for name, text in told.items() if text}
 
 
-def render_markdown(summary: SweepSummary, verdicts: Sequence[Verdict]) -> str:
+def render_markdown(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> str:
     """Write a sweep for a pull request: the figures, and one line for each verdict."""
     columns = [
         Column(title="problem"),
@@ -89,7 +89,7 @@ def render_markdown(summary: SweepSummary, verdicts: Sequence[Verdict]) -> str:
     return "\n\n".join(block for block in blocks if block)
 
 
-def render_json(summary: SweepSummary, verdicts: Sequence[Verdict], *, exit_code: int, hint: str | None) -> str:
+def render_json(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, exit_code: int, hint: str | None) -> str:
     """Write a sweep as one document; `results` has a verdict each, without samples, which are in the files."""
     told: dict[str, Any] = plain(summary)
     told["fast"] = [{"p": p, **plain(share), "share": share.share} for p, share in summary.fast.items()]
@@ -107,7 +107,7 @@ def render_json(summary: SweepSummary, verdicts: Sequence[Verdict], *, exit_code
     )
 
 
-def render_junit(summary: SweepSummary, verdicts: Sequence[Verdict]) -> str:
+def render_junit(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> str:
     """Write a sweep as JUnit XML; what says nothing of a solution is an error, not a failure."""
     suite = Xml.Element(
         "testsuite",
@@ -133,10 +133,10 @@ def render_junit(summary: SweepSummary, verdicts: Sequence[Verdict]) -> str:
     return '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(suite, encoding="unicode")
 
 
-def describe(event: Event, done: int, tasks: int) -> str:
+def describe(event: SweepEvent, done: int, tasks: int) -> str:
     """Say an event in one line of a log; empty for those that a log does not need."""
     match event:
-        case Planned():
+        case SweepPlanned():
             devices = ", ".join(event.devices)
             resumed = f" · {event.resumed} from the journal" if event.resumed else ""
             lanes = f"{event.lanes} lane{'s' * (event.lanes > 1)} each, {event.jobs} builds at a time"
@@ -151,14 +151,14 @@ def describe(event: Event, done: int, tasks: int) -> str:
             return ""
 
 
-def _line(verdict: Verdict) -> str:
+def _line(verdict: TaskVerdict) -> str:
     speedup = _speedup(verdict)
     outcome = verdict.last.outcome
     reason = f"  {_short(outcome.reason)}" if isinstance(outcome, Failed) else ""
     return f"{one_line(verdict.task.name)}  {verdict.status.value}  {speedup}".rstrip() + reason
 
 
-def _speedup(verdict: Verdict) -> str:
+def _speedup(verdict: TaskVerdict) -> str:
     """Write a speed-up, which its row has in full; `~` where the judge's clock does not confirm it."""
     value = speedup_of(verdict)
     if value is None:
@@ -173,13 +173,13 @@ def _short(text: str) -> str:
     return shown if len(shown) <= LONGEST_REASON else shown[: LONGEST_REASON - 1] + "…"
 
 
-def _failure(verdict: Verdict) -> list[str]:
+def _failure(verdict: TaskVerdict) -> list[str]:
     task, outcome = verdict.task, verdict.last.outcome
     reason = outcome.reason if isinstance(outcome, Failed) else ""
     return [one_line(task.problem.name), one_line(task.solution.name), verdict.status.value.upper(), _short(reason)]
 
 
-def _cells(verdict: Verdict) -> list[str]:
+def _cells(verdict: TaskVerdict) -> list[str]:
     task, outcome = verdict.task, verdict.last.outcome
     return [
         task.problem.name,
@@ -193,7 +193,7 @@ def _cells(verdict: Verdict) -> list[str]:
     ]
 
 
-def _result(verdict: Verdict) -> dict[str, Any]:
+def _result(verdict: TaskVerdict) -> dict[str, Any]:
     task, last = verdict.task, verdict.last
     outcome = last.outcome
     return {

@@ -3,23 +3,23 @@
 import math
 from dataclasses import dataclass, field, replace
 
-from kbench.core.budget import affords_more, is_far_off
+from kbench.core.budget import advice, affords_more, is_far_off
 from kbench.core.events import RunOptions
 from kbench.core.levels import OF_WEIGHTS, Level
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
-from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate, ratio_interval
+from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate, ratio_interval, timings_interval
 from kbench.plugins.registry import Entry
 
-UNTOUCHED = Failed(status=Status.NOT_VERIFIED, reason="not run")
+NOT_RUN = Failed(status=Status.NOT_VERIFIED, reason="not run")
 
 
 @dataclass(slots=True)
-class Book:
+class CaseState:
     """What is known so far of one (solution, case)."""
 
     entry: Entry
     case: Case
-    outcome: Outcome = UNTOUCHED
+    outcome: Outcome = NOT_RUN
     rows: tuple[ResultRow, ...] = ()
     stage_s: dict[str, float] = field(default_factory=dict)
     started: bool = False
@@ -48,7 +48,7 @@ class Book:
         if isinstance(self.outcome, Passed):
             cut = Finding(code="device_quarantined", kind=FindingKind.TIMING, message=reason)
             self.outcome = replace(self.outcome, findings=(*self.outcome.findings, cut))
-        elif self.outcome is UNTOUCHED:
+        elif self.outcome is NOT_RUN:
             self.outcome = Failed(status=Status.NOT_VERIFIED, reason=reason)
 
     @property
@@ -60,7 +60,7 @@ class Book:
     def wants_more(self, options: RunOptions) -> bool:
         """Say whether another process is due: for verification once, for timing until the interval is narrow."""
         if not self.started:
-            return self.outcome is UNTOUCHED
+            return self.outcome is NOT_RUN
         if isinstance(self.outcome, Failed) or options.verify_only:
             return False
         estimates = self.estimates
@@ -78,3 +78,14 @@ class Book:
             width, math.log1p(options.precision), measured_s, done, options.budget_s
         )
         return not self.out_of_budget
+
+    def tell_budget(self, options: RunOptions) -> None:
+        """Say what more time would bring, where the budget ended the measuring."""
+        if not self.out_of_budget or not isinstance(self.outcome, Passed):
+            return
+        interval = timings_interval(self.outcome.timings)
+        if interval is not None and interval.half_width > math.log1p(options.precision):
+            processes = len(self.outcome.timings)
+            message = advice(interval.half_width, options.precision, self.stage_s["time"], processes)
+            found = Finding(code="budget", kind=FindingKind.TIMING, message=message)
+            self.outcome = replace(self.outcome, findings=(*self.outcome.findings, found))

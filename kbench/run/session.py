@@ -1,7 +1,6 @@
 """`run` and `verify`: plan, build, verify, time, record. Yields events and prints nothing."""
 
 import contextlib
-import math
 import tempfile
 import time
 from collections.abc import Generator, Iterator, Sequence
@@ -9,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kbench.build import cache, sources
-from kbench.core.budget import DEFAULT_S, advice
+from kbench.core.budget import DEFAULT_S
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import (
     OF_THE_REFERENCE,
@@ -33,7 +32,7 @@ from kbench.core.model import (
     ResultRow,
     Status,
 )
-from kbench.core.stats import timings_interval, worthwhile_precision
+from kbench.core.stats import worthwhile_precision
 from kbench.devices import clock_lock, identity, peaks, selection
 from kbench.devices.admission import Admission, in_use
 from kbench.devices.selection import DeviceChoice
@@ -43,7 +42,7 @@ from kbench.plugins import case_selection, registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.run.builds import Job, build_all
-from kbench.run.case_state import UNTOUCHED, Book
+from kbench.run.case_state import NOT_RUN, CaseState
 from kbench.sandbox import rung_probe, rungs
 from kbench.storage import quarantine
 from kbench.storage import rows as rowmaker
@@ -207,15 +206,17 @@ class Session:
 
     def judge(self, case: Case, solutions: Sequence[Entry]) -> Iterator[Event]:
         """Judge every solution on one case: replicate after replicate, each with fresh workers."""
-        books = [Book(entry=entry, case=case) for entry in solutions]
-        for book in books:
+        states = [CaseState(entry=entry, case=case) for entry in solutions]
+        for state in states:
             # Built once for all cases: where the time went, it went once.
-            book.stage_s |= {"build": built} if (built := self._stage_s.pop(book.entry.name, None)) is not None else {}
-            book.outcome = self._unsupported(book.entry) or self._build_failure(book.entry, case) or UNTOUCHED
+            state.stage_s |= (
+                {"build": built} if (built := self._stage_s.pop(state.entry.name, None)) is not None else {}
+            )
+            state.outcome = self._unsupported(state.entry) or self._build_failure(state.entry, case) or NOT_RUN
         process = 0
-        while open_books := [book for book in books if not book.closed]:
+        while unfinished := [state for state in states if not state.closed]:
             # Turn about, so that what a judge does to those who come first is no advantage to any of them.
-            yield from self._replicate(open_books[:: -1 if process % 2 else 1], process)
+            yield from self._replicate(unfinished[:: -1 if process % 2 else 1], process)
             process += 1
 
     def _build_failure(self, entry: Entry, case: Case) -> Failed | None:
@@ -225,18 +226,18 @@ class Session:
             return self._evaluator.why_not(case, [entry]) or failure
         return failure
 
-    def _replicate(self, books: list[Book], process: int) -> Iterator[Event]:
-        """Take every open book one process further, and close those that need no more."""
-        for number, book in enumerate(books):
+    def _replicate(self, states: list[CaseState], process: int) -> Iterator[Event]:
+        """Take every unfinished case one process further, and close those that need no more."""
+        for number, state in enumerate(states):
             if self._watch.quarantine is not None:
-                book.give_up(f"the device stopped working: {self._watch.quarantine.reason}")
-            elif book.wants_more(self._options):
+                state.give_up(f"the device stopped working: {self._watch.quarantine.reason}")
+            elif state.wants_more(self._options):
                 # After these, the same ones again, as often as not: in the other order.
-                later = [*books[number + 1 :], *([] if self._options.verify_only else books[::-1])]
+                later = [*states[number + 1 :], *([] if self._options.verify_only else states[::-1])]
                 following = [other.entry for other in later if other.wants_more(self._options)]
-                yield from self._evaluate(book, process, following)
-            if not book.wants_more(self._options):
-                yield self._close(book)
+                yield from self._evaluate(state, process, following)
+            if not state.wants_more(self._options):
+                yield self._close(state)
 
     def _derive(self, entry: Entry) -> Derived:
         """Return the shapes, beside the problem's cases, that a solution is verified at: built-in ones at none."""
@@ -246,8 +247,8 @@ class Session:
         """End the judge and all below it."""
         self._evaluator.close()
 
-    def _evaluate(self, book: Book, process: int, following: Sequence[Entry]) -> Iterator[Event]:
-        entry, case = book.entry, book.case
+    def _evaluate(self, state: CaseState, process: int, following: Sequence[Entry]) -> Iterator[Event]:
+        entry, case = state.entry, state.case
         unit = Unit(
             problem=self._problem,
             solution=entry,
@@ -255,23 +256,23 @@ class Session:
             process=process,
             options=self._options,
             derived=self._derive(entry),
-            follows=book.follows_weights(self._options),
-            precision=worthwhile_precision(book.estimates, self._options.precision),
+            follows=state.follows_weights(self._options),
+            precision=worthwhile_precision(state.estimates, self._options.precision),
         )
-        result = yield from self._follow(unit, book, following)
+        result = yield from self._follow(unit, state, following)
         self.environment = result.environment or self.environment
         if result.cost is None:  # the problem itself fails
-            book.outcome = result.outcome
+            state.outcome = result.outcome
             return
         outcome = result.outcome
         if isinstance(outcome, Passed):
             outcome = replace(outcome, findings=(*outcome.findings, *self._remarks))
-        book.add(outcome)
-        row = self._row(book, process, result)
+        state.add(outcome)
+        row = self._row(state, process, result)
         samples = outcome.timings[0].samples if isinstance(outcome, Passed) and outcome.timings else ()
-        book.rows += self._writer.append([row], samples) if self._writer is not None else (row,)
+        state.rows += self._writer.append([row], samples) if self._writer is not None else (row,)
 
-    def _follow(self, unit: Unit, book: Book, following: Sequence[Entry]) -> Generator[Event, None, UnitResult]:
+    def _follow(self, unit: Unit, state: CaseState, following: Sequence[Entry]) -> Generator[Event, None, UnitResult]:
         """Judge a unit; tell its stages as events."""
         stages = self._evaluator.evaluate(unit, following, self._deadline(unit.solution.name))
         case, process = unit.case.name, unit.process
@@ -289,7 +290,7 @@ class Session:
             elif name == REFERENCE:
                 yield finished(news.stage, case, process, news.elapsed_s, ok=news.ok)
             else:
-                book.stage_s[news.stage] = book.stage_s.get(news.stage, 0.0) + news.elapsed_s
+                state.stage_s[news.stage] = state.stage_s.get(news.stage, 0.0) + news.elapsed_s
                 yield StageFinished(
                     stage=news.stage,
                     solution=name,
@@ -300,15 +301,15 @@ class Session:
                     detail="",
                 )
 
-    def _row(self, book: Book, process: int, result: UnitResult | None) -> ResultRow:
-        """Make the row of the process that was just added to a book."""
-        entry, options = book.entry, self._options
+    def _row(self, state: CaseState, process: int, result: UnitResult | None) -> ResultRow:
+        """Make the row of the process that was just added to a state."""
+        entry, options = state.entry, self._options
         judgement = rowmaker.Judgement(
             solution=entry.name,
             source_sha256=sources.source_sha256(entry.path, entry.variant),
-            case=book.case,
+            case=state.case,
             process=process,
-            outcome=book.outcome,
+            outcome=state.outcome,
             device=self._device.kind,
             mode=options.mode,
             isolation=rungs.Rung(self._rung).name.lower(),
@@ -322,35 +323,24 @@ class Session:
         )
         return rowmaker.make_row(self._provenance, judgement)
 
-    def _close(self, book: Book) -> Judged:
+    def _close(self, state: CaseState) -> Judged:
         """Finish one (solution, case): its rows get the interval over all processes."""
-        book.closed = True
-        self._tell_budget(book)
-        if not book.rows:
-            row = self._row(book, 0, None)
-            book.rows = self._writer.append([row]) if self._writer is not None else (row,)
-        elif isinstance(book.outcome, Passed) and book.outcome.timings:
-            book.rows = rowmaker.with_interval(book.rows, book.outcome.timings, self._options.precision)
+        state.closed = True
+        state.tell_budget(self._options)
+        if not state.rows:
+            row = self._row(state, 0, None)
+            state.rows = self._writer.append([row]) if self._writer is not None else (row,)
+        elif isinstance(state.outcome, Passed) and state.outcome.timings:
+            state.rows = rowmaker.with_interval(state.rows, state.outcome.timings, self._options.precision)
             if self._writer is not None:
-                self._writer.amend(book.rows)
+                self._writer.amend(state.rows)
         return Judged(
-            solution=book.entry.name,
-            case=book.case.name,
-            outcome=book.outcome,
-            rows=tuple(book.rows),
-            stage_s=dict(book.stage_s),
+            solution=state.entry.name,
+            case=state.case.name,
+            outcome=state.outcome,
+            rows=tuple(state.rows),
+            stage_s=dict(state.stage_s),
         )
-
-    def _tell_budget(self, book: Book) -> None:
-        """Say once what more time would bring, where the budget ended the measuring."""
-        if not book.out_of_budget or not isinstance(book.outcome, Passed):
-            return
-        interval = timings_interval(book.outcome.timings)
-        if interval is not None and interval.half_width > math.log1p(self._options.precision):
-            processes = len(book.outcome.timings)
-            message = advice(interval.half_width, self._options.precision, book.stage_s["time"], processes)
-            found = Finding(code="budget", kind=FindingKind.TIMING, message=message)
-            book.outcome = replace(book.outcome, findings=(*book.outcome.findings, found))
 
     def _unsupported(self, entry: Entry) -> Failed | None:
         if self._device.kind in entry.devices:

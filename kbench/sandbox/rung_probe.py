@@ -7,7 +7,6 @@ reached.
 """
 
 import contextlib
-import ctypes
 import errno
 import hashlib
 import json
@@ -22,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kbench.build import interpreter
+from kbench.devices.cuda_driver import IPC_HANDLE_BYTES, Driver
 from kbench.sandbox import hidden_paths, landlock, namespaces, process_tree, rungs, seccomp
 from kbench.sandbox.rungs import Rung
 
@@ -51,10 +51,6 @@ WRITE_PATTERN_PTX = f"""
     ret;
 }}
 """.encode()
-
-
-class _IpcHandle(ctypes.Structure):
-    _fields_ = (("reserved", ctypes.c_ubyte * 64),)
 
 
 def reached(device: str, cache_dir: Path) -> Rung:
@@ -189,7 +185,7 @@ def _exporter(device: str) -> Iterator[tuple[str, Callable[[], str | None]]]:
     try:
         assert child.stdout is not None, "stdout is a pipe"
         handle = child.stdout.readline().strip()
-        if len(handle) != 2 * ctypes.sizeof(_IpcHandle):
+        if len(handle) != 2 * IPC_HANDLE_BYTES:
             raise OSError(f"no CUDA buffer to share: {handle or 'no output'}")
 
         def written() -> str | None:
@@ -203,55 +199,39 @@ def _exporter(device: str) -> Iterator[tuple[str, Callable[[], str | None]]]:
         child.wait()
 
 
-class Driver:
-    """A CUDA context through the driver's own library."""
-
-    def __init__(self, device: str):
-        self._library = ctypes.CDLL("libcuda.so.1")
-        ordinal, context = ctypes.c_int(), ctypes.c_void_p()
-        self.call("cuInit", 0)
-        self.call("cuDeviceGet", ctypes.byref(ordinal), int(device.partition(":")[2] or 0))
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), ordinal)
-        self.call("cuCtxSetCurrent", context)
-
-    def call(self, name: str, *arguments: object) -> None:
-        """Call the driver. Raises OSError with CUDA's error number."""
-        code = getattr(self._library, name)(*arguments)
-        if code:
-            raise OSError(f"{name}: CUDA error {code}")
+def driver_of(device: str) -> Driver:
+    """Open a device (`cuda:1`) without torch. Raises OSError and DriverError."""
+    return Driver(int(device.partition(":")[2] or 0))
 
 
 def own_buffer(device: str) -> None:
     """Share a zeroed buffer, wait for a line on stdin, say what the buffer then holds."""
-    cuda = Driver(device)
-    buffer, handle, words = ctypes.c_uint64(), _IpcHandle(), (ctypes.c_uint32 * WORDS)()
-    cuda.call("cuMemAlloc_v2", ctypes.byref(buffer), ctypes.c_size_t(4 * WORDS))
-    cuda.call("cuMemsetD32_v2", buffer, 0, ctypes.c_size_t(WORDS))
-    cuda.call("cuIpcGetMemHandle", ctypes.byref(handle), buffer)
-    _say(bytes(handle).hex())
+    driver = driver_of(device)
+    buffer = driver.allocate(4 * WORDS)
+    driver.clear(buffer, WORDS)
+    _say(driver.export(buffer).hex())
     sys.stdin.readline()
-    cuda.call("cuMemcpyDtoH_v2", words, buffer, ctypes.c_size_t(4 * WORDS))
-    _say("written" if list(words) == [PATTERN + i for i in range(WORDS)] else f"holds {list(words)[:4]}")
+    words = driver.read(buffer, WORDS)
+    _say("written" if holds_pattern(words) else f"holds {words[:4]}")
 
 
 def write_buffer(device: str, handle: str) -> None:
     """Map another process's buffer and write it with a kernel."""
-    cuda = Driver(device)
-    buffer = ctypes.c_uint64()
-    shared = _IpcHandle.from_buffer_copy(bytes.fromhex(handle))
-    cuda.call("cuIpcOpenMemHandle_v2", ctypes.byref(buffer), shared, ctypes.c_uint(1))
-    write_pattern(cuda, buffer)
-    cuda.call("cuIpcCloseMemHandle", buffer)
+    driver = driver_of(device)
+    buffer = driver.open(bytes.fromhex(handle))
+    write_pattern(driver, buffer)
+    driver.unmap(buffer)
 
 
-def write_pattern(cuda: Driver, buffer: ctypes.c_uint64) -> None:
-    """Write PATTERN + i into word i of a buffer of WORDS words with a kernel. Raises OSError."""
-    module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
-    cuda.call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(WRITE_PATTERN_PTX))
-    cuda.call("cuModuleGetFunction", ctypes.byref(kernel), module, b"write_pattern")
-    parameters = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.byref(buffer), ctypes.c_void_p))
-    cuda.call("cuLaunchKernel", kernel, 1, 1, 1, WORDS, 1, 1, 0, None, parameters, None)
-    cuda.call("cuCtxSynchronize")
+def write_pattern(driver: Driver, buffer: int) -> None:
+    """Write PATTERN + i into word i of a buffer of WORDS words with a kernel. Raises DriverError."""
+    driver.launch(driver.kernel(WRITE_PATTERN_PTX, b"write_pattern"), 1, WORDS, buffer)
+    driver.synchronise()
+
+
+def holds_pattern(words: list[int]) -> bool:
+    """Say whether words are what `write_pattern` writes."""
+    return words == [PATTERN + i for i in range(WORDS)]
 
 
 def check_walls(rung: Rung, scratch: Path, outside: Path) -> None:

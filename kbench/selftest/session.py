@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kbench.core.errors import ExitCode, InternalError, KbenchError, NothingSelectedError
-from kbench.core.events import Event as RunEvent
-from kbench.core.events import Judged, RunOptions, TimeLimits
+from kbench.core.events import Event, Judged, RunOptions, TimeLimits
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Outcome, Passed, Status
 from kbench.devices import selection
@@ -65,7 +64,7 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class ClassFigures:
     """How the fixtures of one class fared."""
 
     category: str
@@ -81,7 +80,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class SelftestReport:
     """The proof: all checks of one selftest. `elapsed_s` is wall time, builds and judges' starts included."""
 
     device: str
@@ -112,13 +111,13 @@ class Report:
         return ExitCode.NEGATIVE if self.misses else ExitCode.OK
 
     @property
-    def tallies(self) -> tuple[Tally, ...]:
+    def tallies(self) -> tuple[ClassFigures, ...]:
         """Figures per class, attacks first."""
         groups: dict[tuple[bool, str], list[Checked]] = defaultdict(list)
         for check in self.checks:
             groups[check.honest, check.category].append(check)
         return tuple(
-            Tally(
+            ClassFigures(
                 category=category,
                 honest=honest,
                 checks=len(group),
@@ -129,11 +128,11 @@ class Report:
         )
 
 
-Event = Started | Checked | Report
+SelftestEvent = Started | Checked | SelftestReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class FixtureGroup:
     """Fixtures that one run can judge: same problem, same options."""
 
     problem: str
@@ -143,7 +142,7 @@ class Group:
 
 
 @dataclass(slots=True)
-class Environment:
+class MachineFacts:
     """What the rows say about the machine; filled by the first row."""
 
     facts: dict[str, str] = field(default_factory=dict)
@@ -156,7 +155,7 @@ def selftest(
     names: Sequence[str] = (),
     jobs: int = 3,
     folder: Path = corpus.SHIPPED,
-) -> Generator[Event, None, None]:
+) -> Generator[SelftestEvent, None, None]:
     """Judge the corpus in `folder` and yield what came of each fixture, then a Report.
 
     Fixtures about time run alone. So does the second look at those that time alone speaks against, as on a busy machine
@@ -174,7 +173,7 @@ def selftest(
     yield Started(device=chosen_device.kind, fixtures=selected)
     started = time.monotonic()
     checks: list[Checked] = []
-    environment = Environment()
+    environment = MachineFacts()
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-selftest-")))
         staged = scratch / "corpus"
@@ -182,7 +181,7 @@ def selftest(
         canaries = stack.enter_context(
             Canaries((effect for fixture in selected for effect in fixture.effects), places(staged))
         )
-        bench = Bench(staged, canaries, environment)
+        bench = FixtureRunner(staged, canaries, environment)
         groups = group(selected, device, scratch)
         doubted: set[str] = set()
         for lane, width in (
@@ -200,7 +199,7 @@ def selftest(
             checks.append(check)
             yield check
     facts = environment.facts
-    yield Report(
+    yield SelftestReport(
         device=chosen_device.kind,
         device_name=facts.get("gpu_name", ""),
         isolation=facts.get("isolation", ""),
@@ -210,7 +209,7 @@ def selftest(
     )
 
 
-def group(fixtures: Sequence[Fixture], device: str, scratch: Path, *, alone: bool = False) -> tuple[Group, ...]:
+def group(fixtures: Sequence[Fixture], device: str, scratch: Path, *, alone: bool = False) -> tuple[FixtureGroup, ...]:
     """Put fixtures of one problem and equal options together, at most GROUP_SIZE of them; `alone`: all exclusive."""
     found: dict[str, list[Fixture]] = defaultdict(list)
     for fixture in fixtures:
@@ -218,7 +217,7 @@ def group(fixtures: Sequence[Fixture], device: str, scratch: Path, *, alone: boo
         key = repr((fixture.problem, fixture.is_exclusive, sorted(fixture.options.items()), limits))
         found[key].append(fixture)
     return tuple(
-        Group(
+        FixtureGroup(
             problem=members[0].problem,
             options=_options(members[0], device, scratch, alone=alone or members[0].is_exclusive),
             fixtures=tuple(members[first : first + GROUP_SIZE]),
@@ -246,17 +245,17 @@ def places(staged: Path) -> dict[str, str]:
     }
 
 
-class Bench:
+class FixtureRunner:
     """Runs groups through `kbench.run` and holds what comes out against what the fixtures expect."""
 
-    def __init__(self, staged: Path, canaries: Canaries, environment: Environment):
+    def __init__(self, staged: Path, canaries: Canaries, environment: MachineFacts):
         self._staged = staged
         self._canaries = canaries
         self._environment = environment
 
-    def judge_all(self, groups: Sequence[Group], width: int) -> Iterator[Checked]:
+    def judge_all(self, groups: Sequence[FixtureGroup], width: int) -> Iterator[Checked]:
         """Judge groups on `width` threads; whatever a thread raises is raised here."""
-        waiting: queue.SimpleQueue[Group] = queue.SimpleQueue()
+        waiting: queue.SimpleQueue[FixtureGroup] = queue.SimpleQueue()
         done: queue.SimpleQueue[Checked | BaseException | None] = queue.SimpleQueue()
         for one in groups:
             waiting.put(one)
@@ -284,7 +283,7 @@ class Bench:
                 case BaseException() as error:
                     raise error
 
-    def judge(self, group: Group) -> Iterator[Checked]:
+    def judge(self, group: FixtureGroup) -> Iterator[Checked]:
         """Judge one group; fixtures that a broken run leaves unjudged count as harness errors."""
         settings = Settings()
         problem = registry.find_problem(self._staged / "problems" / f"{group.problem}.py", settings)
@@ -294,7 +293,7 @@ class Bench:
         ]
         left = {fixture.name: fixture for fixture in group.fixtures}
         try:
-            stream = cast("Generator[RunEvent, None, None]", run(problem, entries, group.options))
+            stream = cast("Generator[Event, None, None]", run(problem, entries, group.options))
             with contextlib.closing(stream) as events:
                 for event in events:
                     if isinstance(event, Judged):

@@ -65,7 +65,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary:
+class ListedRun:
     """One line of `kbench list --runs`. `broken` says why the file cannot be read; the rest is then empty."""
 
     name: str
@@ -137,7 +137,7 @@ class RunWriter:
         by_process: dict[int, list[Sample]] = {row.process: [] for row in rows}
         for sample in samples:
             if sample.process not in by_process:
-                raise ValueError(f"samples of process {sample.process}, of which there is no row")
+                raise ValueError(f"samples of process {sample.process}, which has no row")
             by_process[sample.process].append(sample)
         finished, sample_lines = [], []
         for row in rows:
@@ -258,17 +258,17 @@ def find_run(name: str, directory: Path = Path("results")) -> Run:
     raise UsageError(f"no run named `{name}` in {directory}", hint=hint)
 
 
-def list_runs(directory: Path = Path("results")) -> list[RunSummary]:
+def list_runs(directory: Path = Path("results")) -> list[ListedRun]:
     """Summarise every run in a folder, oldest first. A file that cannot be read is listed as broken."""
     found = []
     for path in run_files(directory):
         try:
             rows = list(_parse_rows(path))
         except ResultsError as error:
-            found.append(RunSummary(name=path.stem, path=path, broken=error.message))
+            found.append(ListedRun(name=path.stem, path=path, broken=error.message))
             continue
         found.append(
-            RunSummary(
+            ListedRun(
                 name=path.stem,
                 path=path,
                 started_utc=rows[0].started_utc if rows else "",

@@ -21,16 +21,16 @@ from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.storage.settings import cache_dir
 from kbench.sweep.dispatch import Dispatcher
-from kbench.sweep.task import Task, Verdict
+from kbench.sweep.task import Task, TaskVerdict
 from kbench.units.evaluator import Evaluator
 from kbench.units.unit import UnitResult
 
-GroupKey = tuple[Path, Path, str]
+BuildKey = tuple[Path, Path, str]
 """Problem, solution and its variant: what is built once for all cases."""
 
 
-class Shapes:
-    """Shapes that problems do not list, found once for each by a judge that is kept for this."""
+class DerivedShapes:
+    """DerivedShapes that problems do not list, found once for each by a judge that is kept for this."""
 
     def __init__(self, evaluator: Evaluator, options: RunOptions):
         self._evaluator = evaluator
@@ -92,10 +92,10 @@ class Builds:
         rung: int,
         scratch: Path,
         dispatcher: Dispatcher,
-        shapes: Shapes,
+        shapes: DerivedShapes,
         *,
         jobs: int,
-        tell: Callable[[Verdict | BaseException | None], None],
+        tell: Callable[[TaskVerdict | BaseException | None], None],
     ):
         self._options = options
         self._device = device
@@ -116,7 +116,7 @@ class Builds:
 
     def start(self, tasks: Sequence[Task]) -> None:
         """Hand on what needs no build, and have the rest built."""
-        groups: dict[GroupKey, list[Task]] = defaultdict(list)
+        groups: dict[BuildKey, list[Task]] = defaultdict(list)
         for task in tasks:
             if task.refused is not None:
                 self._tell(self._dispatcher.built(task, UnitResult(outcome=task.refused)))

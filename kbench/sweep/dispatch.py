@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kbench.core.events import RunOptions
 from kbench.sweep.ladder import counts_as_failure, halted, is_done, next_batch
-from kbench.sweep.task import Halt, Task, Verdict
+from kbench.sweep.task import Halt, Task, TaskVerdict
 from kbench.units.unit import UnitResult
 
 Write = Callable[[Task, int, UnitResult, str], None]
@@ -54,7 +54,7 @@ class Dispatcher:
             self._stopped = self._stopped or reason
             self._news.notify_all()
 
-    def built(self, task: Task, refused: UnitResult | None = None, device: str = "") -> Verdict | None:
+    def built(self, task: Task, refused: UnitResult | None = None, device: str = "") -> TaskVerdict | None:
         """Let lanes have a task that is built, or record why it got no further."""
         with self._news:
             self._building -= 1
@@ -92,7 +92,7 @@ class Dispatcher:
         with self._news:
             return self._results[task.key]
 
-    def record(self, task: Task, result: UnitResult, device: str) -> Verdict | None:
+    def record(self, task: Task, result: UnitResult, device: str) -> TaskVerdict | None:
         """Keep what came of a unit, on the disk first; return the verdict where it was the task's last."""
         with self._news:
             known = self._results[task.key]
@@ -100,7 +100,7 @@ class Dispatcher:
             results = self._results[task.key] = (*known, result)
             if not is_done(task, results, self._options):
                 return None
-            verdict = Verdict(task=task, results=results)
+            verdict = TaskVerdict(task=task, results=results)
             self._verdicts += 1
             self._failures += counts_as_failure(result)
             self._flying -= 1

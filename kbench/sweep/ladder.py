@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kbench.core.events import RunOptions
 from kbench.core.model import Status
-from kbench.sweep.task import Budgets, Halt, Rung, Task, book_of
+from kbench.sweep.task import Budgets, Halt, LadderRung, Task, state_of
 from kbench.units.unit import UnitResult
 
 MOST_ATTEMPTS = 3
@@ -12,18 +12,18 @@ MOST_ATTEMPTS = 3
 BATCH = 8
 """Chosen. Solutions of one problem that a lane takes at a time: more keep other lanes idle at the end."""
 RUNG_OF = {
-    "open": Rung.VERIFY,
-    "load": Rung.VERIFY,
-    "verify": Rung.VERIFY,
-    "sanitize": Rung.VERIFY,
-    "time": Rung.TIME,
+    "open": LadderRung.VERIFY,
+    "load": LadderRung.VERIFY,
+    "verify": LadderRung.VERIFY,
+    "sanitize": LadderRung.VERIFY,
+    "time": LadderRung.TIME,
 }
 """Of the stages that count; `wait` counts for none."""
 
 
 def is_done(task: Task, results: Sequence[UnitResult], options: RunOptions) -> bool:
     """Say whether a task needs no further unit."""
-    return bool(results) and (task.refused is not None or not book_of(task, results).wants_more(options))
+    return bool(results) and (task.refused is not None or not state_of(task, results).wants_more(options))
 
 
 def unfinished(
@@ -87,9 +87,9 @@ SHAKEN = frozenset(
 def budget_s(stage: str, budgets: Budgets, *, tiny: bool = False) -> float | None:
     """Return how long a stage may take; None for one that has no limit."""
     match RUNG_OF.get(stage):
-        case Rung.VERIFY:
+        case LadderRung.VERIFY:
             return budgets.tiny_s if tiny else budgets.verify_s
-        case Rung.TIME:
+        case LadderRung.TIME:
             return budgets.time_s
         case _:
             return None

@@ -12,12 +12,12 @@ from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.stats import worthwhile_precision
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
-from kbench.sweep.builds import Builds, Shapes
+from kbench.sweep.builds import Builds, DerivedShapes
 from kbench.sweep.dispatch import Dispatcher
 from kbench.sweep.guard import Guard
 from kbench.sweep.ladder import budget_s, does_not_fit, may_retry
-from kbench.sweep.task import Budgets, DeviceState, Finished, Retried, Task, book_of
-from kbench.units.evaluator import Progress
+from kbench.sweep.task import Budgets, DeviceState, Finished, Retried, Task, state_of
+from kbench.units.evaluator import StageProgress
 from kbench.units.unit import Unit, UnitResult
 
 SMALLER = "smaller"
@@ -43,7 +43,7 @@ class Judging(Protocol):
 
     def evaluate(
         self, unit: Unit, following: Sequence[Entry] = (), deadline_s: float | None = None
-    ) -> Generator[Progress, None, UnitResult]:
+    ) -> Generator[StageProgress, None, UnitResult]:
         """Judge a unit."""
         ...
 
@@ -98,7 +98,7 @@ class Lane:
         post: Post,
         dispatcher: Dispatcher,
         builds: Builds,
-        shapes: Shapes,
+        shapes: DerivedShapes,
         options: RunOptions,
         budgets: Budgets,
         tell: Tell,
@@ -194,7 +194,7 @@ class Lane:
         failure = self._builds.failure(task)
         if failure is not None:
             return UnitResult(outcome=self._evaluator.why_not(task.case, [task.solution]) or failure)
-        book = book_of(task, known)
+        state = state_of(task, known)
         unit = Unit(
             problem=task.problem,
             solution=task.solution,
@@ -202,8 +202,8 @@ class Lane:
             process=len(known),
             options=self._options,
             derived=self._shapes.of(task.problem, task.solution),
-            follows=book.follows_weights(self._options),
-            precision=worthwhile_precision(book.estimates, self._options.precision),
+            follows=state.follows_weights(self._options),
+            precision=worthwhile_precision(state.estimates, self._options.precision),
         )
         result = self._within_budget(unit, following, deadline_s)
         if (built_s := self._builds.took_s(task)) is not None:

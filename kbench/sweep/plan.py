@@ -12,13 +12,18 @@ from kbench.plugins import case_selection, registry
 from kbench.plugins.places import as_path
 from kbench.plugins.registry import Entry
 from kbench.storage.settings import Settings
-from kbench.sweep.selection import Pair
+from kbench.sweep.selection import SolutionPair
 from kbench.sweep.task import Task
 from kbench.units.unit import Unit, task_key
 
 
 def make_tasks(
-    pairs: Sequence[Pair], options: RunOptions, device: DeviceChoice, settings: Settings, *, entry: str | None = None
+    pairs: Sequence[SolutionPair],
+    options: RunOptions,
+    device: DeviceChoice,
+    settings: Settings,
+    *,
+    entry: str | None = None,
 ) -> tuple[list[Task], list[str]]:
     """Return one task for each pair and case, equal sources once, and notes on what that changes.
 
@@ -59,7 +64,7 @@ def make_tasks(
     return list(tasks.values()), notes
 
 
-def _problems(pairs: Sequence[Pair], settings: Settings) -> dict[str, tuple[Entry, Failed | None]]:
+def _problems(pairs: Sequence[SolutionPair], settings: Settings) -> dict[str, tuple[Entry, Failed | None]]:
     """Find every problem, with names that tell them apart, and why some of them cannot be used."""
     found: dict[str, tuple[Entry, Failed | None]] = {}
     for name in dict.fromkeys(pair.problem for pair in pairs):
@@ -75,7 +80,7 @@ def _problems(pairs: Sequence[Pair], settings: Settings) -> dict[str, tuple[Entr
     return {name: (replace(entry, name=apart[entry.path.resolve()]), failed) for name, (entry, failed) in found.items()}
 
 
-def _broken(name: str, kind: registry.Kind) -> Entry | None:
+def _broken(name: str, kind: registry.EntryKind) -> Entry | None:
     """Return an entry for a file that is there, whatever is in it; None for one that is not."""
     path = as_path(name)
     if path is None or not path.is_file():

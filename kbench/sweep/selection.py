@@ -23,7 +23,7 @@ FIELDS = frozenset({"problem", "solution", "name", "claim", "tags", "problem_sou
 LONGEST_SOURCE = 4 << 20
 
 
-class Pairing(StrEnum):
+class PairBy(StrEnum):
     """Which solutions belong to which problems."""
 
     NAME = "name"
@@ -33,7 +33,7 @@ class Pairing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class SolutionPair:
     """A problem and a solution, each by name or path."""
 
     problem: str
@@ -43,8 +43,8 @@ class Pair:
 
 
 def pairs(
-    problems: Sequence[str], solutions: Sequence[str], pairing: Pairing | None, settings: Settings
-) -> tuple[list[Pair], list[str]]:
+    problems: Sequence[str], solutions: Sequence[str], pairing: PairBy | None, settings: Settings
+) -> tuple[list[SolutionPair], list[str]]:
     """Return what is to be judged, in the order of the problems, and notes on what is left out.
 
     Without `solutions`, each problem's own that kbench finds by name; `pairing` is by name for folders and globs of
@@ -58,8 +58,8 @@ def pairs(
         return _some(own), []
     found = [name for place in solutions for name in expand(place, settings, "solution")]
     many = any(_is_many(place) for place in solutions)
-    if (pairing or (Pairing.NAME if many else Pairing.ALL)) is Pairing.ALL:
-        return _some([Pair(problem=p, solution=s) for p in found_problems for s in found]), []
+    if (pairing or (PairBy.NAME if many else PairBy.ALL)) is PairBy.ALL:
+        return _some([SolutionPair(problem=p, solution=s) for p in found_problems for s in found]), []
     stems = {Path(name).stem: name for name in found_problems}
     by_problem: dict[str, list[str]] = {name: [] for name in found_problems}
     strangers = []
@@ -80,7 +80,7 @@ def pairs(
     if without:
         notes.append(f"{len(without)} problems have no solution by its name, such as {without[0]}")
     hint = "`--pair all` judges every solution of every problem" if strangers else None
-    return _some([Pair(problem=p, solution=s) for p, names in by_problem.items() for s in names], hint), notes
+    return _some([SolutionPair(problem=p, solution=s) for p, names in by_problem.items() for s in names], hint), notes
 
 
 def owner_of(solution: Path, problems: Iterable[str]) -> str | None:
@@ -146,13 +146,13 @@ def _is_many(place: str) -> bool:
     return Path(place).expanduser().is_dir() or (any(letter in place for letter in "*?[") and "/" in place)
 
 
-def _own(name: str, settings: Settings) -> list[Pair]:
+def _own(name: str, settings: Settings) -> list[SolutionPair]:
     problem = registry.find_problem(name, settings)
     files = [entry for entry in registry.solutions(problem, settings) if entry.builtin is None]
-    return [Pair(problem=name, solution=str(entry.path)) for entry in files]
+    return [SolutionPair(problem=name, solution=str(entry.path)) for entry in files]
 
 
-def _some(found: list[Pair], hint: str | None = None) -> list[Pair]:
+def _some(found: list[SolutionPair], hint: str | None = None) -> list[SolutionPair]:
     if not found:
         hint = hint or "`--self` judges each problem against itself; `kbench list PROBLEM` shows its solutions"
         raise NothingSelectedError("no solution of these problems is there", hint)
@@ -167,7 +167,7 @@ def is_manifest(place: str) -> bool:
     return place == "-" or place.endswith(MANIFESTS)
 
 
-def read_manifest(text: str, name: str, folder: Path, sources: Path) -> list[Pair]:
+def read_manifest(text: str, name: str, folder: Path, sources: Path) -> list[SolutionPair]:
     """Read a manifest: lines with `problem` and `solution` (names, or paths from `folder`), `claim` and `tags`.
 
     A line may have texts in place of paths: `source` of the solution with a `name`, `problem_source` of the problem.
@@ -197,7 +197,7 @@ def _json_lines(text: str, name: str) -> list[tuple[int, Mapping[str, Any]]]:
     return found
 
 
-def _pair(line: Mapping[str, Any], where: str, folder: Path, sources: Path) -> Pair:
+def _pair(line: Mapping[str, Any], where: str, folder: Path, sources: Path) -> SolutionPair:
     unknown = sorted(str(key) for key in set(line) - FIELDS)
     if unknown:
         raise UsageError(f"{where} has a field `{unknown[0]}`", f"fields are {', '.join(sorted(FIELDS))}")
@@ -209,7 +209,7 @@ def _pair(line: Mapping[str, Any], where: str, folder: Path, sources: Path) -> P
     problem = _kept(str(given), str(line.get("problem") or "problem"), sources) if given else str(line["problem"])
     solution = _kept(str(line["source"]), name, sources) if "source" in line else str(line["solution"])
     tags = line.get("tags") or ()
-    return Pair(
+    return SolutionPair(
         problem=_placed(problem, folder),
         solution=_placed(solution, folder),
         claim=_number(line.get("claim"), where),

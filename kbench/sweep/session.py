@@ -19,12 +19,12 @@ from kbench.host import nursery_process
 from kbench.storage import quarantine
 from kbench.storage.results import RunWriter
 from kbench.storage.settings import cache_dir
-from kbench.sweep.builds import Builds, Shapes
+from kbench.sweep.builds import Builds, DerivedShapes
 from kbench.sweep.dispatch import Dispatcher
 from kbench.sweep.guard import Guard
 from kbench.sweep.journal import Header, Journal, Record
 from kbench.sweep.lane import Judging, Lane, Post
-from kbench.sweep.task import Budgets, Ended, Event, Finished, Halt, Planned, Task, Verdict
+from kbench.sweep.task import Budgets, Ended, Finished, Halt, SweepEvent, SweepPlanned, Task, TaskVerdict
 from kbench.units.evaluator import Evaluator
 from kbench.units.unit import UnitResult
 
@@ -94,7 +94,7 @@ class Work:
     notes: tuple[str, ...] = ()
 
 
-def sweep(work: Work, options: SweepOptions, make: MakeJudging | None = None) -> Iterator[Event]:
+def sweep(work: Work, options: SweepOptions, make: MakeJudging | None = None) -> Iterator[SweepEvent]:
     """Judge what is left, each task on whichever lane is free; every told verdict is on the disk.
 
     Whoever stops listening ends what is in flight.
@@ -110,12 +110,12 @@ def sweep(work: Work, options: SweepOptions, make: MakeJudging | None = None) ->
     began = time.monotonic()
     left = {task.key for task in work.left}
     done = [task for task in tasks if task.key not in left and known.get(task.key)]
-    verdicts = {task.key: Verdict(task=task, results=tuple(known[task.key]), resumed=True) for task in done}
+    verdicts = {task.key: TaskVerdict(task=task, results=tuple(known[task.key]), resumed=True) for task in done}
     with contextlib.ExitStack() as stack:
         journal = stack.enter_context(Journal(work.journal, header, resumed=work.resumed))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
         names = tuple(device.name for device in options.devices)
-        yield Planned(
+        yield SweepPlanned(
             run=header.run,
             tasks=len(tasks),
             resumed=len(verdicts),
@@ -160,7 +160,7 @@ class Files:
         self._order = [task.key for task in tasks]
         self._options = options
 
-    def write(self, verdicts: Mapping[str, Verdict]) -> Path | None:
+    def write(self, verdicts: Mapping[str, TaskVerdict]) -> Path | None:
         """Write the rows of all verdicts, in the order of the tasks. Raises MachineError."""
         found = [verdicts[key] for key in self._order if key in verdicts]
         if not self._options.save or not found:
@@ -186,7 +186,7 @@ class Crew:
         self._options = options
         self._scratch = scratch
         self._make = make or self._evaluator
-        self._news: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[SweepEvent | BaseException | None] = queue.SimpleQueue()
         self._closing = contextlib.ExitStack()
         self._threads: list[threading.Thread] = []
         lanes = options.lanes * len(options.devices)
@@ -197,7 +197,7 @@ class Crew:
         self.reason = ""
         """Why it ended before all was done."""
 
-    def work(self) -> Iterator[Event]:
+    def work(self) -> Iterator[SweepEvent]:
         """Judge everything; yields what the threads tell. Raises what a thread raised."""
         if not self._tasks:
             return
@@ -205,7 +205,7 @@ class Crew:
         if not options.run.verify_only and device.kind == "cuda" and options.run.wait_for_device:
             self._measure_peaks()
         self._closing.enter_context(nursery_process.nursery())
-        shapes = Shapes(self._evaluator(device, self._guards[0], self._scratch), options.run)
+        shapes = DerivedShapes(self._evaluator(device, self._guards[0], self._scratch), options.run)
         self._closing.callback(shapes.close)
         builds = Builds(
             options.run,
@@ -244,7 +244,7 @@ class Crew:
                 thread.join(TICK_S)
         self._closing.close()
 
-    def _listen(self) -> Iterator[Event]:
+    def _listen(self) -> Iterator[SweepEvent]:
         running = len(self._threads)
         while running:
             news = self._news.get()
@@ -263,8 +263,8 @@ class Crew:
             self._news.put(error)
         self._news.put(None)
 
-    def _tell_of_builds(self, told: Verdict | BaseException | None) -> None:
-        if isinstance(told, Verdict):
+    def _tell_of_builds(self, told: TaskVerdict | BaseException | None) -> None:
+        if isinstance(told, TaskVerdict):
             self._news.put(Finished(verdict=told, device="", elapsed_s=sum(told.stage_s.values())))
         elif told is not None:
             self._news.put(told)

@@ -11,7 +11,7 @@ from kbench.core.model import Environment, Passed, Status
 from kbench.core.stats import process_estimate, timings_interval
 from kbench.core.student_t import t_quantile
 from kbench.sweep.ladder import counts_as_failure
-from kbench.sweep.task import Ended, Event, Finished, Task, Verdict, book_of
+from kbench.sweep.task import Ended, Finished, SweepEvent, Task, TaskVerdict, state_of
 
 FASTER_THAN = (0.0, 1.0, 1.5, 2.0)
 """Of fast_p: the share of solutions that are right, and faster than so many times the reference."""
@@ -84,9 +84,9 @@ class SweepSummary:
     """Why it ended before all was done."""
 
 
-def speedup_of(verdict: Verdict) -> float | None:
+def speedup_of(verdict: TaskVerdict) -> float | None:
     """Return the speed-up of a verdict over all its processes; None without a time."""
-    outcome = book_of(verdict.task, verdict.results).outcome
+    outcome = state_of(verdict.task, verdict.results).outcome
     if not isinstance(outcome, Passed) or not outcome.timings:
         return None
     interval = timings_interval(outcome.timings)
@@ -118,7 +118,7 @@ def mean_speedup(speedups: Sequence[float]) -> Mean | None:
 
 def summarise(
     run: str,
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[TaskVerdict],
     *,
     tasks: int,
     elapsed_s: float,
@@ -162,7 +162,7 @@ def summarise(
     )
 
 
-def _fast(judged: Sequence[Verdict], speedups: Mapping[str, float]) -> dict[float, Share]:
+def _fast(judged: Sequence[TaskVerdict], speedups: Mapping[str, float]) -> dict[float, Share]:
     """Return fast_p for the thresholds; only for 0, where nothing was timed. One that did not pass is not fast."""
     if not judged:
         return {}
@@ -174,7 +174,7 @@ def _fast(judged: Sequence[Verdict], speedups: Mapping[str, float]) -> dict[floa
     return shares
 
 
-def _is_held(verdict: Verdict) -> bool:
+def _is_held(verdict: TaskVerdict) -> bool:
     outcomes = [result.outcome for result in verdict.results]
     timings = [timing for outcome in outcomes if isinstance(outcome, Passed) for timing in outcome.timings]
     return bool(timings) and all(timing.attestation == "held" for timing in timings)
@@ -187,12 +187,12 @@ class Collector:
         self._run = run
         self._csv_path = csv_path
         self._order = {task.key: place for place, task in enumerate(tasks)}
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: dict[str, TaskVerdict] = {}
         self._took_s: dict[str, float] = {}
         self.ended: Ended | None = None
         self.error: KbenchError | None = None
 
-    def take(self, event: Event) -> None:
+    def take(self, event: SweepEvent) -> None:
         """Keep what counts."""
         if isinstance(event, Finished):
             self._verdicts[event.verdict.task.key] = event.verdict
@@ -201,7 +201,7 @@ class Collector:
             self.ended = event
 
     @property
-    def sorted(self) -> list[Verdict]:
+    def sorted(self) -> list[TaskVerdict]:
         """All verdicts in the order of the tasks."""
         return sorted(self._verdicts.values(), key=lambda verdict: self._order[verdict.task.key])
 

@@ -8,13 +8,13 @@ from kbench.build import sources
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Failed, Passed, ResultRow, Sample, Status
 from kbench.plugins.registry import Entry
-from kbench.run.case_state import Book
+from kbench.run.case_state import CaseState
 from kbench.storage import rows as rowmaker
 from kbench.storage.rows import Provenance
 from kbench.units.unit import UnitResult
 
 
-class Rung(StrEnum):
+class LadderRung(StrEnum):
     """A step of the ladder; each costs more than the one before."""
 
     PARSE = "parse"
@@ -24,7 +24,7 @@ class Rung(StrEnum):
     TIME = "time"
 
 
-RUNGS = tuple(Rung)
+RUNGS = tuple(LadderRung)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class TaskVerdict:
     """A task and the results of its units, one for each process."""
 
     task: Task
@@ -83,7 +83,7 @@ class Verdict:
         sha256 = sources.source_sha256(task.problem.path)
         provenance = rowmaker.collect(task.problem.name, sha256, run_id, started_utc)
         made = [_row(provenance, task, process, result, options) for process, result in enumerate(self.results)]
-        outcome = book_of(task, self.results).outcome
+        outcome = state_of(task, self.results).outcome
         if isinstance(outcome, Passed) and outcome.timings:
             made = [*rowmaker.with_interval(made, outcome.timings, options.precision)]
         return [(row, _samples(result)) for row, result in zip(made, self.results, strict=True)]
@@ -116,14 +116,14 @@ def _samples(result: UnitResult) -> Sequence[Sample]:
     return outcome.timings[0].samples if isinstance(outcome, Passed) and outcome.timings else ()
 
 
-def book_of(task: Task, results: Sequence[UnitResult]) -> Book:
+def state_of(task: Task, results: Sequence[UnitResult]) -> CaseState:
     """Return what is known of a task after these units."""
-    book = Book(entry=task.solution, case=task.case)
+    state = CaseState(entry=task.solution, case=task.case)
     for result in results:
-        book.add(result.outcome)
+        state.add(result.outcome)
         for stage, elapsed_s in result.stage_s.items():
-            book.stage_s[stage] = book.stage_s.get(stage, 0.0) + elapsed_s
-    return book
+            state.stage_s[stage] = state.stage_s.get(stage, 0.0) + elapsed_s
+    return state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class Halt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class SweepPlanned:
     """The work is known: what is asked for, and what the journal has already."""
 
     run: str
@@ -163,7 +163,7 @@ class Planned:
 class Finished:
     """One verdict is on the disk."""
 
-    verdict: Verdict
+    verdict: TaskVerdict
     device: str
     elapsed_s: float
 
@@ -201,4 +201,4 @@ class Ended:
     """Seconds of all lanes together, by stage."""
 
 
-Event = Planned | Finished | DeviceState | Retried | Ended
+SweepEvent = SweepPlanned | Finished | DeviceState | Retried | Ended

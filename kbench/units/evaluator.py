@@ -13,7 +13,7 @@ from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Statu
 from kbench.devices import peaks
 from kbench.devices.selection import DeviceChoice
 from kbench.host import health, sanitizer
-from kbench.host.judge_process import JudgeProcess, Opened
+from kbench.host.judge_process import JudgeProcess, OpenedCase
 from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
@@ -32,7 +32,7 @@ MOST_GROWTH_BYTES = 4 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class StageProgress:
     """A stage of a unit begins, or ended after `elapsed_s`."""
 
     stage: str
@@ -75,7 +75,7 @@ class Evaluator:
         self._options: RunOptions | None = None
         self._files: list[Path] = []
         self._judge: JudgeProcess | None = None
-        self._opened: tuple[Case, Opened] | None = None
+        self._opened: tuple[Case, OpenedCase] | None = None
         self._units = self._first_bytes = 0
         self._sanitizer: sanitizer.Sanitizer | None = None
 
@@ -122,7 +122,7 @@ class Evaluator:
 
     def evaluate(
         self, unit: Unit, following: Sequence[Entry] = (), deadline_s: float | None = None
-    ) -> Generator[Progress, None, UnitResult]:
+    ) -> Generator[StageProgress, None, UnitResult]:
         """Judge a unit; yields what goes on, returns what came of it. A judge that breaks is a harness error.
 
         The solution must have been built. `following` are the solutions that come next, for which workers get ready;
@@ -142,7 +142,7 @@ class Evaluator:
         for stage, ok, elapsed_s in stages:
             if elapsed_s is not None:
                 stage_s[stage] = stage_s.get(stage, 0.0) + elapsed_s
-            yield Progress(stage=stage, ok=ok, elapsed_s=elapsed_s, holder=judge.holder)
+            yield StageProgress(stage=stage, ok=ok, elapsed_s=elapsed_s, holder=judge.holder)
         outcome = judge.outcome
         self._look_after(outcome)
         self._units += 1
@@ -184,14 +184,14 @@ class Evaluator:
 
     def _open(
         self, unit: Unit, expected: Sequence[Entry], stage_s: dict[str, float]
-    ) -> Generator[Progress, None, Opened | Failed]:
+    ) -> Generator[StageProgress, None, OpenedCase | Failed]:
         """Open the case in the judge, unless it is already."""
         judge = self._ready(expected)
         if self._opened is not None and self._opened[0] == unit.case:
             return self._opened[1]
-        yield Progress(stage="open")
+        yield StageProgress(stage="open")
         began = time.monotonic()
-        found: Opened | Failed
+        found: OpenedCase | Failed
         try:
             found = judge.open(unit.problem, unit.case)
             self._opened = (unit.case, found)
@@ -199,7 +199,7 @@ class Evaluator:
             self._opened = None
             found = Failed(status=error.status, reason=error.reason, log=error.log)
         stage_s["open"] = time.monotonic() - began
-        yield Progress(stage="open", ok=isinstance(found, Opened), elapsed_s=stage_s["open"])
+        yield StageProgress(stage="open", ok=isinstance(found, OpenedCase), elapsed_s=stage_s["open"])
         return found
 
     def _ready(self, expected: Sequence[Entry]) -> JudgeProcess:
@@ -240,7 +240,7 @@ class Evaluator:
             self.watch.look(outcome.status)
 
     def _result(
-        self, outcome: Outcome, opened: Opened | None, stage_s: dict[str, float], weights: str = ""
+        self, outcome: Outcome, opened: OpenedCase | None, stage_s: dict[str, float], weights: str = ""
     ) -> UnitResult:
         return UnitResult(
             outcome=outcome,

@@ -24,7 +24,7 @@ from kbench.wire.layouts import layouts_of, misaligned
 from kbench.wire.shared_memory import Block, TensorSpec, release_cached
 from kbench.worker.delivery import deliver
 from kbench.worker.extensions import record_builds, require_builds
-from kbench.worker.queued_calls import Queue, queue_calls
+from kbench.worker.queued_calls import CallQueue, queue_calls
 from kbench.worker.solution import builtin, constructor_of, descriptions, import_solution, settled
 from kbench.worker.stages import Stage, describe
 from kbench.worker.tampering import Originals
@@ -48,7 +48,7 @@ class Worker:
         self._timer: Timer | None = None
         self._solution: Message = {}
         self._originals: Originals | None = None
-        self._queue: Queue | None = None
+        self._queue: CallQueue | None = None
         self._results: list[Any] = []
         self._switches: dict[str, str] = {}
         self._overrides: Any = None
@@ -86,7 +86,7 @@ class Worker:
     def do_open(self, message: Message, fds: list[int]) -> None:
         """Open the device, which costs whoever computes on it some milliseconds; the gate's page comes with it."""
         if fds:
-            self._queue = Queue(fds[0])
+            self._queue = CallQueue(fds[0])
         self._timer = timer_for(self._device, message["mode"])
         self._originals = Originals()
 

@@ -15,7 +15,7 @@ from kbench.wire.gate_page import DONE, OPEN, PAGE_BYTES
 from kbench.wire.shared_memory import layout_of
 
 
-class Queue:
+class CallQueue:
     """The worker's end of the gate; made before a solution is imported, so that what it calls is what it knew then."""
 
     def __init__(self, fd: int):

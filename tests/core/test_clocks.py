@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbench.core.clocks import (
-    BARE_NS,
     LATE_NS,
     REFUTED_BELOW,
     SWITCH_NS,
+    VISIBLE_NS,
     Attested,
-    Clock,
     Constant,
+    QuotedClock,
     Round,
-    Usual,
+    UsualDelays,
     attest,
     clock_to_quote,
     constant_of,
@@ -22,8 +22,8 @@ from kbench.core.clocks import (
 
 CONSTANT = Constant(ns=153_000.0, half_width_ns=500.0)
 USUAL_LATE_NS = 165_000
-USUAL_BARE_NS = 90_000
-USUAL = Usual(late_ns=USUAL_LATE_NS, bare_ns=USUAL_BARE_NS)
+USUAL_VISIBLE_NS = 90_000
+USUAL = UsualDelays(late_ns=USUAL_LATE_NS, visible_ns=USUAL_VISIBLE_NS)
 
 
 def rounds(*totals_ns: int, calls: int = 100, late_ns: int = USUAL_LATE_NS) -> list[Round]:
@@ -87,11 +87,11 @@ def test_what_comes_behind_the_flag_is_added(totals_ns, calls, late_ns, ns, half
 
 
 @pytest.mark.parametrize(
-    ("longer_ns", "added_ns"), [(-50_000, 0), (BARE_NS, 0), (BARE_NS + 1, BARE_NS + 1), (2e6, 2e6)]
+    ("longer_ns", "added_ns"), [(-50_000, 0), (VISIBLE_NS, 0), (VISIBLE_NS + 1, VISIBLE_NS + 1), (2e6, 2e6)]
 )
-def test_who_is_there_when_inputs_are_laid_bare_is_charged_for_it(longer_ns, added_ns):
-    bare_ns = round(USUAL_BARE_NS + longer_ns)
-    seen = [Round(calls=100, total_ns=1_153_000, late_ns=USUAL_LATE_NS, bare_ns=bare_ns)]
+def test_who_is_there_when_inputs_are_revealed_is_charged_for_it(longer_ns, added_ns):
+    visible_ns = round(USUAL_VISIBLE_NS + longer_ns)
+    seen = [Round(calls=100, total_ns=1_153_000, late_ns=USUAL_LATE_NS, visible_ns=visible_ns)]
     assert attest(seen, CONSTANT, USUAL).ns == pytest.approx(10_000 + added_ns / 100)
 
 
@@ -126,21 +126,21 @@ def test_who_raises_the_flag_early_gains_no_more_than_is_told(true_us, calls, hi
 @pytest.mark.parametrize(
     ("event_ns", "ns", "half_width_ns", "clock"),
     [
-        (10_000, 10_000, 200, Clock.EVENTS),
-        (9_800, 10_000, 200, Clock.EVENTS),
-        (10_200, 10_000, 200, Clock.EVENTS),
-        (9_799, 10_000, 200, Clock.GATE),
-        (10_201, 10_000, 200, Clock.GATE),  # more than the judge saw: its time stands
-        (8_820, 10_000, 200, Clock.GATE),
+        (10_000, 10_000, 200, QuotedClock.EVENTS),
+        (9_800, 10_000, 200, QuotedClock.EVENTS),
+        (10_200, 10_000, 200, QuotedClock.EVENTS),
+        (9_799, 10_000, 200, QuotedClock.GATE),
+        (10_201, 10_000, 200, QuotedClock.GATE),  # more than the judge saw: its time stands
+        (8_820, 10_000, 200, QuotedClock.GATE),
         (8_819, 10_000, 200, None),
         (200, 10_000, 200, None),  # by a factor of 50
         (1, 10_000, 200, None),
         # One call a round: the interval is wide, and nothing may hide in it.
-        (40_000, 56_000, 20_500, Clock.GATE),
-        (50_399, 56_000, 20_500, Clock.GATE),
-        (50_400, 56_000, 20_500, Clock.GATE),
+        (40_000, 56_000, 20_500, QuotedClock.GATE),
+        (50_399, 56_000, 20_500, QuotedClock.GATE),
+        (50_400, 56_000, 20_500, QuotedClock.GATE),
         (31_949, 56_000, 20_500, None),
-        (1, 10_000, 20_500, Clock.GATE),  # too short to refute anything, and no claim is believed
+        (1, 10_000, 20_500, QuotedClock.GATE),  # too short to refute anything, and no claim is believed
     ],
 )
 def test_whose_time_is_quoted(event_ns, ns, half_width_ns, clock):
@@ -149,5 +149,5 @@ def test_whose_time_is_quoted(event_ns, ns, half_width_ns, clock):
 
 @given(claim=st.floats(1e-3, 2), ns=st.floats(1e3, 1e8), half=st.floats(0, 1))
 def test_no_claim_that_is_quoted_is_below_what_the_judge_saw_by_a_tenth(claim, ns, half):
-    if clock_to_quote(claim * ns, Attested(ns=ns, half_width_ns=half * ns)) is Clock.EVENTS:
+    if clock_to_quote(claim * ns, Attested(ns=ns, half_width_ns=half * ns)) is QuotedClock.EVENTS:
         assert claim * ns >= REFUTED_BELOW * ns

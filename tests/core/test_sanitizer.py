@@ -3,7 +3,7 @@
 import pytest
 
 from kbench.core.model import FindingKind, Status
-from kbench.core.sanitizer import Place, Tool, findings, parse, place
+from kbench.core.sanitizer import SourcePlace, Tool, findings, parse, place
 
 OUT_OF_BOUNDS = """\
 ========= COMPUTE-SANITIZER
@@ -110,18 +110,18 @@ BLIND = """\
 """
 
 PLACES = [
-    ("unaligned_kernel()+0x50", Place(kernel="unaligned_kernel()")),
+    ("unaligned_kernel()+0x50", SourcePlace(kernel="unaligned_kernel()")),
     (
         "unaligned_kernel():0x160 in memcheck_demo.cu:6",
-        Place(kernel="unaligned_kernel()", file="memcheck_demo.cu", line=6),
+        SourcePlace(kernel="unaligned_kernel()", file="memcheck_demo.cu", line=6),
     ),
     (
         "void a::b<(int)4>(float *)+0x10 in /x y/k.cuh:12",
-        Place(kernel="void a::b<(int)4>(float *)", file="/x y/k.cuh", line=12),
+        SourcePlace(kernel="void a::b<(int)4>(float *)", file="/x y/k.cuh", line=12),
     ),
-    ("0x60 in Iota(unsigned char*)", Place(kernel="Iota(unsigned char*)")),
-    ("0x60 in void a::b<int>(c::d)", Place(kernel="void a::b<int>(c::d)")),
-    ("0x3c8 in U/k.cu:42:f(int*, int*) [4 hazards]", Place(kernel="f(int*, int*)", file="U/k.cu", line=42)),
+    ("0x60 in Iota(unsigned char*)", SourcePlace(kernel="Iota(unsigned char*)")),
+    ("0x60 in void a::b<int>(c::d)", SourcePlace(kernel="void a::b<int>(c::d)")),
+    ("0x3c8 in U/k.cu:42:f(int*, int*) [4 hazards]", SourcePlace(kernel="f(int*, int*)", file="U/k.cu", line=42)),
     ("0x79d8", None),
     ("kernel launch time", None),
     ("__shared__ 0x3 in block (0, 0, 0) :", None),
@@ -203,7 +203,7 @@ def test_the_message_names_kernel_and_line(tool, text, words) -> None:
 
 
 def test_the_source_line_is_quoted_where_it_is_known() -> None:
-    spot = Place(kernel="out_of_bounds_kernel()", file="memcheck_demo.cu", line=39)
+    spot = SourcePlace(kernel="out_of_bounds_kernel()", file="memcheck_demo.cu", line=39)
     (found,) = judge(Tool.MEMCHECK, OUT_OF_BOUNDS, sources={spot: "*(int *)0x87654320 = 42;"})
     assert "memcheck_demo.cu:39 `*(int *)0x87654320 = 42;`" in found.message
 

@@ -11,7 +11,7 @@ import pytest
 from kbench.core.errors import MachineError
 from kbench.core.model import Peaks
 from kbench.devices import identity, peaks, selection
-from kbench.devices.identity import DeviceMonitor, Reading
+from kbench.devices.identity import DeviceMonitor, DeviceReading
 
 ROOT = Path(__file__).parents[2]
 GPU = selection.DeviceChoice(kind="cuda", name="NVIDIA Test", uuid="GPU-1", key="NVIDIA Test sm_90")
@@ -29,7 +29,7 @@ def test_the_processor_is_identified():
 
 def test_a_processor_has_nothing_to_read():
     with DeviceMonitor("cpu") as monitor:
-        assert monitor.read() == Reading()
+        assert monitor.read() == DeviceReading()
         assert not monitor.disturbed(monitor.read(), monitor.read())
     assert identity.foreign_processes(selection.cpu()) == ()
 
@@ -87,7 +87,7 @@ def nvml(monkeypatch):
 def test_a_reading_holds_what_the_device_tells(nvml):
     with DeviceMonitor("cuda", "GPU-1") as monitor:
         nvml.answers["power_mw"] = None
-        assert monitor.read() == Reading(sm_clock_mhz=1980, power_mw=None, temperature_c=40, throttle_reasons=0)
+        assert monitor.read() == DeviceReading(sm_clock_mhz=1980, power_mw=None, temperature_c=40, throttle_reasons=0)
 
 
 @pytest.mark.parametrize(("reasons", "disturbed"), [(0, False), (0x1, False), (0x2, False), (0x4, True), (0x41, True)])

@@ -10,7 +10,7 @@ import pytest
 import kbench
 from kbench.core.errors import MachineError
 from kbench.core.events import Event, Judged, RunOptions, Saved, StageFinished, StageStarted
-from kbench.core.health import Answer
+from kbench.core.health import ProbeAnswer
 from kbench.core.model import Failed, Passed, Status
 from kbench.host import health
 from kbench.plugins import registry
@@ -352,7 +352,7 @@ def test_after_a_crash_a_device_that_does_not_answer_is_not_used_further(tmp_pat
     crashes = SOLUTION.format(body="import os; os.kill(os.getpid(), 11)")
     right = SOLUTION.format(body="return x.tanh() * self.scale")
     solutions = {"before": right, "crashes": crashes, "after": right}
-    answers = [(Answer.RIGHT, ""), (Answer.SILENT, "nothing within 30 s")]
+    answers = [(ProbeAnswer.RIGHT, ""), (ProbeAnswer.SILENT, "nothing within 30 s")]
     monkeypatch.setattr(health, "probe", lambda _device: answers.pop(0))
 
     options = {"cases": ("small",), "verify_only": True}

@@ -16,7 +16,7 @@ from kbench.compare import measurements
 from kbench.core.errors import ExitCode, ResultsError, UsageError
 from kbench.core.verdict import Answer, Measurement
 from kbench.gate.confirm import _constants
-from kbench.gate.rule import Contest, GateReport, Outcome, Policy, decide, gate, report
+from kbench.gate.rule import Contest, GateOutcome, GateReport, Policy, decide, gate, report
 from kbench.storage.baselines import Acceptance
 from kbench.storage.results import CaseKey, Run
 
@@ -113,11 +113,11 @@ def test_a_gate_with_nothing_to_judge_is_not_green(main: Run, tmp_path: Path) ->
 
 def test_a_new_case_warns_and_a_wrong_new_case_fails(main: Run, tmp_path: Path) -> None:
     fine = gate(make_run(tmp_path, "pr", {"a": FIVE, "b": FIVE, "new": FIVE}), main)
-    assert (only(fine, "new").outcome, fine.exit_code) == (Outcome.WARNED, ExitCode.OK)
+    assert (only(fine, "new").outcome, fine.exit_code) == (GateOutcome.WARNED, ExitCode.OK)
     wrong = gate(make_run(tmp_path, "pr", {"a": FIVE, "b": FIVE, "new": []}), main)
     assert (only(wrong, "new").verdict.status, wrong.exit_code) == (Answer.NEW_FAIL, ExitCode.NEGATIVE)
     broken = make_run(tmp_path, "pr", {"a": FIVE, "b": FIVE, "new": []}, status="harness_error")
-    assert only(gate(replace_status(broken, "a", "b"), main), "new").outcome == Outcome.NO_VERDICT
+    assert only(gate(replace_status(broken, "a", "b"), main), "new").outcome == GateOutcome.NO_VERDICT
 
 
 def replace_status(run: Run, *solutions: str) -> Run:
@@ -175,7 +175,7 @@ def test_slower_once_does_not(main: Run, tmp_path: Path, second: list[float]) ->
     result = gate(make_run(tmp_path, "pr", {"a": by(0.05), "b": FIVE}), main, confirm=again)
     case = only(result)
     assert (case.verdict.status, case.verdict.reason_code) == (Answer.UNCLEAR, "not_confirmed")
-    assert (case.outcome, result.exit_code) == (Outcome.WARNED, ExitCode.OK)
+    assert (case.outcome, result.exit_code) == (GateOutcome.WARNED, ExitCode.OK)
 
 
 def test_unclear_is_measured_again_with_as_many_processes_as_would_decide(main: Run, tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_an_accepted_slowdown_passes_with_a_warning(main: Run, tmp_path: Path) -
     run = make_run(tmp_path, "pr", {"a": by(0.05), "b": FIVE})
     result = gate(run, main, accepted=[acceptance()], today=TODAY)
     assert (only(result).outcome, only(result).accepted, result.exit_code) == (
-        Outcome.WARNED,
+        GateOutcome.WARNED,
         acceptance(),
         0,
     )
@@ -280,7 +280,7 @@ def test_a_wrong_result_cannot_be_accepted(main: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "nan"])
 def test_edited_constants_are_not_measured_again(text: str) -> None:
-    with pytest.raises(ResultsError, match="the constants of group_norm/fast/small are no JSON object"):
+    with pytest.raises(ResultsError, match="the constants of group_norm/fast/small are not a JSON object"):
         _constants(make_row(overrides=text))
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from kbench.core.errors import MachineError
-from kbench.core.health import PROBED_AFTER, Answer, Vitals, diagnose
+from kbench.core.health import PROBED_AFTER, ProbeAnswer, Vitals, diagnose
 from kbench.core.model import Status
 from kbench.devices import selection
 from kbench.host import health
@@ -19,22 +19,22 @@ WELL = Vitals(uncorrected_errors=0, remap_pending=False, remap_failed=False, rec
 OLD = Vitals(uncorrected_errors=7, remap_pending=True, remap_failed=False, recovery="")
 
 CASES = [
-    (Answer.RIGHT, WELL, WELL, None),
-    (Answer.RIGHT, Vitals(), Vitals(), None),
-    (Answer.FULL, WELL, WELL, None),
-    (Answer.WRONG, WELL, WELL, "wrong result: why"),
-    (Answer.FAILED, WELL, WELL, "could not use it: why"),
-    (Answer.SILENT, WELL, WELL, "no answer from it: why"),
-    (Answer.RIGHT, WELL, Vitals(recovery="gpu_reset"), "asks for gpu reset"),
-    (Answer.RIGHT, Vitals(), Vitals(recovery="node_reboot"), "asks for node reboot"),
-    (Answer.FULL, WELL, Vitals(uncorrected_errors=2), "uncorrectable memory errors: 2"),
-    (Answer.RIGHT, WELL, Vitals(remap_pending=True), "waits for a reset"),
-    (Answer.RIGHT, WELL, Vitals(remap_failed=True), "could not be replaced"),
+    (ProbeAnswer.RIGHT, WELL, WELL, None),
+    (ProbeAnswer.RIGHT, Vitals(), Vitals(), None),
+    (ProbeAnswer.FULL, WELL, WELL, None),
+    (ProbeAnswer.WRONG, WELL, WELL, "wrong result: why"),
+    (ProbeAnswer.FAILED, WELL, WELL, "could not use it: why"),
+    (ProbeAnswer.SILENT, WELL, WELL, "no answer from it: why"),
+    (ProbeAnswer.RIGHT, WELL, Vitals(recovery="gpu_reset"), "asks for gpu reset"),
+    (ProbeAnswer.RIGHT, Vitals(), Vitals(recovery="node_reboot"), "asks for node reboot"),
+    (ProbeAnswer.FULL, WELL, Vitals(uncorrected_errors=2), "uncorrectable memory errors: 2"),
+    (ProbeAnswer.RIGHT, WELL, Vitals(remap_pending=True), "waits for a reset"),
+    (ProbeAnswer.RIGHT, WELL, Vitals(remap_failed=True), "could not be replaced"),
     # What was so when the run began is no consequence of it.
-    (Answer.RIGHT, OLD, OLD, None),
-    (Answer.RIGHT, Vitals(), Vitals(uncorrected_errors=7), None),
-    (Answer.RIGHT, OLD, Vitals(uncorrected_errors=None), None),
-    (Answer.RIGHT, OLD, Vitals(uncorrected_errors=8), "errors: 1"),
+    (ProbeAnswer.RIGHT, OLD, OLD, None),
+    (ProbeAnswer.RIGHT, Vitals(), Vitals(uncorrected_errors=7), None),
+    (ProbeAnswer.RIGHT, OLD, Vitals(uncorrected_errors=None), None),
+    (ProbeAnswer.RIGHT, OLD, Vitals(uncorrected_errors=8), "errors: 1"),
 ]
 
 
@@ -53,15 +53,15 @@ def test_verdicts_about_values_ask_for_no_probe() -> None:
 
 
 PROBES = [
-    ("print('right: ')", Answer.RIGHT, ""),
-    ("print('noise'); print('right: ')", Answer.RIGHT, ""),
-    ("print('wrong: holds [0]')", Answer.WRONG, "holds [0]"),
-    ("print('full: cuMemAlloc_v2: CUDA error 2')", Answer.FULL, "error 2"),
-    ("print('failed: cuInit: CUDA error 999')", Answer.FAILED, "999"),
-    ("raise SystemExit('no driver')", Answer.FAILED, "no driver"),
-    ("import os; os.abort()", Answer.FAILED, "-6"),
-    ("print('right: '); import os; os.abort()", Answer.FAILED, ""),
-    ("pass", Answer.FAILED, "exit code 0"),
+    ("print('right: ')", ProbeAnswer.RIGHT, ""),
+    ("print('noise'); print('right: ')", ProbeAnswer.RIGHT, ""),
+    ("print('wrong: holds [0]')", ProbeAnswer.WRONG, "holds [0]"),
+    ("print('full: cuMemAlloc_v2: CUDA error 2')", ProbeAnswer.FULL, "error 2"),
+    ("print('failed: cuInit: CUDA error 999')", ProbeAnswer.FAILED, "999"),
+    ("raise SystemExit('no driver')", ProbeAnswer.FAILED, "no driver"),
+    ("import os; os.abort()", ProbeAnswer.FAILED, "-6"),
+    ("print('right: '); import os; os.abort()", ProbeAnswer.FAILED, ""),
+    ("pass", ProbeAnswer.FAILED, "exit code 0"),
 ]
 
 
@@ -74,14 +74,14 @@ def test_every_end_of_a_probe_is_an_answer(code, answer, detail) -> None:
 
 def test_a_probe_that_hangs_is_killed() -> None:
     found, words = health.ask([sys.executable, "-c", "import time; time.sleep(600)"], dict(os.environ), 0.5)
-    assert found is Answer.SILENT
+    assert found is ProbeAnswer.SILENT
     assert words
 
 
 def test_without_a_driver_the_probe_fails_in_words() -> None:
     """On a machine with a driver, it answers right: both ends of the real probe are asked for here."""
     answer, words = health.ask([sys.executable, "-m", health.__name__, "cuda"], dict(os.environ), PATIENCE_S)
-    assert (answer is Answer.RIGHT) != bool(words)
+    assert (answer is ProbeAnswer.RIGHT) != bool(words)
 
 
 def test_a_processor_answers_by_running() -> None:
@@ -90,7 +90,7 @@ def test_a_processor_answers_by_running() -> None:
 
 
 def test_a_sick_device_is_marked_once_and_lifted(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(health, "probe", lambda _device: (Answer.SILENT, "nothing within 30 s"))
+    monkeypatch.setattr(health, "probe", lambda _device: (ProbeAnswer.SILENT, "nothing within 30 s"))
     watch = Watch(CPU, tmp_path)
     watch.look(Status.WRONG_VALUE)
     assert watch.quarantine is None

@@ -11,7 +11,7 @@ from kbench.build import cache
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import Judged, RunOptions, StageFinished
 from kbench.core.model import Case, Failed, FindingKind, Passed, Status
-from kbench.core.sanitizer import Place, Tool, parse
+from kbench.core.sanitizer import SourcePlace, Tool, parse
 from kbench.devices import selection
 from kbench.host import sanitizer
 from kbench.host.sanitizer import Sanitizer, small_case, source_lines
@@ -360,7 +360,7 @@ def test_a_source_line_is_quoted_from_the_one_file_of_that_name(tmp_path) -> Non
     (tmp_path / "a").mkdir()
     here, there = tmp_path / "mine.cu", tmp_path / "a" / "mine.cu"
     here.write_text("one\n  two\n")
-    assert source_lines(log, [here]) == {Place(kernel="twice(float*)", file="mine.cu", line=2): "two"}
+    assert source_lines(log, [here]) == {SourcePlace(kernel="twice(float*)", file="mine.cu", line=2): "two"}
     there.write_text("one\nother\n")
     assert source_lines(log, [here, there]) == {}
     here.write_text("one\n")

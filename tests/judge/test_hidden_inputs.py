@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kbench.judge.arena import Arena, as_bytes
-from kbench.judge.hidden_inputs import PAD_BYTES, Cover
+from kbench.judge.hidden_inputs import PAD_BYTES, InputMask
 from kbench.judge.reference.expected import Expected
 from kbench.numerics import elements
 
@@ -50,7 +50,7 @@ def same(mine: torch.Tensor, theirs: torch.Tensor) -> bool:
 
 @pytest.mark.parametrize("lends", [False, True], ids=["aside", "in place"])
 @pytest.mark.parametrize("name", TENSORS)
-def test_inputs_are_there_from_the_moment_they_are_laid_bare(name: str, lends: bool) -> None:
+def test_inputs_are_there_from_the_moment_they_are_revealed(name: str, lends: bool) -> None:
     before, argument = TENSORS[name](), TENSORS[name]()
     arena = arena_for([before], lends=lends)
     (slot,) = arena.inputs(0)
@@ -61,10 +61,10 @@ def test_inputs_are_there_from_the_moment_they_are_laid_bare(name: str, lends: b
     if not lends:
         assert same(slot, earlier), "nothing of a round is in the slot yet"
     elif slot.numel() * slot.element_size() >= 32:
-        covered = as_bytes(slot, slot.element_size()) if slot.dim() == 0 else slot.contiguous().view(torch.uint8)
+        masked = as_bytes(slot, slot.element_size()) if slot.dim() == 0 else slot.contiguous().view(torch.uint8)
         wanted = argument.detach().resolve_conj().resolve_neg().contiguous().view(torch.uint8)
-        assert (covered == wanted).float().mean() < 0.1, "by chance one byte in 256 is the same"
-    arena.uncover(1)
+        assert (masked == wanted).float().mean() < 0.1, "by chance one byte in 256 is the same"
+    arena.reveal(1)
     assert same(slot, argument)
     assert arena.holds(0, Expected(arguments=[argument], leaves=[]))
     arena.close()
@@ -75,7 +75,7 @@ def test_what_was_changed_is_told_apart(lends: bool) -> None:
     argument = torch.randn(1000)
     arena = arena_for([argument], lends=lends)
     arena.stage(0, [argument])
-    arena.uncover(1)
+    arena.reveal(1)
     arena.inputs(0)[0][999] += 1
     assert not arena.holds(0, Expected(arguments=[argument], leaves=[]))
     arena.close()
@@ -91,7 +91,7 @@ def test_no_byte_beside_the_inputs_is_touched(lends: bool) -> None:
         tensor.fill_(3.0)
     for _ in range(2):
         arena.stage(0, arguments)
-        arena.uncover(1)
+        arena.reveal(1)
     for tensor in (*outputs, *arena.weight_views()):
         assert (tensor == 3.0).all()
     arena.close()
@@ -103,11 +103,11 @@ def test_a_round_may_have_fewer_calls_than_there_are_slots() -> None:
         arena.inputs(slot)[0].fill_(-1.0)
     for slot in (2, 0, 1):
         arena.stage(slot, [torch.full((300,), float(slot))])
-    arena.uncover(3)
+    arena.reveal(3)
     assert [arena.inputs(slot)[0].unique().tolist() for slot in range(3)] == [[0.0], [1.0], [2.0]]
     # Whatever shares the last page of these is of an earlier round, or nothing.
     assert arena.inputs(arena.queue - 1)[0].unique().tolist() == [-1.0]
-    arena.uncover(0)
+    arena.reveal(0)
     arena.close()
 
 
@@ -129,9 +129,9 @@ def test_a_worker_that_knows_a_round_knows_nothing_of_the_next() -> None:
     pads = []
     for _ in range(2):
         arena.stage(0, [argument])
-        covered = arena.inputs(0)[0].clone()
-        arena.uncover(1)
-        pads.append(covered.view(torch.int32) ^ arena.inputs(0)[0].view(torch.int32))
+        masked = arena.inputs(0)[0].clone()
+        arena.reveal(1)
+        pads.append(masked.view(torch.int32) ^ arena.inputs(0)[0].view(torch.int32))
     assert not (pads[0] == pads[1]).any()
     arena.close()
 
@@ -140,16 +140,16 @@ def test_a_worker_that_knows_a_round_knows_nothing_of_the_next() -> None:
 @pytest.mark.parametrize("nbytes", [0, 1, 7, 8, PAD_BYTES, 3 * PAD_BYTES + 5])
 def test_pieces_are_covered_as_the_whole_is(offset: int, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kbench.judge.hidden_inputs.PIECE_BYTES", PAD_BYTES)
-    cover, plain = Cover("cpu"), torch.randint(0, 255, (nbytes,), dtype=torch.uint8)
+    mask, plain = InputMask("cpu"), torch.randint(0, 255, (nbytes,), dtype=torch.uint8)
     memory = torch.zeros(6 * PAD_BYTES, dtype=torch.uint8)
-    cover.write_pieces(plain, memory[offset : offset + nbytes], offset)
-    cover.lift(memory)
+    mask.write_masked(plain, memory[offset : offset + nbytes], offset)
+    mask.reveal(memory)
     assert torch.equal(memory[offset : offset + nbytes], plain)
 
 
 def test_pads_are_drawn_anew() -> None:
     blank = torch.zeros(2, PAD_BYTES, dtype=torch.uint8)
     for row in blank:
-        Cover("cpu").lift(row)
+        InputMask("cpu").reveal(row)
     assert (blank[0] == blank[1]).float().mean() < 0.02
     assert len(blank[0].unique()) == 256

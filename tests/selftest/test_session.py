@@ -21,7 +21,16 @@ from kbench.selftest import corpus
 from kbench.selftest.canaries import Canaries
 from kbench.selftest.corpus import TIMED_PROBLEM, Fixture
 from kbench.selftest.expectations import complain_of_level
-from kbench.selftest.session import GROUP_SIZE, Checked, Group, Report, complain, group, is_doubtful, selftest
+from kbench.selftest.session import (
+    GROUP_SIZE,
+    Checked,
+    FixtureGroup,
+    SelftestReport,
+    complain,
+    group,
+    is_doubtful,
+    selftest,
+)
 
 SHIPPED = corpus.read()
 
@@ -61,8 +70,10 @@ def check(**changes: object) -> Checked:
     return Checked(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def report(*checks: Checked) -> Report:
-    return Report(device="cpu", device_name="a CPU", isolation="5", torch="2", checks=tuple(checks), elapsed_s=10.0)
+def report(*checks: Checked) -> SelftestReport:
+    return SelftestReport(
+        device="cpu", device_name="a CPU", isolation="5", torch="2", checks=tuple(checks), elapsed_s=10.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -168,15 +179,15 @@ def test_a_miss_by_time_must_show_twice(monkeypatch: pytest.MonkeyPatch, second:
     """The first look misses by its time; the second decides, with nothing beside it."""
     looks: list[tuple[bool, int]] = []
 
-    def judge_all(_bench: object, groups: Sequence[Group], width: int) -> Iterator[Checked]:
+    def judge_all(_bench: object, groups: Sequence[FixtureGroup], width: int) -> Iterator[Checked]:
         for one in groups:
             looks.append((one.options.wait_for_device, width))
             first = "timing_unattested, expected passed"
             yield check(name=one.fixtures[0].name, honest=True, complaint=first if len(looks) == 1 else second)
 
-    monkeypatch.setattr("kbench.selftest.session.Bench.judge_all", judge_all)
+    monkeypatch.setattr("kbench.selftest.session.FixtureRunner.judge_all", judge_all)
     *_, proof = selftest(device="cpu", names=["gelu_by_erf"])
-    assert isinstance(proof, Report)
+    assert isinstance(proof, SelftestReport)
     assert [one.complaint for one in proof.checks] == [second]
     assert looks == [(False, 3), (True, 1)]
 
@@ -347,7 +358,7 @@ def test_the_fast_half(share: str) -> None:
     fast = corpus.select(SHIPPED, device="cpu", fast=True)
     names = [one.name for one in fast if share_of(one) == share]
     *_, proof = selftest(device="cpu", names=names, jobs=1)
-    assert isinstance(proof, Report)
+    assert isinstance(proof, SelftestReport)
     assert sorted(one.name for one in proof.checks) == sorted(names)
     assert [(one.name, one.complaint, one.reason) for one in proof.misses] == []
 
@@ -363,6 +374,6 @@ def test_a_miss_is_reported(tmp_path: Path) -> None:
     )
     (tmp_path / "problems" / "gelu.py").write_text((corpus.SHIPPED / "problems" / "gelu.py").read_text())
     *_, proof = selftest(device="cpu", folder=tmp_path)
-    assert isinstance(proof, Report)
+    assert isinstance(proof, SelftestReport)
     assert [one.name for one in proof.misses] == ["not_a_cheat"]
     assert proof.detection_rate == 0.0

@@ -12,7 +12,7 @@ from kbench.core.model import Status
 from kbench.devices import selection as devices
 from kbench.storage.settings import Settings
 from kbench.sweep.plan import make_tasks
-from kbench.sweep.selection import Pair, Pairing, expand, natural, owner_of, pairs, read_manifest
+from kbench.sweep.selection import PairBy, SolutionPair, expand, natural, owner_of, pairs, read_manifest
 
 SOLUTION = "class ModelNew: ...\n"
 OWNERS = [
@@ -50,7 +50,7 @@ def corpus(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def names(found: list[Pair]) -> list[tuple[str, str]]:
+def names(found: list[SolutionPair]) -> list[tuple[str, str]]:
     return [
         (Path(pair.problem).stem, pair.solution if "/" not in pair.solution else Path(pair.solution).stem)
         for pair in found
@@ -70,7 +70,7 @@ def test_all_with_all_and_built_in_ones(corpus) -> None:
     assert names(found) == [("1_a", "eager"), ("2_b", "eager"), ("1_a", "eager")]
     found, _ = pairs([str(corpus / "level1")], [str(corpus / "mine/1_a.py")], None, Settings())
     assert names(found) == [("1_a", "1_a"), ("2_b", "1_a")]
-    found, _ = pairs([str(corpus / "level1")], [str(corpus / "mine")], Pairing.ALL, Settings())
+    found, _ = pairs([str(corpus / "level1")], [str(corpus / "mine")], PairBy.ALL, Settings())
     assert len(found) == 8
 
 
@@ -97,10 +97,10 @@ def test_manifests(corpus) -> None:
     ]
     jsonl = "\n".join(json.dumps(line) for line in lines)
     wanted = [
-        Pair(
+        SolutionPair(
             problem=str(corpus / "level1/1_a.py"), solution=str(corpus / "mine/1_a.py"), claim=1.5, tags=("fast", "new")
         ),
-        Pair(problem=str(corpus / "level1/2_b.py"), solution="eager"),
+        SolutionPair(problem=str(corpus / "level1/2_b.py"), solution="eager"),
     ]
     for text, name in ((CSV, "m.csv"), (jsonl, "m.jsonl")):
         assert read_manifest(text, name, corpus, corpus / "sources") == wanted
@@ -137,7 +137,7 @@ def test_a_wrong_line_is_named(corpus, text, match) -> None:
     assert wrong.value.hint
 
 
-def tasks_of(corpus: Path, found: list[Pair], **options):
+def tasks_of(corpus: Path, found: list[SolutionPair], **options):
     return make_tasks(found, replace(OPTIONS, **options), devices.cpu(), Settings())
 
 
@@ -145,7 +145,7 @@ def test_equal_names_are_told_apart_and_equal_sources_judged_once(corpus) -> Non
     (corpus / "copy").mkdir()
     (corpus / "copy/again.py").write_text((corpus / "mine/1_a.py").read_text())
     found = [
-        Pair(problem=str(corpus / level / "1_a.py"), solution=str(corpus / solution))
+        SolutionPair(problem=str(corpus / level / "1_a.py"), solution=str(corpus / solution))
         for level in ("level1", "level2")
         for solution in ("mine/1_a.py", "copy/again.py")
     ]
@@ -161,9 +161,9 @@ def test_what_cannot_be_read_is_refused_and_does_not_end_the_sweep(corpus) -> No
     (corpus / "level1/3_c.py").write_text("no python(")
     (corpus / "mine/none.py").write_text("x = 1\n")
     found = [
-        Pair(problem=str(corpus / "level1/3_c.py"), solution="eager"),
-        Pair(problem=str(corpus / "level1/1_a.py"), solution=str(corpus / "mine/none.py")),
-        Pair(problem=str(corpus / "level1/1_a.py"), solution=str(corpus / "mine/1_a.py")),
+        SolutionPair(problem=str(corpus / "level1/3_c.py"), solution="eager"),
+        SolutionPair(problem=str(corpus / "level1/1_a.py"), solution=str(corpus / "mine/none.py")),
+        SolutionPair(problem=str(corpus / "level1/1_a.py"), solution=str(corpus / "mine/1_a.py")),
     ]
     tasks, _ = tasks_of(corpus, found)
     assert [task.refused.status if task.refused else None for task in tasks] == [
@@ -172,12 +172,12 @@ def test_what_cannot_be_read_is_refused_and_does_not_end_the_sweep(corpus) -> No
         None,
     ]
     with pytest.raises(UsageError):
-        tasks_of(corpus, [Pair(problem=str(corpus / "level1/9_z.py"), solution="eager")])
+        tasks_of(corpus, [SolutionPair(problem=str(corpus / "level1/9_z.py"), solution="eager")])
 
 
 def test_a_constant_that_one_problem_lacks(corpus) -> None:
     (corpus / "level1/4_n.py").write_text("n = 4\n" + PROBLEM)
-    both = [Pair(problem=str(corpus / f"level1/{name}.py"), solution="eager") for name in ("1_a", "4_n")]
+    both = [SolutionPair(problem=str(corpus / f"level1/{name}.py"), solution="eager") for name in ("1_a", "4_n")]
     tasks, _ = tasks_of(corpus, both, overrides={"n": 2})
     assert [task.refused.status if task.refused else None for task in tasks] == [Status.SKIPPED, None]
     with pytest.raises(UsageError, match="no constant `n`"):

@@ -20,7 +20,7 @@ from kbench.sweep import journal
 from kbench.sweep.journal import Header
 from kbench.sweep.ladder import unfinished
 from kbench.sweep.session import SweepOptions, Work, require_alike, sweep
-from kbench.sweep.task import Budgets, DeviceState, Ended, Event, Finished, Halt, Planned, Retried, Task
+from kbench.sweep.task import Budgets, DeviceState, Ended, Finished, Halt, Retried, SweepEvent, SweepPlanned, Task
 
 S = Status
 CPU = selection.cpu()
@@ -50,7 +50,7 @@ class Stage:
 
     def run(
         self, tasks: list[Task], *, devices=(CPU,), lanes=1, resume=False, halt=None, budgets=None, **told
-    ) -> Iterator[Event]:
+    ) -> Iterator[SweepEvent]:
         path = self.folder / f"one{journal.SUFFIX}"
         record = journal.read(path) if resume else None
         options = replace(OPTIONS, results_dir=self.folder, **told.pop("options", {}))
@@ -76,14 +76,14 @@ def many(folder: Path, count: int, **changes) -> list[Task]:
     return [task(number, folder, problem=f"p{number % 3}", **changes) for number in range(count)]
 
 
-def statuses(events: list[Event]) -> dict[str, str]:
+def statuses(events: list[SweepEvent]) -> dict[str, str]:
     return {e.verdict.task.key: e.verdict.status.value for e in events if isinstance(e, Finished)}
 
 
 def test_every_task_gets_its_verdict_whoever_fails(stage) -> None:
     stage.script = {"s1": [S.WRONG_VALUE], "s4": [S.CRASHED]}
     events = list(stage.run(many(stage.folder, 6), lanes=2))
-    assert isinstance(events[0], Planned)
+    assert isinstance(events[0], SweepPlanned)
     assert isinstance(events[-1], Ended)
     wanted = {f"k{n}": "passed" for n in range(6)} | {"k1": "wrong_value", "k4": "crashed"}
     assert statuses(events) == wanted

@@ -10,7 +10,7 @@ from sweeping import failed, passed, task, verdict
 from kbench.core.model import Status
 from kbench.report import swept
 from kbench.sweep.summary import mean_speedup, speedup_of, summarise, wilson
-from kbench.sweep.task import Verdict
+from kbench.sweep.task import TaskVerdict
 
 S = Status
 RATIO = 611_000 / 524_000
@@ -96,7 +96,7 @@ def test_junit_tells_failures_from_errors() -> None:
 
 
 def test_a_long_list_of_failures_is_cut() -> None:
-    failures = [Verdict(task=task(n), results=(failed(S.RAISED, "x" * 500),)) for n in range(30)]
+    failures = [TaskVerdict(task=task(n), results=(failed(S.RAISED, "x" * 500),)) for n in range(30)]
     found = summarise("one", failures, tasks=30, elapsed_s=1.0, took_s={})
     text = swept.render_text(found, failures, verbosity=0, width=None)
     assert "and 10 more" in text

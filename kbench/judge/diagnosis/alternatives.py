@@ -34,7 +34,7 @@ class Forms:
         self._model = copy.deepcopy(model)
         self._arguments = list(arguments)
         self.state: dict[str, Any] = dict([*self._model.named_parameters(), *self._model.named_buffers()])
-        self.seen = rewrites.Seen()
+        self.seen = rewrites.Rewritable()
 
     def run(self, state: Mapping[str, Any] | None = None, change: Callable[[int, Any], Any] | None = None) -> list[Any]:
         """Run the model with some of its state replaced, and its tensor arguments changed by their numbers."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kbench.core.diagnosis import Diagnosis
-from kbench.judge.diagnosis.search import MOST_ELEMENTS, Wrong, diagnose
+from kbench.judge.diagnosis.search import MOST_ELEMENTS, WrongAnswer, diagnose
 from kbench.judge.exchange import Tally, Trial, secret_seed
 from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
@@ -28,13 +28,13 @@ def explain(trial: Trial, outputs: list[Any], expected: Expected, *, plain: bool
         return None
 
 
-def _wrong(trial: Trial, outputs: list[Any], expected: Expected, *, plain: bool) -> Wrong:
+def _wrong(trial: Trial, outputs: list[Any], expected: Expected, *, plain: bool) -> WrongAnswer:
     want = expected.tensors
     got = outputs[: len(want)]
     if sum(t.numel() for t in got) <= MOST_ELEMENTS[trial.reference.device]:
         got = [t.clone() for t in got]  # calling once more overwrites them
     before = _weights_before(trial)
-    return Wrong(
+    return WrongAnswer(
         got=got,
         want=want,
         tolerances=[trial.reference.tolerance(t) for t in want],

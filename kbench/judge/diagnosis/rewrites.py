@@ -18,7 +18,7 @@ ADDS, PRODUCTS, BOUNDS = {"add", "add_", "sub", "sub_"}, {"mul", "mul_", "div", 
 
 
 @dataclass(slots=True)
-class Seen:
+class Rewritable:
     """What a run of the reference did that could be done otherwise."""
 
     epsilons: set[float] = field(default_factory=set)
@@ -37,15 +37,15 @@ class Change:
     other_variance: bool = False
     """Whether variances divide by n - 1 in place of n, and the reverse."""
     without: tuple[str, float] | None = None
-    """A number that is left out, as in `Seen.numbers`."""
+    """A number that is left out, as in `Rewritable.numbers`."""
 
 
 @contextlib.contextmanager
-def rewriting(change: Change) -> Iterator[Seen]:
+def rewriting(change: Change) -> Iterator[Rewritable]:
     """Run what is computed inside with a change; yields what could be changed."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    seen = Seen()
+    seen = Rewritable()
 
     class Rewriting(TorchDispatchMode):  # type: ignore[misc]
         @classmethod
@@ -59,7 +59,7 @@ def rewriting(change: Change) -> Iterator[Seen]:
         yield seen
 
 
-def _rewritten(func: Any, args: list[Any], kwargs: dict[str, Any], change: Change, seen: Seen) -> Any:
+def _rewritten(func: Any, args: list[Any], kwargs: dict[str, Any], change: Change, seen: Rewritable) -> Any:
     name = func.overloadpacket.__name__
     if name in NORMS and (name != "native_batch_norm" or args[5]):
         return _norm(func, args, kwargs, change, seen)
@@ -92,7 +92,7 @@ def _number(args: list[Any]) -> float | None:
     return float(second) if isinstance(second, int | float) and second not in {0, 1} else None
 
 
-def _norm(func: Any, args: list[Any], kwargs: dict[str, Any], change: Change, seen: Seen) -> Any:
+def _norm(func: Any, args: list[Any], kwargs: dict[str, Any], change: Change, seen: Rewritable) -> Any:
     """Run a norm with its epsilon or variance changed: without weight and bias first, which are put on again."""
     name, at = func.overloadpacket.__name__, NORMS[func.overloadpacket.__name__]
     last = len(args) - 1

@@ -10,7 +10,7 @@ from typing import Any
 
 from kbench.judge.diagnosis.attention import taken_apart
 
-Round = Callable[[Any], Any]
+Rounder = Callable[[Any], Any]
 
 PRODUCTS = frozenset(
     (
@@ -31,19 +31,19 @@ class Arithmetic:
 
     code: str
     words: str
-    operands: Round | None = None
+    operands: Rounder | None = None
     """Of factors of products."""
-    products: Round | None = None
+    products: Rounder | None = None
     """Of results of products."""
-    others: Round | None = None
+    others: Rounder | None = None
     """Of what every other operator reads and returns."""
-    given: Round | None = None
+    given: Rounder | None = None
     """Of inputs, parameters and buffers."""
-    result: Round | None = None
+    result: Rounder | None = None
     """Of what is returned."""
 
 
-def _through(name: str) -> Round:
+def _through(name: str) -> Rounder:
     def rounded(tensor: Any) -> Any:
         import torch
 
@@ -101,7 +101,7 @@ def computing_in(arithmetic: Arithmetic) -> Iterator[None]:
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_map
 
-    def by(change: Round | None, value: Any) -> Any:
+    def by(change: Rounder | None, value: Any) -> Any:
         if change is None:
             return value
 

@@ -30,7 +30,7 @@ SWITCHED_ERROR = 2.0**-5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wrong:
+class WrongAnswer:
     """What is known of a call whose outputs are wrong."""
 
     got: Sequence[Any]
@@ -53,15 +53,15 @@ class Wrong:
     """Whether inputs are as the problem draws them, so that all parts of an output are of one kind."""
 
 
-def diagnose(wrong: Wrong, *, budget_s: float = BUDGET_S) -> Diagnosis | None:
+def diagnose(wrong: WrongAnswer, *, budget_s: float = BUDGET_S) -> Diagnosis | None:
     """Return the first explanation that fits wrong outputs, the surer kinds first; None where none does."""
-    return Diagnosing(wrong, budget_s).run()
+    return Search(wrong, budget_s).run()
 
 
-class Diagnosing:
+class Search:
     """One attempt: the outputs that are wrong, and the time that is left."""
 
-    def __init__(self, wrong: Wrong, budget_s: float):
+    def __init__(self, wrong: WrongAnswer, budget_s: float):
         self._wrong = wrong
         self._budget_s = budget_s
         self._deadline_s = 0.0

@@ -11,7 +11,7 @@ from kbench.judge.reference.expected import Expected
 from kbench.wire.channel import flatten
 
 
-class Double:
+class Fp64Model:
     """A copy of a model with parameters and buffers in twice their precision."""
 
     def __init__(self, model: Any):

@@ -24,7 +24,7 @@ from kbench.judge.reference.drawing import (
     transformed,
 )
 from kbench.judge.reference.expected import Expected, aliased_outputs
-from kbench.judge.reference.oracle import Double, batch_size, entry_of, numbers
+from kbench.judge.reference.oracle import Fp64Model, batch_size, entry_of, numbers
 from kbench.judge.reference.repeatability import same_values, unlike
 from kbench.judge.reference.supported_values import require_comparable, require_dense
 from kbench.numerics import elements, ties
@@ -70,7 +70,7 @@ class Reference:
         self.aliased: frozenset[str] = frozenset()
         """Paths of the outputs that share memory with an input: a solution's may do so there."""
         self._settle_randomness()
-        self._double: Double | None = None
+        self._double: Fp64Model | None = None
         self._layout: list[Any] | None = None
         self._finite: bool | None = None
         """Whether the problem's own inputs give finite results with the parameters of construction."""
@@ -303,7 +303,7 @@ class Reference:
 
     def _run_double(self, arguments: Sequence[Any], like: Sequence[Any]) -> list[Any] | None:
         if self._double is None:
-            self._double = Double(self.model)
+            self._double = Fp64Model(self.model)
         return self._double.run(self.consumable(list(arguments)), self.silent, like)
 
     def _settle_randomness(self) -> None:

@@ -13,8 +13,8 @@ from dataclasses import replace
 from kbench.core import clocks
 from kbench.core.clocks import (
     Attested,
-    Clock,
     Constant,
+    QuotedClock,
     Round,
     attest,
     clock_to_quote,
@@ -27,8 +27,8 @@ from kbench.devices.cuda_driver import Driver
 from kbench.devices.timer import L2Cache
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.refusal import RefusalError
-from kbench.judge.timing.readings import Conclusion, Reading
-from kbench.judge.timing.rounds import LateError, Rounds, Told, UnmappableError
+from kbench.judge.timing.readings import ArmSample, Conclusion
+from kbench.judge.timing.rounds import LateError, RoundResult, Rounds, UnmappableError
 
 TARGET_NS = 1_000_000
 """Of all calls of a round: fifty times what a polling process may shorten the constant by."""
@@ -89,7 +89,7 @@ class DeviceClock:
         if self._gated and any(rounds.delivers for rounds in self._rounds.values()):
             self._deliver_both()
 
-    def read(self, arm: str) -> Reading:
+    def read(self, arm: str) -> ArmSample:
         """Time one round of an arm."""
         if secrets.randbelow(EMPTY_EVERY) == 0:
             self._add_empty()
@@ -101,7 +101,7 @@ class DeviceClock:
         self._seen[arm].append(seen)
         judge_ns = round(per_call_ns(seen, self._constant))
         event_ns = round(told.event_ns - self._constant.copy_ns) if self._gated else judge_ns
-        return Reading(event_ns=max(1, event_ns), judge_ns=judge_ns, submit_ns=told.submit_ns, calls=told.calls)
+        return ArmSample(event_ns=max(1, event_ns), judge_ns=judge_ns, submit_ns=told.submit_ns, calls=told.calls)
 
     def prove(self, event_ns: float) -> None:
         """Do what needs the candidate alive: refuse gross claims and calls computed together, time plain loops.
@@ -150,8 +150,8 @@ class DeviceClock:
         usual, after = usual_of(self._seen["reference"]), usual_of(self._after)
         if usual.late_ns - after.late_ns > clocks.LATE_NS:
             usual = replace(usual, late_ns=after.late_ns)
-        if usual.bare_ns - after.bare_ns > clocks.BARE_NS:
-            usual = replace(usual, bare_ns=after.bare_ns)
+        if usual.visible_ns - after.visible_ns > clocks.VISIBLE_NS:
+            usual = replace(usual, visible_ns=after.visible_ns)
         attested = {arm: attest(seen, self._constant, usual) for arm, seen in self._seen.items()}
         mine = attested["candidate"]
         clock = self._quote(event_ns, mine)
@@ -170,7 +170,7 @@ class DeviceClock:
         alone_ns = statistics.median(per_call_ns(each, self._constant) for each in self._after)
         return paired_ns > (1 + INTERFERENCE) * alone_ns
 
-    def _quote(self, event_ns: float, mine: Attested) -> Clock:
+    def _quote(self, event_ns: float, mine: Attested) -> QuotedClock:
         """Say whose time is reported. Raises RefusalError where the events are refuted."""
         clock = clock_to_quote(event_ns, mine)
         if clock is None:
@@ -182,7 +182,7 @@ class DeviceClock:
         return clock
 
     def _require_separate(self, mine: Attested) -> None:
-        """Hold the time of calls in a row against rounds of one call: the inputs of a round are bare together.
+        """Hold the time of calls in a row against rounds of one call: the inputs of a round are visible together.
 
         Raises RefusalError where one call alone takes so much longer that those in a row were computed as one.
         """
@@ -192,7 +192,7 @@ class DeviceClock:
         if single_ns - clocks.SWITCH_NS - clocks.LATE_NS > clocks.FIRST_CALL * (mine.ns + mine.half_width_ns):
             raise RefusalError(
                 Status.TIMING_UNATTESTED,
-                f"a call takes {single_ns / 1e3:.1f} us by itself, and {mine.ns / 1e3:.1f} us where "
+                f"a single call takes {single_ns / 1e3:.1f} us, and {mine.ns / 1e3:.1f} us where "
                 f"{self._calls['candidate']} follow one another: they are computed together",
                 self._rounds["candidate"].trial.candidate.log,
             )
@@ -231,7 +231,7 @@ class DeviceClock:
                 return
             calls = wanted
 
-    def _round(self, arm: str, calls: int | None = None, *, kill: bool = False) -> Told:
+    def _round(self, arm: str, calls: int | None = None, *, kill: bool = False) -> RoundResult:
         """Time one round, of so many calls or as many as usual.
 
         A queue that was full, or that another program held up, is given half of the calls.
@@ -246,10 +246,10 @@ class DeviceClock:
             try:
                 return rounds.gated(calls or self._calls[arm], kill=kill)
             except UnmappableError:
-                reason = "its results had memory of their own at first, and have none now"
+                reason = "its results had their own memory in the first rounds, and no longer have"
                 break
             except LateError:
-                reason = "its calls could be queued at first, and wait for the device now"
+                reason = "its calls could be queued in the first rounds, and now wait for the device"
                 self._calls[arm] = max(1, self._calls[arm] // 2)
                 rounds.plain(self._calls[arm])
         if arm == "reference":
@@ -281,7 +281,7 @@ class DeviceClock:
         """Return the reference's time per call while nothing alternates with it."""
         return self._per_call_ns([self._round("reference") for _ in range(ALONE_ROUNDS)])
 
-    def _per_call_ns(self, told: Sequence[Told]) -> float:
+    def _per_call_ns(self, told: Sequence[RoundResult]) -> float:
         return statistics.median(per_call_ns(round_of(each), self._constant) for each in told)
 
     def _walls(self) -> dict[str, float]:
@@ -296,6 +296,6 @@ class DeviceClock:
         return found
 
 
-def round_of(told: Told) -> Round:
+def round_of(told: RoundResult) -> Round:
     """Return the judge's part of what came of a round."""
-    return Round(calls=told.calls, total_ns=told.total_ns, late_ns=told.late_ns, bare_ns=told.bare_ns)
+    return Round(calls=told.calls, total_ns=told.total_ns, late_ns=told.late_ns, visible_ns=told.visible_ns)

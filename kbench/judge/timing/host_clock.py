@@ -10,7 +10,7 @@ import time
 from kbench.core.clocks import Attested
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.timing.attestation import ATTEST_COUNTS, Attestation
-from kbench.judge.timing.readings import Conclusion, Reading, Reply
+from kbench.judge.timing.readings import ArmSample, Conclusion, Reply
 
 CALLS = 15
 TARGET_NS = 20_000_000
@@ -41,7 +41,7 @@ class HostClock:
         self._calls = calls_of_a_sample(fastest, self._trials["candidate"].arena.count)
         self._claims = {"candidate": [], "reference": []}
 
-    def read(self, arm: str) -> Reading:
+    def read(self, arm: str) -> ArmSample:
         """Time a few calls of an arm in a row, each on fresh inputs, and take their median."""
         count = self._trials[arm].arena.count
         start = secrets.randbelow(count)
@@ -49,7 +49,7 @@ class HostClock:
         event_ns = max(1, reply.event_ns)
         self._claims[arm].append(event_ns)
         judge_ns = round(reply.wall_ns / self._calls)
-        return Reading(event_ns=event_ns, judge_ns=judge_ns, submit_ns=reply.submit_ns, calls=self._calls)
+        return ArmSample(event_ns=event_ns, judge_ns=judge_ns, submit_ns=reply.submit_ns, calls=self._calls)
 
     def prove(self, event_ns: float) -> None:  # noqa: ARG002 - the claims themselves are held
         """Hold the candidate's claims against the slope of the judge's wall time. Raises RefusalError."""

@@ -19,7 +19,7 @@ NAMED_AT_MOST = 6
 CLOSE = 0.05
 
 
-class Origin(StrEnum):
+class KernelOrigin(StrEnum):
     """Where a device activity comes from, by its name."""
 
     OWN = "own"
@@ -65,13 +65,13 @@ def activities(answer: object) -> tuple[Activity, ...]:
     return tuple(found)
 
 
-def origin(name: str) -> Origin:
+def origin(name: str) -> KernelOrigin:
     """Classify a device activity by its name; what no library or compiler is known to launch is the solution's own."""
     if COPY.search(name):
-        return Origin.COPY
+        return KernelOrigin.COPY
     if COMPILED.search(name):
-        return Origin.COMPILED
-    return Origin.LIBRARY if LIBRARY.search(name) else Origin.OWN
+        return KernelOrigin.COMPILED
+    return KernelOrigin.LIBRARY if LIBRARY.search(name) else KernelOrigin.OWN
 
 
 def busy_ns(seen: Sequence[Activity]) -> int:
@@ -108,8 +108,10 @@ class Profile:
             return
         if not self.seen:
             raise RefusalError(Status.NOT_VERIFIED, f"kernels could not be listed: {self.reason}", self.log)
-        if not any(origin(each.name) is Origin.OWN for each in self.seen):
-            raise RefusalError(Status.LIBRARY_ONLY, f"no kernel of its own: {describe_kernels(self.seen)}", self.log)
+        if not any(origin(each.name) is KernelOrigin.OWN for each in self.seen):
+            raise RefusalError(
+                Status.LIBRARY_ONLY, f"launches none of its own kernels: {describe_kernels(self.seen)}", self.log
+            )
 
 
 def take_profile(trial: Trial, device: str) -> Profile:

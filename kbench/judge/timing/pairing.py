@@ -12,7 +12,7 @@ from kbench.core.model import Sample, Timing
 from kbench.core.stats import median_interval, pair_log_ratios, timing_flags
 from kbench.devices.identity import DeviceMonitor
 from kbench.judge.exchange import Trial
-from kbench.judge.timing.readings import Conclusion, Reading
+from kbench.judge.timing.readings import ArmSample, Conclusion
 
 ARMS = ("reference", "candidate")
 SETTLE_PAIRS = 3
@@ -30,7 +30,7 @@ NEGLIGIBLE = 3
 a tenth of the width, of an interval over three processes that just reaches it: more pairs would hardly narrow it."""
 
 
-class Clock(Protocol):
+class ArmClock(Protocol):
     """Times either arm: `DeviceClock` on a GPU, `HostClock` on a CPU."""
 
     l2: str
@@ -39,7 +39,7 @@ class Clock(Protocol):
         """Find how many calls make a sample."""
         ...
 
-    def read(self, arm: str) -> Reading:
+    def read(self, arm: str) -> ArmSample:
         """Take one sample of an arm."""
         ...
 
@@ -79,7 +79,7 @@ class Pacing:
 class Pairing:
     """Times one bound trial; every timed call has fresh inputs, and outputs of timed calls are checked."""
 
-    def __init__(self, trial: Trial, clock: Clock, monitor: DeviceMonitor, pacing: Pacing):
+    def __init__(self, trial: Trial, clock: ArmClock, monitor: DeviceMonitor, pacing: Pacing):
         self._trial = trial
         self._clock = clock
         self._monitor = monitor

@@ -20,7 +20,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ArmSample:
     """One sample of one arm: times per call by the worker's clock and by the judge's, in ns."""
 
     event_ns: int

@@ -32,7 +32,7 @@ LOOKED_AT = 1024
 QUEUED_WITHIN_S = 0.5
 """How long queueing may take beside twice what a plain loop of the same calls took."""
 
-Place = tuple[TensorSpec, Any]
+MappedResult = tuple[TensorSpec, Any]
 """Where a result lies: its layout, and the bytes of the allocation."""
 
 
@@ -45,14 +45,14 @@ class UnmappableError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class RoundResult:
     """One round: on the judge's clock the time of all calls and how late its look at results came; and the claims."""
 
     calls: int
     total_ns: int
     late_ns: int
-    bare_ns: int = 0
-    """How long the inputs lay bare before the gate was opened, less what copying them takes."""
+    visible_ns: int = 0
+    """How long the inputs were visible before the gate was opened, less what copying them takes."""
     event_ns: int
     submit_ns: int
 
@@ -80,20 +80,20 @@ class Batch:
             if arena.lends:
                 arguments.clear()
 
-    def uncover(self, cache: L2Cache | None) -> None:
-        """Lay the inputs bare and, with a `cache`, make it cold; return when the device has done so."""
+    def reveal(self, cache: L2Cache | None) -> None:
+        """Reveal the inputs and, with a `cache`, make it cold; return when the device has done so."""
         import torch
 
-        self._trial.arena.uncover(len(self.order))
+        self._trial.arena.reveal(len(self.order))
         if cache is not None:
             cache.flush()
         torch.cuda.synchronize()
 
 
-class Look:
+class EarlyRead:
     """A few elements of results, read the moment that these are said to be there."""
 
-    def __init__(self, places: Sequence[Place]):
+    def __init__(self, places: Sequence[MappedResult]):
         import torch
 
         self._spans: list[Any] = []
@@ -147,7 +147,7 @@ class Rounds:
         self._mapped = Mapped()
         self._plain_ns = 0
 
-    def gated(self, calls: int, *, kill: bool = False) -> Told:
+    def gated(self, calls: int, *, kill: bool = False) -> RoundResult:
         """Have calls queued, let them go, wait for their end, look at results, and check some calls.
 
         With `kill` the worker is killed the moment it says that all is done.
@@ -170,16 +170,16 @@ class Rounds:
         try:
             places = self._places(batch, told)
         except (LateError, UnmappableError):
-            batch.uncover(None)  # what is queued must run before the worker can be asked again
+            batch.reveal(None)  # what is queued must run before the worker can be asked again
             gate.open()
             candidate.finish_round(calls)
             self._taken_back()
             raise
-        look = Look(self._looked_at(batch, places))
+        look = EarlyRead(self._looked_at(batch, places))
         look.take()
         started = time.perf_counter_ns()
-        batch.uncover(self._cache)
-        bare_ns = max(0, time.perf_counter_ns() - started - self.trial.arena.copy_ns(calls))
+        batch.reveal(self._cache)
+        visible_ns = max(0, time.perf_counter_ns() - started - self.trial.arena.copy_ns(calls))
         with undisturbed():
             total_ns = gate.open_and_wait(candidate.limit_s, lambda: candidate.has_news)
             late_ns = look.take()
@@ -194,9 +194,9 @@ class Rounds:
         assert told is not None, "else it was late"
         self._judge(batch, told, places)
         self._taken_back(dead=kill)
-        return replace(self._told(calls, total_ns, late_ns, answer), bare_ns=bare_ns)
+        return replace(self._told(calls, total_ns, late_ns, answer), visible_ns=visible_ns)
 
-    def plain(self, calls: int, *, kill: bool = False) -> Told:
+    def plain(self, calls: int, *, kill: bool = False) -> RoundResult:
         """Have calls made in a plain loop; the time is from the request until they are done.
 
         With `delivers`: until their results are in the judge's buffers, where some are checked. With `kill` the worker
@@ -204,7 +204,7 @@ class Rounds:
         """
         batch = Batch(self.trial, calls, self._checked)
         self._fill(batch)
-        batch.uncover(self._cache)
+        batch.reveal(self._cache)
         started, ended, answer = self._loop(batch.order, keep=True, kill=kill)
         self._plain_ns = ended - started
         if self.delivers:
@@ -262,7 +262,7 @@ class Rounds:
             candidate.pause()
         return answer
 
-    def _places(self, batch: Batch, told: Message | None) -> dict[int, list[Place]]:
+    def _places(self, batch: Batch, told: Message | None) -> dict[int, list[MappedResult]]:
         """Return where the results of the checked calls lie.
 
         Raises:
@@ -274,7 +274,7 @@ class Rounds:
         if self.delivers:
             return {}
         wanted = self.trial.arena.output_like
-        found: dict[int, list[Place]] = {}
+        found: dict[int, list[MappedResult]] = {}
         taken: list[tuple[int, int, int]] = []
         try:
             handles = wire_field(told, "handles", list)
@@ -295,7 +295,7 @@ class Rounds:
             raise UnmappableError
         return found
 
-    def _looked_at(self, batch: Batch, places: dict[int, list[Place]]) -> list[Place]:
+    def _looked_at(self, batch: Batch, places: dict[int, list[MappedResult]]) -> list[MappedResult]:
         """Return results to look at: of all calls that are checked, so that nobody knows which may be late.
 
         Of the reference as many; without any, memory of the judge's own.
@@ -304,7 +304,7 @@ class Rounds:
         found = [place for slot in slots for place in places.get(slot, ())[:1]]
         return found or [self.trial.arena.any_place()]
 
-    def _judge(self, batch: Batch, told: Message, places: dict[int, list[Place]]) -> None:
+    def _judge(self, batch: Batch, told: Message, places: dict[int, list[MappedResult]]) -> None:
         """Check the outputs of the checked calls, and that all inputs of these are as they were."""
         trial = self.trial
         try:
@@ -317,15 +317,15 @@ class Rounds:
             outputs = None if self.delivers else self._results(places.get(slot, []))
             trial.judge_values(slot, expected, outputs=outputs)
 
-    def _results(self, places: list[Place]) -> list[Any]:
+    def _results(self, places: list[MappedResult]) -> list[Any]:
         """Return the results that lie at these places; empty ones have none."""
         found, device = iter(places), self.trial.reference.device
         likes = self.trial.arena.output_like
         return [view(*next(found)) if like.numel() else like.new_empty(like.shape, device=device) for like in likes]
 
-    def _told(self, calls: int, total_ns: int, late_ns: int, answer: Message) -> Told:
+    def _told(self, calls: int, total_ns: int, late_ns: int, answer: Message) -> RoundResult:
         try:
-            return Told(
+            return RoundResult(
                 calls=calls,
                 total_ns=total_ns,
                 late_ns=late_ns,

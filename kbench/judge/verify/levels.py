@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from kbench.core.errors import ReferenceRaisedError
 from kbench.core.levels import PROPERTIES, Level, blocking
 from kbench.core.model import Finding, FindingKind, Status
-from kbench.judge.bindings import HARMLESS, Ground
+from kbench.judge.bindings import HARMLESS, BoundCandidate
 from kbench.judge.candidate import Candidate
 from kbench.judge.diagnosis.other_shape import needs_other_shape, shape_in_words
 from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
@@ -72,7 +72,7 @@ class Shapes(Protocol):
 
 
 @dataclass(slots=True)
-class Lacks:
+class LackingProperties:
     """What was found to be lacking, with the refusal of the first check of each property."""
 
     refusals: dict[str, RefusalError] = field(default_factory=dict)
@@ -100,13 +100,13 @@ class Lacks:
 class Levels:
     """Tries one candidate that does the task."""
 
-    def __init__(self, ground: Ground, battery: Battery, candidate: Candidate, shapes: Shapes, own: Reference):
-        self._ground = ground
+    def __init__(self, bound: BoundCandidate, battery: Battery, candidate: Candidate, shapes: Shapes, own: Reference):
+        self._bound = bound
         self._battery = battery
         self._candidate = candidate
         self._shapes = shapes
         self._own = own
-        self.lacks = Lacks()
+        self.lacks = LackingProperties()
         self.tally = Tally()
         """Of the calls at the problem's own shape that were right."""
 
@@ -120,7 +120,7 @@ class Levels:
         references = [self._shapes.other(overrides) for overrides in others]
         self._weights(draws=1 if references else SEEDS)
         self._values(self._own, at_full_size() if references else VALID)
-        gradients(self._ground.on(self._own))
+        gradients(self._bound.on(self._own))
         holding = [reference for reference in references if self._case(reference)]
         if holding:
             self._values(holding[0], VALID)
@@ -169,7 +169,7 @@ class Levels:
             if reference is not None:
                 return reference if self._essentials(reference, "shape_specialised", "shape_refused") else None
         except ReferenceRaisedError:  # on inputs drawn later
-            self._ground.leave()
+            self._bound.leave()
         self._battery.note("skipped_shape", f"the reference does not accept {shape}")
         return None
 
@@ -196,9 +196,9 @@ class Levels:
     def _anew(self, code: str, refused: str, reference: Reference, arguments: Any, misalign: int = 0) -> None:
         """Try inputs that need an arena of their own."""
         try:
-            self._ground.load(reference)
+            self._bound.load(reference)
             self._battery.bound_anew(reference, code, arguments, misalign)
-            self._ground.leave()
+            self._bound.leave()
         except RefusalError as refusal:
             self._note(by_status(code, refused), refusal, reference)
 
@@ -206,7 +206,7 @@ class Levels:
         """Say whether a check holds on a shape; if not, that is noted, and leaves no trace in the figures."""
         before = copy.copy(self.tally)
         try:
-            trial = self._ground.on(reference)
+            trial = self._bound.on(reference)
             if reference is self._own:
                 trial.tally = self.tally
                 before = copy.deepcopy(self.tally)
@@ -222,9 +222,9 @@ class Levels:
         if code is None:
             raise refusal
         if reference is self._own and refusal.status in HARMLESS and not self._does_the_task():
-            refusal.reason = f"right in its first calls, and no longer after {self.tally.calls}: {refusal.reason}"
+            refusal.reason = f"right in its first calls, wrong after {self.tally.calls}: {refusal.reason}"
             raise refusal
-        self._ground.spoil(refusal)
+        self._bound.spoil(refusal)
         self.lacks.refusals.setdefault(code, refusal)
 
     def _does_the_task(self) -> bool:
@@ -234,7 +234,7 @@ class Levels:
         """
         try:
             self._own.restore()
-            trial = self._ground.rebound(self._own)
+            trial = self._bound.rebound(self._own)
             trial.exchange(secret_seed())
         except WrongError:
             return False

@@ -7,7 +7,7 @@ import torch
 from planted import NAMELESS, OF_OUTPUTS, PROBLEMS, Planted, faults
 
 from kbench.core.diagnosis import Diagnosis
-from kbench.judge.diagnosis.search import Wrong, diagnose
+from kbench.judge.diagnosis.search import WrongAnswer, diagnose
 from kbench.numerics import elements
 from kbench.plugins.problem import randomise
 
@@ -25,7 +25,7 @@ def values(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().clone() for name, tensor in model.named_parameters()}
 
 
-def planted(problem: Planted, fault: str, draw: int = 0) -> Wrong:
+def planted(problem: Planted, fault: str, draw: int = 0) -> WrongAnswer:
     torch.manual_seed(1000 * draw + len(fault) + len(problem.name))
     model = problem.make()
     constructed = values(model)
@@ -39,7 +39,7 @@ def planted(problem: Planted, fault: str, draw: int = 0) -> Wrong:
         got = output(
             problem, fault, want, earlier, inputs, model, {"all": constructed, "one": constructed, "first call": first}
         )
-    return Wrong(
+    return WrongAnswer(
         got=[got],
         want=[want],
         tolerances=[elements.tolerance_for(want.dtype)],

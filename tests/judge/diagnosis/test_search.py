@@ -12,7 +12,7 @@ from kbench.judge.diagnosis import faults, likeness, regions
 from kbench.judge.diagnosis.attention import by_products
 from kbench.judge.diagnosis.other_shape import needs_other_shape
 from kbench.judge.diagnosis.rounding import cut_to_tf32, to_tf32
-from kbench.judge.diagnosis.search import Wrong, diagnose
+from kbench.judge.diagnosis.search import WrongAnswer, diagnose
 from kbench.numerics import elements
 from kbench.wire import precision_switches
 from kbench.worker import traces
@@ -199,8 +199,8 @@ def test_attention_taken_apart_is_attention(causal) -> None:
     torch.testing.assert_close(by_products(q, k, v, bias, scale=0.3), masked)
 
 
-def wrong(got, want, **more) -> Wrong:
-    return Wrong(got=[got], want=[want], tolerances=[elements.tolerance_for(want.dtype)], **more)
+def wrong(got, want, **more) -> WrongAnswer:
+    return WrongAnswer(got=[got], want=[want], tolerances=[elements.tolerance_for(want.dtype)], **more)
 
 
 def test_a_switch_is_named_where_the_error_is_of_its_size() -> None:

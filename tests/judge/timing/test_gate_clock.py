@@ -11,7 +11,7 @@ from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import gate_clock
 from kbench.judge.timing.gate_clock import EMPTY_ROUNDS, MOST_WALL_CALLS, TARGET_NS, WALL_CALLS, DeviceClock
 from kbench.judge.timing.readings import Conclusion
-from kbench.judge.timing.rounds import LateError, Told, UnmappableError
+from kbench.judge.timing.rounds import LateError, RoundResult, UnmappableError
 
 CONSTANT_NS = 153_000
 PLAIN_NS = 200_000
@@ -37,12 +37,14 @@ class Arm:
         arena = SimpleNamespace(count=count, queue=queue)
         self.trial = SimpleNamespace(candidate=said, arena=arena, reference=None)
 
-    def _of(self, calls: int, total_ns: float) -> Told:
+    def _of(self, calls: int, total_ns: float) -> RoundResult:
         per_call = self.ns + COPY_NS * self.delivers
         event_ns = round(self.claim * per_call)
-        return Told(calls=calls, total_ns=round(total_ns), late_ns=self.late_ns, event_ns=event_ns, submit_ns=HOST_NS)
+        return RoundResult(
+            calls=calls, total_ns=round(total_ns), late_ns=self.late_ns, event_ns=event_ns, submit_ns=HOST_NS
+        )
 
-    def gated(self, calls: int, *, kill: bool = False) -> Told:
+    def gated(self, calls: int, *, kill: bool = False) -> RoundResult:
         self.asked.append(("gated", calls))
         assert calls <= (self.trial.arena.count if self.delivers else self.trial.arena.queue)
         if calls >= self.late_above:
@@ -52,7 +54,7 @@ class Arm:
         self.killed |= kill
         return self._of(calls, CONSTANT_NS + calls * (self.ns + COPY_NS * self.delivers))
 
-    def plain(self, calls: int, *, kill: bool = False) -> Told:
+    def plain(self, calls: int, *, kill: bool = False) -> RoundResult:
         self.killed |= kill
         self.asked.append(("plain", calls))
         return self._of(calls, PLAIN_NS + calls * max(self.ns, self.host_ns))
@@ -206,7 +208,7 @@ def test_a_round_that_another_program_held_up_is_tried_again(clock_of):
     clock.prepare()
     gated, times = candidate.gated, iter([True, False, False])
 
-    def once_late(calls: int, *, kill: bool = False) -> Told:
+    def once_late(calls: int, *, kill: bool = False) -> RoundResult:
         if next(times):
             raise LateError
         return gated(calls, kill=kill)
@@ -225,7 +227,7 @@ def test_who_can_be_queued_no_more_is_refused_and_the_reference_is_no_fault_of_t
 
     gated = arms[arm].gated
 
-    def fails(calls: int, *, kill: bool = False) -> Told:
+    def fails(calls: int, *, kill: bool = False) -> RoundResult:
         if calls:
             raise error
         return gated(calls)
@@ -240,7 +242,7 @@ def test_without_a_round_of_no_call_there_is_no_clock(clock_of, monkeypatch):
     reference = Arm(ns=20_000)
     gated = reference.gated
 
-    def never_empty(calls: int, *, kill: bool = False) -> Told:
+    def never_empty(calls: int, *, kill: bool = False) -> RoundResult:
         if not calls:
             raise LateError
         return gated(calls, kill=kill)
@@ -317,14 +319,14 @@ def test_what_the_candidate_added_to_the_judges_own_work_is_found_once_it_is_dea
     clock = clock_of(candidate, reference)
     gated = {"candidate": candidate.gated, "reference": reference.gated}
 
-    def of_reference(calls: int, *, kill: bool = False) -> Told:
+    def of_reference(calls: int, *, kill: bool = False) -> RoundResult:
         told = gated["reference"](calls, kill=kill)
         if candidate.killed:
             return told
         added = {"total_ns": told.total_ns + busy_ns} if hidden == "constant" else {"late_ns": told.late_ns + busy_ns}
         return replace(told, **added)
 
-    def of_candidate(calls: int, *, kill: bool = False) -> Told:
+    def of_candidate(calls: int, *, kill: bool = False) -> RoundResult:
         told = gated["candidate"](calls, kill=kill)
         return (
             told

@@ -5,7 +5,7 @@ import pytest
 from kbench.core.model import Status
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import kernel_names
-from kbench.judge.timing.kernel_names import Activity, Origin, Profile
+from kbench.judge.timing.kernel_names import Activity, KernelOrigin, Profile
 from kbench.wire.channel import WireError
 
 LIBRARY_NAMES = [
@@ -40,22 +40,22 @@ OWN_NAMES = [
 
 @pytest.mark.parametrize("name", LIBRARY_NAMES)
 def test_kernels_of_libraries(name):
-    assert kernel_names.origin(name) is Origin.LIBRARY
+    assert kernel_names.origin(name) is KernelOrigin.LIBRARY
 
 
 @pytest.mark.parametrize("name", OWN_NAMES)
 def test_kernels_of_ones_own(name):
-    assert kernel_names.origin(name) is Origin.OWN
+    assert kernel_names.origin(name) is KernelOrigin.OWN
 
 
 @pytest.mark.parametrize("name", ["triton_poi_fused_gelu_0", "triton_per_fused_native_group_norm_1"])
 def test_kernels_that_torch_compile_wrote(name):
-    assert kernel_names.origin(name) is Origin.COMPILED
+    assert kernel_names.origin(name) is KernelOrigin.COMPILED
 
 
 @pytest.mark.parametrize("name", ["Memcpy DtoD (Device -> Device)", "Memset (Device)"])
 def test_copies(name):
-    assert kernel_names.origin(name) is Origin.COPY
+    assert kernel_names.origin(name) is KernelOrigin.COPY
 
 
 def activity(name="mine", start_ns=0, duration_ns=1000):

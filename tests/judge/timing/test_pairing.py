@@ -15,7 +15,7 @@ from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import pairing
 from kbench.judge.timing.host_clock import calls_of_a_sample
 from kbench.judge.timing.pairing import ENOUGH_PAIRS, SETTLE_PAIRS, Pacing, Pairing, settled
-from kbench.judge.timing.readings import Conclusion, Reading
+from kbench.judge.timing.readings import ArmSample, Conclusion
 
 NS = {"reference": 200_000, "candidate": 100_000}
 JUDGE_NS = {"reference": 202_000, "candidate": 104_000}
@@ -41,10 +41,10 @@ class Clock:
     def prepare(self) -> None:
         self.said.append("prepare")
 
-    def read(self, arm: str) -> Reading:
+    def read(self, arm: str) -> ArmSample:
         self.said.append(arm)
         ns = NS[arm] if arm == "reference" else round(NS[arm] * next(self._wobble))
-        return Reading(event_ns=ns, judge_ns=JUDGE_NS[arm], submit_ns=7_000, calls=32)
+        return ArmSample(event_ns=ns, judge_ns=JUDGE_NS[arm], submit_ns=7_000, calls=32)
 
     def prove(self, event_ns: float) -> None:
         self.said.append(f"prove {event_ns:.0f}")

@@ -17,7 +17,7 @@ from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import mapped_results
 from kbench.judge.timing.mapped_results import Mapped
-from kbench.judge.timing.rounds import CHECKED, Batch, LateError, Look, Rounds, UnmappableError
+from kbench.judge.timing.rounds import CHECKED, Batch, EarlyRead, LateError, Rounds, UnmappableError
 from kbench.wire.channel import WireError
 
 SIZE = 100
@@ -550,7 +550,7 @@ def test_a_look_sees_what_changes_afterwards(name: str):
     MEMORY[1][256 : 256 + nbytes].copy_(value.contiguous().view(-1).view(torch.uint8))
     place = Mapped().place([0, 256, list(value.stride())], [handle(1)], value.to("meta"))
     assert place is not None
-    look = Look([place])
+    look = EarlyRead([place])
     assert look.take() > 0
     assert look.is_final()
     MEMORY[1][256 : 256 + nbytes].add_(1)
@@ -562,7 +562,7 @@ def test_a_look_stays_within_a_result_of_any_strides():
     place = Mapped().place([0, 0, [1, 100]], [handle(1)], torch.empty(10, 20, device="meta"))
     assert place is not None
     memory = MEMORY[1].view(torch.float32)
-    look = Look([place])
+    look = EarlyRead([place])
     look.take()
     for column in range(20):
         memory[100 * column + 10 : 100 * column + 100] += 1

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from kbench.core.values import Ratios, rule
-from kbench.judge.reference.oracle import Double, numbers
+from kbench.judge.reference.oracle import Fp64Model, numbers
 from kbench.judge.verify.fp64_errors import against_oracle, change_errors
 from kbench.numerics import elements
 
@@ -59,7 +59,7 @@ def test_there_is_an_oracle_where_the_model_means_the_same_in_fp64(model, known)
         result = x
     leaves = list(result.items()) if isinstance(result, dict) else [("output", result)]
     tensors = [leaf for _, leaf in leaves if isinstance(leaf, torch.Tensor)]
-    found = Double(model).run([x], [], [*tensors, *numbers(leaves, torch.float32).values()])
+    found = Fp64Model(model).run([x], [], [*tensors, *numbers(leaves, torch.float32).values()])
     assert (found is not None) is known
     assert found is None or all(t.dtype in {torch.float64, torch.int8} for t in found)
 

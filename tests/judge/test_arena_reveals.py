@@ -23,17 +23,17 @@ def arenas():
 
 
 @pytest.mark.parametrize("lends", [False, True])
-def test_what_is_staged_is_bare_after_uncovering_only(arenas, lends):
+def test_what_is_staged_is_visible_after_revealing_only(arenas, lends):
     arena = arenas(lends)
-    covered = []
+    masked = []
     for _ in range(2):
         inputs = [torch.zeros(5000) if lends else torch.randn(5000) for _ in range(arena.count)]
         for slot, x in enumerate(inputs):
             arena.stage(slot, [x.clone()])
         for slot, x in enumerate(inputs):
             assert not torch.equal(arena.inputs(slot)[0], x)
-        covered.append(arena.inputs(0)[0].clone())
-        arena.uncover(arena.count)
+        masked.append(arena.inputs(0)[0].clone())
+        arena.reveal(arena.count)
         for slot, x in enumerate(inputs):
             assert torch.equal(arena.inputs(slot)[0], x)
-    assert covered[0].view(torch.int32).ne(covered[1].view(torch.int32)).any(), "a pad is used once"
+    assert masked[0].view(torch.int32).ne(masked[1].view(torch.int32)).any(), "a pad is used once"
