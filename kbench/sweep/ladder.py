@@ -36,8 +36,8 @@ def unfinished(
 ) -> tuple[list[Task], dict[str, tuple[UnitResult, ...]]]:
     """Return the tasks that are left to do, and for each key what stays of what is known.
 
-    With `only`, those alone whose verdict has one of these statuses, which are judged anew; with `retry_failed`, those
-    as well that did not pass.
+    What ended by kbench's own fault is judged anew in any case. With `only`, those alone whose verdict has one of these
+    statuses; with `retry_failed`, those as well that did not pass.
     """
     left: list[Task] = []
     kept: dict[str, tuple[UnitResult, ...]] = {}
@@ -45,7 +45,8 @@ def unfinished(
         results = tuple(known.get(task.key, ()))
         done = is_done(task, results, options)
         status = results[-1].status if results else None
-        again = done and status is not None and (status in only or (retry_failed and status is not Status.PASSED))
+        wanted = only or (set(Status) - {Status.PASSED} if retry_failed else {Status.HARNESS_ERROR})
+        again = done and status in wanted
         if again:
             results = ()
         elif done:

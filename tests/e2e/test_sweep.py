@@ -183,9 +183,14 @@ def test_kill_9_at_random_moments_loses_units_in_flight_alone(corpus, seed) -> N
                 told = found
                 sweep = start(corpus, *(("--resume", "one") if path.exists() else NEW))
     code, _, err = finish(sweep)
+    if (
+        code == 70
+    ):  # one whose judge was killed three times in a row: the harness's fault, so whoever goes on tries again
+        code, _, err = finish(start(corpus, "--resume", "one"))
     assert killed
     assert code == 1, (killed, err)
     assert verdicts(corpus) == WANTED, killed
     record = journal.read(path)
     assert len(record.results) == len(WANTED)
     assert all(len(results) == 1 for results in record.results.values())
+    assert not [result for (result,) in record.results.values() if result.retryable]
