@@ -205,8 +205,14 @@ def _tell(pipe: int, number: int) -> None:
         os.write(pipe, f"{number}\n".encode())
 
 
+def has_opened_a_device() -> bool:
+    """Say whether this process holds a GPU: its forks could not open one any more."""
+    links = (os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
+    return any(link.startswith("/dev/nvidia") for link in links)
+
+
 def main() -> None:
-    """Serve on the socket whose descriptor is the first argument."""
+    """Serve on the socket whose descriptor is the first argument; the others are modules to import ahead."""
     rungs.harden_judge()
     importlib.import_module(WORKER)  # by name: this room knows neither judges nor workers
     import torch  # noqa: F401
@@ -216,6 +222,11 @@ def main() -> None:
         # after which no fork can open one.
         importlib.import_module("setuptools")
 
+    for name in sys.argv[2:]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    if sys.argv[2:] and has_opened_a_device():  # begin again, without them
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "kbench.children.nursery", sys.argv[1]])  # noqa: S606
     # Threads of numpy's BLAS, which stops them before a fork. Nothing here has ever computed.
     warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
     gc.freeze()

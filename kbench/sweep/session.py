@@ -204,7 +204,7 @@ class Crew:
         options, device = self._options, self._options.devices[0]
         if not options.run.verify_only and device.kind == "cuda" and options.run.wait_for_device:
             self._measure_peaks()
-        self._closing.enter_context(nursery_process.nursery())
+        self._closing.enter_context(nursery_process.nursery(nursery_process.OF_MANY_JUDGES))
         shapes = DerivedShapes(self._evaluator(device, self._guards[0], self._scratch), options.run)
         self._closing.callback(shapes.close)
         builds = Builds(

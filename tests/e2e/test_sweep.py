@@ -146,11 +146,16 @@ def alive(pids: list[int]) -> list[int]:
     return [pid for pid in pids if pid in table and not table[pid].dead]
 
 
+def started_by(pid: int) -> tuple[list[int], list[int]]:
+    """Children of a process, and theirs."""
+    table = {one: found for one, found in processes().items() if not found.dead}
+    own = [one for one, found in table.items() if found.parent == pid]
+    return own, [one for one, found in table.items() if found.parent in own]
+
+
 def kill_something(sweep: subprocess.Popen, chance: random.Random) -> str:
     """Kill the sweep itself, its nursery or a builder, or a judge: a child of the nursery."""
-    table = processes()
-    own = [pid for pid, found in table.items() if found.parent == sweep.pid and not found.dead]
-    below = [pid for pid, found in table.items() if found.parent in own and not found.dead]
+    own, below = started_by(sweep.pid)
     victims = {"parent": [sweep.pid], "nursery": own, "judge": below}
     kind = chance.choice([name for name, pids in victims.items() if pids])
     with contextlib.suppress(ProcessLookupError):
@@ -168,7 +173,11 @@ def test_kill_9_at_random_moments_loses_units_in_flight_alone(corpus, seed) -> N
     sweep = start(corpus, *NEW)
     told: set[str] = set()
     while sweep.poll() is None:
-        time.sleep(chance.uniform(0.3, 4.0))
+        if chance.random() < 0.8:  # else it may be killed while it starts
+            deadline = time.monotonic() + 60
+            while sweep.poll() is None and not started_by(sweep.pid)[1] and time.monotonic() < deadline:
+                time.sleep(0.02)
+        time.sleep(chance.uniform(0.0, 1.5))
         if sweep.poll() is None and len(killed) < 7:
             below = judges(sweep.pid)
             killed.append(kill_something(sweep, chance))

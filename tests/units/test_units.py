@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 from fakes import CORRECT, ENVIRONMENT, timing
 
+from kbench.children import nursery
 from kbench.core.errors import ResultsError
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level
@@ -45,6 +48,8 @@ def get_init_inputs():
 '''
 REBEL = '''"""Doubles, and changes whatever it can reach."""
 import os
+import subprocess
+import sys
 import sys
 
 import torch
@@ -71,6 +76,8 @@ def get_init_inputs():
 '''
 LOOKS = '''"""Doubles where nothing is left of another problem, and raises where something is."""
 import os
+import subprocess
+import sys
 import sys
 
 import torch
@@ -231,9 +238,9 @@ def lane(tmp_path, monkeypatch) -> Iterator[tuple[Evaluator, Nursery]]:
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("SECRET_OF_THE_CALLER", "SECRET_OF_THE_CALLER=1")
     device = selection.cpu()
-    with nursery_process.nursery() as nursery:
+    with nursery_process.nursery() as own:
         evaluator = Evaluator(device, 0, tmp_path, health.Watch(device, cache_dir()))
-        yield evaluator, nursery
+        yield evaluator, own
         evaluator.close()
 
 
@@ -264,13 +271,13 @@ def finish(evaluator: Evaluator, one: Unit, on: str = "", then=lambda: None) -> 
 
 
 def test_a_problem_leaves_nothing_for_the_next(tmp_path, lane) -> None:
-    evaluator, nursery = lane
+    evaluator, own = lane
     first = finish(evaluator, begin(evaluator, tmp_path, "rebel", REBEL))
     assert first.cost is not None, "its module ran"
     parent = parent_of(evaluator)
     second = finish(evaluator, begin(evaluator, tmp_path, "looks", LOOKS))
     assert isinstance(second.outcome, Passed), second.outcome
-    assert parent_of(evaluator) == parent == nursery.child().pid, "both judges are forks of one nursery"
+    assert parent_of(evaluator) == parent == own.child().pid, "both judges are forks of one nursery"
     assert second.stage_s["open"] > 0
 
 
@@ -295,12 +302,54 @@ def test_a_judge_that_is_killed_is_the_harnesss_fault_and_replaced(tmp_path, lan
 
 
 def test_a_nursery_that_is_killed_is_replaced_and_its_judges_end(tmp_path, lane) -> None:
-    evaluator, nursery = lane
+    evaluator, own = lane
     one = begin(evaluator, tmp_path, "doubles", PROBLEM)
     assert isinstance(finish(evaluator, one).outcome, Passed)
     judge = evaluator._judge._child.pid
-    before = nursery.child().pid
+    before = own.child().pid
     os.kill(before, signal.SIGKILL)
     assert isinstance(finish(evaluator, begin(evaluator, tmp_path, "again", PROBLEM)).outcome, Passed)
-    assert nursery.child().pid != before
+    assert own.child().pid != before
     assert not [process for process in members(judge) if not process.dead]
+
+
+LARGE = PROBLEM.replace("n = 16", "n = 4096").replace("torch.rand(4, n)", "torch.rand(4096, n)")
+MEASURES = """
+import sys
+import time
+from pathlib import Path
+from kbench.host.nursery_process import OF_MANY_JUDGES
+from kbench.plugins.problem import footprint_bytes
+import importlib
+for name in OF_MANY_JUDGES:
+    importlib.import_module(name)
+before, began = set(sys.modules), time.process_time()
+assert footprint_bytes(Path(sys.argv[1]), {}, 1 << 20) == 2 * 4096 * 4096 * 4
+new = {name.partition(".")[0] for name in set(sys.modules) - before if not name.startswith("kbench")}
+print(time.process_time() - began, sorted(new))
+"""
+
+
+def test_a_nursery_of_many_judges_has_what_the_size_of_a_case_takes(tmp_path) -> None:
+    (tmp_path / "large.py").write_text(LARGE)
+    command = [sys.executable, "-c", MEASURES, str(tmp_path / "large.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    spent_s, _, imported = done.stdout.partition(" ")
+    assert "sympy" not in imported
+    assert float(spent_s) < 0.5
+
+
+def test_a_nursery_that_imports_ahead_bears_judges(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+    with nursery_process.nursery(["no_such_module", "colorsys"]):
+        device = selection.cpu()
+        evaluator = Evaluator(device, 0, tmp_path, health.Watch(device, cache_dir()))
+        one = begin(evaluator, tmp_path, "doubles", PROBLEM)
+        assert isinstance(finish(evaluator, one).outcome, Passed)
+        evaluator.close()
+
+
+def test_a_device_that_is_open_shows(monkeypatch) -> None:
+    assert not nursery.has_opened_a_device()
+    monkeypatch.setattr(os.path, "realpath", lambda _: "/dev/nvidiactl")
+    assert nursery.has_opened_a_device()
