@@ -19,6 +19,7 @@ from kbench.core.events import Event as RunEvent
 from kbench.core.events import Judged, RunOptions, TimeLimits
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Outcome, Passed, Status
+from kbench.isolation import nurseries
 from kbench.isolation.canaries import Canaries
 from kbench.measure import selection
 from kbench.plugins import corpus, registry
@@ -170,6 +171,7 @@ def selftest(
     checks: list[Checked] = []
     environment = Environment()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(nurseries.kept())
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-selftest-")))
         staged = scratch / "corpus"
         shutil.copytree(folder, staged, ignore=shutil.ignore_patterns("__pycache__"))
