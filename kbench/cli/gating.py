@@ -17,6 +17,7 @@ from kbench.core.events import RunOptions
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Time
 from kbench.gate import GateReport, Policy
+from kbench.isolation import nurseries
 from kbench.plugins import registry
 from kbench.report import csvout, gated, github, junit
 from kbench.report.document import plain, render_document
@@ -28,10 +29,11 @@ from kbench.storage.settings import GateSettings, Settings
 def gate(flags: GateFlags) -> int:
     """Judge, and report in every way that was asked for."""
     output, settings = flags.output(), flags.settings()
-    if flags.against is None:
-        report = _against_baseline(flags, settings, output)
-    else:
-        report = _against_commit(flags.against, flags, settings, output)
+    with nurseries.kept():  # a second look begins where the first one ended
+        if flags.against is None:
+            report = _against_baseline(flags, settings, output)
+        else:
+            report = _against_commit(flags.against, flags, settings, output)
     _write_files(report, flags)
     _print(output, report, flags)
     return report.exit_code
