@@ -231,13 +231,19 @@ def _listed(path: Path, kind: EntryKind, origin: Origin, wanted: str | None = No
 def _entry(parsed: Source, kind: EntryKind, origin: Origin, attribute: str = DEFAULT_ENTRY) -> Entry:
     return Entry(
         name=parsed.path.stem,
-        path=parsed.path.absolute(),  # children run in folders of their own
+        path=_whole(parsed.path),  # children run in folders of their own
         summary=parsed.summary,
         kind=kind,
         origin=origin,
         devices=parsed.devices if kind == "solution" else source.DEVICES,
         attribute=attribute if kind == "solution" else DEFAULT_ENTRY,
     )
+
+
+def _whole(path: Path) -> Path:
+    """Return a path from the root. In a child's own /tmp, `a/../b` leads nowhere where `a` is not shown."""
+    absolute = path.absolute()
+    return absolute.parent.resolve() / absolute.name if ".." in absolute.parts else absolute
 
 
 def _builtin(problem: Entry, name: str) -> Entry:
