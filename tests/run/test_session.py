@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 from fakes import CORRECT, ENVIRONMENT, timing
 
-from kbench import run as verb
+from kbench.children.child import ChildError
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Case, Cost, Failed, Outcome, Passed, Status
-from kbench.isolation.client import Opened
-from kbench.isolation.process import ChildError
+from kbench.host.judge_process import OpenedCase
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
+from kbench.run import session as verb
 from kbench.storage.settings import Settings
+from kbench.units import evaluator
 
 PROBLEM = """
 import torch
@@ -41,6 +42,7 @@ class FakeJudge:
 
     every: Sequence["FakeJudge"] = ()
     asked: Sequence[tuple[Any, ...]] = ()
+    host_bytes = 0
     answer: Callable[["FakeJudge", str, int], Outcome]
     refused: str = ""
 
@@ -58,11 +60,11 @@ class FakeJudge:
     def derive(self, _problem: Entry) -> Derived:
         return Derived(cases=[{"n": 3}])
 
-    def open(self, _problem: Entry, case: Case) -> Opened:
+    def open(self, _problem: Entry, case: Case) -> OpenedCase:
         self.note("open", case.name)
         if case.name == FakeJudge.refused:
             raise ChildError(Status.REFERENCE_FAILED, "no inputs today")
-        return Opened(environment=ENVIRONMENT, cost=Cost(dram_bytes=64, flops=8), eval_mode=False)
+        return OpenedCase(environment=ENVIRONMENT, cost=Cost(dram_bytes=64, flops=8), eval_mode=False)
 
     def request(self, _problem: Entry, entry: Entry, *, process: int, following: Sequence[Entry], **more: Any) -> Any:
         told = {
@@ -95,8 +97,8 @@ def passed(process: int) -> Passed:
 @pytest.fixture(autouse=True)
 def court(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(verb, "JudgeProcess", FakeJudge)
-    monkeypatch.setattr(verb, "nurseries", SimpleNamespace(nursery=contextlib.nullcontext))
+    monkeypatch.setattr(evaluator, "JudgeProcess", FakeJudge)
+    monkeypatch.setattr(verb, "nursery_process", SimpleNamespace(nursery=contextlib.nullcontext))
     monkeypatch.setattr(FakeJudge, "every", ())
     monkeypatch.setattr(FakeJudge, "asked", ())
     monkeypatch.setattr(FakeJudge, "refused", "")
