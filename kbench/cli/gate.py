@@ -83,10 +83,12 @@ class GateFlags(OutputFlags):
 @command(GateFlags)
 def main(flags: GateFlags) -> int:
     """Fail when a run regresses against its baseline."""
+    from kbench.host import nursery_process
     from kbench.report import gate as rendering  # brings numpy, which completing a word does without
 
     output, settings = flags.output(), flags.settings()
-    report = (_against_baseline if flags.against is None else _against_commit)(flags, settings, output)
+    with nursery_process.kept():  # the second measurement begins where the first one ended
+        report = (_against_baseline if flags.against is None else _against_commit)(flags, settings, output)
     _write_files(report, flags)
     output.show(
         text=lambda: rendering.render_text(report, verbosity=output.verbosity, width=output.width),

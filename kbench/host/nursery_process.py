@@ -66,8 +66,8 @@ def nursery(ahead: Sequence[str] = ()) -> Iterator[Nursery]:
         one = _open.setdefault(_key(environment), Nursery(environment, ahead))
         one.users += 1
         _close_idle(but=one)
-    one.child()
     try:
+        one.child()
         yield one
     finally:
         with _lock:

@@ -186,7 +186,8 @@ def test_a_pipe_that_breaks_inside_a_command_is_no_success(monkeypatch, capsys):
 def test_interrupts_end_with_130(tmp_path, number):
     code = (
         "import signal, sys, time\nfrom kbench.run import session as verb\nfrom kbench.cli.app import main\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
+        # A shell's background jobs ignore the one, what runs below `nohup` the other.
+        "signal.signal(signal.SIGINT, signal.default_int_handler); signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
         "def run(*_):\n    sys.stderr.write('ready\\n'); sys.stderr.flush(); time.sleep(600)\n    yield\n"
         "verb.run = run\nmain(['run', 'group_norm', 'eager', '--device', 'cpu', '--json'])\n"
     )
