@@ -18,6 +18,7 @@ from kbench.core.clocks import (
     clock_to_quote,
     constant_of,
     per_call_ns,
+    usual_borne_out,
 )
 
 CONSTANT = Constant(ns=153_000.0, half_width_ns=500.0)
@@ -98,6 +99,26 @@ def test_who_is_there_when_inputs_are_revealed_is_charged_for_it(longer_ns, adde
 def test_one_late_look_is_no_habit():
     late = Round(calls=100, total_ns=1_153_000, late_ns=USUAL_LATE_NS + 2_000_000)
     assert attest([*rounds(1_153_000, 1_153_000), late], CONSTANT, USUAL).ns == pytest.approx(10_000)
+
+
+@pytest.mark.parametrize(
+    ("beside_us", "after_us", "usual_us", "noise_us"),
+    [
+        ([170], [168, 171, 170, 169, 172], 170, 25),
+        ([200], [168, 171, 170, 169, 172], 170, 25),  # it made the reference's looks late
+        ([223], [165, 168, 170, 190, 225], 223, 60),  # looks vary by as much without it
+        ([150], [168, 171, 170, 169, 172], 150, 25),
+    ],
+)
+def test_what_is_usual_is_borne_out_after_the_candidates_death(beside_us, after_us, usual_us, noise_us):
+    def looks(late_us: list[int]) -> list[Round]:
+        return [Round(calls=100, total_ns=1_153_000, late_ns=1_000 * late) for late in late_us]
+
+    found = usual_borne_out(looks(beside_us), looks(after_us))
+    assert (found.late_ns, found.late_noise_ns) == (1e3 * usual_us, 1e3 * noise_us)
+    late = Round(calls=100, total_ns=1_153_000, late_ns=1_000 * (usual_us + noise_us))
+    assert attest([late], CONSTANT, found).ns == 10_000
+    assert attest([late], CONSTANT, found).half_width_ns == pytest.approx((500 + SWITCH_NS + 1e3 * noise_us) / 100)
 
 
 def test_a_copy_inside_the_round_widens_by_itself():

@@ -20,6 +20,7 @@ from kbench.core.clocks import (
     clock_to_quote,
     constant_of,
     per_call_ns,
+    usual_borne_out,
     usual_of,
 )
 from kbench.core.model import Status
@@ -40,6 +41,8 @@ VARY_EVERY = 16
 SIZINGS = 8
 """Attempts to find how many calls make a round."""
 ALONE_ROUNDS = 3
+AFTER_ROUNDS = 5
+"""Of the reference, after the candidate's death. Chosen: they also tell how much looks vary by themselves."""
 INTERFERENCE = 0.03
 WALL_ROUNDS = 3
 WALL_NS = 10_000_000
@@ -128,7 +131,7 @@ class DeviceClock:
             self._round("candidate", kill=True)
         else:
             self._rounds["candidate"].plain(self._calls["candidate"], kill=True)
-        self._after = [round_of(self._round("reference")) for _ in range(ALONE_ROUNDS)]
+        self._after = [round_of(self._round("reference")) for _ in range(AFTER_ROUNDS)]
         if self._gated:
             before, self._empty = self._constant, []
             for _ in range(EMPTY_ROUNDS):
@@ -147,11 +150,7 @@ class DeviceClock:
                 arm: statistics.median(per_call_ns(r, self._constant) for r in seen) for arm, seen in self._seen.items()
             }
             return Conclusion(clock="wall", attestation="weak", wall_ns=walls, flags=frozenset(self._flags))
-        usual, after = usual_of(self._seen["reference"]), usual_of(self._after)
-        if usual.late_ns - after.late_ns > clocks.LATE_NS:
-            usual = replace(usual, late_ns=after.late_ns)
-        if usual.visible_ns - after.visible_ns > clocks.VISIBLE_NS:
-            usual = replace(usual, visible_ns=after.visible_ns)
+        usual = usual_borne_out(self._seen["reference"], self._after)
         attested = {arm: attest(seen, self._constant, usual) for arm, seen in self._seen.items()}
         mine = attested["candidate"]
         clock = self._quote(event_ns, mine)

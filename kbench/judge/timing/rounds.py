@@ -298,11 +298,11 @@ class Rounds:
     def _looked_at(self, batch: Batch, places: dict[int, list[MappedResult]]) -> list[MappedResult]:
         """Return results to look at: of all calls that are checked, so that nobody knows which may be late.
 
-        Of the reference as many; without any, memory of the judge's own.
+        Of the reference as many. Where there are fewer, memory of the judge's own makes every look take the same time.
         """
         slots = batch.expected or batch.order[-CHECKED:]
         found = [place for slot in slots for place in places.get(slot, ())[:1]]
-        return found or [self.trial.arena.any_place()]
+        return found + [self.trial.arena.any_place()] * (CHECKED - len(found))
 
     def _judge(self, batch: Batch, told: Message, places: dict[int, list[MappedResult]]) -> None:
         """Check the outputs of the checked calls, and that all inputs of these are as they were."""

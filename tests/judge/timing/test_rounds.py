@@ -390,7 +390,15 @@ def test_results_of_another_structure_are_for_their_description_to_tell(trial: K
     batch = Batch(trial, 8, 4)
     worker.order, worker.delivers = batch.order, False
     assert found._places(batch, worker.message() | worker.told) == {}
-    assert found._looked_at(batch, {}) == [trial.arena.any_place()]
+    assert found._looked_at(batch, {}) == [trial.arena.any_place()] * CHECKED
+
+
+@pytest.mark.parametrize("calls", [0, 1, 3, 8])
+def test_every_round_is_looked_at_in_as_many_places(trial: Known, worker: Worker, calls: int):
+    for of_arm in (judged(trial), Rounds(trial, None, judged=False)):
+        batch = Batch(trial, calls, 4)
+        worker.order, worker.delivers = batch.order, False
+        assert len(of_arm._looked_at(batch, of_arm._places(batch, worker.message()))) == CHECKED
 
 
 @pytest.mark.parametrize("lends", [False, True])
