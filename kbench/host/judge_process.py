@@ -24,6 +24,8 @@ from kbench.wire.channel import DeadlineError, Message, PeerGoneError, WireError
 
 AHEAD = 2
 """Workers that get ready while one is judged: on the H200 machine that takes longer than judging does."""
+TOO_LARGE = ("the case does not fit", "the case and the solution do not fit into memory together")
+"""How the reason begins where the device lacks memory: for the case alone, and beside a solution."""
 OPEN_TIMEOUT_S = 600.0
 DERIVE_TIMEOUT_S = 120.0
 SILENCE_TIMEOUT_S = 900.0
@@ -131,7 +133,7 @@ class JudgeProcess:
             if error.status is Status.HARNESS_ERROR or KILLED in error.reason:
                 raise ChildError(Status.HARNESS_ERROR, f"the judge ended: {error.reason}", error.log) from error
             if error.status is Status.OUT_OF_MEMORY:
-                raise ChildError(Status.NOT_VERIFIED, f"the case does not fit: {error.reason}", error.log) from error
+                raise ChildError(Status.NOT_VERIFIED, f"{TOO_LARGE[0]}: {error.reason}", error.log) from error
             raise ChildError(Status.REFERENCE_FAILED, f"the problem fails: {error.reason}", error.log) from error
         return OpenedCase(
             environment=Environment(**answer["environment"]),
@@ -252,7 +254,7 @@ def decode(answer: Message, log: str) -> tuple[Outcome, str]:
         if error["stage"] == "reference":
             status, reason = Status.REFERENCE_FAILED, f"the problem fails: {reason}"
         elif OUT_OF_MEMORY.search(reason):
-            status, reason = Status.NOT_VERIFIED, f"the case and the solution do not fit into memory together: {reason}"
+            status, reason = Status.NOT_VERIFIED, f"{TOO_LARGE[1]}: {reason}"
         else:
             status = Status.HARNESS_ERROR
         trace = "\n".join(part for part in (log, error["traceback"]) if part)

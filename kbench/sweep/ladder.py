@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kbench.core.events import RunOptions
 from kbench.core.model import Status
+from kbench.host.judge_process import TOO_LARGE
 from kbench.sweep.task import Budgets, Halt, LadderRung, Task, state_of
 from kbench.units.unit import UnitResult
 
@@ -98,7 +99,7 @@ def budget_s(stage: str, budgets: Budgets, *, tiny: bool = False) -> float | Non
 
 def does_not_fit(result: UnitResult) -> bool:
     """Say whether a case was too large for the device, whatever the solution."""
-    return result.status is Status.NOT_VERIFIED and "does not fit" in getattr(result.outcome, "reason", "")
+    return result.status is Status.NOT_VERIFIED and getattr(result.outcome, "reason", "").startswith(TOO_LARGE)
 
 
 def halted(failures: int, halt: Halt) -> str:

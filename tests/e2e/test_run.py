@@ -295,7 +295,7 @@ def test_a_judge_without_memory_has_no_verdict(tmp_path) -> None:
     *_, last = judged(events).values()
     assert isinstance(last.outcome, Failed)
     assert last.outcome.status is Status.NOT_VERIFIED
-    assert "does not fit beside the solution: MemoryError" in last.outcome.reason
+    assert "do not fit into memory together: MemoryError" in last.outcome.reason
 
 
 def test_a_derived_shape_that_the_reference_refuses_later_is_skipped(tmp_path) -> None:

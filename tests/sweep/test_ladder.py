@@ -114,6 +114,7 @@ def test_what_counts_against_a_solution(status, against) -> None:
 
 FIT = [
     (failed(S.NOT_VERIFIED, "the case does not fit: CUDA out of memory"), True),
+    (failed(S.NOT_VERIFIED, "the case and the solution do not fit into memory together: MemoryError"), True),
     (failed(S.NOT_VERIFIED, "the device stopped working"), False),
     (failed(S.OUT_OF_MEMORY, "it does not fit"), False),
     (passed(), False),
