@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kbench.core.errors import MachineError, UsageError
+from kbench.devices import nvml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +58,16 @@ def cpu() -> DeviceChoice:
 
 def visible_gpus() -> list[DeviceChoice]:
     """Return the GPUs that CUDA_VISIBLE_DEVICES leaves, in its order, by NVML; none where NVML finds none."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(n) for n in range(pynvml.nvmlDeviceGetCount())]
-        found = [_describe(handle) for handle in handles]
-    except pynvml.NVMLError:
-        return []
+    found = [
+        DeviceChoice(
+            kind="cuda",
+            name=name,
+            uuid=uuid,
+            key=f"{name} sm_{capability}",
+            environment={"CUDA_VISIBLE_DEVICES": uuid},
+        )
+        for name, uuid, capability in nvml.gpus()
+    ]
     return left_visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
@@ -89,20 +92,6 @@ def left_visible(gpus: Sequence[DeviceChoice], wanted: str | None) -> list[Devic
             break
         chosen += fitting
     return chosen
-
-
-def _describe(handle: object) -> DeviceChoice:
-    import pynvml
-
-    name, uuid = pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle)
-    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-    return DeviceChoice(
-        kind="cuda",
-        name=name,
-        uuid=uuid,
-        key=f"{name} sm_{major}{minor}",
-        environment={"CUDA_VISIBLE_DEVICES": uuid},
-    )
 
 
 def _lines(path: str) -> list[str]:

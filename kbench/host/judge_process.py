@@ -14,6 +14,7 @@ from kbench.children.worker_start import STEADY_HOST
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
 from kbench.devices import admission
+from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import nursery_process
 from kbench.plugins.registry import Entry
@@ -190,7 +191,7 @@ class JudgeProcess:
 
         On a CPU none, but for the first: it would take the processor from the one that is timed.
         """
-        count = AHEAD if self._device.kind == "cuda" else 1 - busy
+        count = AHEAD if backend(self._device.kind).queues_calls else 1 - busy
         return [compiler_of(entry) for entry in expected[:count]]
 
     def evaluate(self, message: Message) -> Iterator[tuple[str, bool, float | None]]:

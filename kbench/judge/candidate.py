@@ -11,7 +11,7 @@ from kbench.build import cache
 from kbench.children.child import ChildError
 from kbench.children.worker_start import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
 from kbench.core.model import Finding, Status
-from kbench.devices.timer import synchronize
+from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
 from kbench.judge.load_request import SolutionSpec, load_request
 from kbench.judge.matching import check_description, entries_of, synchronise, told_numbers
@@ -74,7 +74,7 @@ class Candidate:
             raise RefusalError(Status.BUILD_FAILED, cache.uncopied(error)) from error
         self._refusing(self._worker.wait, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
         fds = []
-        if self._config.device == "cuda":
+        if backend(self._config.device).queues_calls:
             self.gate = Gate()
             fds.append(self.gate.fd)
         self._ask({"op": "open", "mode": self._config.mode}, SETUP_TIMEOUT_S, Status.HARNESS_ERROR, fds)
@@ -157,7 +157,7 @@ class Candidate:
         assert self._arena is not None, "bound before weights are pushed"
         for (_, tensor), view in zip(reference.state(), self._arena.weight_views(), strict=True):
             view.copy_(tensor.detach())
-        synchronize(self._config.device)
+        backend(self._config.device).synchronize()
         self._ask({"op": "weights", "names": self._names}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
 
     def weights_changed(self, reference: Reference) -> str | None:
@@ -176,7 +176,7 @@ class Candidate:
 
     def call(self, slots: tuple[int, ...], expected: list[Expected], *, attest: bool) -> Reply:
         """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
-        synchronize(self._config.device)
+        backend(self._config.device).synchronize()
         timeout_s = self._limit_s(len(slots))
         message = {"op": "call", "slots": list(slots), "attest": attest}
         self._resume()  # waking up is no part of the call
@@ -271,7 +271,7 @@ class Candidate:
 
     def backward(self, slot: int, names: list[str], first_gradient: int, gradients: int) -> list[bool]:
         """Have the worker run forward and backward; say which of so many gradients it delivered."""
-        synchronize(self._config.device)
+        backend(self._config.device).synchronize()
         message = {
             "op": "backward",
             "slot": slot,
@@ -289,7 +289,7 @@ class Candidate:
 
         Returns what it says of activities, as it came, and the numbers among the outputs.
         """
-        synchronize(self._config.device)
+        backend(self._config.device).synchronize()
         message = {"op": "profile", "slot": slot}
         answer = self._ask(message, PROFILE_TIMEOUT_S + self._call_timeout_s, Status.CALL_TIMEOUT)
         try:

@@ -8,7 +8,8 @@ from kbench.children.worker_start import StartedWorker
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.levels import Level, blocking, foremost, held, shortfall
 from kbench.core.model import Failed, Finding, Outcome, Passed, Status, Timing
-from kbench.devices import identity
+from kbench.devices.backend import backend
+from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
 from kbench.judge.diagnosis.evidence import explain
@@ -226,14 +227,14 @@ class Evaluation:
             reference.bind(trial.reference, trial.arena)
             beside = Trial(trial.reference, reference, trial.arena, explain)
             clock: ArmClock
-            if device == "cuda":
+            if backend(device).queues_calls:
                 clock = DeviceClock(trial, beside, cold=self._assignment.mode == "cold")
             else:
                 clock = HostClock(trial, beside)
             stack.callback(clock.close)
             stack.enter_context(self._judge.exclusive())
             self._judge.progress(stage="time")
-            monitor = stack.enter_context(identity.DeviceMonitor(device))
+            monitor = stack.enter_context(DeviceMonitor(device))
             pacing = Pacing(
                 pairs=self._assignment.pairs,
                 process=self._assignment.process,

@@ -17,8 +17,8 @@ from kbench.children.child import Child, ChildError, is_of_the_device
 from kbench.children.worker_start import StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
 from kbench.core.errors import KbenchError, ReferenceRaisedError
 from kbench.core.model import Failed, Passed
-from kbench.devices import identity
 from kbench.devices.admission import Admission, Wait
+from kbench.devices.backend import backend
 from kbench.judge.candidate import Candidate
 from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.load_request import SolutionSpec
@@ -27,7 +27,6 @@ from kbench.plugins import problem as problems
 from kbench.plugins import shapes
 from kbench.sandbox import rungs
 from kbench.wire.channel import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
-from kbench.wire.shared_memory import release_cached
 
 CONTEXTS_BYTES = 3 << 30
 """Of the judge, both workers and one that gets ready: chosen, some 0.5 GB each and what libraries allocate."""
@@ -99,7 +98,7 @@ class Judge:
         self._reference = self._made(overrides)
         self._config = dataclasses.replace(self._config, case_bytes=self._reference.cost.dram_bytes)
         return {
-            "environment": dataclasses.asdict(identity.identify(self._config.device)),
+            "environment": dataclasses.asdict(backend(self._config.device).identify()),
             "cost": dataclasses.asdict(self._reference.cost),
             "eval_mode": self._reference.eval_mode,
         }
@@ -114,7 +113,7 @@ class Judge:
         config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
         candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
         # On a CPU it would take a processor from what is timed.
-        ahead = assignment.time and self.device == "cuda"
+        ahead = assignment.time and backend(self.device).queues_calls
         try:
             if ahead:
                 self._open_reference_worker(spec.problem)
@@ -164,12 +163,12 @@ class Judge:
     def _reserve(self, overrides: dict[str, Any]) -> None:
         """Reserve device memory for a case before any of it is allocated, and give back what the last one had."""
         self._room.close()
-        if not self._config.uuid or self.device != "cuda":
+        if not self._config.uuid or not backend(self.device).has_own_memory:
             return
-        release_cached(self.device)
+        backend(self.device).release_cached()
         case_bytes = problems.footprint_bytes(self._problem, overrides, SMALL_BYTES)
         need_bytes = CONTEXTS_BYTES + max(QUEUE_BYTES, CASE_FACTOR * case_bytes)
-        capacity_bytes = identity.identify(self.device).memory_bytes or need_bytes
+        capacity_bytes = backend(self.device).identify().memory_bytes or need_bytes
         self._room.enter_context(self._admission.reserve(need_bytes, capacity_bytes, self._wait))
 
     def shared(self) -> contextlib.AbstractContextManager[None]:
