@@ -1,4 +1,4 @@
-"""`doctor`: is this machine fit to build, judge and time kernels, and if not, what to do about it.
+"""`doctor`: is this machine ready to build, judge and time kernels, and how to fix it if not.
 
 Gathers facts (NVML, version files, `--version` outputs, real attempts) and holds each against what kbench needs.
 Changes no setting. Imports no torch: its version and CUDA are read from its files, its peaks measured by a child.

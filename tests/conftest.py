@@ -1,4 +1,4 @@
-"""Of the whole suite: the golden files, and what a test that was run again failed with at first."""
+"""Of the whole suite: its order, the golden files, and the process that runs are forks of."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,14 +18,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes long: begun last, one test would keep one processor busy and leave the others idle."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    again = terminalreporter.stats.get("rerun", [])
-    if again:
-        terminalreporter.section("run again because of")
-    for report in again:
-        terminalreporter.line(f"{report.nodeid}\n{report.longreprtext[-2000:]}\n")
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ DEATH_GRACE_S = 5.0
 SHOWN_LOG_LINES = 40
 JUDGE = "kbench.judge.main"
 WORKER = "kbench.worker.main"
+KILLED = "killed (SIGKILL)"
 FORKS_OF_NURSERY = 3
 """At most: supervisor, init of the namespaces, worker."""
 
@@ -341,7 +342,7 @@ def explain_exit(code: int, log: str) -> tuple[Status, str]:
         if number == signal.SIGKILL:
             return (
                 Status.CRASHED,
-                "the process was killed (SIGKILL), perhaps by the system for lack of memory",
+                f"the process was {KILLED}, perhaps by the system for lack of memory",
             )
         if OUT_OF_MEMORY.search(log):
             return Status.OUT_OF_MEMORY, f"the process died of {name} after it ran out of memory"

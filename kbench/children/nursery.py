@@ -50,6 +50,8 @@ class ForkedChild:
     message: Message
     output: int
     link: int
+    nursery: int
+    """Its pid."""
 
     def become(self) -> None:
         """Become a judge, or a worker, below a supervisor where the rung wants one. Does not return."""
@@ -63,7 +65,7 @@ class ForkedChild:
         if mode is None:
             self._work()
         else:
-            process_tree.supervise(mode, self._work, Surroundings.from_json(self.message["surroundings"]))
+            process_tree.supervise(mode, self._work, Surroundings.from_json(self.message["surroundings"]), self.nursery)
 
     def _judge(self) -> None:
         """Fork a nursery while there is nothing to know; then hear of the run, and serve the parent."""
@@ -173,9 +175,9 @@ def serve(channel: Channel) -> ForkedChild | None:
         except PeerGoneError:
             return None
         with contextlib.suppress(OSError):  # no room for a process now: the closed pipe tells it
-            pid = os.fork()
+            own, pid = os.getpid(), os.fork()
             if pid == 0:
-                return ForkedChild(message=message, output=output, link=link)
+                return ForkedChild(message=message, output=output, link=link, nursery=own)
             forks[pid] = LivingFork(pipe=os.dup(pipe), watch=process_tree.watch(pid))
             if (watch := forks[pid].watch) is not None:
                 poll.register(watch, select.POLLIN)

@@ -82,11 +82,12 @@ STEADY_HOST = {
 def worker_environment(scratch: Path) -> dict[str, str]:
     """Return the whole environment of a worker: nothing of the caller's but what compilers and CUDA need."""
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    places = [str(Path(sys.executable).parent), *kept.get("PATH", os.defpath).split(os.pathsep)]
     return {
         **kept,
         **STEADY_HOST,
         # torch looks for ninja on PATH, where an environment's own is only once that is activated.
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)]),
+        "PATH": os.pathsep.join(dict.fromkeys(places)),
         "PYTHONPATH": interpreter.search_path(),
         **build_cache.compiler_environment(scratch / "cache"),
         "TMPDIR": str(scratch),

@@ -43,7 +43,9 @@ class SetFlags(DocumentFlags):
     """What `kbench baseline set` can be told."""
 
     run: RunArgument = LATEST
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the baseline (main)")] = None
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the baseline (default main)")] = (
+        None
+    )
     results: ResultsOption = None
 
 
@@ -52,11 +54,15 @@ class AcceptFlags(DocumentFlags):
     """What `kbench baseline accept` can be told."""
 
     case: Annotated[str, typer.Argument(metavar="CASE", help="PROBLEM/SOLUTION/CASE, or its unique end")]
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why it is meant to be slower")]
-    until: Annotated[date, typer.Option("--until", metavar="DATE", parser=parse_date, help="Last day")]
-    up_to: Annotated[float, typer.Option("--up-to", metavar="SHARE", parser=parse_share, help="Largest slow-down")]
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why the slow-down is accepted")]
+    until: Annotated[
+        date, typer.Option("--until", metavar="DATE", parser=parse_date, help="Last day on which it is accepted")
+    ]
+    up_to: Annotated[
+        float, typer.Option("--up-to", metavar="SHARE", parser=parse_share, help="Largest slow-down that is accepted")
+    ]
     run: Annotated[
-        str, typer.Option("--run", metavar="RUN", help="Run that shows it", autocompletion=completion.runs)
+        str, typer.Option("--run", metavar="RUN", help="Run that shows the slow-down", autocompletion=completion.runs)
     ] = LATEST
     results: ResultsOption = None
 

@@ -31,12 +31,16 @@ class CalibrateFlags(OutputFlags):
 
     problems: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PROBLEM", help="Names or paths (all shipped)", autocompletion=completion.problems),
+        typer.Argument(
+            metavar="PROBLEM",
+            help="Problems: names or paths (default: all shipped)",
+            autocompletion=completion.problems,
+        ),
     ] = None
-    case: Annotated[list[str] | None, typer.Option("--case", metavar="NAME", help="Cases; repeatable")] = None
+    case: Annotated[list[str] | None, typer.Option("--case", metavar="NAME", help="Only this case; repeatable")] = None
     device: DeviceOption = None
     processes: Annotated[
-        int | None, typer.Option("--processes", metavar="N", min=2, help="Fresh processes per case (10)")
+        int | None, typer.Option("--processes", metavar="N", min=2, help="Processes per case (default 10)")
     ] = None
 
 

@@ -40,21 +40,29 @@ class CompareFlags(OutputFlags):
 
     runs: Annotated[
         list[str],
-        typer.Argument(metavar="RUN", help="Names, paths or @latest; first the base", autocompletion=completion.runs),
+        typer.Argument(
+            metavar="RUN", help="Runs: names, paths or @latest; the first is the base", autocompletion=completion.runs
+        ),
     ]
-    by: Annotated[By | None, typer.Option("--by", help="What to compare (solutions of one run, else runs)")] = None
+    by: Annotated[By | None, typer.Option("--by", help="What to compare (default: solutions of one run, or runs)")] = (
+        None
+    )
     base: Annotated[
         str | None,
-        typer.Option("--base", metavar="SOLUTION", help="Solution that the others are held against"),
+        typer.Option("--base", metavar="SOLUTION", help="Solution that the others are compared with"),
     ] = None
-    case: Annotated[list[str] | None, typer.Option("--case", metavar="GLOB", help="Cases to compare")] = None
-    only: Annotated[Only | None, typer.Option("--only", help="Lines to show")] = None
+    case: Annotated[
+        list[str] | None, typer.Option("--case", metavar="GLOB", help="Only cases whose name matches; repeatable")
+    ] = None
+    only: Annotated[Only | None, typer.Option("--only", help="Show only these lines")] = None
     sort: Annotated[Sort, typer.Option("--sort", help="Order of the lines")] = Sort.VERDICT
     time: TimeOption = None
     slower: SlowerOption = None
     confidence: Annotated[
         float | None,
-        typer.Option("--confidence", metavar="SHARE", parser=parse_share, help="Of each bound (99%)"),
+        typer.Option(
+            "--confidence", metavar="SHARE", parser=parse_share, help="Confidence level of each bound (default 99%)"
+        ),
     ] = None
     any_gpu: Annotated[bool, typer.Option("--any-gpu", help="Show ratios between different GPUs")] = False
     results: ResultsOption = None

@@ -1,4 +1,4 @@
-"""`kbench doctor`: is this machine fit for the job, and what to type if not."""
+"""`kbench doctor`: is this machine ready, and how to fix it if not."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -21,7 +21,7 @@ class DoctorFlags(OutputFlags):
     """What `kbench doctor` can be told."""
 
     device: DeviceOption = None
-    remeasure: Annotated[bool, typer.Option("--remeasure", help="Measure known peaks again")] = False
+    remeasure: Annotated[bool, typer.Option("--remeasure", help="Measure the peaks again")] = False
     clear_quarantine: Annotated[
         bool, typer.Option("--clear-quarantine", help="Probe a quarantined device; use it again if it answers")
     ] = False

@@ -23,7 +23,9 @@ def complete(incomplete: str) -> list[str]:
 class ExplainFlags(OutputFlags):
     """What `kbench explain` can be told."""
 
-    code: Annotated[str | None, typer.Argument(metavar="CODE", help="A code (all)", autocompletion=complete)] = None
+    code: Annotated[
+        str | None, typer.Argument(metavar="CODE", help="Code to explain (default: list all)", autocompletion=complete)
+    ] = None
 
 
 @command(ExplainFlags)

@@ -48,7 +48,7 @@ class GateFlags(OutputFlags):
         list[str] | None,
         typer.Argument(
             metavar="RUN",
-            help="Run (@latest); with --against: PROBLEM [SOLUTION]...",
+            help="Run (default @latest); with --against: PROBLEM [SOLUTION]...",
             autocompletion=completion.runs,
         ),
     ] = None
@@ -57,20 +57,23 @@ class GateFlags(OutputFlags):
         typer.Option("--against", metavar="REV", help="Measure this checkout and another commit side by side"),
     ] = None
     case: Annotated[
-        list[str] | None, typer.Option("--case", metavar="GLOB", help="With --against: cases to measure")
+        list[str] | None, typer.Option("--case", metavar="GLOB", help="With --against: only cases whose name matches")
     ] = None
     device: Annotated[
         str | None, typer.Option("--device", metavar="DEVICE", help="With --against: auto, cpu, cuda, cuda:INDEX")
     ] = None
     baseline: Annotated[
-        str | None, typer.Option("--baseline", metavar="NAME", help="Name, or path of a CSV (main)")
+        str | None,
+        typer.Option("--baseline", metavar="NAME", help="Baseline: a name or the path of a CSV (default main)"),
     ] = None
     time: TimeOption = None
     slower: SlowerOption = None
-    unclear: Annotated[Unclear | None, typer.Option("--unclear", help="What an unclear case does")] = None
-    missing: Annotated[Missing | None, typer.Option("--missing", help="What a missing case does")] = None
-    confirm: Annotated[bool, typer.Option("--confirm", help="Measure flagged cases afresh before they fail")] = False
-    github: Annotated[bool, typer.Option("--github", help="Print annotations, write the step summary")] = False
+    unclear: Annotated[Unclear | None, typer.Option("--unclear", help="Effect of an unclear case")] = None
+    missing: Annotated[Missing | None, typer.Option("--missing", help="Effect of a missing case")] = None
+    confirm: Annotated[bool, typer.Option("--confirm", help="Measure flagged cases again before they fail")] = False
+    github: Annotated[bool, typer.Option("--github", help="Print GitHub annotations and write the step summary")] = (
+        False
+    )
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML")] = None
     summary: Annotated[Path | None, typer.Option("--summary", metavar="FILE", help="Append Markdown to a file")] = None
     strict: Annotated[bool, typer.Option("--strict", help="Same as --unclear fail")] = False
@@ -80,10 +83,12 @@ class GateFlags(OutputFlags):
 @command(GateFlags)
 def main(flags: GateFlags) -> int:
     """Fail when a run regresses against its baseline."""
+    from kbench.host import nursery_process
     from kbench.report import gate as rendering  # brings numpy, which completing a word does without
 
     output, settings = flags.output(), flags.settings()
-    report = (_against_baseline if flags.against is None else _against_commit)(flags, settings, output)
+    with nursery_process.kept():  # the second measurement begins where the first one ended
+        report = (_against_baseline if flags.against is None else _against_commit)(flags, settings, output)
     _write_files(report, flags)
     output.show(
         text=lambda: rendering.render_text(report, verbosity=output.verbosity, width=output.width),
@@ -108,7 +113,9 @@ def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> "
     from kbench.storage import baselines
 
     if flags.case or flags.device or len(flags.targets or ()) > 1:
-        raise UsageError("a saved run is gated as it is", "`--against REV` measures: PROBLEM [SOLUTION]... --case GLOB")
+        raise UsageError(
+            "a saved run is already measured", "`--against REV` measures: PROBLEM [SOLUTION]... --case GLOB"
+        )
     folder = flags.results or settings.results
     run = baselines.require_unedited(find_run((flags.targets or [LATEST])[0], folder, settings))
     root = folder / "baselines"

@@ -37,7 +37,9 @@ class ListFlags(OutputFlags):
 
     problem: Annotated[
         str | None,
-        typer.Argument(metavar="PROBLEM", help="List one's solutions", autocompletion=completion.problems),
+        typer.Argument(
+            metavar="PROBLEM", help="List the solutions of this problem", autocompletion=completion.problems
+        ),
     ] = None
     cases: Annotated[bool, typer.Option("--cases", help="List the problem's cases instead")] = False
     runs: Annotated[bool, typer.Option("--runs", help="List saved runs instead")] = False

@@ -43,24 +43,28 @@ INCONCLUSIVE_FLAGS = frozenset({"unstable", "imprecise", "resolution_limited", "
 class VerifyFlags(OutputFlags):
     """What `kbench verify` can be told."""
 
-    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="Name or path", autocompletion=completion.problems)]
+    problem: Annotated[
+        str, typer.Argument(metavar="PROBLEM", help="Problem: a name or a path", autocompletion=completion.problems)
+    ]
     solutions: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[SOLUTION]...",
-            help="Names or paths (all that fit the device)",
+            help="Solutions: names or paths (default: all that run on the device)",
             autocompletion=completion.solutions,
         ),
     ] = None
     case: Annotated[
         list[str] | None,
         typer.Option(
-            "--case", metavar="GLOB", help="Glob over case names; repeatable", autocompletion=completion.cases
+            "--case", metavar="GLOB", help="Only cases whose name matches; repeatable", autocompletion=completion.cases
         ),
     ] = None
     entry: Annotated[
         str | None,
-        typer.Option("--entry", metavar="NAME", help="Class or function of a solution's file to judge (ModelNew)"),
+        typer.Option(
+            "--entry", metavar="NAME", help="Class or function of the solution file to judge (default ModelNew)"
+        ),
     ] = None
     set_: Annotated[
         list[str] | None,
@@ -69,11 +73,11 @@ class VerifyFlags(OutputFlags):
     device: DeviceOption = None
     import_timeout: Annotated[
         float | None,
-        typer.Option("--import-timeout", metavar="SECONDS", parser=parse_duration, help="Time to import (60s)"),
+        typer.Option("--import-timeout", metavar="SECONDS", parser=parse_duration, help="Import timeout (default 60s)"),
     ] = None
     build_timeout: Annotated[
         float | None,
-        typer.Option("--build-timeout", metavar="SECONDS", parser=parse_duration, help="Time to build (300s)"),
+        typer.Option("--build-timeout", metavar="SECONDS", parser=parse_duration, help="Build timeout (default 300s)"),
     ] = None
     call_timeout: Annotated[
         float | None,
@@ -81,44 +85,50 @@ class VerifyFlags(OutputFlags):
             "--call-timeout",
             metavar="SECONDS",
             parser=parse_duration,
-            help="Time for a call (10s, 50 x reference)",
+            help="Timeout of one call (default 10s or 50 x the reference)",
         ),
     ] = None
     timeout: Annotated[
         float | None,
-        typer.Option("--timeout", metavar="SECONDS", parser=parse_duration, help="Time for everything (unlimited)"),
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            parser=parse_duration,
+            help="Timeout of each solution in total (default none)",
+        ),
     ] = None
     isolation: Annotated[
         int | None,
-        typer.Option("--isolation", metavar="RUNG", min=0, help="Refuse a weaker rung of the sandbox"),
+        typer.Option("--isolation", metavar="RUNG", min=0, help="Fail unless the sandbox reaches this rung"),
     ] = None
-    trusted: Annotated[bool, typer.Option("--trusted", help="The solution is no adversary")] = False
+    trusted: Annotated[bool, typer.Option("--trusted", help="Trust the solution: run it with a lighter sandbox")] = (
+        False
+    )
     level: Annotated[
-        Level | None, typer.Option("--level", help="What a solution must be right for (module)", case_sensitive=False)
+        Level | None,
+        typer.Option("--level", help="Level that a solution must hold (default module)", case_sensitive=False),
     ] = None
     accept: Annotated[
         list[str] | None,
         typer.Option(
             "--accept",
             metavar="CODE",
-            help="A property that it may lack all the same; repeatable",
+            help="Accept that it lacks this property; repeatable",
             autocompletion=completion.properties,
         ),
     ] = None
-    backward: Annotated[bool, typer.Option("--backward", help="Verify gradients too")] = False
+    backward: Annotated[bool, typer.Option("--backward", help="Verify gradients as well")] = False
     require_custom: Annotated[
-        bool, typer.Option("--require-custom", help="Fail a solution that launches no kernel of its own")
+        bool, typer.Option("--require-custom", help="Fail a solution without a kernel of its own")
     ] = False
     sanitize: Annotated[
         bool | None,
         typer.Option(
-            "--sanitize/--no-sanitize", help="Run compute-sanitizer first (its memcheck after an illegal access)"
+            "--sanitize/--no-sanitize", help="Run compute-sanitizer first (default: only after an illegal access)"
         ),
     ] = None
-    allow_tf32: Annotated[bool, typer.Option("--allow-tf32", help="Let both sides use TF32")] = False
-    eval_mode: Annotated[bool, typer.Option("--eval", help="Run both sides in eval mode, as many benchmarks do")] = (
-        False
-    )
+    allow_tf32: Annotated[bool, typer.Option("--allow-tf32", help="Allow TF32 on both sides")] = False
+    eval_mode: Annotated[bool, typer.Option("--eval", help="Run both sides in eval mode")] = False
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the saved run")] = None
     no_save: Annotated[bool, typer.Option("--no-save", help="Write no files")] = False
     results: ResultsOption = None
@@ -130,10 +140,10 @@ class RunFlags(VerifyFlags):
     """What `kbench run` can be told beyond `kbench verify`."""
 
     processes: Annotated[
-        int | None, typer.Option("--processes", metavar="N", min=1, help="Processes to begin with (3)")
+        int | None, typer.Option("--processes", metavar="N", min=1, help="Least number of processes (default 3)")
     ] = None
     max_processes: Annotated[
-        int | None, typer.Option("--max-processes", metavar="N", min=1, help="Processes at most (10)")
+        int | None, typer.Option("--max-processes", metavar="N", min=1, help="Largest number of processes (default 10)")
     ] = None
     precision: Annotated[
         float | None,
@@ -141,7 +151,7 @@ class RunFlags(VerifyFlags):
             "--precision",
             metavar="SHARE",
             parser=parse_share,
-            help="Half-width of the interval to reach (0.3%)",
+            help="Stop when the 95 % interval is ± this (default 0.3%)",
         ),
     ] = None
     budget: Annotated[
@@ -150,17 +160,21 @@ class RunFlags(VerifyFlags):
             "--budget",
             metavar="SECONDS",
             parser=parse_duration,
-            help="Time to measure each solution and case (20s)",
+            help="Time to measure each solution and case (default 20s)",
         ),
     ] = None
-    quick: Annotated[bool, typer.Option("--quick", help="One process; no interval across processes")] = False
-    mode: Annotated[Mode | None, typer.Option("--mode", help="What precedes a timed call (cold)")] = None
+    quick: Annotated[bool, typer.Option("--quick", help="Measure in one process only")] = False
+    mode: Annotated[Mode | None, typer.Option("--mode", help="Cache state before each timed call (default cold)")] = (
+        None
+    )
     lock_clocks: Annotated[
         int | None,
-        typer.Option("--lock-clocks", metavar="MHZ", min=1, help="Lock the SM clock while measuring (privileged)"),
+        typer.Option(
+            "--lock-clocks", metavar="MHZ", min=1, help="Lock the SM clock while measuring (needs privileges)"
+        ),
     ] = None
     crosscheck: Annotated[
-        Crosscheck | None, typer.Option("--crosscheck", help="Take kernel times from the profiler as well")
+        Crosscheck | None, typer.Option("--crosscheck", help="Compare with kernel times from the profiler")
     ] = None
 
 

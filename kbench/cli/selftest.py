@@ -30,14 +30,15 @@ class SelftestFlags(OutputFlags):
     """What `kbench selftest` can be told."""
 
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Fixtures (all)", autocompletion=complete)
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Fixtures to judge (default all)", autocompletion=complete),
     ] = None
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:INDEX")] = "auto"
-    fast: Annotated[bool, typer.Option("--fast", help="The quick half, as in CI")] = False
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Builds and judgements side by side")] = 3
+    fast: Annotated[bool, typer.Option("--fast", help="Only the fixtures that CI runs")] = False
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Builds and verdicts at the same time")] = 3
     corpus: Annotated[
         Path | None,
-        typer.Option("--corpus", metavar="DIR", help="Another corpus: cheats, honest, problems"),
+        typer.Option("--corpus", metavar="DIR", help="Folder of another corpus, with cheats, honest and problems"),
     ] = None
     save: Annotated[Path | None, typer.Option("--save", metavar="DIR", help="Also write CSV and JSON there")] = None
 

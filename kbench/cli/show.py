@@ -31,7 +31,9 @@ class ShowFlags(OutputFlags):
     """What `kbench show` can be told."""
 
     run: RunArgument = LATEST
-    case: Annotated[list[str] | None, typer.Option("--case", metavar="GLOB", help="Cases to show")] = None
+    case: Annotated[
+        list[str] | None, typer.Option("--case", metavar="GLOB", help="Only cases whose name matches; repeatable")
+    ] = None
     samples: Annotated[bool, typer.Option("--samples", help="Draw the raw samples")] = False
     results: ResultsOption = None
 
@@ -41,8 +43,10 @@ class ExportFlags(DocumentFlags):
     """What `kbench export` can be told."""
 
     run: RunArgument = LATEST
-    to: Annotated[Target | None, typer.Option("--to", help="Format to write (ending of FILE, else json)")] = None
-    file: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write (stdout)")] = None
+    to: Annotated[Target | None, typer.Option("--to", help="Format (default: by the ending of FILE, else json)")] = None
+    file: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write (default stdout)")
+    ] = None
     results: ResultsOption = None
 
 
@@ -97,7 +101,7 @@ def _target(flags: ExportFlags) -> Target:
     known = {target.value: target for target in Target}
     if flags.to is None and ending and ending not in known:
         hint = f"name it `.{'`, `.'.join(known)}`, or say which with `--to`"
-        raise UsageError(f"`{flags.file}`: there is no export to `{ending}`", hint)
+        raise UsageError(f"`{flags.file}`: cannot export to `{ending}`", hint)
     return flags.to or known.get(ending, Target.JSON)
 
 

@@ -230,7 +230,7 @@ def judge_level(old: Standing, new: Standing) -> Verdict | None:
         return None
     if blocking(new.lacks, new.required, new.accepted):
         what = f"`{new.required}` is required now, and `{old.required}` was before"
-        return _no_verdict("other_level", f"lacks no more than it did, but {what}")
+        return _no_verdict("other_level", f"lacks nothing new, but {what}")
     return None
 
 

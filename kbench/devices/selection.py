@@ -31,7 +31,7 @@ def choose(text: str) -> DeviceChoice:
     if kind == "cpu" and not index:
         return cpu()
     if kind not in {"auto", "cuda"} or (index and not index.isdigit()):
-        raise UsageError(f"`{text}` is no device", "devices are auto, cpu, cuda and cuda:INDEX")
+        raise UsageError(f"`{text}` is not a device", "devices are auto, cpu, cuda and cuda:INDEX")
     gpus = visible_gpus()
     if not gpus and kind == "auto":
         return cpu()
@@ -41,6 +41,15 @@ def choose(text: str) -> DeviceChoice:
     if number >= len(gpus):
         raise MachineError(f"there is no cuda:{number}; {len(gpus)} CUDA devices are visible", "`kbench doctor`")
     return gpus[number]
+
+
+def choose_devices(text: str) -> tuple[DeviceChoice, ...]:
+    """Resolve a list: all GPUs where there are any, else the processor; or those that are named."""
+    if text in {"all", "auto", "cuda"}:
+        found = tuple(visible_gpus())
+        return found or (choose("auto" if text != "cuda" else text),)
+    names = [name if name == "cpu" or name.startswith("cuda") else f"cuda:{name}" for name in text.split(",")]
+    return tuple(choose(name) for name in dict.fromkeys(names))
 
 
 def cpu() -> DeviceChoice:
@@ -87,7 +96,7 @@ def left_visible(gpus: Sequence[DeviceChoice], wanted: str | None) -> list[Devic
         fitting = [gpus[index]] if index < len(gpus) else [g for g in gpus if name and g.uuid.startswith(name)]
         if len(fitting) != 1:
             if name not in {"", "-1"} and gpus and not chosen:
-                what = f"CUDA_VISIBLE_DEVICES names `{name}`, which is no GPU of this machine"
+                what = f"CUDA_VISIBLE_DEVICES names `{name}`, which is not a GPU of this machine"
                 raise MachineError(what, "name an index or a UUID from `nvidia-smi -L`; MIG devices are not supported")
             break
         chosen += fitting

@@ -118,7 +118,7 @@ def extract(root: Path, revision: str, tree: Path) -> str:
     """Write the files of a commit below `tree` without touching the repository; return the commit's hash."""
     named = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if named.returncode:
-        raise UsageError(f"`{revision}` is no commit of {root}", "`git log --oneline` lists them; fetch it first")
+        raise UsageError(f"`{revision}` is not a commit of {root}", "`git log --oneline` lists them; fetch it first")
     commit = named.stdout.decode().strip()
     archive = _git(root, "archive", "--format=tar", commit)
     if archive.returncode:

@@ -96,7 +96,7 @@ def _constants(row: ResultRow) -> dict[str, Any]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        what = f"the constants of {row.problem}/{row.solution}/{row.case} are no JSON object: {row.overrides[:40]}"
+        what = f"the constants of {row.problem}/{row.solution}/{row.case} are not a JSON object: {row.overrides[:40]}"
         raise ResultsError(what, "gate without `--confirm`, or measure again")
     return found
 

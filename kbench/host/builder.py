@@ -31,16 +31,26 @@ class Builder:
     """Builds solutions into the cache, each in a sandboxed process that may compile and write one staging folder.
 
     Threads may build side by side; those whose compilers work in a call take turns, since inputs of several at once
-    may be more than the device has room for.
+    may be more than the device has room for. Builders that share a device share `rehearsing`, which the thread in it
+    can enter again.
     """
 
-    def __init__(self, problem: Entry, options: RunOptions, device: DeviceChoice, rung: int, scratch: Path):
+    def __init__(
+        self,
+        problem: Entry,
+        options: RunOptions,
+        device: DeviceChoice,
+        rung: int,
+        scratch: Path,
+        *,
+        rehearsing: contextlib.AbstractContextManager[Any] | None = None,
+    ):
         self._problem = problem
         self._options = options
         self._device = device
         self._rung = rung
         self._scratch = scratch
-        self._rehearsing = threading.RLock()
+        self._rehearsing = rehearsing or threading.RLock()
         self._starting = threading.Lock()
         self._children: list[Child] = []
         self._stopped = False

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from kbench.build import interpreter, sources
-from kbench.children.child import JUDGE, OUT_OF_MEMORY, Child, ChildError, Launch
+from kbench.children.child import JUDGE, KILLED, OUT_OF_MEMORY, Child, ChildError, Launch, tree_rss_bytes
 from kbench.children.worker_start import STEADY_HOST
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
@@ -84,6 +84,11 @@ class JudgeProcess:
         """Whether the judge is no more."""
         return self._child.has_ended
 
+    @property
+    def host_bytes(self) -> int:
+        """What the judge, its nursery and its workers hold of the host's memory."""
+        return tree_rss_bytes(self._child.pid)
+
     def close(self) -> None:
         """Kill the judge and everything below it."""
         self._child.kill()
@@ -109,6 +114,10 @@ class JudgeProcess:
             "holder": admission.signature(),
         }
 
+    def admit(self, files: Sequence[Path]) -> None:
+        """Have the judge expect other solutions of the same problem. Raises ChildError."""
+        self._child.request({"op": "admit", "files": [str(path) for path in files]}, timeout_s=OPEN_TIMEOUT_S)
+
     def open(self, problem: Entry, case: Case) -> OpenedCase:
         """Have the judge load the problem. Raises ChildError where the problem is at fault or too large."""
         message = {
@@ -120,6 +129,8 @@ class JudgeProcess:
             # Who waits for memory says so now and then.
             answer = self._child.request(message, timeout_s=OPEN_TIMEOUT_S, extend=lambda _: OPEN_TIMEOUT_S)
         except ChildError as error:
+            if error.status is Status.HARNESS_ERROR or KILLED in error.reason:
+                raise ChildError(Status.HARNESS_ERROR, f"the judge ended: {error.reason}", error.log) from error
             if error.status is Status.OUT_OF_MEMORY:
                 raise ChildError(Status.NOT_VERIFIED, f"the case does not fit: {error.reason}", error.log) from error
             raise ChildError(Status.REFERENCE_FAILED, f"the problem fails: {error.reason}", error.log) from error
@@ -242,7 +253,7 @@ def decode(answer: Message, log: str) -> tuple[Outcome, str]:
         if error["stage"] == "reference":
             status, reason = Status.REFERENCE_FAILED, f"the problem fails: {reason}"
         elif OUT_OF_MEMORY.search(reason):
-            status, reason = Status.NOT_VERIFIED, f"the case does not fit beside the solution: {reason}"
+            status, reason = Status.NOT_VERIFIED, f"the case and the solution do not fit into memory together: {reason}"
         else:
             status = Status.HARNESS_ERROR
         trace = "\n".join(part for part in (log, error["traceback"]) if part)

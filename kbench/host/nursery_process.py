@@ -59,8 +59,8 @@ def nursery() -> Iterator[Nursery]:
         one = _open.setdefault(_key(environment), Nursery(environment))
         one.users += 1
         _close_idle(but=one)
-    one.child()
     try:
+        one.child()
         yield one
     finally:
         with _lock:

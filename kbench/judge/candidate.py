@@ -389,7 +389,7 @@ class Candidate:
                 status = Status.TOTAL_TIMEOUT if limit else on_timeout
             elif self.spec.is_reference:
                 status = Status.NOT_VERIFIED if status is Status.OUT_OF_MEMORY else Status.HARNESS_ERROR
-                reason = f"the process that runs the reference beside the solution failed: {reason}"
+                reason = f"the reference's own process failed during timing: {reason}"
             raise RefusalError(status, reason, error.log) from error
 
     def _within_total(self, timeout_s: float) -> tuple[float, bool]:

@@ -82,6 +82,10 @@ class JudgeServices(Protocol):
         """Return a worker that has heard of no solution yet."""
         ...
 
+    def reference_opens(self, problem: str) -> contextlib.AbstractContextManager[None]:
+        """Have the worker for the reference open the device meanwhile."""
+        ...
+
     def take_reference_worker(self, problem: str) -> Candidate:
         """Return a worker that has opened the device and will run the reference's own model."""
         ...
@@ -115,9 +119,9 @@ class Evaluation:
     def run(self) -> Outcome:
         """Run the stages; a refusal ends them and becomes the outcome."""
         try:
-            self._judge.progress(stage="load")
-            self._candidate.prepare()
-            with self._judge.shared():
+            with self._judge.shared(), self._opening():
+                self._judge.progress(stage="load")
+                self._candidate.prepare()
                 trial = self._bound.constructed(self._judge.reference, timed=not self._assignment.verify)
                 self._levels.tally = trial.tally
                 if self._assignment.verify:
@@ -142,6 +146,11 @@ class Evaluation:
             log=self._candidate.log,
         )
 
+    def _opening(self) -> contextlib.AbstractContextManager[None]:
+        if not self._assignment.time:
+            return contextlib.nullcontext()
+        return self._judge.reference_opens(self._candidate.spec.problem)
+
     @property
     def _lacks(self) -> tuple[str, ...]:
         """What it lacks, of what was asked of it at all."""
@@ -161,7 +170,9 @@ class Evaluation:
             self._gradients(trial)
             return
         if assignment.underived:
-            self._battery.note("shapes_not_derived", f"verified at its own shape only: {assignment.underived}")
+            self._battery.note(
+                "shapes_not_derived", f"verified at the problem's own shape only: {assignment.underived}"
+            )
         try:
             self._levels.try_all(assignment.other_cases, assignment.derived_cases, self._gradients)
         except RefusalError:
@@ -209,29 +220,10 @@ class Evaluation:
 
     def _time(self) -> Timing:
         device = self._judge.device
-        with self._judge.shared():
-            if self._assignment.verify:
-                # Verifying's memory is given back: what it took lies elsewhere than in processes that only time. On an
-                # H200 that made 0.6 % of the time of `group_norm single_pass`, in the first process of a run.
-                self._bound.leave()
-            else:
-                self._candidate.follows = self._assignment.follows
-            trial = self._bound.on(self._judge.reference, timed=True)
-            trial.tally = self._levels.tally
-            self._candidate.vary_weights(trial.reference, secret_seed())
-            trial.exchange(secret_seed(), oracle=True)
         with contextlib.ExitStack() as stack:
-            reference = self._judge.take_reference_worker(self._candidate.spec.problem)
-            stack.callback(reference.kill)
-            reference.load(trial.reference)
-            reference.bind(trial.reference, trial.arena)
-            beside = Trial(trial.reference, reference, trial.arena, explain)
-            clock: ArmClock
-            if backend(device).queues_calls:
-                clock = DeviceClock(trial, beside, cold=self._assignment.mode == "cold")
-            else:
-                clock = HostClock(trial, beside)
-            stack.callback(clock.close)
+            with self._judge.shared():
+                self._judge.progress(stage="load")
+                trial, clock = self._arms(stack, device)
             stack.enter_context(self._judge.exclusive())
             self._judge.progress(stage="time")
             monitor = stack.enter_context(DeviceMonitor(device))
@@ -245,6 +237,28 @@ class Evaluation:
                 lambda block: self._judge.progress(stage="time", done=block),
                 lambda event_ns: self._profile(trial, event_ns),
             )
+
+    def _arms(self, stack: contextlib.ExitStack, device: str) -> tuple[Trial, ArmClock]:
+        """Bind both arms anew, and make the clock that looks on; what is to be closed goes to the stack."""
+        if self._assignment.verify:
+            # Verifying's memory is given back: what it took lies elsewhere than in processes that only time. On an
+            # H200 that made 0.6 % of the time of `group_norm single_pass`, in the first process of a run.
+            self._bound.leave()
+        else:
+            self._candidate.follows = self._assignment.follows
+        trial = self._bound.on(self._judge.reference, timed=True)
+        trial.tally = self._levels.tally
+        self._candidate.vary_weights(trial.reference, secret_seed())
+        trial.exchange(secret_seed(), oracle=True)
+        reference = self._judge.take_reference_worker(self._candidate.spec.problem)
+        stack.callback(reference.kill)
+        reference.load(trial.reference)
+        reference.bind(trial.reference, trial.arena)
+        beside = Trial(trial.reference, reference, trial.arena, explain)
+        cold = self._assignment.mode == "cold"
+        clock = DeviceClock(trial, beside, cold=cold) if backend(device).queues_calls else HostClock(trial, beside)
+        stack.callback(clock.close)
+        return trial, clock
 
     @property
     def _profiles(self) -> bool:

@@ -9,7 +9,8 @@ import contextlib
 import dataclasses
 import math
 import traceback
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,12 @@ class Judge:
         derived = shapes.derive(Path(message["problem"]), decode_constants(message["overrides"]))
         return {"cases": [encode_constants(changed) for changed in derived.cases], "reason": derived.reason}
 
+    def do_admit(self, message: Message) -> Message:
+        """Judge other solutions from now on, whose files workers must be able to read."""
+        self._expect([])
+        self._config = dataclasses.replace(self._config, files=message["files"])
+        return {}
+
     def do_open(self, message: Message) -> Message:
         """Load the problem with the case's overrides; answer with environment and cost."""
         self._problem = Path(message["problem"])
@@ -95,7 +102,8 @@ class Judge:
         torch.set_num_threads(self._config.threads)
         self._reference, self._others = None, {}
         self._reserve(overrides)
-        self._reference = self._made(overrides)
+        with self.shared():
+            self._reference = self._made(overrides)
         self._config = dataclasses.replace(self._config, case_bytes=self._reference.cost.dram_bytes)
         return {
             "environment": dataclasses.asdict(backend(self._config.device).identify()),
@@ -112,14 +120,8 @@ class Judge:
         assignment = Assignment(**assigned)
         config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
         candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
-        # On a CPU it would take a processor from what is timed.
-        ahead = assignment.time and backend(self.device).queues_calls
         try:
-            if ahead:
-                self._open_reference_worker(spec.problem)
             self._expect(assignment.next_compilers)
-            if ahead and self._ahead:
-                self._spare = self._start_worker("")
             outcome = Evaluation(self, candidate, assignment).run()
         finally:
             candidate.kill()
@@ -216,6 +218,20 @@ class Judge:
         worker.child.watch_memory(memory_limit_bytes(self._config.case_bytes))
         return worker
 
+    @contextlib.contextmanager
+    def reference_opens(self, problem: str) -> Iterator[None]:
+        """Have the reference's worker open the device meanwhile, which disturbs whoever times there.
+
+        Not on a CPU, where it would take a processor from what is timed.
+        """
+        if backend(self.device).queues_calls:
+            self._open_reference_worker(problem)
+            if self._ahead:
+                self._spare = self._start_worker("")
+        yield
+        if self._opening is not None:
+            wait([self._opening])
+
     def take_reference_worker(self, problem: str) -> Candidate:
         """Return a worker that has opened the device and will run the reference's own model."""
         if self._beside is None:
@@ -246,7 +262,7 @@ class Judge:
     def _end_reference_worker(self) -> None:
         if self._beside is not None:
             self._beside.kill()
-        self._beside = None
+        self._beside = self._opening = None
 
 
 def encode(record: Any) -> Any:

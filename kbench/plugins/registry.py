@@ -214,7 +214,7 @@ def _nearest_file(path: Path) -> str:
     near = difflib.get_close_matches(path.stem, [beside.stem for beside in path.parent.glob("*.py")], n=1, cutoff=0.7)
     if near:
         return f"did you mean `{path.with_name(f'{near[0]}.py')}`?"
-    return "check the path" if path.parent.is_dir() else f"there is no folder {path.parent}"
+    return "check the path" if path.parent.is_dir() else f"the folder does not exist: {path.parent}"
 
 
 def _listed(path: Path, kind: EntryKind, origin: Origin, wanted: str | None = None) -> Entry | None:
@@ -231,13 +231,19 @@ def _listed(path: Path, kind: EntryKind, origin: Origin, wanted: str | None = No
 def _entry(parsed: Source, kind: EntryKind, origin: Origin, attribute: str = DEFAULT_ENTRY) -> Entry:
     return Entry(
         name=parsed.path.stem,
-        path=parsed.path.absolute(),  # children run in folders of their own
+        path=_whole(parsed.path),  # children run in folders of their own
         summary=parsed.summary,
         kind=kind,
         origin=origin,
         devices=parsed.devices if kind == "solution" else source.DEVICES,
         attribute=attribute if kind == "solution" else DEFAULT_ENTRY,
     )
+
+
+def _whole(path: Path) -> Path:
+    """Return a path from the root. In a child's own /tmp, `a/../b` leads nowhere where `a` is not shown."""
+    absolute = path.absolute()
+    return absolute.parent.resolve() / absolute.name if ".." in absolute.parts else absolute
 
 
 def _builtin(problem: Entry, name: str) -> Entry:

@@ -4,15 +4,19 @@ Runs in a judge, on torch's `meta` device: shapes without memory or arithmetic. 
 the reasons.
 """
 
+import contextlib
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from kbench.plugins import problem as problems
 from kbench.plugins import source
 
+COMPILER = "torch._dynamo"
 MAX_CONSTANTS = 12
 """Constants that are tried; each costs a few constructions of the reference without memory."""
 MAX_ELEMENTS = 1 << 25
@@ -91,6 +95,26 @@ def _classify(probe: "_Probe", own: CallShapes) -> tuple[dict[str, Any], dict[st
     return of_call, of_model
 
 
+@contextlib.contextmanager
+def without_the_compiler(path: Path) -> Iterator[None]:
+    """Have torch's shape functions not import torch.compile, which takes 1.5 s of a processor.
+
+    They do on their first call, to say that it is to leave them alone. A problem that may use it gets all of it.
+    """
+    text = path.read_text(errors="replace")
+    if COMPILER in sys.modules or "compile" in text or "dynamo" in text:
+        yield
+        return
+    stand_in = ModuleType(COMPILER)
+    vars(stand_in)["disable"] = lambda function, *_, **__: function
+    sys.modules[COMPILER] = stand_in
+    try:
+        yield
+    finally:
+        del sys.modules[COMPILER]
+        vars(sys.modules["torch"]).pop("_dynamo", None)
+
+
 class _Probe:
     """Evaluates a problem file with constants changed, on the meta device."""
 
@@ -127,7 +151,7 @@ class _Probe:
         device, calls = self._trial(changed)
         try:
             loaded = problems.load(self._path, {**self._overrides, **changed}, device)
-            with torch.no_grad():
+            with torch.no_grad(), without_the_compiler(self._path):
                 model = loaded.model(seed=0)
                 outputs = [model(*loaded.inputs(seed)) for seed in range(calls)]
         except Exception:  # noqa: BLE001 - as above

@@ -222,7 +222,7 @@ def _share(side: ComparedSide | None) -> float | None:
     return None if side is None or side.percent_of_limit is None else side.percent_of_limit / 100
 
 
-def _time(side: ComparedSide | None, unit: units.Unit) -> str:
+def _time(side: ComparedSide | None, unit: units.TimeUnit) -> str:
     if side is None or side.time_ns is None:
         return units.ABSENT
     interval = side.time_interval_ns

@@ -175,7 +175,7 @@ def _table(cases: Sequence[GatedCase]) -> tuple[list[Column], list[list[str]]]:
         Column(title="case"),
         Column(title="change", right=True),
         Column(title="bounds", right=True),
-        Column(title="looks", right=True),
+        Column(title="measurements", right=True),
         Column(title="reason", wraps=True),
     ]
     rows = [

@@ -32,7 +32,7 @@ def _case(case: GatedCase) -> Xml.Element:
     element = Xml.Element("testcase", classname=f"{case.problem}.{case.solution}", name=case.case)
     if case.new is not None and case.new.time_ns is not None:
         element.set("time", f"{case.new.time_ns / 1e9:.9f}")
-    message = _clean(f"{word_of(case)}: {deciding(case).message}")
+    message = clean(f"{word_of(case)}: {deciding(case).message}")
     match case.outcome:
         case GateOutcome.FAILED:
             Xml.SubElement(element, "failure", type=word_of(case), message=message)
@@ -45,6 +45,6 @@ def _case(case: GatedCase) -> Xml.Element:
     return element
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Drop what XML 1.0 cannot hold; messages come from candidates."""
     return "".join(c for c in text if c in "\t\n" or (c >= " " and not "\ud800" <= c <= "\udfff" and c < "\ufffe"))

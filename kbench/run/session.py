@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from kbench.build import cache, sources
-from kbench.children.child import ChildError
 from kbench.core.budget import DEFAULT_S
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import (
+    OF_THE_REFERENCE,
     REFERENCE,
     Event,
     Judged,
@@ -39,7 +39,6 @@ from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import health, nursery_process, sanitizer
 from kbench.host.builder import Builder
-from kbench.host.judge_process import JudgeProcess, OpenedCase
 from kbench.plugins import case_selection, registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
@@ -50,6 +49,8 @@ from kbench.storage import quarantine
 from kbench.storage import rows as rowmaker
 from kbench.storage.results import RunWriter
 from kbench.storage.settings import cache_dir
+from kbench.units.evaluator import Evaluator
+from kbench.units.unit import Unit, UnitResult
 
 
 def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iterator[Event]:
@@ -132,14 +133,11 @@ class Session:
         self._entries: dict[str, cache.CacheEntry] = {}
         self._failed: dict[str, Failed] = {}
         self._stage_s: dict[str, float] = {}
-        self._peaks = peaks.load_peaks(device, cache_dir())
         self._deadlines: dict[str, float] = {}
         self._remarks: tuple[Finding, ...] = ()
         self._watch = health.Watch(device, cache_dir())
-        self._sanitizer = sanitizer.Sanitizer(problem, options, device, rung, scratch)
-        self._files = [problem.path, *(entry.path for entry in solutions)]
-        self._judge = self._start_judge(solutions)
-        self._opened: tuple[Case, OpenedCase] | None = None
+        self._evaluator = Evaluator(device, rung, scratch, self._watch)
+        self._evaluator.turn_to(problem, solutions, options)
         self._derived = Derived()
         self._provenance = rowmaker.collect(
             problem.name,
@@ -155,7 +153,7 @@ class Session:
         name = cases[0].name
         yield StageStarted(stage="shapes", solution=REFERENCE, case=name)
         started = time.monotonic()
-        self._derived = self._ready_judge(solutions).derive(self._problem)
+        self._derived = self._evaluator.derive(solutions)
         yield finished("shapes", name, None, time.monotonic() - started)
 
     def build(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
@@ -170,7 +168,7 @@ class Session:
             entry, failure, elapsed_s = news.job.entry, news.failure, news.elapsed_s
             self._stage_s[entry.name] = elapsed_s
             if failure is not None:
-                self._failed[entry.name] = self._sanitizer.explain(failure, entry, cases[0])
+                self._failed[entry.name] = self._evaluator.explain(failure, entry, cases[0])
                 self._watch.look(failure.status)
             detail = "compiled" if failure is None else failure.reason
             ok = failure is None
@@ -192,10 +190,10 @@ class Session:
 
     def settle_device(self, stack: contextlib.ExitStack) -> None:
         """Measure the device's peaks where they are not known, lock its clocks where asked to, look for strangers."""
-        if self._peaks is None and backend(self._device.kind).has_own_memory:
+        if self._evaluator.peaks is None and backend(self._device.kind).has_own_memory:
             try:
                 with Admission(uuid=self._device.uuid).exclusive():
-                    self._peaks = peaks.refresh_peaks(self._device, cache_dir())
+                    self._evaluator.peaks = peaks.refresh_peaks(self._device, cache_dir())
             except MachineError as error:
                 self._remarks += (Finding.note("no_peaks", error.message),)
         if (mhz := self._options.lock_clocks_mhz) is not None:
@@ -219,65 +217,28 @@ class Session:
         process = 0
         while unfinished := [state for state in states if not state.closed]:
             # Turn about, so that what a judge does to those who come first is no advantage to any of them.
-            yield from self._replicate(case, unfinished[:: -1 if process % 2 else 1], process)
+            yield from self._replicate(unfinished[:: -1 if process % 2 else 1], process)
             process += 1
 
     def _build_failure(self, entry: Entry, case: Case) -> Failed | None:
         """Return what the build came to; a model that could not be constructed may be the problem's own fault."""
         failure = self._failed.get(entry.name)
         if failure is not None and failure.status is Status.INIT_FAILED:
-            try:
-                self._ready_judge([entry]).open(self._problem, case)
-            except ChildError as error:
-                return Failed(status=error.status, reason=error.reason, log=error.log)
+            return self._evaluator.why_not(case, [entry]) or failure
         return failure
 
-    def _replicate(self, case: Case, states: list[CaseState], process: int) -> Iterator[Event]:
+    def _replicate(self, states: list[CaseState], process: int) -> Iterator[Event]:
         """Take every unfinished case one process further, and close those that need no more."""
         for number, state in enumerate(states):
             if self._watch.quarantine is not None:
                 state.give_up(f"the device stopped working: {self._watch.quarantine.reason}")
             elif state.wants_more(self._options):
-                opened = yield from self._open(case, state, process, [later.entry for later in states[number:]])
-                if opened is not None:
-                    # After these, the same ones again, as often as not: in the other order.
-                    later = [*states[number + 1 :], *([] if self._options.verify_only else states[::-1])]
-                    following = [other.entry for other in later if other.wants_more(self._options)]
-                    yield from self._evaluate(opened, state, process, following=following)
+                # After these, the same ones again, as often as not: in the other order.
+                later = [*states[number + 1 :], *([] if self._options.verify_only else states[::-1])]
+                following = [other.entry for other in later if other.wants_more(self._options)]
+                yield from self._evaluate(state, process, following)
             if not state.wants_more(self._options):
                 yield self._close(state)
-
-    def _open(
-        self, case: Case, state: CaseState, process: int, expected: Sequence[Entry]
-    ) -> Generator[Event, None, OpenedCase | None]:
-        """Open the case in the judge, unless it is already; None where the problem fails, as the state says."""
-        judge = self._ready_judge(expected)
-        if self._opened is not None and self._opened[0] == case:
-            return self._opened[1]
-        yield StageStarted(stage="open", solution=REFERENCE, case=case.name, process=process)
-        began = time.monotonic()
-        try:
-            opened = judge.open(self._problem, case)
-            self._opened, self.environment = (case, opened), opened.environment
-        except ChildError as error:
-            self._opened = None
-            self._watch.look(error.status)
-            state.outcome = Failed(status=error.status, reason=error.reason, log=error.log)
-        yield finished("open", case.name, process, time.monotonic() - began, ok=self._opened is not None)
-        return self._opened[1] if self._opened is not None else None
-
-    def _ready_judge(self, expected: Sequence[Entry]) -> JudgeProcess:
-        """Return the judge: another one where it has died."""
-        if self._judge.has_ended:
-            self._judge.close()
-            self._judge, self._opened = self._start_judge(expected), None
-        return self._judge
-
-    def _start_judge(self, expected: Sequence[Entry]) -> JudgeProcess:
-        """Start a judge and, below it, workers that will do for the solutions that are expected first."""
-        return JudgeProcess(
-            self._options, self._device, self._rung, self._scratch, files=self._files, expected=expected
-        )
 
     def _derive(self, entry: Entry) -> Derived:
         """Return the shapes, beside the problem's cases, that a solution is verified at: built-in ones at none."""
@@ -285,51 +246,63 @@ class Session:
 
     def close(self) -> None:
         """End the judge and all below it."""
-        self._judge.close()
+        self._evaluator.close()
 
-    def _evaluate(
-        self, opened: OpenedCase, state: CaseState, process: int, *, following: Sequence[Entry]
-    ) -> Iterator[Event]:
-        entry, case, judge = state.entry, state.case, self._judge
-        request = judge.request(
-            self._problem,
-            entry,
-            artefacts=self._entries[entry.name].folder,
+    def _evaluate(self, state: CaseState, process: int, following: Sequence[Entry]) -> Iterator[Event]:
+        entry, case = state.entry, state.case
+        unit = Unit(
+            problem=self._problem,
+            solution=entry,
+            case=case,
             process=process,
-            other_cases=case_selection.others(self._problem, self._options, (case,)) if process == 0 else {},
+            options=self._options,
             derived=self._derive(entry),
-            following=following,
-            deadline_s=self._deadline(entry.name),
+            follows=state.follows_weights(self._options),
+            precision=worthwhile_precision(state.estimates, self._options.precision),
         )
-        request["assignment"]["follows"] = state.follows_weights(self._options)
-        request["assignment"]["precision"] = worthwhile_precision(state.estimates, self._options.precision)
-        for stage, ok, elapsed_s in self._sanitizer.around(judge, request, entry, case, opened.cost.dram_bytes):
-            if elapsed_s is None and stage == "wait":
-                yield Waiting(device=self._device.name, holder=judge.holder)
-            if elapsed_s is None:
-                yield StageStarted(stage=stage, solution=entry.name, case=case.name, process=process)
-                continue
-            state.stage_s[stage] = state.stage_s.get(stage, 0.0) + elapsed_s
-            name = entry.name
-            yield StageFinished(
-                stage=stage, solution=name, case=case.name, process=process, ok=ok, elapsed_s=elapsed_s, detail=""
-            )
-        outcome = judge.outcome
-        for finding in outcome.findings:
-            if finding.kind is FindingKind.LEVEL and finding.status is not None:
-                self._watch.look(finding.status)
-        if isinstance(outcome, Failed):
-            self._watch.look(outcome.status)
-        else:
-            modes = [rowmaker.EVAL_ASKED] if self._options.eval_mode else [EVAL_MODE] if opened.eval_mode else []
-            remarks = (*self._remarks, *modes)
-            outcome = replace(outcome, findings=(*outcome.findings, *remarks))
+        result = yield from self._follow(unit, state, following)
+        self.environment = result.environment or self.environment
+        if result.cost is None:  # the problem itself fails
+            state.outcome = result.outcome
+            return
+        outcome = result.outcome
+        if isinstance(outcome, Passed):
+            outcome = replace(outcome, findings=(*outcome.findings, *self._remarks))
         state.add(outcome)
-        row = self._row(state, process, opened, judge.weights)
+        row = self._row(state, process, result)
         samples = outcome.timings[0].samples if isinstance(outcome, Passed) and outcome.timings else ()
         state.rows += self._writer.append([row], samples) if self._writer is not None else (row,)
 
-    def _row(self, state: CaseState, process: int, opened: OpenedCase | None, weights: str = "") -> ResultRow:
+    def _follow(self, unit: Unit, state: CaseState, following: Sequence[Entry]) -> Generator[Event, None, UnitResult]:
+        """Judge a unit; tell its stages as events."""
+        stages = self._evaluator.evaluate(unit, following, self._deadline(unit.solution.name))
+        case, process = unit.case.name, unit.process
+        while True:
+            try:
+                news = next(stages)
+            except StopIteration as end:
+                result: UnitResult = end.value
+                return result
+            name = REFERENCE if news.stage in OF_THE_REFERENCE else unit.solution.name
+            if news.elapsed_s is None:
+                if news.stage == "wait":
+                    yield Waiting(device=self._device.name, holder=news.holder)
+                yield StageStarted(stage=news.stage, solution=name, case=case, process=process)
+            elif name == REFERENCE:
+                yield finished(news.stage, case, process, news.elapsed_s, ok=news.ok)
+            else:
+                state.stage_s[news.stage] = state.stage_s.get(news.stage, 0.0) + news.elapsed_s
+                yield StageFinished(
+                    stage=news.stage,
+                    solution=name,
+                    case=case,
+                    process=process,
+                    ok=news.ok,
+                    elapsed_s=news.elapsed_s,
+                    detail="",
+                )
+
+    def _row(self, state: CaseState, process: int, result: UnitResult | None) -> ResultRow:
         """Make the row of the process that was just added to a state."""
         entry, options = state.entry, self._options
         judgement = rowmaker.Judgement(
@@ -341,13 +314,13 @@ class Session:
             device=self._device.kind,
             mode=options.mode,
             isolation=rungs.Rung(self._rung).name.lower(),
-            weights=weights,
+            weights=result.weights if result is not None else "",
             tf32=options.allow_tf32,
             required=options.level,
             accepted=options.accept,
             environment=self.environment,
-            cost=opened.cost if opened is not None else None,
-            peaks=self._peaks,
+            cost=result.cost if result is not None else None,
+            peaks=self._evaluator.peaks,
         )
         return rowmaker.make_row(self._provenance, judgement)
 
@@ -388,6 +361,3 @@ def finished(stage: str, case: str, process: int | None, elapsed_s: float, *, ok
     return StageFinished(
         stage=stage, solution=REFERENCE, case=case, process=process, ok=ok, elapsed_s=elapsed_s, detail=""
     )
-
-
-EVAL_MODE = Finding.note("eval_mode", "the reference is random in training mode; both sides ran in eval mode")

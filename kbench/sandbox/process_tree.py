@@ -214,13 +214,16 @@ def _reap(pids: Iterable[int]) -> None:
             os.waitpid(pid, os.WNOHANG)
 
 
-def supervise(mode: str, work: Callable[[], None], surroundings: Surroundings | None = None) -> None:
+def supervise(mode: str, work: Callable[[], None], surroundings: Surroundings | None, started_by: int) -> None:
     """Have a child of this process do `work`, as a `plain` one or within new `namespaces`; end as it ends.
 
-    Within namespaces it sees `surroundings` of its own, where there are any.
+    Within namespaces it sees `surroundings` of its own, where there are any. It ends with the process that started it,
+    whose pid that one told: it may have ended before anybody could watch it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    starter = watch(os.getppid())
+    starter = watch(started_by)
+    if os.getppid() != started_by:
+        os._exit(EXIT_CANNOT_START)
     if mode == "plain":
         become_subreaper()
         status = _lead(work, starter)
@@ -362,6 +365,7 @@ def _end_like(status: int) -> None:
     os._exit(128 + number)
 
 
-def main(mode: str, surroundings: str, *argv: str) -> None:
-    """Run a command line under supervision; `surroundings` are JSON, or empty."""
-    supervise(mode, lambda: os.execvp(argv[0], argv), Surroundings.from_json(surroundings))  # noqa: S606
+def main(started_by: str, mode: str, surroundings: str, *argv: str) -> None:
+    """Run a command line under supervision, for the process with a pid; `surroundings` are JSON, or empty."""
+    around = Surroundings.from_json(surroundings)
+    supervise(mode, lambda: os.execvp(argv[0], argv), around, int(started_by))  # noqa: S606

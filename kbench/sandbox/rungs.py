@@ -112,7 +112,7 @@ def harden_judge() -> None:
 
 
 def command(rung: Rung, argv: Sequence[str], surroundings: Surroundings | None = None) -> list[str]:
-    """Return the command line that runs `argv` as the rung wants it; the child then calls `restrict_self`.
+    """Return the command line for this process to run `argv` as the rung wants it; `argv` then calls `restrict_self`.
 
     Inherited descriptors and the environment pass through. Rungs with namespaces give it those `surroundings`.
     End it with `kill_tree`, not by a signal.
@@ -121,7 +121,7 @@ def command(rung: Rung, argv: Sequence[str], surroundings: Surroundings | None =
     if mode is None:
         return list(argv)
     around = surroundings.to_json() if surroundings is not None else ""
-    return [sys.executable, "-I", "-S", "-c", SUPERVISOR, str(ROOT), mode, around, *argv]
+    return [sys.executable, "-I", "-S", "-c", SUPERVISOR, str(ROOT), str(os.getpid()), mode, around, *argv]
 
 
 def supervision(rung: Rung) -> str | None:

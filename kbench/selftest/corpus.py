@@ -92,14 +92,14 @@ def _fixture(parsed: Source) -> Fixture:
     values = parsed.constants
     missing = sorted({"PROBLEM", "CLASS"} - set(values))
     if missing:
-        raise PluginError(f"{parsed.path} has no literal `{missing[0]}`, so it is no fixture")
+        raise PluginError(f"{parsed.path} has no literal `{missing[0]}`, so it is not a fixture")
     expect = tuple(values.get("EXPECT", (Status.PASSED.value,)))
     unknown = sorted(set(expect) - {status.value for status in Status})
     if unknown:
-        raise PluginError(f"{parsed.path} expects `{unknown[0]}`, which is no status")
+        raise PluginError(f"{parsed.path} expects `{unknown[0]}`, which is not a status")
     level = values.get("LEVEL", "")
     if level and level not in set(Level):
-        raise PluginError(f"{parsed.path} expects `{level}`, which is no level")
+        raise PluginError(f"{parsed.path} expects `{level}`, which is not a level")
     return Fixture(
         name=parsed.path.stem,
         honest=parsed.path.parent.name == "honest",

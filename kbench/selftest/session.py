@@ -19,6 +19,7 @@ from kbench.core.events import Event, Judged, RunOptions, TimeLimits
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Outcome, Passed, Status
 from kbench.devices import selection
+from kbench.host import nursery_process
 from kbench.plugins import registry
 from kbench.run.session import run
 from kbench.selftest import corpus
@@ -175,6 +176,7 @@ def selftest(
     checks: list[Checked] = []
     environment = MachineFacts()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(nursery_process.kept())
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-selftest-")))
         staged = scratch / "corpus"
         shutil.copytree(folder, staged, ignore=shutil.ignore_patterns("__pycache__"))

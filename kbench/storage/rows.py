@@ -91,12 +91,12 @@ class Judgement:
     peaks: Peaks | None = None
 
 
-def collect(problem: str, sha256: str, run_id: str) -> Provenance:
+def collect(problem: str, sha256: str, run_id: str, started_utc: str | None = None) -> Provenance:
     """Collect what all rows of a run share; the git commit is that of the working folder, if it is a repository."""
     commit, dirty = git_state(Path.cwd())
     return Provenance(
         run_id=run_id,
-        started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        started_utc=started_utc or datetime.now(UTC).isoformat(timespec="seconds"),
         git_commit=commit,
         git_dirty=dirty,
         problem=problem,

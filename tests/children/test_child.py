@@ -6,9 +6,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from kbench.children import child as processes
 from kbench.children.child import (
     LOG_TAIL_BYTES,
     SHOWN_LOG_LINES,
@@ -133,19 +135,23 @@ def test_an_answer(start) -> None:
         assert child.request({"x": x}, timeout_s=PATIENCE_S)["twice"] == 2 * x
 
 
-def test_progress_extends_the_time_limit(start) -> None:
-    child = start(
-        "say(n=hear()['n'])\nn = hear()['n']\nsay(progress='compiling', n=n)\ntime.sleep(1)\nsay(n=n, done=True)\n"
-    )
-    heard = []
+@pytest.mark.parametrize("longer", [PATIENCE_S, None])
+def test_progress_extends_the_time_limit(start, monkeypatch, longer) -> None:
+    child = start("n = hear()['n']\nsay(progress='compiling', n=n)\ntime.sleep(0.1)\nsay(n=n, done=True)\n")
+    passed, heard = 0.0, []
+    monkeypatch.setattr(processes, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + passed))
 
-    def extend(message) -> float:
+    def extend(message) -> float | None:
+        nonlocal passed
         heard.append(message["progress"])
-        return PATIENCE_S
+        passed = PATIENCE_S  # the limit is over: only what is returned covers the rest
+        return longer
 
-    # The second request's second of sleep is beyond its own limit: only the extension covers it.
-    child.request({}, timeout_s=PATIENCE_S)
-    assert child.request({}, timeout_s=0.5, extend=extend)["done"]
+    if longer is not None:
+        assert child.request({}, timeout_s=PATIENCE_S, extend=extend)["done"]
+    else:
+        with pytest.raises(ChildError, match="no answer within 30 s"):
+            child.request({}, timeout_s=PATIENCE_S, extend=extend)
     assert heard == ["compiling"]
 
 

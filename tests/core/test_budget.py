@@ -36,4 +36,4 @@ def test_the_advice_can_be_typed_and_says_what_it_brings():
 
 
 def test_hours_of_measuring_are_no_advice():
-    assert "try a quieter device, or a larger case" in advice(0.05, 0.003, 20.0, 4)
+    assert "try a quieter device or a larger case" in advice(0.05, 0.003, 20.0, 4)

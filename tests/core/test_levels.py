@@ -232,7 +232,7 @@ def test_a_level_in_words(level, lacks, accepted, words) -> None:
 
 def test_only_properties_can_be_accepted() -> None:
     assert require_codes(("misaligned", "channels_last", "misaligned")) == ("channels_last", "misaligned")
-    with pytest.raises(UsageError, match="no property") as caught:
+    with pytest.raises(UsageError, match="not a property") as caught:
         require_codes(("misalined",))
     assert caught.value.hint == "did you mean `misaligned`?"
 

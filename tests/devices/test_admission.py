@@ -532,8 +532,8 @@ def test_a_process_that_was_stopped_at_the_wrong_moment_is_told_of(device, folde
 def test_a_signal_that_raises_gives_the_place_back(device, actors, folder):
     actors("holder").has("exclusive")
     signal.signal(signal.SIGALRM, lambda *_: signal.default_int_handler(signal.SIGINT, None))
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
-    with pytest.raises(KeyboardInterrupt), device.shared():
+    waits = Wait(on_wait=lambda _: signal.setitimer(signal.ITIMER_REAL, 0.01))
+    with pytest.raises(KeyboardInterrupt), device.shared(waits):
         pytest.fail("both hold it")
     assert len(left(folder)) == 1
 

@@ -176,7 +176,7 @@ def test_the_reason_says_in_one_sentence_why_and_what_to_type(judged: dict[str, 
         "holds the level `task`, and `module` is required: right with the weights it was constructed with, wrong once "
         "they change (frozen_weights); if that is enough, add `--level task` or `--accept frozen_weights`"
     )
-    assert judged["wrong_later"].outcome.reason.count("right in its first calls, and no longer after") == 1
+    assert judged["wrong_later"].outcome.reason.count("right in its first calls, wrong after") == 1
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_new_solution_is_noted_and_alone_it_is_nothing_to_judge(repository, me
 
 @pytest.mark.parametrize("revision", ["nonsense", "--help", "HEAD~9"])
 def test_an_unknown_commit(repository, measured, revision):
-    with pytest.raises(UsageError, match="is no commit"):
+    with pytest.raises(UsageError, match="is not a commit"):
         gate(repository, "fast", revision=revision)
 
 

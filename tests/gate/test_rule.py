@@ -280,7 +280,7 @@ def test_a_wrong_result_cannot_be_accepted(main: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "nan"])
 def test_edited_constants_are_not_measured_again(text: str) -> None:
-    with pytest.raises(ResultsError, match="the constants of group_norm/fast/small are no JSON object"):
+    with pytest.raises(ResultsError, match="the constants of group_norm/fast/small are not a JSON object"):
         _constants(make_row(overrides=text))
 
 

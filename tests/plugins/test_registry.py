@@ -218,7 +218,10 @@ def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
     with pytest.raises(UsageError, match="no problem file") as caught:
         registry.find_problem(tmp_path / "plsu.py", NO_PATHS)
     assert caught.value.hint == f"did you mean `{tmp_path / 'plus.py'}`?"
-    for name, hint in (("xyz.py", "check the path"), ("absent/plus.py", f"there is no folder {tmp_path / 'absent'}")):
+    for name, hint in (
+        ("xyz.py", "check the path"),
+        ("absent/plus.py", f"the folder does not exist: {tmp_path / 'absent'}"),
+    ):
         with pytest.raises(UsageError) as caught:
             registry.find_problem(tmp_path / name, NO_PATHS)
         assert caught.value.hint == hint

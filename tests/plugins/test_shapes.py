@@ -1,6 +1,9 @@
 """Shapes that a problem does not list: which are derived, and what solutions do at them, through `kbench verify`."""
 
 import json
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -179,6 +182,27 @@ SOLUTIONS = {
         {"shapes_not_derived"},
     ),
 }
+
+
+def test_finding_shapes_does_not_import_the_compiler() -> None:
+    """It would cost every judge seconds. Who wants it afterwards has it."""
+    code = f"""
+        import sys, torch
+        from pathlib import Path
+        from kbench.plugins import shapes
+        for name in ("25_Swish", "76_GemmAddReLU", "35_Recurrent"):
+            assert shapes.derive(Path({str(FILES)!r}, f"{{name}}.py"), {{}}).cases, name
+        assert "torch._dynamo" not in sys.modules
+        assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).tolist() == [2, 2]
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+def test_a_problem_that_compiles_has_the_compiler(tmp_path: Path) -> None:
+    text = (FILES / "25_Swish.py").read_text()
+    path = tmp_path / "compiled.py"
+    path.write_text(text.replace("torch.sigmoid(x)", "torch.compile(torch.sigmoid, backend='eager')(x)"))
+    assert shapes.derive(path, {}).cases == DERIVED["25_Swish"]
 
 
 @pytest.fixture

@@ -48,10 +48,12 @@ def test_the_time_is_from_the_opening_to_the_flag(gate: Gate) -> None:
         number = gate.next_round()
         thread = worker.answer(number, after_s)
         time.sleep(0.05)  # who waits before the opening is not on the clock
-        total_ns = gate.open_and_wait(10.0)
+        began = time.perf_counter()
+        total_ns = gate.open_and_wait(60.0)
+        ended = time.perf_counter()
         thread.join()
         assert total_ns is not None
-        assert after_s <= total_ns / 1e9 < after_s + 0.5
+        assert after_s <= total_ns / 1e9 <= ended - began
         assert worker.words[OPEN] == worker.words[DONE] == number
 
 
@@ -59,7 +61,7 @@ def test_nobody_answers(gate: Gate) -> None:
     gate.next_round()
     started = time.monotonic()
     assert gate.open_and_wait(0.05) is None
-    assert 0.05 <= time.monotonic() - started < 5.0
+    assert 0.05 <= time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize("done", [False, True])

@@ -192,7 +192,7 @@ class DeviceClock:
         if single_ns - clocks.SWITCH_NS - clocks.LATE_NS > clocks.FIRST_CALL * (mine.ns + mine.half_width_ns):
             raise RefusalError(
                 Status.TIMING_UNATTESTED,
-                f"a call takes {single_ns / 1e3:.1f} us by itself, and {mine.ns / 1e3:.1f} us where "
+                f"a single call takes {single_ns / 1e3:.1f} us, and {mine.ns / 1e3:.1f} us where "
                 f"{self._calls['candidate']} follow one another: they are computed together",
                 self._rounds["candidate"].trial.candidate.log,
             )
@@ -246,10 +246,10 @@ class DeviceClock:
             try:
                 return rounds.gated(calls or self._calls[arm], kill=kill)
             except UnmappableError:
-                reason = "its results had memory of their own at first, and have none now"
+                reason = "its results had their own memory in the first rounds, and no longer have"
                 break
             except LateError:
-                reason = "its calls could be queued at first, and wait for the device now"
+                reason = "its calls could be queued in the first rounds, and now wait for the device"
                 self._calls[arm] = max(1, self._calls[arm] // 2)
                 rounds.plain(self._calls[arm])
         if arm == "reference":

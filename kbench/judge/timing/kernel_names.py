@@ -110,7 +110,9 @@ class Profile:
         if not self.seen:
             raise RefusalError(Status.NOT_VERIFIED, f"kernels could not be listed: {self.reason}", self.log)
         if not any(origin(each.name) is KernelOrigin.OWN for each in self.seen):
-            raise RefusalError(Status.LIBRARY_ONLY, f"no kernel of its own: {describe_kernels(self.seen)}", self.log)
+            raise RefusalError(
+                Status.LIBRARY_ONLY, f"launches none of its own kernels: {describe_kernels(self.seen)}", self.log
+            )
 
 
 def take_profile(trial: Trial, device: str) -> Profile:

@@ -125,7 +125,10 @@ class Battery:
             message = f"equal inputs gave outputs {spread:.3g} tolerances apart; rounding explains {allowed:.3g}"
             raise RefusalError(Status.NONDETERMINISTIC, message, trial.candidate.log)
         if len(prints) > 1:
-            self.note("nondeterministic_bits", "equal inputs gave outputs that differ within the tolerance")
+            apart = (
+                "that differ within the tolerance" if trial.arena.count > 1 else "with other bits, each of them right"
+            )
+            self.note("nondeterministic_bits", f"equal inputs gave outputs {apart}")
 
     def resembling(self, trial: Trial, variation: Variation) -> RefusalError | None:
         """Check inputs that resemble those of the call before, which whoever remembers results may mistake.

@@ -222,7 +222,7 @@ class Levels:
         if code is None:
             raise refusal
         if reference is self._own and refusal.status in HARMLESS and not self._does_the_task():
-            refusal.reason = f"right in its first calls, and no longer after {self.tally.calls}: {refusal.reason}"
+            refusal.reason = f"right in its first calls, wrong after {self.tally.calls}: {refusal.reason}"
             raise refusal
         self._bound.spoil(refusal)
         self.lacks.refusals.setdefault(code, refusal)
