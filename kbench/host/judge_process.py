@@ -22,6 +22,7 @@ from kbench.plugins.shapes import Derived
 from kbench.sandbox import rungs
 from kbench.storage.settings import cache_dir
 from kbench.wire.channel import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
+from kbench.wire.options import encode_options
 
 AHEAD = 2
 """Workers that get ready while one is judged: on the H200 machine that takes longer than judging does."""
@@ -95,22 +96,16 @@ class JudgeProcess:
 
     def _worker_config(self, files: Sequence[Path], expected: Sequence[Entry]) -> Message:
         """Return how workers are run: the judge starts the first ones while it still imports torch itself."""
-        options = self._options
         return {
             "device": self._device.kind,
             "rung": self._rung,
             "scratch": str(self._scratch),
-            "mode": options.mode,
-            "allow_tf32": options.allow_tf32,
-            "eval_mode": options.eval_mode,
+            "options": encode_options(self._options),
             "threads": len(os.sched_getaffinity(0)),
-            "import_timeout_s": options.limits.import_s,
-            "call_timeout_s": options.limits.call_s,
-            "results": str(options.results_dir),
             "cache": str(cache_dir()),
             "files": [str(path) for path in files],
             "compilers": self._ahead(expected, 0),
-            "uuid": self._device.uuid if options.wait_for_device else "",
+            "uuid": self._device.uuid if self._options.wait_for_device else "",
             "holder": admission.signature(),
         }
 
@@ -164,7 +159,6 @@ class JudgeProcess:
         deadline_s: float | None,
     ) -> Message:
         """Return the request to evaluate one solution; the first process verifies everything, all of them time."""
-        options = self._options
         return {
             "op": "evaluate",
             "deadline_s": deadline_s,
@@ -180,16 +174,8 @@ class JudgeProcess:
             "assignment": {
                 "process": process,
                 "verify": process == 0,
-                "time": not options.verify_only,
-                "pairs": options.pairs,
-                "precision": options.precision,
-                "mode": options.mode,
-                "level": options.level.value,
-                "accept": list(options.accept),
+                "options": encode_options(self._options),
                 "follows": False,
-                "backward": options.backward,
-                "crosscheck": options.crosscheck is not None,
-                "require_custom": options.require_custom,
                 "other_cases": [encode_constants(overrides) for overrides in other_cases.values()],
                 "derived_cases": [encode_constants(overrides) for overrides in derived.cases],
                 "underived": derived.reason,

@@ -42,7 +42,7 @@ class Candidate:
         self._paused: contextlib.ExitStack | None = None
         self._names: list[str | None] = []
         self._theirs: dict[str, str] = {}
-        self._call_timeout_s = config.call_timeout_s or CALL_FLOOR_S
+        self._call_timeout_s = config.options.limits.call_s or CALL_FLOOR_S
         self._called = False
         self._aliased: frozenset[str] = frozenset()
         self.weights = "none"
@@ -77,7 +77,7 @@ class Candidate:
         if backend(self._config.device).queues_calls:
             self.gate = Gate()
             fds.append(self.gate.fd)
-        self._ask({"op": "open", "mode": self._config.mode}, SETUP_TIMEOUT_S, Status.HARNESS_ERROR, fds)
+        self._ask({"op": "open", "mode": self._config.options.mode}, SETUP_TIMEOUT_S, Status.HARNESS_ERROR, fds)
 
     def load(self, reference: Reference) -> None:
         """Import the solution, construct its model, and find out how parameters can be synchronised."""
@@ -87,7 +87,7 @@ class Candidate:
         try:
             answer = self._ask(
                 request,
-                self._config.import_timeout_s,
+                self._config.options.limits.import_s,
                 Status.IMPORT_TIMEOUT,
                 [block.fd] if request["blocks"] and block.fd is not None else [],
             )
@@ -120,7 +120,7 @@ class Candidate:
 
     def bind(self, reference: Reference, arena: Arena) -> None:
         """Give the worker the arena and the reference's parameters, unless it is `undecided` whether it takes them."""
-        message, fds = arena.describe(self._config.mode)
+        message, fds = arena.describe(self._config.options.mode)
         if self.weights not in {"name", "order"}:
             message["weights"] = []
         self._ask(message, BIND_TIMEOUT_S, Status.CALL_TIMEOUT, fds)
@@ -200,7 +200,7 @@ class Candidate:
         timeout_s = self._call_timeout_s * max(1, calls)
         if self.spec.compiler and not self._called:
             # The first call on a shape or layout traces and compiles: that is importing rather than calling.
-            timeout_s += self._config.import_timeout_s
+            timeout_s += self._config.options.limits.import_s
         self._called = True
         return timeout_s
 
@@ -327,7 +327,7 @@ class Candidate:
 
     def set_reference_time(self, seconds: float) -> None:
         """Derive the time limit of a call from the reference's time."""
-        if self._config.call_timeout_s is None:
+        if self._config.options.limits.call_s is None:
             self._call_timeout_s = max(CALL_FLOOR_S, CALL_FACTOR * seconds)
 
     @contextlib.contextmanager

@@ -28,6 +28,7 @@ from kbench.plugins import problem as problems
 from kbench.plugins import shapes
 from kbench.sandbox import rungs
 from kbench.wire.channel import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
+from kbench.wire.options import decode_options
 
 CONTEXTS_BYTES = 3 << 30
 """Of the judge, both workers and one that gets ready: chosen, some 0.5 GB each and what libraries allocate."""
@@ -115,6 +116,7 @@ class Judge:
         """Judge one solution: verify, then time, each as assigned; answer with its outcome."""
         spec = SolutionSpec(**message["solution"])
         assigned = message["assignment"]
+        assigned["options"] = decode_options(assigned["options"])
         for name in ("other_cases", "derived_cases"):
             assigned[name] = [decode_constants(overrides) for overrides in assigned[name]]
         assignment = Assignment(**assigned)
@@ -149,7 +151,11 @@ class Judge:
     def _made(self, overrides: dict[str, Any]) -> Reference:
         config = self._config
         return Reference(
-            self._problem, overrides, config.device, allow_tf32=config.allow_tf32, eval_mode=config.eval_mode
+            self._problem,
+            overrides,
+            config.device,
+            allow_tf32=config.options.allow_tf32,
+            eval_mode=config.options.eval_mode,
         )
 
     def derived(self, overrides: dict[str, Any]) -> Reference | None:
@@ -301,4 +307,5 @@ def serve(channel: Channel, config: Message, nursery: Child) -> None:
     """Serve the parent at the other end; workers are forks of the nursery, which is this process's own child."""
     with contextlib.suppress(OSError):
         rungs.become_subreaper()
-    Judge(channel, WorkerConfig(**config), nursery).serve()
+    known = {**config, "options": decode_options(config["options"])}
+    Judge(channel, WorkerConfig(**known), nursery).serve()
