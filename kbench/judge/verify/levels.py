@@ -20,7 +20,7 @@ from kbench.judge.verify.variations import EXTREME, VALID, Variation, at_full_si
 from kbench.wire.layouts import MOST_BYTES
 
 DRAWS = 4
-"""Chosen. Of inputs of other values, before a check is skipped: a sum of centred values may lie too near zero to decide."""
+"""Chosen. Of inputs of other values, before a check is skipped: a sum of centred values may lie near zero."""
 REFUSED = frozenset({Status.RAISED, Status.INIT_FAILED, Status.BUILD_FAILED, Status.BUILD_TIMEOUT})
 """An exception of the solution's own is how a kernel says that it was made for something else, which is its right."""
 FATAL = frozenset(
