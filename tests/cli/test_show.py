@@ -72,7 +72,7 @@ def test_broken_files_are_refused_with_their_reason(kbench):
     whole = path.read_text()
     path.write_text(whole[:-10])
     assert "is truncated" in kbench("show", "saved").err
-    path.write_text(whole.replace("\n3,", "\n7,"))
+    path.write_text(whole.replace(f"\n{SCHEMA_VERSION},", "\n7,"))
     assert "schema 7" in kbench("show", "saved").err
     path.write_text(whole)
     samples = RESULTS / "saved.samples.csv"
