@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from records import make_run
 
+from kbench.core.model import SCHEMA_VERSION
+
 RESULTS = Path("results")
 RATIOS = [0.5, 0.5002, 0.4999]
 INTERVAL = {"speedup_low": 1.998, "speedup_high": 2.002}
