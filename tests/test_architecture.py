@@ -29,7 +29,7 @@ MAY_CATCH_EVERYTHING = {
     "kbench/plugins/shapes.py": "asks a problem's own code about sizes it was not written for",
     "kbench/plugins/problem.py": "runs a problem's own code, which may raise anything",
     "kbench/sweep/builds.py": "carries what a thread raised to the one that asked",
-    "kbench/sweep/session.py": "carries what a thread raised to the one that asked",
+    "kbench/sweep/crew.py": "carries what a thread raised to the one that asked",
     "kbench/selftest/session.py": "carries what a thread raised to the one that asked",
 }
 MAY_PRINT = {
