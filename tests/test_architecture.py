@@ -28,6 +28,7 @@ MAY_CATCH_EVERYTHING = {
     "kbench/cli/app.py": "the last line of the command line",
     "kbench/plugins/shapes.py": "asks a problem's own code about sizes it was not written for",
     "kbench/plugins/problem.py": "runs a problem's own code, which may raise anything",
+    "kbench/api/judge.py": "carries what a thread raised to the one that asked",
     "kbench/sweep/builds.py": "carries what a thread raised to the one that asked",
     "kbench/sweep/crew.py": "carries what a thread raised to the one that asked",
     "kbench/selftest/session.py": "carries what a thread raised to the one that asked",
