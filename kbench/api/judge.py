@@ -141,11 +141,11 @@ class Judge:
         progress: ProgressCallback | None = None,
         **options: Unpack[Options],
     ) -> Iterator[EvaluationResult]:
-        """Judge pairs of a problem and a solution; yields each EvaluationResult as it comes, in any order.
+        """Judge pairs of a problem and a solution; yields each result as it comes, in any order.
 
         `EvaluationResult.number` is the place in `candidates`, which is read as the pool has room. `progress` is called
-        before each is yielded. A file that cannot be a problem or a solution is a failed EvaluationResult; a name or path
-        that does not exist raises where the pair's turn comes.
+        before each is yielded. A file that cannot be a problem or a solution is a failed result; a name or path that
+        does not exist raises where the pair's turn comes.
         """
         asked = self._options(options)
         if asked.save:
@@ -350,7 +350,7 @@ def evaluate_many(
     progress: ProgressCallback | None = None,
     **options: Unpack[Options],
 ) -> Iterator[EvaluationResult]:
-    """Judge pairs of a problem and a solution in a pool of their own; yields each EvaluationResult as it comes, in any order.
+    """Judge pairs of a problem and a solution in a pool of their own; yields each result as it comes, in any order.
 
     As `Judge.evaluate_many`, whose pool ends with the iterator. Options are checked before it returns.
     """
