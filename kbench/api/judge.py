@@ -61,6 +61,7 @@ class Judge:
         lanes: judges at a time on each device; by default as many as `kbench sweep` has.
         jobs: builds at a time; by default one for each processor.
         budgets: how long a solution may take to be verified and timed.
+        config: settings file instead of the nearest pyproject.toml.
         make: what judges in place of an Evaluator, for tests.
 
     Raises:
@@ -75,10 +76,11 @@ class Judge:
         lanes: int | None = None,
         jobs: int | None = None,
         budgets: Budgets | None = None,
+        config: Path | None = None,
         make: MakeJudging | None = None,
         **options: Unpack[Options],
     ):
-        self._settings = settings.load()
+        self._settings = settings.load(config)
         self._given: Mapping[str, Any] = options
         asked = make_options(self._settings, options)
         found = selection.choose_devices(devices) if devices is not None else (selection.choose(asked.device),)
