@@ -316,6 +316,7 @@ class Session:
             case=state.case,
             process=process,
             outcome=state.outcome,
+            correctness=(state.outcome if result is None else result.outcome).correctness,
             device=self._device.kind,
             mode=options.mode,
             isolation=rungs.Rung(self._rung).name.lower(),
