@@ -201,8 +201,8 @@ def default_stem(problem: str, solutions: Sequence[str], now: datetime | None = 
 # --- reading -----------------------------------------------------------------------
 
 
-def read_run(path: Path) -> Run:
-    """Read and validate a run.
+def read_run(path: Path, *, needs_samples: bool = True) -> Run:
+    """Read and validate a run. Without `needs_samples`, one whose samples file is missing is read without samples.
 
     Raises:
         ResultsError: for a file that is missing, truncated, edited, mixed, or of a schema version that is not read.
@@ -213,7 +213,8 @@ def read_run(path: Path) -> Run:
         raise ResultsError(f"{path} holds no rows", hint="`kbench list --runs` shows the saved runs")
     if len({row.run_id for row in rows}) > 1:
         raise csvfile.refuse(path, "mixes the rows of several runs")
-    groups = _read_samples(path, needed=any(row.samples_sha256 for row in rows))
+    has_samples = needs_samples or samples_path(path).is_file()
+    groups = _read_samples(path, needed=any(row.samples_sha256 for row in rows)) if has_samples else {}
     samples: dict[GroupKey, tuple[Sample, ...]] = {}
     seen: set[GroupKey] = set()
     for row in rows:
@@ -223,7 +224,7 @@ def read_run(path: Path) -> Run:
         if row.status not in set(Status):
             raise csvfile.refuse(path, f"has a status `{row.status[:40]}` that does not exist")
         seen.add(key)
-        if not row.samples_sha256:
+        if not row.samples_sha256 or not has_samples:
             continue
         lines, parsed = groups.get(key, ([], []))
         if _digest(lines) != row.samples_sha256:
@@ -236,26 +237,30 @@ def read_run(path: Path) -> Run:
     return Run(path=path, rows=rows, samples=samples)
 
 
-def find_run(name: str, directory: Path = Path("results")) -> Run:
-    """Read the run that a user named: `@latest`, a path, or the stem of a CSV in `directory`.
+def find_path(name: str, directory: Path = Path("results")) -> Path:
+    """Find the file that a user named: `@latest`, a path, or the stem of a CSV in `directory`.
 
     Raises:
-        UsageError: where there is no such run; it suggests the closest name.
-        ResultsError: as `read_run`.
+        UsageError: where there is none; it suggests the closest name.
     """
     if name == LATEST:
         whole = [run for run in list_runs(directory) if run.broken is None]
         if not whole:
             raise UsageError(f"no run in {directory}", hint="`kbench run PROBLEM` makes one")
-        return read_run(max(whole, key=lambda run: (run.started_utc, run.name)).path)
+        return max(whole, key=lambda run: (run.started_utc, run.name)).path
     candidates = [Path(name), directory / name, directory / f"{name}.csv"]
     for path in candidates:
         if path.is_file():
-            return read_run(path)
+            return path
     stems = [path.stem for path in run_files(directory)]
     close = get_close_matches(Path(name).stem, stems, n=1)
     hint = f"did you mean `{close[0]}`?" if close else "`kbench list --runs` shows the saved runs"
     raise UsageError(f"no run named `{name}` in {directory}", hint=hint)
+
+
+def find_run(name: str, directory: Path = Path("results")) -> Run:
+    """Read the run that a user named. Raises what `find_path` and `read_run` raise."""
+    return read_run(find_path(name, directory))
 
 
 def list_runs(directory: Path = Path("results")) -> list[ListedRun]:
