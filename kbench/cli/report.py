@@ -80,7 +80,8 @@ def page_of(path: Path, settings: Settings) -> str:
     written = path.with_name(path.stem + journal.SUFFIX)
     if not written.is_file() and len({row.problem for row in run.rows}) == 1:
         shown = listings(summary.cases, settings)
-        return render_run(summary, judged, listings=shown, repeat=command_of(run.rows, settings), notes=notes)
+        repeat = command_of(run.rows, settings)
+        return render_run(summary, judged, listings=shown, repeat=repeat, notes=notes, source=page.shown_path(path))
     try:
         told = journal.read(written) if written.is_file() else None
     except KbenchError as error:

@@ -31,9 +31,6 @@ def render(template: str, **values: Any) -> str:
     return environment.get_template(template).render(version=__version__, **values)
 
 
-def shown_path(path: str | Path | None) -> str:
+def shown_path(path: Path) -> str:
     """Write a path as the reader would type it: from the working folder where it lies below."""
-    if path is None:
-        return ""
-    place = Path(path)
-    return str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else str(place)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

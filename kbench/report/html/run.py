@@ -49,11 +49,12 @@ def render_run(
     listings: Sequence[SourceListing] = (),
     repeat: str = "",
     notes: Sequence[Remark] = (),
+    source: str = "",
 ) -> str:
     """Write a run as one HTML file.
 
     `listings` are the sources to show, `repeat` is the command that measures it again, `notes` are warnings about the
-    file itself.
+    file itself, whose name is `source`.
 
     Raises:
         MachineError: without jinja2.
@@ -90,7 +91,7 @@ def render_run(
         repeat=run.command or repeat,
         typed=bool(run.command),
         remarks=[*notes, *remarks(run, 1)],
-        source=page.shown_path(run.csv_path),
+        source=source,
     )
 
 

@@ -55,7 +55,9 @@ def _of_solution(cases: Sequence[CaseSummary], settings: Settings) -> list[Sourc
         problem = registry.find_problem(row.problem_path or row.problem, settings)
         entry = registry.find_solution(problem, row.solution_path or row.solution, settings, entry=row.entry or None)
     except KbenchError as error:
-        return [SourceListing(solution=row.solution, name=row.solution, note=f"its source is not here: {error.message}")]
+        return [
+            SourceListing(solution=row.solution, name=row.solution, note=f"its source is not here: {error.message}")
+        ]
     if entry.builtin is not None:
         return []
     if sources.source_sha256(entry.path, entry.variant) != row.source_sha256:
