@@ -16,11 +16,13 @@ MEASURE = r"""
 const page = frame.contentDocument, view = frame.contentWindow;
 const scrolls = (node) => node && (view.getComputedStyle(node).overflowX === 'auto' || scrolls(node.parentElement));
 const drawn = [...page.querySelectorAll('svg text')].map((text) => text.textContent);
-const found = {width: page.documentElement.scrollWidth, text: [page.body.innerText, ...drawn].join('\n'), beyond: [], touching: []};
+const text = [page.body.innerText, ...drawn].join('\n');
+const found = {width: page.documentElement.scrollWidth, text: text, beyond: [], touching: []};
 for (const node of page.querySelectorAll('body *')) {
   const box = node.getBoundingClientRect();
   const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
-  if (own && box.width && node.tagName !== 'title' && (box.left < -1 || box.right > view.innerWidth + 1) && !scrolls(node))
+  const leaves = box.left < -1 || box.right > view.innerWidth + 1;
+  if (own && box.width && node.tagName !== 'title' && leaves && !scrolls(node))
     found.beyond.push(node.textContent.slice(0, 60));
 }
 for (const drawing of page.querySelectorAll('svg')) {

@@ -1,6 +1,7 @@
 """Axes and labels: round values inside, few enough for a phone, in their places."""
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,6 @@ def test_times_have_the_unit_of_the_smallest():
 def test_labels_keep_their_distance_and_their_order(heights):
     placed = spread_labels(heights)
     order = sorted(range(len(heights)), key=lambda index: heights[index])
-    gaps = [placed[after] - placed[before] for before, after in zip(order, order[1:], strict=False)]
+    gaps = [placed[after] - placed[before] for before, after in pairwise(order)]
     assert all(gap >= LABEL_GAP - 0.02 for gap in gaps)
     assert max(placed) <= 100
