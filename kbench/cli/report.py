@@ -1,6 +1,7 @@
 """`kbench report`: a run, a sweep, a comparison or a published table as one HTML page."""
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -8,8 +9,8 @@ import typer
 
 from kbench.cli.options import DocumentFlags, ResultsOption, RunArgument, SlowerOption, TimeOption, command
 from kbench.cli.saved import find_path
-from kbench.core.errors import ExitCode, KbenchError, UsageError
-from kbench.core.model import Time
+from kbench.core.errors import ExitCode, KbenchError, ResultsError, UsageError
+from kbench.core.model import ResultRow, Time
 from kbench.storage import csvfile
 from kbench.storage.runfiles import LATEST
 from kbench.storage.settings import Settings
@@ -91,13 +92,12 @@ def page_of(path: Path, settings: Settings) -> str:
 
 def _comparison(path: Path, flags: ReportFlags, folder: Path) -> str:
     """Write the page of a run held against another, or against a baseline of its problem."""
-    from dataclasses import replace
-
     from kbench import compare as verb
     from kbench.core.verdict import Thresholds
     from kbench.report.comparison import chosen
     from kbench.report.html import page
     from kbench.report.html.comparison import render_comparison
+    from kbench.report.html.history import histories
     from kbench.storage import baselines, results
 
     new, name = results.read_run(path), str(flags.baseline)
@@ -108,4 +108,17 @@ def _comparison(path: Path, flags: ReportFlags, folder: Path) -> str:
         old = replace(old, path=old.path.with_name(f"{name}.csv"))  # its file is named after the problem
     thresholds = Thresholds() if flags.slower is None else Thresholds(margin=flags.slower)
     found = verb.compare([old, new], thresholds=thresholds, time=flags.time or Time.DEVICE)
-    return render_comparison(chosen(found, None, "verdict"), thresholds.margin, page.shown_path(path))
+    history = histories(old.rows, _others(folder))
+    return render_comparison(chosen(found, None, "verdict"), thresholds.margin, page.shown_path(path), history)
+
+
+def _others(folder: Path) -> dict[str, list[ResultRow]]:
+    """Read the rows of every run in a folder; one that cannot be read has no history to tell."""
+    from kbench.storage import results
+    from kbench.storage.runfiles import run_files
+
+    found = {}
+    for path in run_files(folder):
+        with suppress(ResultsError):
+            found[path.stem] = results.read_rows(path)
+    return found

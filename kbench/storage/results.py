@@ -208,7 +208,7 @@ def read_run(path: Path, *, needs_samples: bool = True) -> Run:
         ResultsError: for a file that is missing, truncated, edited, mixed, or of a schema version that is not read.
     """
     path = Path(path)
-    rows = tuple(_parse_rows(path))
+    rows = tuple(read_rows(path))
     if not rows:
         raise ResultsError(f"{path} holds no rows", hint="`kbench list --runs` shows the saved runs")
     if len({row.run_id for row in rows}) > 1:
@@ -268,7 +268,7 @@ def list_runs(directory: Path = Path("results")) -> list[ListedRun]:
     found = []
     for path in run_files(directory):
         try:
-            rows = list(_parse_rows(path))
+            rows = list(read_rows(path))
         except ResultsError as error:
             found.append(ListedRun(name=path.stem, path=path, broken=error.message))
             continue
@@ -288,7 +288,8 @@ def list_runs(directory: Path = Path("results")) -> list[ListedRun]:
     return sorted(found, key=lambda run: (run.started_utc, run.name))
 
 
-def _parse_rows(path: Path) -> list[ResultRow]:
+def read_rows(path: Path) -> list[ResultRow]:
+    """Read the rows of a file alone, which no verdict may rest on. Raises ResultsError."""
     lines = csvfile.read_table(path)
     if not lines:
         raise csvfile.refuse(path, "is empty")

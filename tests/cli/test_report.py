@@ -212,6 +212,23 @@ def test_a_comparison_has_the_change_and_the_margin(kbench):
     assert page(kbench, "pr", "--baseline", "release").says("release → pr")
 
 
+def test_a_comparison_tells_the_history_of_its_cases(kbench):
+    for day, (low, high) in enumerate([(1.99, 2.01), (1.995, 2.005), (1.79, 1.81), (1.78, 1.80)], start=1):
+        ratios = [2 / (low + high)] * 3
+        told = {"started_utc": f"2026-11-0{day}T12:00:00Z", "git_commit": f"{day}" * 12}
+        make_run(RESULTS, f"day{day}", {"fast": ratios}, speedup_low=low, speedup_high=high, **told)
+    make_run(RESULTS, "elsewhere", {"fast": RATIOS}, gpu_name="another")
+    (RESULTS / "broken.csv").write_text("no results")
+    found = page(kbench, "day4", "--baseline", "day1")
+    assert found.says("group_norm · fast · small")
+    told = found.words.partition("group_norm · fast · small")[2]
+    third, fourth = told.index("day3"), told.index("day4")
+    assert "2026-11-03 12:00 at 3333333333" in told[third:fourth]
+    assert "+11.1 %changed here" in told[third:fourth]
+    assert told.count("changed here") == 1
+    assert not found.says("elsewhere")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -1,5 +1,7 @@
 """A comparison as a page: each change with its bounds, beside the margin that decides."""
 
+from collections.abc import Sequence
+
 from kbench.compare import ComparedCase, Comparison
 from kbench.core.verdict import Answer
 from kbench.report.comparison import bounds_of, change_of, heading, summary_line, table_of, word_of, worst_first
@@ -13,8 +15,12 @@ LEAST_REACH = 1.0
 """Percent of change that the axis shows at least."""
 
 
-def render_comparison(comparison: Comparison, margin: float, source: str) -> str:
+def render_comparison(
+    comparison: Comparison, margin: float, source: str, history: Sequence[tuple[str, Chart]] = ()
+) -> str:
     """Write a comparison as one HTML file; `margin` is a share, of what counts as slower.
+
+    `history` has a chart for each case that a folder holds several runs of.
 
     Raises:
         MachineError: without jinja2.
@@ -37,6 +43,7 @@ def render_comparison(comparison: Comparison, margin: float, source: str) -> str
         headline=f"{summary_line(comparison)}.",
         changes=_changes(comparison, 100 * margin),
         table=table(cells),
+        history=history,
         source=source,
     )
 

@@ -106,13 +106,14 @@ def headline(run: RunSummary) -> str:
         return f"{counted}."
     best = max(timed, key=lambda case: case.speedup or 0.0)
     where = f" on case {best.case}" if len({case.case for case in run.cases}) > 1 else ""
-    return f"{counted}. The fastest is {best.solution}{where}: {_measured(best)}"
+    named = f"The fastest is {best.solution}" if len(timed) > 1 else best.solution
+    return f"{counted}. {named}{where}: {_measured(best)}"
 
 
 def sentence(case: CaseSummary) -> str:
     """Say how one solution and case ended, in the words that people quote."""
     if not case.passed:
-        return f"{case.solution} does not pass: {case.status.value}"
+        return f"{case.solution} does not pass: {case.status.value}."
     if case.speedup is None:
         return f"{case.solution} is right; it was not timed."
     return f"{case.solution} is right: {_measured(case)}"
