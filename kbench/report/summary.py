@@ -5,6 +5,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import KbenchError
@@ -216,7 +217,12 @@ def constants_in(overrides: str) -> str:
         known = json.loads(overrides)
     except ValueError:
         return ""
-    return ", ".join(f"{name}={value}" for name, value in sorted(known.items())) if isinstance(known, dict) else ""
+    return constants_text(known) if isinstance(known, dict) else ""
+
+
+def constants_text(constants: Mapping[str, Any]) -> str:
+    """Write constants by name: `features=37, rows=7`."""
+    return ", ".join(f"{name}={value}" for name, value in sorted(constants.items()))
 
 
 def summarise(judged: Judged) -> CaseSummary:

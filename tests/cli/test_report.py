@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,17 @@ def test_a_published_table(kbench):
     assert (done.code, "has no column `speedup_low`" in done.err) == (2, True)
 
 
+def test_many_speedups_are_points_in_order(kbench):
+    line = "1/{n},Model {n},2,passed,task,,{n},,,held,,1,,NVIDIA H200,abc,x\n"
+    header = PUBLISHED.partition("\n")[0] + "\n"
+    Path("few.csv").write_text(header + "".join(line.format(n=n) for n in range(1, 61)))
+    Path("many.csv").write_text(header + "".join(line.format(n=n) for n in range(1, 62)))
+    assert not page(kbench, "few.csv").says("rank")
+    found = page(kbench, "many.csv")
+    assert found.says("rank")
+    assert found.words.index("Model 61: 61×") < found.words.index("Model 1: 1×"), "the largest first"
+
+
 def test_a_comparison_has_the_change_and_the_margin(kbench):
     make_run(RESULTS, "main", {"fast": RATIOS})
     make_run(RESULTS, "pr", {"fast": [1.1 * ratio for ratio in RATIOS]})
@@ -279,3 +291,10 @@ def test_markdown_has_every_warning(kbench):
     for line in kbench("show", "warned").out.splitlines():
         if line.startswith(("warning: ", "note: ", "hint: ")):
             assert line in text
+
+
+def test_without_jinja2_it_says_what_to_install(kbench, run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    done = kbench("report", "saved", "-o", "-")
+    assert (done.code, done.out) == (3, "")
+    assert "pip install 'kbench[html]'" in done.err

@@ -91,7 +91,7 @@ def _decades(low: float, high: float) -> list[float]:
         first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
         values = [f * 10.0**e for e in range(first, last + 1) for f in factors if low <= f * 10.0**e <= high]
         if len(values) <= MOST_TICKS:
-            return values if len(values) > 1 else _steps(low, high)
+            return values if len(values) > 2 else _steps(low, high)
     return values[:: math.ceil(len(values) / MOST_TICKS)]
 
 

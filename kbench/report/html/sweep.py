@@ -13,6 +13,8 @@ from kbench.report.swept_table import SweptLine, SweptTable
 MOST_ROWS = 60
 """Speed-ups that get a row each; more become points in order of their size."""
 LONGEST_NAME = 90
+MOST_CONSTANTS = 3
+"""Cases whose constants stand at the top; the table has those of all."""
 
 
 def render_sweep(swept: SweptTable, source: str) -> str:
@@ -22,6 +24,7 @@ def render_sweep(swept: SweptTable, source: str) -> str:
         key=lambda line: -(line.speedup or 0.0),
     )
     cases = {line.case for line in swept.lines}
+    constants = list(dict.fromkeys((line.case, line.constants) for line in swept.lines if line.constants))
     return page.render(
         "sweep.html",
         title=swept.title,
@@ -35,7 +38,7 @@ def render_sweep(swept: SweptTable, source: str) -> str:
         claims=_claims(swept.lines),
         stages=[(stage, units.seconds(spent_s)) for stage, spent_s in _longest_first(swept)],
         table=table([_cells(line, several=len(cases) > 1) for line in swept.lines]),
-        constants=list(dict.fromkeys((line.case, line.constants) for line in swept.lines if line.constants)),
+        constants=constants if len(constants) <= MOST_CONSTANTS else [],
         source=source,
     )
 
@@ -178,6 +181,7 @@ def _cells(line: SweptLine, *, several: bool) -> list[Cell]:
         Cell(title="problem", text=line.problem, kind="head"),
         Cell(title="solution", text=line.solution, kind=""),
         Cell(title="case", text=line.case if several else "", kind=""),
+        Cell(title="constants", text=line.constants, kind="text"),
         Cell(title="verdict", text=line.status, kind="" if line.passed else "failed"),
         Cell(title="level", text=line.level, kind=""),
         Cell(title="lacks", text=", ".join(line.lacks), kind="text"),
