@@ -98,11 +98,11 @@ def _comparison(path: Path, flags: ReportFlags, folder: Path) -> str:
     from kbench.report.html import page
     from kbench.report.html.comparison import render_comparison
     from kbench.report.html.history import histories
-    from kbench.storage import baselines, results
+    from kbench.storage import baselines, results, saved_runs
 
     new, name = results.read_run(path), str(flags.baseline)
     try:
-        old = results.find_run(name, folder)
+        old = saved_runs.find_run(name, folder)
     except UsageError:
         old = baselines.load_baseline(new, name, folder / "baselines")
         old = replace(old, path=old.path.with_name(f"{name}.csv"))  # its file is named after the problem
