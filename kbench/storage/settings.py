@@ -29,10 +29,15 @@ class RunSettings(MeasuringOptions):
     __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     mode: Literal["cold", "warm", "graph"] = "cold"
+    """Cache state before each timed call, or launch by CUDA graph."""
     import_timeout_s: float = TimeLimits().import_s
+    """Seconds to import a solution."""
     build_timeout_s: float = TimeLimits().build_s
+    """Seconds to build a solution."""
     call_timeout_s: float | None = TimeLimits().call_s
+    """Seconds for one call; absent: max(10 s, 50 times the reference)."""
     timeout_s: float | None = TimeLimits().total_s
+    """Seconds for one solution in total; absent: no limit."""
 
     @property
     def limits(self) -> TimeLimits:
@@ -52,6 +57,7 @@ class GateOverride:
     __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     slower: float
+    """Margin of these cases, as a share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +67,15 @@ class GateSettings:
     __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     baseline: str = "main"
+    """Name of the baseline to compare with."""
     slower: float | None = None
-    """Margin as a share; None: 0.005 on the same device, 0.02 on another one of the same model."""
+    """Margin as a share; absent: 0.005, and more where the device resolves less."""
     unclear: Literal["pass", "warn", "fail"] = "warn"
+    """What an unclear case does: nothing, a warning, or exit code 4."""
     missing: Literal["warn", "fail"] = "fail"
-    """A case of the baseline that the run did not measure."""
+    """What a case does that the baseline has and the run did not measure."""
     time: Literal["device", "wall"] = "device"
-    """Which time of a call is held: of the device, or of a plain loop with the host's work."""
+    """Which time of a call is compared: device time, or wall time of a plain loop, the host's work included."""
     override: dict[str, GateOverride] = field(default_factory=dict)
 
 
@@ -80,12 +88,13 @@ class Settings:
     paths: tuple[Path, ...] = ()
     """Files and folders with problems and solutions, relative to the settings file."""
     results: Path = Path("results")
+    """Folder of results and baselines, relative to the settings file."""
     entry: str | None = None
-    """What of a solution's file is judged where it defines that, in place of `ModelNew`."""
+    """Class or function of a solution's file to judge instead of `ModelNew`, if the file defines it."""
     level: Literal["task", "module", "general"] = "module"
-    """What a solution must be right for."""
+    """Level that a solution must hold."""
     accept: tuple[str, ...] = ()
-    """Codes of properties that it may lack all the same."""
+    """Codes of properties that a solution may lack."""
     run: RunSettings = field(default_factory=RunSettings)
     gate: GateSettings = field(default_factory=GateSettings)
     source: Path | None = None
