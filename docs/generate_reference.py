@@ -5,6 +5,7 @@ Meanings come from where a name is declared: help texts of options, docstrings o
 
 import ast
 import dataclasses
+import itertools
 import json
 import sys
 import types
@@ -108,7 +109,7 @@ def docstrings(cls: type) -> dict[str, str]:
             continue
         tree = ast.parse(Path(path).read_text(encoding="utf-8"))
         body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == base.__name__)
-        for field, text in zip(body, body[1:], strict=False):
+        for field, text in itertools.pairwise(body):
             target = field.target if isinstance(field, ast.AnnAssign) else None
             if isinstance(field, ast.Assign):
                 target = field.targets[0]
@@ -268,6 +269,7 @@ def own_keys() -> dict[str, set[str]]:
 
 def documents() -> str:
     """Write the keys of the JSON documents."""
+    heads = ["type", "unit", "meaning"]
     example = json.loads(render_document("verify", status="passed"))
     common = [[f"`{key}`", ENVELOPE[key]] for key in example]
     own = [[name, ", ".join(f"`{key}`" for key in sorted(keys))] for name, keys in sorted(own_keys().items())]
@@ -279,8 +281,8 @@ def documents() -> str:
         f"## Further keys by command\n\n{table(['command', 'keys'], own)}",
         "## `results` of `run`, `verify`, `show` and `export`\n\nOne entry per solution and case. `timings` has one "
         "entry per process, with its raw samples.\n\n"
-        + table(["key", "type", "unit", "meaning"], field_rows(summary.CaseSummary, **{**docstrings(model.ResultRow), **RESULT})),
-        "## Options of `kbench.evaluate`\n\n" + table(["option", "type", "unit", "meaning"], option_rows()),
+        + table(["key", *heads], field_rows(summary.CaseSummary, **{**docstrings(model.ResultRow), **RESULT})),
+        "## Options of `kbench.evaluate`\n\n" + table(["option", *heads], option_rows()),
     )
 
 

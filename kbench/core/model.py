@@ -309,7 +309,7 @@ class ResultRow:
     device: str
     """`cpu` or `cuda:INDEX`."""
     timer: str
-    """Whose clock the samples quote: `events`, `gate` (the judge's), `wall` (the judge's, of plain loops), `host` (CPU)."""
+    """Clock of the samples: `events`, `gate` (the judge's), `wall` (the judge's, of plain loops) or `host` (CPU)."""
     l2: str
     """`flushed` before each round, `warm`, or `none` on a CPU. Some rows of schema 1 say `skipped`."""
     mode: str
