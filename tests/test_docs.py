@@ -5,6 +5,7 @@ import importlib.util
 import inspect
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -167,7 +168,7 @@ def test_the_workflow_runs_step_by_step(tmp_path, capfd):
     module = load("ci/try-locally")
     text = (ROOT / "docs" / "ci" / "github-actions.yml").read_text()
     steps = module.read_steps(text)
-    assert [name for name, _ in steps] == ["Install", "Is this machine fit", "Verify and time", "Gate"]
+    assert [name for name, _ in steps] == ["Install", "Is this machine ready", "Verify and time", "Gate"]
     assert module.read_environment(text) == {"PROBLEM": "group_norm", "SOLUTION": "two_kernel"}
     flags = {flag for _, script in steps for flag in re.findall(r"--[a-z]+", script)}
     sources = "".join(path.read_text() for path in (ROOT / "kbench" / "cli").glob("*.py"))
@@ -185,6 +186,40 @@ def test_the_workflow_runs_step_by_step(tmp_path, capfd):
     assert "hello there" in said
     assert "never" not in said
     assert "sum" in said
+
+
+CI = ROOT / "docs" / "ci"
+
+
+def test_the_action_calls_kbench_as_it_is():
+    script = (CI / "report" / "action.yml").read_text()
+    (rest,) = re.findall(r'"\$KBENCH" export(.*)', script)
+    assert set(re.findall(r"(?<!\S)--?[a-z]+", rest)) <= FLAGS["export"]
+    assert "./.github/actions/kbench-report" in (CI / "github-actions.yml").read_text()
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@pytest.mark.parametrize(
+    ("comments", "call"),
+    [
+        ("[]", "create 7"),
+        ("[{id: 3, user: {type: 'User'}, body: '<!-- kbench --> forged'}]", "create 7"),
+        ("[{id: 3, user: {type: 'Bot'}, body: '<!-- kbench --> before'}]", "update 3"),
+    ],
+)
+def test_the_action_writes_one_comment(tmp_path, comments, call):
+    (tmp_path / "summary.md").write_text("GATE PASSED")
+    script = f"""
+        const tell = (word, number) => async (sent) => console.log(word, sent[number], sent.body)
+        const issues = {{createComment: tell('create', 'issue_number'), updateComment: tell('update', 'comment_id')}}
+        const github = {{paginate: async () => ({comments}), rest: {{issues}}}}
+        const repo = {{owner: 'o', repo: 'r'}}
+        const context = {{repo, serverUrl: 'https://github.com', runId: 9, issue: {{number: 7}}}}
+        require('{CI}/report/comment.cjs')({{github, context, file: '{tmp_path}/summary.md'}})
+    """
+    done = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"{call} <!-- kbench -->\nGATE PASSED\n")
+    assert "(https://github.com/o/r/actions/runs/9)" in done.stdout
 
 
 def test_docstring_of_evaluate_names_real_options():
