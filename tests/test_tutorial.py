@@ -1,6 +1,6 @@
 """The tutorial, followed from its text alone: its files are written, its commands run, its output compared.
 
-Numbers are masked, for they differ from run to run. Lines of advice are left out: they depend on how busy the machine is.
+Numbers are masked, for they differ from run to run. Lines of advice depend on how busy the machine is and are left out.
 """
 
 import os
