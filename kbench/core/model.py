@@ -7,12 +7,13 @@ from typing import Any, Self
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.levels import Level
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Version of the results files. 1: first release. 2: `attested_half_width_ns`, `wall_ns`, `ref_wall_ns`; on a GPU times
 are of rounds behind the judge's gate. 3: `level`, `lacks`, `required_level`, `accepted`."""
 SINCE = {
     2: ("attested_half_width_ns", "wall_ns", "ref_wall_ns"),
     3: ("level", "lacks", "required_level", "accepted"),
+    4: ("problem_path", "solution_path", "entry"),
 }
 """Fields of a row that earlier versions lack, by the version that brought them."""
 
@@ -282,10 +283,16 @@ class ResultRow:
     """Hash of the solution file and of every kernel source that its build read."""
     problem: str
     """Name of the problem."""
+    problem_path: str
+    """Its file, relative to the folder that the run was started in, or absolute; empty for a shipped problem."""
     problem_sha256: str
     """Hash of the problem's file."""
     solution: str
     """Name of the solution."""
+    solution_path: str
+    """Its file, likewise; empty for a shipped solution."""
+    entry: str
+    """The class or function that was judged, if it is not `ModelNew`."""
     case: str
     """Name of the case."""
     overrides: str

@@ -37,6 +37,19 @@ class Entry:
     """What of a solution's file is judged: a class, or a function that is the forward itself."""
 
     @property
+    def recorded_path(self) -> str:
+        """Where its file is, for a results file: relative where it lies below the working folder; empty if shipped."""
+        if self.origin == "kbench":
+            return ""
+        here = Path.cwd()
+        return str(self.path.relative_to(here) if self.path.is_relative_to(here) else self.path)
+
+    @property
+    def recorded_entry(self) -> str:
+        """What is judged of its file, for a results file: empty where that is `ModelNew` or the file is not its own."""
+        return "" if self.builtin else self.variant
+
+    @property
     def variant(self) -> str:
         """Which of several solutions it is that one file can stand for; empty for the usual one."""
         return self.builtin or ("" if self.attribute == DEFAULT_ENTRY else self.attribute)

@@ -141,6 +141,7 @@ class Session:
         self._derived = Derived()
         self._provenance = rowmaker.collect(
             problem.name,
+            problem.recorded_path,
             sources.source_sha256(problem.path),
             writer.csv_path.stem if writer is not None else options.name or "unsaved",
         )
@@ -307,6 +308,8 @@ class Session:
         entry, options = state.entry, self._options
         judgement = rowmaker.Judgement(
             solution=entry.name,
+            solution_path=entry.recorded_path,
+            entry=entry.recorded_entry,
             source_sha256=sources.source_sha256(entry.path, entry.variant),
             case=state.case,
             process=process,

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from records import make_row, make_samples
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
-from kbench.core.model import SINCE, ResultRow
+from kbench.core.model import SCHEMA_VERSION, SINCE, ResultRow
 from kbench.storage import csvfile, results
 from kbench.storage.baselines import require_unedited
 from kbench.storage.ranges import LARGEST
 from kbench.storage.results import (
     ROW_COLUMNS,
+    ROW_TYPES,
     RunWriter,
     default_stem,
     find_run,
@@ -323,11 +324,12 @@ def as_version(version: int, path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION))
 def test_a_run_of_an_earlier_version_is_read_and_lacks_what_came_since(written: Path, version: int) -> None:
     now = read_run(written)
     before = read_run(as_version(version, written))
-    absent = dict.fromkeys(SINCE[3], "") | (dict.fromkeys(SINCE[2]) if version == 1 else {})
+    later = [name for since, names in SINCE.items() if since > version for name in names]
+    absent = {name: "" if ROW_TYPES[name] is str else None for name in later}
     assert before.rows == tuple(replace(row, schema_version=version, **absent) for row in now.rows)
     assert before.samples == now.samples
     assert [run.broken for run in list_runs(written.parent)] == [None]
@@ -335,16 +337,16 @@ def test_a_run_of_an_earlier_version_is_read_and_lacks_what_came_since(written: 
 
 def test_a_file_has_the_columns_of_its_version_and_one_version(written: Path) -> None:
     text = written.read_text()
-    written.write_text(text.replace("\n3,", "\n1,"))
-    with pytest.raises(ResultsError, match="an unknown `level`"):
+    written.write_text(text.replace(f"\n{SCHEMA_VERSION},", "\n1,"))
+    with pytest.raises(ResultsError, match="an unknown `problem_path`"):
         read_run(written)
-    written.write_text(text.replace("\n3,", "\n1,", 1))
-    with pytest.raises(ResultsError, match="mixes schema 1 and 3 in line 3"):
+    written.write_text(text.replace(f"\n{SCHEMA_VERSION},", "\n1,", 1))
+    with pytest.raises(ResultsError, match=f"mixes schema 1 and {SCHEMA_VERSION} in line 3"):
         read_run(written)
     written.write_text(text)
     old = as_version(1, written).read_text()
-    written.write_text(old.replace("\n1,", "\n3,"))
-    with pytest.raises(ResultsError, match=r"no `level`, no `lacks`, no `required_level`"):
+    written.write_text(old.replace("\n1,", f"\n{SCHEMA_VERSION},"))
+    with pytest.raises(ResultsError, match=r"no `problem_path`, no `solution_path`, no `entry`"):
         read_run(written)
 
 
