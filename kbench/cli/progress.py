@@ -41,7 +41,7 @@ class Lines:
 
 
 class Live:
-    """Keeps a spinner line per running stage below the finished lines: the time so far, and what it took before."""
+    """Keeps a spinner line per running stage below the finished lines: the time so far, and its time before."""
 
     def __init__(self, output: Output):
         from rich.console import Console
@@ -98,7 +98,7 @@ def progress_for(output: Output) -> Iterator[Progress]:
 
 
 def describe(event: Event) -> str:
-    """Say an event in one line; empty for those that only matter to a live display."""
+    """Describe an event in one line; empty for those that only matter to a live display."""
     if isinstance(event, Planned):
         cases = ", ".join(case.name for case in event.cases)
         plural = "process" if event.processes == 1 else "processes"

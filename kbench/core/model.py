@@ -61,14 +61,14 @@ class Status(StrEnum):
 
 
 class Time(StrEnum):
-    """Which of the two times of a call a comparison holds."""
+    """Which of the two times of a call a comparison uses."""
 
     DEVICE = "device"
     WALL = "wall"
 
 
 class FindingKind(StrEnum):
-    """Why a finding matters: one of integrity is always fatal, one of a level where that level is required."""
+    """Why a finding matters: integrity is always fatal, a level if that level is required."""
 
     INTEGRITY = "integrity"
     LEVEL = "level"
@@ -113,7 +113,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correctness:
-    """What checking all outputs of all calls found; ratios are in units of the tolerance (1 is the limit)."""
+    """Result of checking all outputs of all calls; ratios are in units of the tolerance (1 is the limit)."""
 
     max_abs_err: float
     max_rel_err: float
@@ -200,7 +200,7 @@ class Passed:
     timings: tuple[Timing, ...]
     findings: tuple[Finding, ...] = ()
     level: Level | None = None
-    """The highest that it holds; None where nothing was verified."""
+    """The highest level that it holds; None if nothing was verified."""
     lacks: tuple[str, ...] = ()
     """Keys of `levels.PROPERTIES`, sorted."""
     log: str = ""
@@ -209,7 +209,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """A solution that was not: it cannot hold a time."""
+    """A solution that failed: the record cannot hold a time."""
 
     status: Status
     reason: str
@@ -217,9 +217,9 @@ class Failed:
     correctness: Correctness | None = None
     findings: tuple[Finding, ...] = ()
     diagnosis: Diagnosis | None = None
-    """Why its values are wrong, where one of the usual explanations fits."""
+    """Why its values are wrong, if a usual explanation fits."""
     level: Level | None = None
-    """The highest that it holds, which is below the required one; None for one that does not do the task."""
+    """The highest level that it holds, below the required one; None if it does not do the task."""
     lacks: tuple[str, ...] = ()
 
 
@@ -228,7 +228,7 @@ Outcome = Passed | Failed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What the problem must move and compute at least, per call, for one case."""
+    """The least that a call must move and compute, for one case."""
 
     dram_bytes: int
     """Compulsory traffic: inputs, outputs and parameters, each once."""
@@ -238,7 +238,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peaks:
-    """What one device can do, as measured on it by `kbench doctor`."""
+    """Peak rates of one device, measured on it by `kbench doctor`."""
 
     copy_bytes_per_s: float
     """Read plus written bytes of a large device-to-device copy."""

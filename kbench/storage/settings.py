@@ -18,7 +18,7 @@ _STRICT = {"extra": "forbid", "strict": True}
 
 
 def is_share(value: float) -> bool:
-    """Say whether a margin or a bound is one: more than nothing, less than all, and a number."""
+    """Tell whether a value is a share: a number between 0 and 1, both excluded."""
     return 0 < value < 1
 
 
@@ -52,7 +52,7 @@ class RunSettings(MeasuringOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOverride:
-    """`[tool.kbench.gate.override."PROBLEM/SOLUTION/CASE"]`, a glob: margins of its own for some cases."""
+    """`[tool.kbench.gate.override."PROBLEM/SOLUTION/CASE"]`, a glob: other margins for some cases."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
@@ -153,7 +153,7 @@ def cache_dir() -> Path:
 
 
 def _read_table(path: Path, *, required: bool) -> dict[str, Any] | None:
-    """Read the `[tool.kbench]` table, or None where the file has none and need not have one."""
+    """Read the `[tool.kbench]` table; None if the file has none and `required` is false."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -171,7 +171,7 @@ def _read_table(path: Path, *, required: bool) -> dict[str, Any] | None:
 
 
 def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
-    # pydantic costs as much as the rest of a start-up and most folders have no table to check
+    # importing pydantic takes as long as the rest of the start-up, and most folders have no table
     from pydantic import TypeAdapter, ValidationError
 
     if "source" in (table or {}):
@@ -205,7 +205,7 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
 
 
 def _require_ranges(run: RunSettings, path: Path) -> None:
-    """Raise SettingsError for a value that no run can have."""
+    """Raise SettingsError for a value out of range."""
     for key in ("processes", "max_processes", "pairs"):
         if (value := getattr(run, key)) < 1:
             raise SettingsError(f"{path}: `run.{key}` is {value}", "it must be 1 or more")
