@@ -18,6 +18,7 @@ DEFAULT_ENTRY = "ModelNew"
 OTHER_ENTRIES = ("Model", "kernel_function")
 """What published solutions are called otherwise: the class by the reference's name, a function of the inputs alone."""
 
+PROBLEM_NAMES = frozenset({"Model", "get_inputs", "get_init_inputs"})
 _REQUIRED: dict[EntryKind, str] = {"problem": "Model", "solution": DEFAULT_ENTRY}
 
 
@@ -59,6 +60,19 @@ def problems(settings: Settings) -> tuple[Entry, ...]:
     """List every problem that can be named, shipped ones first, each source in alphabetical order."""
     found = problem_files(settings)
     return tuple(entry for path, origin in found if (entry := _listed(path, "problem", origin)) is not None)
+
+
+def problems_in(folder: Path) -> tuple[Entry, ...]:
+    """List the problem files of a folder, which are named by path; other Python files are passed over in silence."""
+    found = []
+    for path in sorted(folder.glob("*.py")):
+        try:
+            parsed = source.parse(path)
+        except PluginError:
+            continue
+        if parsed.names >= PROBLEM_NAMES:
+            found.append(replace(_entry(parsed, "problem", "path"), name=path.name))
+    return tuple(found)
 
 
 def solutions(problem: Entry, settings: Settings) -> tuple[Entry, ...]:
@@ -213,7 +227,7 @@ def _read(path: Path, kind: EntryKind, origin: Origin) -> Entry:
             f"{path} defines no class `{required}`, so it is not a {kind}{_swapped(parsed, other)}",
             f"`kbench new {kind}` writes a file to start from",
         )
-    missing = {"get_inputs", "get_init_inputs"} - parsed.names if kind == "problem" else set()
+    missing = PROBLEM_NAMES - parsed.names if kind == "problem" else set()
     if missing:
         raise PluginError(
             f"{path} defines no `{min(missing)}`, so it is not a problem",

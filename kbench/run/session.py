@@ -240,6 +240,8 @@ class Session:
                 yield from self._evaluate(state, process, following)
             if not state.wants_more(self._options):
                 yield self._close(state)
+            elif (estimated := state.estimate(self._options)) is not None:
+                yield estimated
 
     def _derive(self, entry: Entry) -> Derived:
         """Return the shapes, beside the problem's cases, that a solution is verified at: built-in ones at none."""

@@ -21,7 +21,7 @@ from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import SCHEMA_VERSION, SINCE, ResultRow, Sample, Status
 from kbench.storage import csvfile
 from kbench.storage.ranges import SAMPLE_RANGES, require_ranges, require_row
-from kbench.storage.runfiles import LATEST, run_files, samples_path
+from kbench.storage.runfiles import NTH_LATEST, run_files, samples_path
 
 ROW_COLUMNS = tuple(field.name for field in fields(ResultRow))
 COLUMNS_OF = {
@@ -237,25 +237,40 @@ def read_run(path: Path) -> Run:
 
 
 def find_run(name: str, directory: Path = Path("results")) -> Run:
-    """Read the run that a user named: `@latest`, a path, or the stem of a CSV in `directory`.
+    """Read the run that a user named.
+
+    `@latest`, `@latest~1` for the one before, a path, the stem of a CSV in `directory`, or what only one stem there
+    begins or ends with.
 
     Raises:
-        UsageError: where there is no such run; it suggests the closest name.
+        UsageError: where there is no such run, or more than one; it suggests the closest name.
         ResultsError: as `read_run`.
     """
-    if name == LATEST:
-        whole = [run for run in list_runs(directory) if run.broken is None]
-        if not whole:
-            raise UsageError(f"no run in {directory}", hint="`kbench run PROBLEM` makes one")
-        return read_run(max(whole, key=lambda run: (run.started_utc, run.name)).path)
+    if (latest := NTH_LATEST.fullmatch(name)) is not None:
+        return read_run(_nth_latest(directory, int(latest["before"] or 0)))
     candidates = [Path(name), directory / name, directory / f"{name}.csv"]
     for path in candidates:
         if path.is_file():
             return read_run(path)
     stems = [path.stem for path in run_files(directory)]
+    meant = [stem for stem in stems if stem.startswith(name) or stem.endswith(name)] if name else []
+    if len(meant) == 1:
+        return read_run(directory / f"{meant[0]}.csv")
+    if meant:
+        several = f"{len(meant)} runs in {directory} begin or end with `{name}`"
+        raise UsageError(several, hint=f"for example `{meant[0]}` and `{meant[1]}`: give more of the name")
     close = get_close_matches(Path(name).stem, stems, n=1)
     hint = f"did you mean `{close[0]}`?" if close else "`kbench list --runs` shows the saved runs"
     raise UsageError(f"no run named `{name}` in {directory}", hint=hint)
+
+
+def _nth_latest(directory: Path, before: int) -> Path:
+    whole = [run for run in list_runs(directory) if run.broken is None]  # oldest first
+    if not whole:
+        raise UsageError(f"no run in {directory}", hint="`kbench run PROBLEM` makes one")
+    if before >= len(whole):
+        raise UsageError(f"{directory} has {len(whole)} runs", hint=f"the first one is `{whole[0].name}`")
+    return whole[-1 - before].path
 
 
 def list_runs(directory: Path = Path("results")) -> list[ListedRun]:

@@ -388,11 +388,25 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 # --- finding and listing -------------------------------------------------------
 
 
+def test_a_beginning_that_two_runs_share_names_neither(tmp_path: Path) -> None:
+    for name in ("pr-1", "pr-2"):
+        with RunWriter(tmp_path, name) as writer:
+            writer.append([make_row(run_id=name)], make_samples())
+    with pytest.raises(UsageError, match=r"2 runs in .* begin or end with `pr`") as caught:
+        find_run("pr", tmp_path)
+    assert "`pr-1`" in caught.value.hint
+
+
 def test_find_run(tmp_path: Path) -> None:
     for name, started in [("b-old", "2026-01-01T00:00:00Z"), ("a-new", "2026-02-01T00:00:00Z")]:
         with RunWriter(tmp_path, name) as writer:
             writer.append([make_row(started_utc=started)], make_samples())
     assert find_run("@latest", tmp_path).name == "a-new"
+    assert find_run("@latest~1", tmp_path).name == "b-old"
+    with pytest.raises(UsageError, match="has 2 runs"):
+        find_run("@latest~2", tmp_path)
+    assert find_run("a-", tmp_path).name == "a-new"
+    assert find_run("old", tmp_path).name == "b-old"
     assert find_run("b-old", tmp_path).name == "b-old"
     assert find_run("b-old.csv", tmp_path).name == "b-old"
     assert find_run(str(tmp_path / "b-old.csv"), Path("elsewhere")).name == "b-old"
