@@ -149,7 +149,7 @@ def test_columns_that_documents_name_exist():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/how-to/training.md"])
 def test_python_examples_run(page, tmp_path):
     code = "\n".join(block for block in blocks(page, "python"))
     done = subprocess.run(
