@@ -16,7 +16,7 @@ from kbench.plugins.registry import Entry
 from kbench.report import csvout
 from kbench.report.document import render_document
 from kbench.report.table import Column, one_line, render_markdown_table, render_table
-from kbench.storage.results import list_runs
+from kbench.storage.saved_runs import list_runs
 from kbench.storage.settings import Settings
 
 WRAPPING = frozenset({"cases", "constants", "problems", "solutions", "summary", "unreadable"})

@@ -22,11 +22,10 @@ from kbench.storage.results import (
     ROW_TYPES,
     RunWriter,
     default_stem,
-    find_run,
-    list_runs,
     read_run,
 )
 from kbench.storage.runfiles import samples_path
+from kbench.storage.saved_runs import find_run, list_runs
 
 
 @pytest.fixture
