@@ -245,9 +245,15 @@ class Trial:
             self.earlier.append(expected.tensors)
         return ruling, differences
 
-    def difference(self, got: Any, want: Any, inputs: Callable[[], Sequence[Any]], name: str) -> check.Difference:
-        """Compare two values of one output; where it picks inputs, others that are equal are as good."""
-        found = check.compare(got, want, self.reference.tolerance(want), name)
+    def difference(
+        self, got: Any, want: Any, inputs: Callable[[], Sequence[Any]], name: str, least: float = 0.0
+    ) -> check.Difference:
+        """Compare two values of one output; where it picks inputs, others that are equal are as good.
+
+        The absolute tolerance is at least `least`.
+        """
+        tolerance = self.reference.tolerance(want)
+        found = check.compare(got, want, replace(tolerance, atol=max(tolerance.atol, least)), name)
         places = ties.pick_places(got, want, inputs()) if found.wrong else ()
         if any(self.reference.picks(name, *place) for place in places):
             self.ties = True
@@ -305,7 +311,7 @@ class Trial:
             if tolerance.exact or scale > SMALL:
                 continue
             allowed = max(1.0, self.reference.factor * own) + own
-            if check.compare(got, want, replace(tolerance, atol=tolerance.atol * scale)).ratio > allowed:
+            if check.compare(got, want, replace(tolerance, atol=tolerance.near_zero(scale))).ratio > allowed:
                 return True
         return False
 
@@ -373,16 +379,18 @@ def describe_wrong(differences: list[check.Difference], ruling: Ruling, toleranc
     if wrong and not tolerance.exact and largest:
         parts.append(f"largest error {largest:.3g} where {in_words(tolerance)} is allowed")
     if not wrong or (ruling.allowed > 1 and not tolerance.exact):
-        scaled = "" if tolerance.exact else f" (tolerance: {in_words(tolerance, ' · min(1, rms)')})"
+        scaled = "" if tolerance.exact else f" (tolerance: {in_words(tolerance, near_zero=True)})"
         parts.append(f"{ruling.reason}{scaled}")
     if poisoned:
         parts.append(f"{poisoned:,} elements were never written")
     return "; ".join(parts)
 
 
-def in_words(tolerance: check.Tolerance, scale: str = "") -> str:
-    """Return what is allowed, as a formula: `1e-5 + 1e-5·|want|`."""
-    atol, rtol = (f"{number:g}".replace("e-0", "e-") for number in (tolerance.atol, tolerance.rtol))
+def in_words(tolerance: check.Tolerance, *, near_zero: bool = False) -> str:
+    """Return what is allowed, as a formula: `1e-5 + 1e-5·|want|`; `near_zero`: of the distance from fp64."""
+    least = tolerance.near_zero(1.0) if near_zero else tolerance.atol
+    scale = (" · rms" if tolerance.coarse else " · min(1, rms)") if near_zero else ""
+    atol, rtol = (f"{number:g}".replace("e-0", "e-") for number in (least, tolerance.rtol))
     return f"{atol}{scale} + {rtol}·|want|"
 
 
