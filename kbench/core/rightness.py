@@ -18,7 +18,7 @@ DECIDED = ("unattainable", "vacuous", "held")
 COARSE_FACTOR = 4.0
 """Allowed multiple of the reference's error in 16 bits: rounding errors are much alike, whoever makes them."""
 COARSE_ERROR = 1.0
-"""In 16 bits, the least that counts as the reference's largest error, in tolerances: partial results are rounded too."""
+"""The least that counts as the largest error of a 16-bit reference, in tolerances: partial results are rounded."""
 UNATTAINABLE_ABOVE = 0.5
 """A reference further than this from fp64, in tolerances, leaves an honest candidate no room within the contract."""
 

@@ -118,7 +118,8 @@ class Battery:
             if slot:
                 inputs = functools.partial(trial.arena.inputs, slot)
                 for now, then, path in zip(outputs, trial.arena.outputs(slot - 1), paths, strict=True):
-                    least = trial.reference.tolerance(then).near_zero(check.rms(then))
+                    tolerance = trial.reference.tolerance(then)
+                    least = tolerance.near_zero(check.rms(then)) if tolerance.coarse else 0.0
                     spread = max(spread, trial.difference(now, then, inputs, path, least).ratio)
         allowed = max(SPREAD_FLOOR, trial.reference.factor * (trial.tally.reference or 0.0))
         if spread > allowed:
