@@ -1,7 +1,6 @@
 """Candidate tensors against reference and oracle tensors, in chunks, with no full-size temporary.
 
-Both rules of the verification: *contract*, |c - r| <= atol + rtol |r| against the reference r, and *oracle*,
-|c - o| against the fp64 reference o in units of atol' + rtol |o|, where atol' follows the scale of o (`near_zero`).
+Both rules (docs/verification.md): *contract*, |c - r| against the reference r, *oracle*, |c - o| against fp64.
 """
 
 import functools
@@ -164,8 +163,7 @@ def _fused_errors() -> Any:
 def oracle_ratio(got: Any, oracle: Any, tolerance: Tolerance, *, atol: float | None = None, lost: Any = None) -> float:
     """Return the largest |c - o| in units of atol + rtol |o|; infinite where finiteness differs.
 
-    `atol` is by default what the oracle's scale leaves near zero. `lost` is a reference that overflowed where the
-    oracle has not: what equals it there is as right as what is near the oracle.
+    Where `lost`, a reference, overflowed and the oracle has not, what equals it is as right as what is near the oracle.
     """
     atol = tolerance.near_zero(rms(oracle)) if atol is None else atol
     worst = 0.0
@@ -289,7 +287,6 @@ def poison(block: Any) -> None:
 
 
 def _working(tensor: Any) -> Any:
-
     return tensor.to(_double(tensor))
 
 
