@@ -9,7 +9,7 @@ VENV_FLAGS ?=
 JOBS ?= 2
 
 RUNTIME := filelock ninja numpy pynvml pandas platformdirs pydantic rich torch typer
-DEVELOPMENT := build hypothesis importlinter mypy pytest pytest_rerunfailures xdist ruff scipy setuptools
+DEVELOPMENT := build hypothesis importlinter mypy pytest xdist ruff scipy setuptools
 has_all = $(shell $(PYTHON) -c "import sys; from importlib.util import find_spec as f; \
 	print('yes' if sys.version_info >= (3, 11) and all(f(m) for m in sys.argv[1:]) else 'no')" $(1) 2>/dev/null)
 
@@ -38,10 +38,9 @@ export CHOOSE
 run: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@chosen=$$($(RUN_PYTHON) -c "$$CHOOSE") && set -x && $(RUN_PYTHON) -m kbench run group_norm $$chosen
 
-# Tests start processes and read clocks on a machine that others may use: one that fails is run again, and the
-# summary says what it failed with at first. `pytest` alone runs nothing again.
+# In parts that take turns at what is left: tests start processes, and some take a minute.
 test: $(if $(filter yes,$(TEST_READY)),,$(STAMP))
-	@$(TEST_PYTHON) -m pytest -n $(JOBS) --dist worksteal --reruns 2
+	@$(TEST_PYTHON) -m pytest -n $(JOBS) --dist worksteal
 
 # README's tables and the plot, from results/h200.
 evidence: $(if $(filter yes,$(RUN_READY)),,$(STAMP))

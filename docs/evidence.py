@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from kbench.compare import Measured, measured
+from kbench.build import sources
+from kbench.compare import ComparedSide, measured
 from kbench.core.model import ResultRow, Status
 from kbench.core.stats import Interval
-from kbench.measure import sources
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.report import units
@@ -121,7 +121,7 @@ def panel(run: Run, solutions: Sequence[str], stale: Iterable[SourceKey]) -> Pan
     )
 
 
-def _line(each: Measured, rows: Sequence[ResultRow], changed: bool) -> Line:
+def _line(each: ComparedSide, rows: Sequence[ResultRow], changed: bool) -> Line:
     failed = [row.status for row in rows if row.status != Status.PASSED]
     remarks = [f"failed: {failed[0]} ({len(failed)} of {len(rows)} processes)"] if failed else []
     remarks += ["source has changed since"] if changed else []

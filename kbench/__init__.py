@@ -2,13 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+from kbench.core.version import __version__
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kbench.core.events import Judged
 
 __all__ = ["__version__", "evaluate"]
-__version__ = "0.1.0"
 
 
 def evaluate(
@@ -31,7 +32,7 @@ def evaluate(
     """
     from kbench.core.events import Judged, RunOptions
     from kbench.plugins import registry
-    from kbench.run import run
+    from kbench.run.session import run
     from kbench.storage import settings
 
     known = settings.load()

@@ -128,7 +128,7 @@ class Calibrated:
     path: Path
 
 
-Event = SubjectStarted | SubjectMeasured | Calibrated
+CalibrationEvent = SubjectStarted | SubjectMeasured | Calibrated
 
 Measure = Callable[[Subject, int], Iterable[Timing]]
 """Times a subject's reference against itself in so many fresh processes, one Timing of each."""
@@ -141,7 +141,7 @@ def calibrate(
     *,
     processes: int = DEFAULT_PROCESSES,
     directory: Path | None = None,
-) -> Iterator[Event]:
+) -> Iterator[CalibrationEvent]:
     """Time every subject against itself, and save what comes out.
 
     Raises:
@@ -230,9 +230,9 @@ def load(gpu_uuid: str, directory: Path | None = None) -> Calibration | None:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise ResultsError(f"{path}: {where}: {first['msg']}", hint="`kbench calibrate` measures anew") from error
+        raise ResultsError(f"{path}: {where}: {first['msg']}", hint="`kbench calibrate` measures it again") from error
     if calibration.schema != SCHEMA or calibration.gpu_uuid != gpu_uuid:
-        raise ResultsError(f"{path} is of another device or version", hint="`kbench calibrate` measures anew")
+        raise ResultsError(f"{path} is of another device or version", hint="`kbench calibrate` measures it again")
     return calibration
 
 

@@ -48,7 +48,7 @@ MOST_MARKED = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class ComparedSide:
     """One (problem, solution, case) of a run, recomputed from its samples."""
 
     problem: str
@@ -87,8 +87,8 @@ class ComparedCase:
     problem: str
     solution: str
     case: str
-    old: Measured | None
-    new: Measured | None
+    old: ComparedSide | None
+    new: ComparedSide | None
     verdict: Verdict | None
     label: str
     """Of the new side: the run or the solution."""
@@ -161,7 +161,7 @@ def compare(
     return comparison
 
 
-def measured(run: Run, cases: Sequence[str] = (), time: Time = Time.DEVICE) -> dict[CaseKey, Measured]:
+def measured(run: Run, cases: Sequence[str] = (), time: Time = Time.DEVICE) -> dict[CaseKey, ComparedSide]:
     """Recompute every (problem, solution, case) of a run from its samples, in the order of its rows.
 
     With wall times: from those that its rows hold.
@@ -185,7 +185,7 @@ def process_differences(old: Measurement, new: Measurement) -> tuple[float, ...]
 # --- one measurement ---------------------------------------------------------------
 
 
-def _measure(run: Run, rows: Sequence[ResultRow]) -> Measured:
+def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
     first = rows[0]
     # A row that failed may lack what its failure came before (timer, L2, oracle factor).
     conditions = {_conditions(row) for row in rows if row.status == Status.PASSED} or {_conditions(first)}
@@ -201,7 +201,7 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> Measured:
     time_ns = summarise_arm(samples).median_ns if samples else None
     limit_ns = None if first.limit_ns is None else float(first.limit_ns)
     interval = timings_interval(usable)
-    return Measured(
+    return ComparedSide(
         problem=first.problem,
         solution=first.solution,
         case=first.case,
@@ -241,7 +241,7 @@ def standing_of(row: ResultRow) -> Standing:
     )
 
 
-def _measure_wall(run: Run, rows: Sequence[ResultRow]) -> Measured:
+def _measure_wall(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
     """Take wall times in place of device times; the limit is one of device times, so there is none."""
     found = _measure(run, rows)
     told = {row.process: (row.wall_ns, row.ref_wall_ns) for row in rows} if found.passed else {}

@@ -1,4 +1,4 @@
-"""`doctor`: is this machine fit to build, judge and time kernels, and if not, what to do about it.
+"""`doctor`: is this machine ready to build, judge and time kernels, and how to fix it if not.
 
 Gathers facts (NVML, version files, `--version` outputs, real attempts) and holds each against what kbench needs.
 Changes no setting. Imports no torch: its version and CUDA are read from its files, its peaks measured by a child.
@@ -20,12 +20,12 @@ from typing import Any
 
 from kbench.core.errors import MachineError
 from kbench.core.model import Peaks
-from kbench.isolation import health, probing, sandbox
-from kbench.isolation.sandbox import Rung
-from kbench.measure import device as devices
-from kbench.measure import peaks, selection
-from kbench.measure.admission import Admission, DeviceBusyError, Wait
-from kbench.measure.selection import DeviceChoice
+from kbench.devices import identity, peaks, selection
+from kbench.devices.admission import Admission, DeviceBusyError, Wait
+from kbench.devices.selection import DeviceChoice
+from kbench.host import health
+from kbench.sandbox import rung_probe
+from kbench.sandbox.rungs import Rung
 from kbench.storage import quarantine
 from kbench.storage.quarantine import Quarantine
 
@@ -95,7 +95,7 @@ def examine(device: str, cache_dir: Path, *, remeasure: bool = False) -> Iterato
     torch, on_gpu = find_torch(), choice.kind == "cuda"
     gpu = read_gpu(choice) if on_gpu else None
     if gpu is not None:
-        yield check_gpu(gpu, devices.foreign_processes(choice))
+        yield check_gpu(gpu, identity.foreign_processes(choice))
         yield check_driver(gpu, torch)
     elif device == "auto":
         detail = f"none found: problems run on the processor ({choice.name}); not checked: driver, nvcc, clocks, health"
@@ -242,11 +242,11 @@ SLOWED_BY = {
 
 def check_sandbox(kind: str, cache_dir: Path) -> Check:
     """Name the rung of isolation that this machine reaches, and what the next one lacks."""
-    reached = sandbox.probe(kind, cache_dir)
+    reached = rung_probe.reached(kind, cache_dir)
     detail = f"rung {reached.value} ({reached.name.lower()}): {reached.description}"
     if reached == Rung.FULL:
         return Check(code="D08", name="sandbox", status=Health.OK, detail=detail)
-    missing = probing.works(Rung.FULL, kind)
+    missing = rung_probe.works(Rung.FULL, kind)
     if reached == Rung.LANDLOCK:
         return Check(code="D08", name="sandbox", status=Health.OK, detail=f"{detail}; no namespaces: {missing}")
     fix = "judge strangers' code on Linux 6.12 or newer with Landlock (`landlock` in /sys/kernel/security/lsm)"
@@ -296,7 +296,7 @@ def check_peaks(device: DeviceChoice, cache_dir: Path, *, remeasure: bool) -> Ch
         detail = f"not measured: the device is held by {busy.holder}"
         return Check(code="D11", name="peaks", status=Health.WARN, detail=detail, fix="try again when it is free")
     except MachineError as error:
-        fix = error.hint or "run `python -m kbench.measure.peaks cuda` to see why"
+        fix = error.hint or "run `python -m kbench.devices.peaks cuda` to see why"
         return Check(code="D11", name="peaks", status=Health.FAIL, detail=error.message, fix=fix)
     return Check(code="D11", name="peaks", status=Health.OK, detail=describe_peaks(known))
 

@@ -27,14 +27,14 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kbench import run as running
 from kbench.compare import measurements
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Failed
 from kbench.core.stats import needs_more_processes
 from kbench.core.verdict import Measurement
-from kbench.gate import Contest, GatedCase, Outcome, Policy, decide
+from kbench.gate.rule import Contest, GatedCase, GateOutcome, Policy, decide
 from kbench.plugins import registry
+from kbench.run import session as running
 from kbench.storage.results import CaseKey, Run, read_run
 from kbench.storage.settings import Settings
 
@@ -177,7 +177,7 @@ def judge(run: Run, size: str, draws: int, seed: int = 1) -> list[Tally]:
                 size=size,
                 planted=planted,
                 verdicts=draws,
-                failed=sum(case.outcome is Outcome.FAILED for case in cases),
+                failed=sum(case.outcome is GateOutcome.FAILED for case in cases),
                 answers=Counter(case.verdict.status.value for case in cases),
                 truth=float(np.expm1(np.mean(ratios) - base)),
             )

@@ -1,9 +1,12 @@
-"""Of the whole suite: the golden files, and what a test that was run again failed with at first."""
+"""Of the whole suite: its order, the golden files, and the process that runs are forks of."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from kbench.children.child import Child
+from kbench.host import nursery_process as nurseries
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -15,14 +18,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes long: begun last, one test would keep one processor busy and leave the others idle."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    again = terminalreporter.stats.get("rerun", [])
-    if again:
-        terminalreporter.section("run again because of")
-    for report in again:
-        terminalreporter.line(f"{report.nodeid}\n{report.longreprtext[-2000:]}\n")
 
 
 @pytest.fixture
@@ -38,3 +33,17 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text + "\n" == path.read_text(encoding="utf-8")
 
     return check
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_nursery() -> Iterator[None]:
+    """Let the runs of this process share what has imported torch, and end it with the last test."""
+    with nurseries.kept():
+        yield
+
+
+@pytest.fixture
+def born_of() -> Iterator[Child]:
+    """What builders and judges are forks of, where a test starts these without a run."""
+    with nurseries.nursery():
+        yield nurseries.present()

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from kbench.core.model import Sample, Status, Timing
 from kbench.core.stats import needs_more_processes, process_estimate, ratio_interval
 from kbench.core.verdict import Conditions, Measurement
-from kbench.gate import Contest, GatedCase, Outcome, Policy, decide
+from kbench.gate.rule import Contest, GatedCase, GateOutcome, Policy, decide
 from kbench.storage.results import CaseKey
 
 CONDITIONS = Conditions(
@@ -250,7 +250,7 @@ def tally(suites: list[list[GatedCase]]) -> Tally:
     """Count failures and unclear cases, by case and by suite."""
     result = Tally()
     for cases in suites:
-        failed = [case for case in cases if case.outcome is Outcome.FAILED]
+        failed = [case for case in cases if case.outcome is GateOutcome.FAILED]
         result.suites += 1
         result.cases += len(cases)
         result.failed += len(failed)

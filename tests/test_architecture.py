@@ -2,38 +2,49 @@
 
 import ast
 import contextlib
+import graphlib
 import io
 import tomllib
 from pathlib import Path
 
+import pytest
 from importlinter.cli import lint_imports
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "kbench"
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 70
+CONTENT = {"attacks", "kernels", "problems", "solutions"}
 NO_NAMES = {"utils", "util", "helpers", "common", "misc", "eval"}
 MAY_CATCH_EVERYTHING = {
-    "kbench/isolation/judge.py": "child main",
-    "kbench/isolation/worker.py": "child main",
-    "kbench/isolation/nursery.py": "child main",
-    "kbench/isolation/reference.py": "runs a problem's own code on inputs that it may refuse",
-    "kbench/isolation/diagnosis.py": "runs a problem's own code in forms it was not written for",
-    "kbench/isolation/elsewhere.py": "explains a refusal that stands without it",
-    "kbench/isolation/inquiry.py": "explains a refusal that stands without it",
-    "kbench/isolation/oracle.py": "runs a problem's own code in a precision it was not written for",
+    "kbench/judge/main.py": "child main",
+    "kbench/worker/main.py": "child main",
+    "kbench/children/nursery.py": "child main",
+    "kbench/judge/reference/reference.py": "runs a problem's own code on inputs that it may refuse",
+    "kbench/judge/diagnosis/search.py": "runs a problem's own code in forms it was not written for",
+    "kbench/judge/diagnosis/other_shape.py": "explains a refusal that stands without it",
+    "kbench/judge/diagnosis/evidence.py": "explains a refusal that stands without it",
+    "kbench/judge/reference/oracle.py": "runs a problem's own code in a precision it was not written for",
     "kbench/cli/app.py": "the last line of the command line",
     "kbench/plugins/shapes.py": "asks a problem's own code about sizes it was not written for",
     "kbench/plugins/problem.py": "runs a problem's own code, which may raise anything",
-    "kbench/selftest.py": "carries what a thread raised to the one that asked",
+    "kbench/sweep/builds.py": "carries what a thread raised to the one that asked",
+    "kbench/sweep/session.py": "carries what a thread raised to the one that asked",
+    "kbench/selftest/session.py": "carries what a thread raised to the one that asked",
 }
 MAY_PRINT = {
     "kbench/cli/output.py": "the streams of a command",
     "kbench/cli/app.py": "the last line of the command line",
-    "kbench/measure/peaks.py": "child main",
+    "kbench/devices/peaks.py": "child main",
+    "kbench/host/health.py": "child main",
+    "kbench/sandbox/rung_probe.py": "child main",
+    "kbench/sandbox/process_tree.py": "ends the process that it leads",
+    "kbench/children/nursery.py": "child main",
 }
-CHILDREN = ("kbench/isolation/", "kbench/cli/")
-LIGHT = tuple(f"kbench/{ring}/" for ring in ("cli", "report", "core", "storage", "plugins"))
+LIGHT = (
+    *(f"kbench/{room}/" for room in ("cli", "report", "gate", "plugins", "storage", "core")),
+    *("kbench/selftest/corpus.py", "kbench/selftest/expectations.py"),
+)
 EXITS = {"print", "exit", "quit", "sys.exit", "os._exit", "sys.stdout.write", "sys.stderr.write"}
 
 
@@ -58,10 +69,44 @@ def test_imports_point_down(monkeypatch):
 def test_every_verb_and_ring_is_in_the_contract():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
-    named = {name.strip().removeprefix("kbench.") for layer in layers for name in layer.split(":")}
-    content = {"attacks", "kernels", "problems", "solutions"}
+    named = {name.strip().removeprefix("kbench.") for layer in layers for name in layer.split("|")}
     there = {p.stem for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
-    assert there - {"__init__", "__main__"} - content == named
+    assert there - {"__init__", "__main__"} - CONTENT == named
+
+
+def imports() -> dict[str, set[str]]:
+    """What each module imports of kbench, also inside functions and for types only."""
+    names = {module.removesuffix(".py").removesuffix("/__init__").replace("/", "."): module for module in MODULES}
+    found: dict[str, set[str]] = {}
+    for name, module in names.items():
+        nodes = list(ast.walk(MODULES[module]))
+        whole = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        for node in nodes:
+            if isinstance(node, ast.ImportFrom) and node.module is not None:
+                parts = {f"{node.module}.{alias.name}" for alias in node.names}
+                whole |= {part if part in names else node.module for part in parts}
+        found[name] = whole & names.keys() - {name}
+    return found
+
+
+def test_no_imports_go_in_a_circle():
+    try:
+        graphlib.TopologicalSorter(imports()).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_no_two_records_have_one_name():
+    places: dict[str, list[str]] = {}
+    for module, tree in MODULES.items():
+        for node in ast.walk(tree) if Path(module).parts[1] not in CONTENT else ():
+            names = [node.name] if isinstance(node, ast.ClassDef) else []
+            if node in tree.body and isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                names = [node.targets[0].id]  # a type by another name: constants are in capitals, functions begin small
+            for name in names:
+                if name[0].isupper() and not name.isupper():
+                    places.setdefault(name, []).append(module)
+    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
 
 
 def test_a_module_is_one_noun():
@@ -100,7 +145,7 @@ def test_nothing_below_the_command_line_prints_or_exits():
     found = {
         module
         for module, tree in MODULES.items()
-        if not module.startswith(CHILDREN)
+        if not module.startswith("kbench/cli/")
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in EXITS
     }

@@ -8,9 +8,9 @@ from records import make_run
 
 from kbench.compare import measurements
 from kbench.core.events import RunOptions
-from kbench.isolation.solution import import_solution
 from kbench.plugins import registry
 from kbench.storage.settings import Settings
+from kbench.worker.solution import import_solution
 
 QUIET = (0.9995, 1.0, 1.0002, 1.0004, 0.9998, 1.0001, 0.9997, 1.0003)
 

@@ -10,13 +10,14 @@ import pytest
 
 from kbench import doctor
 from kbench.core.errors import MachineError, UsageError
-from kbench.core.health import Answer
+from kbench.core.health import ProbeAnswer
 from kbench.core.model import Peaks
+from kbench.devices import admission, peaks, selection
+from kbench.devices import identity as devices
 from kbench.doctor import Check, Gpu, Health, Torch
-from kbench.isolation import health, probing, sandbox
-from kbench.isolation.sandbox import Rung
-from kbench.measure import admission, peaks, selection
-from kbench.measure import device as devices
+from kbench.host import health
+from kbench.sandbox import rung_probe
+from kbench.sandbox.rungs import Rung
 from kbench.storage import quarantine
 
 ROOT = Path(__file__).parents[1]
@@ -132,8 +133,8 @@ def test_an_idle_clock_is_fit():
     [(Rung.FULL, Health.OK), (Rung.LANDLOCK, Health.OK), (Rung.NAMESPACES, Health.WARN), (Rung.NONE, Health.WARN)],
 )
 def test_the_rung_that_is_reached_is_named(rung, health, tmp_path, monkeypatch):
-    monkeypatch.setattr(sandbox, "probe", lambda *_: rung)
-    monkeypatch.setattr(probing, "works", lambda *_: "for a reason")
+    monkeypatch.setattr(rung_probe, "reached", lambda *_: rung)
+    monkeypatch.setattr(rung_probe, "works", lambda *_: "for a reason")
     check = doctor.check_sandbox("cpu", tmp_path)
     assert check.status == health
     assert f"rung {rung.value} ({rung.name.lower()})" in check.detail
@@ -249,7 +250,7 @@ def test_a_gpu_is_examined_in_full(machine, monkeypatch):
     monkeypatch.setattr(selection, "choose", lambda _: choice)
     monkeypatch.setattr(doctor, "read_gpu", lambda _: H200)
     monkeypatch.setattr(devices, "foreign_processes", lambda _: ())
-    monkeypatch.setattr(sandbox, "probe", lambda *_: Rung.FULL)
+    monkeypatch.setattr(rung_probe, "reached", lambda *_: Rung.FULL)
     codes = [check.code for check in doctor.examine("cuda", machine)]
     assert codes == [f"D{n:02}" for n in range(1, 13)]
 
@@ -264,11 +265,11 @@ def test_a_quarantine_is_shown_and_lifted_once_the_device_answers(machine, monke
     fails_with_a_fix(last, "it went silent", "kbench doctor --clear-quarantine")
     assert not measured, "nothing is measured on a device that is out of use"
 
-    monkeypatch.setattr(health, "probe", lambda _: (Answer.WRONG, "holds [0]"))
+    monkeypatch.setattr(health, "probe", lambda _: (ProbeAnswer.WRONG, "holds [0]"))
     doctor.clear_quarantine("cpu", machine)
     assert "holds [0]" in quarantine.read(machine, cpu.uuid).reason
 
-    monkeypatch.setattr(health, "probe", lambda _: (Answer.RIGHT, ""))
+    monkeypatch.setattr(health, "probe", lambda _: (ProbeAnswer.RIGHT, ""))
     doctor.clear_quarantine("cpu", machine)
     assert quarantine.read(machine, cpu.uuid) is None
 

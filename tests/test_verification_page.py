@@ -12,11 +12,15 @@ PAGE = (ROOT / "docs" / "verification.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `([\w.]+)` \| ([^|]+?) \|", PAGE, re.M))
 MODULES = sorted({name.rpartition(".")[0] for name in ROWS})
 NOT_OF_THE_RULE = {
-    *("core.rightness.CLOCK_FLOOR_NS", "core.rightness.PROVED_FROM", "core.rightness.FIRST_CALL"),
-    *("core.rightness.GROSS", "core.rightness.GROSS_NS"),  # of clocks
-    *("measure.check.CHUNK_ELEMENTS", "measure.check.CPU_CHUNK_ELEMENTS", "measure.check.POISON"),
-    *("measure.check.SHOWN_MISMATCHES", "isolation.battery.MOST_OF_A_REASON", "isolation.reference.SMALL_STATE"),
-    *("isolation.trial.KEPT_ANSWERS", "isolation.trial.KEPT_ELEMENTS"),  # memory, messages
+    *("core.values.CLOCK_FLOOR_NS", "core.values.PROVED_FROM", "core.values.FIRST_CALL"),
+    *("core.values.GROSS", "core.values.GROSS_NS"),  # of clocks
+    *("numerics.elements.CHUNK_ELEMENTS", "numerics.elements.CPU_CHUNK_ELEMENTS", "numerics.elements.POISON"),
+    *(
+        "numerics.elements.SHOWN_MISMATCHES",
+        "judge.verify.battery.MOST_OF_A_REASON",
+        "judge.reference.reference.SMALL_STATE",
+    ),
+    *("judge.exchange.KEPT_ANSWERS", "judge.exchange.KEPT_ELEMENTS"),  # memory, messages
 }
 SHORT = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
 
@@ -35,10 +39,10 @@ def test_a_constant_on_the_page_is_the_one_in_the_code(name):
 
 def test_the_tolerances_on_the_page_are_those_in_the_code():
     told = {}
-    for part in ROWS["measure.check.TOLERANCES"].split("; "):
+    for part in ROWS["numerics.elements.TOLERANCES"].split("; "):
         kinds, _, number = part.partition(": ")
         told |= {SHORT.get(kind, kind): float(number) for kind in kinds.split(", ")}
-    assert told == {dtype: tolerance.rtol for dtype, tolerance in value_of("measure.check.TOLERANCES").items()}
+    assert told == {dtype: tolerance.rtol for dtype, tolerance in value_of("numerics.elements.TOLERANCES").items()}
 
 
 @pytest.mark.parametrize("module", MODULES)

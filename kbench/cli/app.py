@@ -11,11 +11,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from kbench import __version__
 from kbench.cli.command import Command, Group
 from kbench.cli.output import Output, lost, silence
 from kbench.cli.words import completing
 from kbench.core.errors import ExitCode, KbenchError, UsageError
+from kbench.core.version import __version__
 
 HELP = "Is a GPU kernel right, how fast is it, and how far is it from the hardware's limit?"
 EXIT_CODES = (
@@ -27,6 +27,7 @@ EXIT_CODES = (
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run.run", "Verify, then time, one or more solutions of a problem"),
     "verify": ("run.verify", "Verify only"),
+    "sweep": ("sweep.main", "Judge many solutions of many problems; resumable"),
     "compare": ("compare.main", "Compare saved runs, or the solutions of one run"),
     "gate": ("gate.main", "Fail when a run regresses against its baseline"),
     "baseline": ("baseline.app", "Show, set and accept baselines"),

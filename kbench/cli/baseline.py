@@ -2,17 +2,25 @@
 
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kbench.cli import completion
 from kbench.cli.command import Command, Group
-from kbench.cli.options import DocumentFlags, OutputFlags, command, parse_share
+from kbench.cli.options import DocumentFlags, OutputFlags, ResultsOption, RunArgument, command, parse_share
+from kbench.cli.output import Format
+from kbench.core.errors import ExitCode, UsageError
+from kbench.plugins.source import did_you_mean
+from kbench.report import csvout
+from kbench.report.document import render_document
+from kbench.report.table import Column, one_line, render_markdown_table, render_table
 from kbench.storage.runfiles import LATEST
 
-ResultsFlag = Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")]
+if TYPE_CHECKING:
+    from kbench.storage.results import Run
+
+TITLES = ("baseline", "device", "problem", "commit", "solutions", "cases")
 
 
 def parse_date(text: str) -> date:
@@ -24,21 +32,21 @@ def parse_date(text: str) -> date:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowFlags(OutputFlags):
+class BaselineShowFlags(OutputFlags):
     """What `kbench baseline show` can be told."""
 
-    results: ResultsFlag = None
+    results: ResultsOption = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFlags(DocumentFlags):
     """What `kbench baseline set` can be told."""
 
-    run: Annotated[str, typer.Argument(metavar="RUN", help="Name, path or @latest", autocompletion=completion.runs)] = (
-        LATEST
+    run: RunArgument = LATEST
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the baseline (default main)")] = (
+        None
     )
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the baseline (main)")] = None
-    results: ResultsFlag = None
+    results: ResultsOption = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,37 +54,97 @@ class AcceptFlags(DocumentFlags):
     """What `kbench baseline accept` can be told."""
 
     case: Annotated[str, typer.Argument(metavar="CASE", help="PROBLEM/SOLUTION/CASE, or its unique end")]
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why it is meant to be slower")]
-    until: Annotated[date, typer.Option("--until", metavar="DATE", parser=parse_date, help="Last day")]
-    up_to: Annotated[float, typer.Option("--up-to", metavar="SHARE", parser=parse_share, help="Largest slow-down")]
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why the slow-down is accepted")]
+    until: Annotated[
+        date, typer.Option("--until", metavar="DATE", parser=parse_date, help="Last day on which it is accepted")
+    ]
+    up_to: Annotated[
+        float, typer.Option("--up-to", metavar="SHARE", parser=parse_share, help="Largest slow-down that is accepted")
+    ]
     run: Annotated[
-        str, typer.Option("--run", metavar="RUN", help="Run that shows it", autocompletion=completion.runs)
+        str, typer.Option("--run", metavar="RUN", help="Run that shows the slow-down", autocompletion=completion.runs)
     ] = LATEST
-    results: ResultsFlag = None
+    results: ResultsOption = None
 
 
-@command(ShowFlags)
-def show(flags: ShowFlags) -> int:
+@command(BaselineShowFlags)
+def show(flags: BaselineShowFlags) -> int:
     """Show all baselines and accepted slow-downs."""
-    from kbench.cli import baselining  # brings numpy, which completing a word does without
+    from kbench.storage import baselines  # brings numpy, which completing a word does without
 
-    return baselining.show(flags)
+    output = flags.output()
+    root = (flags.results or flags.settings().results) / "baselines"
+    found = baselines.list_baselines(root)
+    gpus = dict.fromkeys(summary.gpu for summary in found)
+    accepted = [(gpu, one) for gpu in gpus for one in baselines.load_acceptances(gpu, root)]
+    columns = [Column(title=title, wraps=title in {"solutions", "cases"}) for title in TITLES]
+    cells = [[s.name, s.gpu, s.problem, s.git_commit[:10], " ".join(s.solutions), " ".join(s.cases)] for s in found]
+    if not cells and output.format is Format.TEXT:
+        output.note("no baseline yet\n\nhint: `kbench baseline set @latest`")
+        return ExitCode.OK
+    lines = [
+        f"accepted on {gpu}: {one.problem}/{one.solution}/{one.case}, "
+        f"{100 * one.up_to:.3g} % slower until {one.until}: {one_line(one.reason)}"
+        for gpu, one in accepted
+    ]
+    pairs = [{"device": gpu, "acceptance": one} for gpu, one in accepted]
+    output.show(
+        text=lambda: "\n".join([render_table(columns, cells, indent="", width=output.width), *lines]),
+        json=lambda: render_document("baseline", status="ok", results=found, accepted=pairs),
+        csv=lambda: csvout.render_cells(TITLES, cells),
+        md=lambda: render_markdown_table(columns, cells),
+    )
+    return ExitCode.OK
 
 
 @command(SetFlags)
 def set_(flags: SetFlags) -> int:
     """Make a run the baseline of its problem and device model."""
-    from kbench.cli import baselining
+    from kbench.cli.saved import find_run
+    from kbench.storage import baselines
 
-    return baselining.set_(flags)
+    settings = flags.settings()
+    folder = flags.results or settings.results
+    run = find_run(flags.run, folder, settings)
+    path = baselines.set_baseline(run, flags.name or settings.gate.baseline, folder / "baselines")
+    flags.output().written("baseline", path, f"`git add {path.parent}`, so that a change of the baseline is reviewed")
+    return ExitCode.OK
 
 
 @command(AcceptFlags)
 def accept(flags: AcceptFlags) -> int:
     """Accept a slow-down of one case until a date."""
-    from kbench.cli import baselining
+    from kbench.cli.saved import find_run
+    from kbench.storage import baselines
 
-    return baselining.accept(flags)
+    settings = flags.settings()
+    folder = flags.results or settings.results
+    run = find_run(flags.run, folder, settings)
+    problem, solution, case = _find_case(flags.case, run)
+    path = baselines.accept(
+        baselines.Acceptance(
+            problem=problem,
+            solution=solution,
+            case=case,
+            up_to=flags.up_to,
+            until=flags.until,
+            reason=flags.reason,
+        ),
+        run.rows[0].gpu_name,
+        folder / "baselines",
+    )
+    flags.output().written("baseline", path, f"`git add {path}`, so that what was accepted is reviewed")
+    return ExitCode.OK
+
+
+def _find_case(text: str, run: "Run") -> tuple[str, str, str]:
+    known = {f"{row.problem}/{row.solution}/{row.case}": (row.problem, row.solution, row.case) for row in run.rows}
+    matches = [name for name in known if name == text or name.endswith(f"/{text}")]
+    if len(matches) > 1:
+        raise UsageError(f"`{text}` is the end of {' and '.join(matches)}", "write the whole of one of them")
+    if not matches:
+        raise UsageError(f"{run.name} has no case `{text}`", did_you_mean(text, list(known)))
+    return known[matches[0]]
 
 
 app = typer.Typer(cls=Group, rich_markup_mode=None)

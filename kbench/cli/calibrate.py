@@ -1,12 +1,28 @@
 """`kbench calibrate`: how noisy this device is, so that the gate does not promise more than it can hold."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kbench.cli import completion
-from kbench.cli.options import OutputFlags, command
+from kbench.cli.options import DeviceOption, OutputFlags, command
+from kbench.cli.output import Output
+from kbench.core.errors import ExitCode, InternalError, MachineError
+from kbench.core.events import Judged, RunOptions
+from kbench.core.model import Environment, Failed, Timing
+from kbench.devices.selection import DeviceChoice
+from kbench.plugins import registry
+from kbench.report import units
+from kbench.storage.settings import Settings
+
+if TYPE_CHECKING:
+    from kbench.calibrate import Calibrated, CalibrationEvent, Measure, Subject
+
+DEFAULT_CASES = {"cuda": ("small", "default"), "cpu": ("small",)}
+"""Cases of each problem that cover the size classes without taking half an hour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,20 +31,99 @@ class CalibrateFlags(OutputFlags):
 
     problems: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PROBLEM", help="Names or paths (all shipped)", autocompletion=completion.problems),
+        typer.Argument(
+            metavar="PROBLEM",
+            help="Problems: names or paths (default: all shipped)",
+            autocompletion=completion.problems,
+        ),
     ] = None
-    case: Annotated[list[str] | None, typer.Option("--case", metavar="NAME", help="Cases; repeatable")] = None
-    device: Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX")] = (
-        None
-    )
+    case: Annotated[list[str] | None, typer.Option("--case", metavar="NAME", help="Only this case; repeatable")] = None
+    device: DeviceOption = None
     processes: Annotated[
-        int | None, typer.Option("--processes", metavar="N", min=2, help="Fresh processes per case (10)")
+        int | None, typer.Option("--processes", metavar="N", min=2, help="Processes per case (default 10)")
     ] = None
 
 
 @command(CalibrateFlags)
 def main(flags: CalibrateFlags) -> int:
     """Measure how noisy this device is."""
-    from kbench.cli import calibrating  # brings numpy, which completing a word does without
+    from kbench import calibrate as verb  # brings numpy, which completing a word does without
+    from kbench.devices import selection
+    from kbench.report import calibration as rendering
 
-    return calibrating.calibrate(flags)
+    output, settings = flags.output(), flags.settings()
+    device = selection.choose(flags.device or settings.run.device)
+    subjects = _subjects(flags, device.kind, settings)
+    measure = reference_against_itself(flags.device or settings.run.device, settings)
+    processes = flags.processes or verb.DEFAULT_PROCESSES
+    done = _follow(verb.calibrate(subjects, measure, _environment(device), processes=processes), output)
+    output.show(
+        text=lambda: rendering.render_text(done.calibration, processes),
+        json=lambda: rendering.render_json(done.calibration),
+        csv=lambda: rendering.render_csv(done.calibration, processes),
+        md=lambda: rendering.render_markdown(done.calibration, processes),
+    )
+    output.note(f"saved {done.path}")
+    return ExitCode.OK
+
+
+def reference_against_itself(device: str, settings: Settings) -> "Measure":
+    """Make the measurement that calibration asks for: `eager` as the solution, whose true ratio is 1."""
+    from kbench.run import session
+
+    def measure(subject: "Subject", processes: int) -> Iterable[Timing]:
+        problem = registry.find_problem(subject.problem, settings)
+        eager = registry.find_solution(problem, "eager", settings)
+        options = RunOptions(
+            device=device, cases=(subject.case,), processes=processes, max_processes=processes, save=False
+        )
+        for event in session.run(problem, (eager,), options):
+            if isinstance(event, Judged):
+                if isinstance(event.outcome, Failed):
+                    reason = f"{event.outcome.status.value}: {event.outcome.reason}"
+                    raise MachineError(f"{subject.problem}, case {subject.case}: {reason}", "see `kbench doctor`")
+                return event.outcome.timings
+        raise InternalError(f"{subject.problem}, case {subject.case} was not judged")
+
+    return measure
+
+
+def _subjects(flags: CalibrateFlags, kind: str, settings: Settings) -> "list[Subject]":
+    from kbench.calibrate import Subject
+
+    if flags.problems:
+        entries = [registry.find_problem(name, settings) for name in flags.problems]
+    else:
+        entries = [entry for entry in registry.problems(settings) if entry.origin == "kbench"]
+    cases = flags.case or DEFAULT_CASES[kind]
+    named = [str(entry.path) if entry.origin == "path" else entry.name for entry in entries]
+    return [Subject(problem=name, case=case) for name in named for case in cases]
+
+
+def _environment(device: DeviceChoice) -> Environment:
+    from kbench import doctor
+
+    gpu = doctor.read_gpu(device) if device.kind == "cuda" else None
+    return Environment(
+        device=device.kind,
+        gpu_name=device.name,
+        gpu_uuid=device.uuid,
+        driver=gpu.driver if gpu is not None else "",
+        cuda="",
+        torch="",
+    )
+
+
+def _follow(events: "Iterator[CalibrationEvent]", output: Output) -> "Calibrated":
+    from kbench.calibrate import Calibrated, SubjectMeasured, SubjectStarted
+
+    with closing(events) as stream:  # type: ignore[type-var]  # the verb is a generator
+        for event in stream:
+            match event:
+                case SubjectStarted(subject=subject, number=number, total=total):
+                    output.note(f"{number}/{total}  {subject.problem}  {subject.case}")
+                case SubjectMeasured(result=result):
+                    output.note(f"     {units.duration(result.time_ns)}, spread {100 * result.between:.2g} %")
+                case Calibrated():
+                    return event
+    raise InternalError("the calibration ended without a result")

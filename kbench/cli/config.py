@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from kbench.cli.options import OutputFlags, command
-from kbench.cli.output import Format
 from kbench.core.errors import ExitCode
 from kbench.report import csvout
 from kbench.report.document import render_document
@@ -23,13 +22,10 @@ def main(flags: ConfigFlags) -> int:
     values = settings.effective(flags.settings())
     columns = [Column(title="setting"), Column(title="value"), Column(title="from")]
     cells = [[item.key, "" if item.value is None else str(item.value), item.origin] for item in values]
-    match output.format:
-        case Format.JSON:
-            output.data(render_document("config", status="ok", results=values))
-        case Format.CSV:
-            output.data(csvout.render_records(values, settings.EffectiveValue))
-        case Format.MD:
-            output.data(render_markdown_table(columns, cells))
-        case Format.TEXT:
-            output.data(render_table(columns, cells, indent="", width=output.width))
+    output.show(
+        text=lambda: render_table(columns, cells, indent="", width=output.width),
+        json=lambda: render_document("config", status="ok", results=values),
+        csv=lambda: csvout.render_records(values, settings.EffectiveValue),
+        md=lambda: render_markdown_table(columns, cells),
+    )
     return ExitCode.OK

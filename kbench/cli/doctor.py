@@ -1,4 +1,4 @@
-"""`kbench doctor`: is this machine fit for the job, and what to type if not."""
+"""`kbench doctor`: is this machine ready, and how to fix it if not."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from kbench import doctor as verb
-from kbench.cli.options import OutputFlags, command
+from kbench.cli.options import DeviceOption, OutputFlags, command
 from kbench.cli.output import Format, Output
 from kbench.core.errors import ExitCode
 from kbench.doctor import Check, Health
@@ -20,10 +20,8 @@ from kbench.storage.settings import cache_dir
 class DoctorFlags(OutputFlags):
     """What `kbench doctor` can be told."""
 
-    device: Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX")] = (
-        None
-    )
-    remeasure: Annotated[bool, typer.Option("--remeasure", help="Measure known peaks again")] = False
+    device: DeviceOption = None
+    remeasure: Annotated[bool, typer.Option("--remeasure", help="Measure the peaks again")] = False
     clear_quarantine: Annotated[
         bool, typer.Option("--clear-quarantine", help="Probe a quarantined device; use it again if it answers")
     ] = False
@@ -57,20 +55,16 @@ def _print(output: Output, checks: list[Check], code: ExitCode) -> None:
     failing = [check for check in unfit if check.status is Health.FAIL]
     reason = "; ".join(f"{check.name}: {check.detail}" for check in failing)
     columns = [Column(title=title) for title in ("status", "code", "check", "detail", "fix")]
-    match output.format:
-        case Format.JSON:
-            status = "failed" if failing else "passed"
-            document = render_document(
-                "doctor", status=status, reason=reason, exit_code=code, findings=map(_finding, unfit), results=checks
-            )
-            output.data(document)
-        case Format.CSV:
-            output.data(csvout.render_records(checks, Check))
-        case Format.MD:
-            cells = [[check.status.value, check.code, check.name, check.detail, check.fix] for check in checks]
-            output.data(render_markdown_table(columns, cells))
-        case Format.TEXT:
-            pass  # each check was printed when it was made
+    cells = [[check.status.value, check.code, check.name, check.detail, check.fix] for check in checks]
+    status = "failed" if failing else "passed"
+    output.show(
+        text=str,  # each check was printed when it was made
+        json=lambda: render_document(
+            "doctor", status=status, reason=reason, exit_code=code, findings=map(_finding, unfit), results=checks
+        ),
+        csv=lambda: csvout.render_records(checks, Check),
+        md=lambda: render_markdown_table(columns, cells),
+    )
 
 
 def _finding(check: Check) -> dict[str, str]:

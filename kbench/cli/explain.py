@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from kbench.cli.options import OutputFlags, command
-from kbench.cli.output import Format
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.explain import EXPLANATIONS, Explanation, explain
 from kbench.plugins.source import did_you_mean
@@ -24,7 +23,9 @@ def complete(incomplete: str) -> list[str]:
 class ExplainFlags(OutputFlags):
     """What `kbench explain` can be told."""
 
-    code: Annotated[str | None, typer.Argument(metavar="CODE", help="A code (all)", autocompletion=complete)] = None
+    code: Annotated[
+        str | None, typer.Argument(metavar="CODE", help="Code to explain (default: list all)", autocompletion=complete)
+    ] = None
 
 
 @command(ExplainFlags)
@@ -39,19 +40,21 @@ def main(flags: ExplainFlags) -> int:
         Column(title="what to do"),
     ]
     cells = [[entry.code, entry.kind, entry.meaning, entry.fix] for entry in found]
-    match output.format:
-        case Format.JSON:
-            output.data(render_document("explain", status="ok", results=found))
-        case Format.CSV:
-            output.data(csvout.render_records(found, Explanation))
-        case Format.MD:
-            output.data(render_markdown_table(columns, cells))
-        case Format.TEXT if flags.code:
-            entry = found[0]
-            output.data(f"{entry.code}  ({entry.kind})\n\n{entry.meaning}\n\nhint: {entry.fix}")
-        case Format.TEXT:
-            output.data(render_table(columns[:3], [row[:3] for row in cells], indent="", width=output.width))
+    output.show(
+        text=lambda: (
+            _described(found[0])
+            if flags.code
+            else render_table(columns[:3], [row[:3] for row in cells], indent="", width=output.width)
+        ),
+        json=lambda: render_document("explain", status="ok", results=found),
+        csv=lambda: csvout.render_records(found, Explanation),
+        md=lambda: render_markdown_table(columns, cells),
+    )
     return ExitCode.OK
+
+
+def _described(entry: Explanation) -> str:
+    return f"{entry.code}  ({entry.kind})\n\n{entry.meaning}\n\nhint: {entry.fix}"
 
 
 def _find(code: str) -> tuple[Explanation, ...]:

@@ -1,14 +1,28 @@
 """`kbench gate`: fail a CI job on a regression, and only on a regression."""
 
-from dataclasses import dataclass
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kbench.cli import completion
-from kbench.cli.options import OutputFlags, TimeOption, command, parse_share
+from kbench.cli.options import OutputFlags, ResultsOption, SlowerOption, TimeOption, command
+from kbench.cli.output import Output
+from kbench.core.errors import UsageError
+from kbench.core.events import RunOptions
+from kbench.core.levels import Level, require_codes
+from kbench.core.model import Time
+from kbench.plugins import registry
+from kbench.storage import csvfile
+from kbench.storage.runfiles import LATEST
+from kbench.storage.settings import GateSettings, Settings
+
+if TYPE_CHECKING:
+    from kbench.gate.rule import GateReport, Policy
 
 
 class Unclear(StrEnum):
@@ -34,7 +48,7 @@ class GateFlags(OutputFlags):
         list[str] | None,
         typer.Argument(
             metavar="RUN",
-            help="Run (@latest); with --against: PROBLEM [SOLUTION]...",
+            help="Run (default @latest); with --against: PROBLEM [SOLUTION]...",
             autocompletion=completion.runs,
         ),
     ] = None
@@ -43,32 +57,148 @@ class GateFlags(OutputFlags):
         typer.Option("--against", metavar="REV", help="Measure this checkout and another commit side by side"),
     ] = None
     case: Annotated[
-        list[str] | None, typer.Option("--case", metavar="GLOB", help="With --against: cases to measure")
+        list[str] | None, typer.Option("--case", metavar="GLOB", help="With --against: only cases whose name matches")
     ] = None
     device: Annotated[
         str | None, typer.Option("--device", metavar="DEVICE", help="With --against: auto, cpu, cuda, cuda:INDEX")
     ] = None
     baseline: Annotated[
-        str | None, typer.Option("--baseline", metavar="NAME", help="Name, or path of a CSV (main)")
+        str | None,
+        typer.Option("--baseline", metavar="NAME", help="Baseline: a name or the path of a CSV (default main)"),
     ] = None
     time: TimeOption = None
-    slower: Annotated[
-        float | None,
-        typer.Option("--slower", metavar="SHARE", parser=parse_share, help="Margin (0.5%)"),
-    ] = None
-    unclear: Annotated[Unclear | None, typer.Option("--unclear", help="What an unclear case does")] = None
-    missing: Annotated[Missing | None, typer.Option("--missing", help="What a missing case does")] = None
-    confirm: Annotated[bool, typer.Option("--confirm", help="Measure flagged cases afresh before they fail")] = False
-    github: Annotated[bool, typer.Option("--github", help="Print annotations, write the step summary")] = False
+    slower: SlowerOption = None
+    unclear: Annotated[Unclear | None, typer.Option("--unclear", help="Effect of an unclear case")] = None
+    missing: Annotated[Missing | None, typer.Option("--missing", help="Effect of a missing case")] = None
+    confirm: Annotated[bool, typer.Option("--confirm", help="Measure flagged cases again before they fail")] = False
+    github: Annotated[bool, typer.Option("--github", help="Print GitHub annotations and write the step summary")] = (
+        False
+    )
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML")] = None
     summary: Annotated[Path | None, typer.Option("--summary", metavar="FILE", help="Append Markdown to a file")] = None
     strict: Annotated[bool, typer.Option("--strict", help="Same as --unclear fail")] = False
-    results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
+    results: ResultsOption = None
 
 
 @command(GateFlags)
 def main(flags: GateFlags) -> int:
     """Fail when a run regresses against its baseline."""
-    from kbench.cli import gating  # brings numpy, which completing a word does without
+    from kbench.host import nursery_process
+    from kbench.report import gate as rendering  # brings numpy, which completing a word does without
 
-    return gating.gate(flags)
+    output, settings = flags.output(), flags.settings()
+    with nursery_process.kept():  # the second measurement begins where the first one ended
+        report = (_against_baseline if flags.against is None else _against_commit)(flags, settings, output)
+    _write_files(report, flags)
+    output.show(
+        text=lambda: rendering.render_text(report, verbosity=output.verbosity, width=output.width),
+        json=lambda: rendering.render_json(report),
+        csv=lambda: rendering.render_csv(report),
+        md=lambda: rendering.render_markdown(report),
+    )
+    if flags.github:
+        from kbench.report import github
+
+        # GitHub reads commands from either stream; stdout stays one document in every format.
+        output.note(github.render_annotations(report))
+    return report.exit_code
+
+
+def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> "GateReport":
+    """Hold a saved run against a saved baseline."""
+    from kbench import calibrate
+    from kbench.cli.progress import progress_for
+    from kbench.cli.saved import find_run
+    from kbench.gate import confirm, rule
+    from kbench.storage import baselines
+
+    if flags.case or flags.device or len(flags.targets or ()) > 1:
+        raise UsageError(
+            "a saved run is already measured", "`--against REV` measures: PROBLEM [SOLUTION]... --case GLOB"
+        )
+    folder = flags.results or settings.results
+    run = baselines.require_unedited(find_run((flags.targets or [LATEST])[0], folder, settings))
+    root = folder / "baselines"
+    first = run.rows[0]
+    name = flags.baseline or settings.gate.baseline
+    policy = make_policy(settings.gate, flags)
+    with progress_for(output) as progress:
+        report = rule.gate(
+            run,
+            baselines.load_baseline(run, name, root),
+            policy,
+            confirm=confirm.by_running(run, settings, progress.show, policy.time) if flags.confirm else None,
+            pinned=baselines.load_pinned(run, root),
+            accepted=baselines.load_acceptances(first.gpu_name, root),
+            calibration=calibrate.load(first.gpu_uuid),
+        )
+    return replace(report, baseline=name)  # its file is named after the problem
+
+
+def _against_commit(flags: GateFlags, settings: Settings, output: Output) -> "GateReport":
+    """Measure this checkout and another commit in one run."""
+    from kbench.cli.progress import progress_for
+    from kbench.gate import against
+    from kbench.run.plan import choose_solutions
+
+    if not flags.targets:
+        raise UsageError(
+            "`--against` measures, and needs to know what", "`kbench gate PROBLEM [SOLUTION]... --against REV`"
+        )
+    if flags.baseline or flags.confirm:
+        raise UsageError("`--against` needs no baseline, and always confirms", "leave out `--baseline` and `--confirm`")
+    problem = registry.find_problem(flags.targets[0], settings)
+    policy = make_policy(settings.gate, flags)
+    options = RunOptions(
+        device=flags.device or settings.run.device,
+        cases=tuple(flags.case or ()),
+        processes=max(policy.processes, settings.run.processes),
+        max_processes=max(policy.processes, settings.run.max_processes),
+        pairs=settings.run.pairs,
+        mode=settings.run.mode,
+        precision=settings.run.precision,
+        isolation=settings.run.isolation,
+        level=Level(settings.level),
+        accept=require_codes(settings.accept),
+    )
+    solutions = choose_solutions(problem, flags.targets[1:], options.device, settings)
+    with progress_for(output) as progress:
+        return against.against(problem, solutions, str(flags.against), options, policy, settings, progress.show)
+
+
+def make_policy(given: GateSettings, flags: GateFlags) -> "Policy":
+    """Let a flag win over the settings."""
+    from kbench.gate.rule import Policy
+
+    unclear = flags.unclear.value if flags.unclear else given.unclear
+    return Policy(
+        slower=given.slower if flags.slower is None else flags.slower,
+        overrides={glob: override.slower for glob, override in given.override.items()},
+        unclear="fail" if flags.strict else unclear,
+        missing=flags.missing.value if flags.missing else given.missing,
+        time=flags.time or Time(given.time),
+    )
+
+
+def _write_files(report: "GateReport", flags: GateFlags) -> None:
+    from kbench.report import github, junit
+
+    if flags.junit is not None:
+        _write(flags.junit, lambda path: csvfile.replace_file(path, junit.render_junit(report) + "\n"))
+    step_summary = os.environ.get("GITHUB_STEP_SUMMARY") if flags.github else None
+    for target in (flags.summary, Path(step_summary) if step_summary else None):
+        if target is not None:
+            _write(target, lambda path: _append(path, github.render_summary(report)))
+
+
+def _write(path: Path, write: Callable[[Path], None]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path)
+    except OSError as error:
+        raise csvfile.write_failed(path, error) from error
+
+
+def _append(path: Path, text: str) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(text + "\n")

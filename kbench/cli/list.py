@@ -1,13 +1,34 @@
 """`kbench list`: problems, the solutions and cases of one, and saved runs. Nothing is imported to list it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from kbench.cli import completion
-from kbench.cli.options import OutputFlags, command
+from kbench.cli.options import OutputFlags, ResultsOption, command
+from kbench.cli.output import Format, Output
+from kbench.core.errors import ExitCode, PluginError
+from kbench.plugins import registry
+from kbench.plugins.registry import Entry
+from kbench.report import csvout
+from kbench.report.document import render_document
+from kbench.report.table import Column, one_line, render_markdown_table, render_table
+from kbench.storage.results import list_runs
+from kbench.storage.settings import Settings
+
+WRAPPING = frozenset({"cases", "constants", "problems", "solutions", "summary", "unreadable"})
+"""Headings of texts and of lists of names, which a narrow terminal may break."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """A table in the making: headings, cells, and whether every cell is also wanted in text."""
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,16 +37,101 @@ class ListFlags(OutputFlags):
 
     problem: Annotated[
         str | None,
-        typer.Argument(metavar="PROBLEM", help="List one's solutions", autocompletion=completion.problems),
+        typer.Argument(
+            metavar="PROBLEM", help="List the solutions of this problem", autocompletion=completion.problems
+        ),
     ] = None
     cases: Annotated[bool, typer.Option("--cases", help="List the problem's cases instead")] = False
     runs: Annotated[bool, typer.Option("--runs", help="List saved runs instead")] = False
-    results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
+    results: ResultsOption = None
 
 
 @command(ListFlags)
 def main(flags: ListFlags) -> int:
     """List problems, solutions, cases and runs."""
-    from kbench.cli import listing
+    output, settings = flags.output(), flags.settings()
+    if flags.runs:
+        listing = _runs(flags.results or settings.results)
+    elif flags.problem is None:
+        listing = _problems(settings)
+    elif flags.cases:
+        listing = _cases(registry.find_problem(flags.problem, settings))
+    else:
+        listing = _solutions(registry.find_problem(flags.problem, settings), settings)
+    _print(output, listing)
+    return ExitCode.OK
 
-    return listing.list_(flags)
+
+def _problems(settings: Settings) -> Listing:
+    rows = []
+    for problem in registry.problems(settings):
+        files = [entry.name for entry in registry.solutions(problem, settings) if entry.builtin is None]
+        rows.append((problem.name, _case_names(problem), tuple(files), problem.origin, problem.summary))
+    return Listing(names=("problem", "cases", "solutions", "from", "summary"), rows=tuple(rows))
+
+
+def _case_names(problem: Entry) -> tuple[str, ...]:
+    try:
+        return tuple(registry.case_table(problem))
+    except PluginError:
+        return ()
+
+
+def _solutions(problem: Entry, settings: Settings) -> Listing:
+    rows = tuple(
+        (entry.name, entry.devices, entry.origin, entry.summary) for entry in registry.solutions(problem, settings)
+    )
+    return Listing(names=("solution", "devices", "from", "summary"), rows=rows)
+
+
+def _cases(problem: Entry) -> Listing:
+    """List cases with all constants in force, since a case is known by its sizes."""
+    constants = registry.constants(problem)
+    table = registry.case_table(problem).items()
+    rows = tuple((name, {**constants, **overrides}) for name, overrides in table)
+    return Listing(names=("case", "constants"), rows=rows)
+
+
+def _runs(folder: Path) -> Listing:
+    rows = tuple(
+        (
+            run.name,
+            run.started_utc,
+            run.problems,
+            run.solutions,
+            f"{run.passed}/{run.rows}",
+            run.gpu_name,
+            run.broken or "",
+        )
+        for run in list_runs(folder)
+    )
+    return Listing(names=("run", "started", "problems", "solutions", "rows passed", "device", "unreadable"), rows=rows)
+
+
+def _print(output: Output, listing: Listing) -> None:
+    columns = [Column(title=name, wraps=name in WRAPPING) for name in listing.names]
+    cells = [[_text(value) for value in row] for row in listing.rows]
+    if not cells and output.format is Format.TEXT and output.verbosity >= 0:
+        output.note("nothing to list")
+        return
+    found = [dict(zip(listing.names, row, strict=True)) for row in listing.rows]
+    output.show(
+        text=lambda: _render_text(output, columns, cells),
+        json=lambda: render_document("list", status="ok", results=found),
+        csv=lambda: csvout.render_cells(listing.names, cells),
+        md=lambda: render_markdown_table(columns, cells),
+    )
+
+
+def _render_text(output: Output, columns: list[Column], cells: list[list[str]]) -> str:
+    if output.verbosity < 0:
+        return "\n".join(row[0] for row in cells)
+    return render_table(columns, cells, indent="", width=output.width)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return _text([f"{name}={item}" for name, item in value.items()])
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return " ".join(str(item) for item in value)
+    return one_line(str(value))

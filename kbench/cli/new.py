@@ -29,18 +29,20 @@ class ProblemFlags(DocumentFlags):
     """What `kbench new problem` can be told."""
 
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the problem, a Python identifier")]
-    folder: Annotated[Path, typer.Option("--in", metavar="DIR", help="Folder to write it to")] = Path()
+    folder: Annotated[Path, typer.Option("--in", metavar="DIR", help="Folder to write to")] = Path()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolutionFlags(DocumentFlags):
     """What `kbench new solution` can be told."""
 
-    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="Name or path", autocompletion=completion.problems)]
+    problem: Annotated[
+        str, typer.Argument(metavar="PROBLEM", help="Problem: a name or a path", autocompletion=completion.problems)
+    ]
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the solution")]
-    language: Annotated[Language, typer.Option("--language", help="What to write it in")] = Language.CUDA
+    language: Annotated[Language, typer.Option("--language", help="Language of the solution")] = Language.CUDA
     folder: Annotated[
-        Path | None, typer.Option("--in", metavar="DIR", help="Folder to write it to (beside the problem)")
+        Path | None, typer.Option("--in", metavar="DIR", help="Folder to write to (default: beside the problem)")
     ] = None
 
 
@@ -69,7 +71,7 @@ def solution(flags: SolutionFlags) -> int:
 
 def _checked(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
-        raise UsageError(f"`{name}` is no name", "use letters, digits and underscores, a letter first")
+        raise UsageError(f"invalid name: `{name}`", "use letters, digits and underscores, a letter first")
     return name
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from kbench.cli import completion
 from kbench.cli.output import Color, Format, Output
 from kbench.core.errors import UsageError
 from kbench.core.model import Time
@@ -68,12 +69,21 @@ def parse_overrides(pairs: list[str]) -> dict[str, Any]:
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             raise UsageError(
                 f"`--set {pair}`: {text!r} is not a Python literal",
-                f"text needs quotes of its own: `--set \"{name}='{text}'\"`",
+                f"text needs quotes inside the quotes: `--set \"{name}='{text}'\"`",
             ) from None
     return overrides
 
 
-TimeOption = Annotated[Time | None, typer.Option("--time", help="Which time of a call to hold (device)")]
+DeviceOption = Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX")]
+ResultsOption = Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Results folder")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="Name, path or @latest", autocompletion=completion.runs)
+]
+SlowerOption = Annotated[
+    float | None,
+    typer.Option("--slower", metavar="SHARE", parser=parse_share, help="Smallest slow-down that counts (default 0.5%)"),
+]
+TimeOption = Annotated[Time | None, typer.Option("--time", help="Time to compare (default device)")]
 """Of the commands that hold times against one another."""
 
 
@@ -109,7 +119,7 @@ class OutputFlags(SettingsFlags):
 
     format: Annotated[Format, typer.Option("--format", help="What to print on stdout")] = Format.TEXT
     json: Annotated[bool, typer.Option("--json", help="Same as --format json: always one document")] = False
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show details")] = False
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show more details")] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show verdicts only")] = False
     color: Annotated[Color, typer.Option("--color", help="When to colour")] = Color.AUTO
 

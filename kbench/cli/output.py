@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -72,6 +73,14 @@ class Output:
         self.data(str(path))
         if hint is not None:
             self.note(f"hint: {hint}")
+
+    def show(
+        self, *, text: Callable[[], str], json: Callable[[], str], csv: Callable[[], str], md: Callable[[], str]
+    ) -> None:
+        """Print a result in the format that was asked for; nothing where that is empty text."""
+        shown = {Format.TEXT: text, Format.JSON: json, Format.CSV: csv, Format.MD: md}[self.format]()
+        if shown or self.format is not Format.TEXT:
+            self.data(shown)
 
     def note(self, text: str) -> None:
         """Print a remark about the result, unless quiet."""

@@ -1,53 +1,83 @@
 """`kbench run` and `kbench verify`: what is right, and how fast."""
 
+import time
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from kbench.cli import completion
-from kbench.cli.options import Crosscheck, Mode, OutputFlags, command, parse_duration, parse_share
-from kbench.core.levels import Level
+from kbench.cli.options import (
+    Crosscheck,
+    DeviceOption,
+    Mode,
+    OutputFlags,
+    ResultsOption,
+    command,
+    parse_duration,
+    parse_overrides,
+    parse_share,
+)
+from kbench.cli.output import Output
+from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError, UsageError
+from kbench.core.events import OF_THE_REFERENCE, Event, Judged, Planned, RunOptions, Saved, StageFinished, TimeLimits
+from kbench.core.levels import Level, require_codes
+from kbench.core.model import Status
+from kbench.plugins import registry
+from kbench.plugins.registry import Entry
+from kbench.storage.runfiles import run_files
+from kbench.storage.settings import Settings
+
+if TYPE_CHECKING:
+    from kbench.report.summary import RunSummary
+
+CLOCK_STEP_S = 0.02
+"""A file's time may lag behind the clock by a tick of the kernel."""
+INCONCLUSIVE_FLAGS = frozenset({"unstable", "imprecise", "resolution_limited", "throttled", "interference"})
+"""Flags of a row that `--strict` does not let pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyFlags(OutputFlags):
     """What `kbench verify` can be told."""
 
-    problem: Annotated[str, typer.Argument(metavar="PROBLEM", help="Name or path", autocompletion=completion.problems)]
+    problem: Annotated[
+        str, typer.Argument(metavar="PROBLEM", help="Problem: a name or a path", autocompletion=completion.problems)
+    ]
     solutions: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[SOLUTION]...",
-            help="Names or paths (all that fit the device)",
+            help="Solutions: names or paths (default: all that run on the device)",
             autocompletion=completion.solutions,
         ),
     ] = None
     case: Annotated[
         list[str] | None,
         typer.Option(
-            "--case", metavar="GLOB", help="Glob over case names; repeatable", autocompletion=completion.cases
+            "--case", metavar="GLOB", help="Only cases whose name matches; repeatable", autocompletion=completion.cases
         ),
     ] = None
     entry: Annotated[
         str | None,
-        typer.Option("--entry", metavar="NAME", help="Class or function of a solution's file to judge (ModelNew)"),
+        typer.Option(
+            "--entry", metavar="NAME", help="Class or function of the solution file to judge (default ModelNew)"
+        ),
     ] = None
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Override a constant of the problem; repeatable"),
     ] = None
-    device: Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX")] = (
-        None
-    )
+    device: DeviceOption = None
     import_timeout: Annotated[
         float | None,
-        typer.Option("--import-timeout", metavar="SECONDS", parser=parse_duration, help="Time to import (60s)"),
+        typer.Option("--import-timeout", metavar="SECONDS", parser=parse_duration, help="Import timeout (default 60s)"),
     ] = None
     build_timeout: Annotated[
         float | None,
-        typer.Option("--build-timeout", metavar="SECONDS", parser=parse_duration, help="Time to build (300s)"),
+        typer.Option("--build-timeout", metavar="SECONDS", parser=parse_duration, help="Build timeout (default 300s)"),
     ] = None
     call_timeout: Annotated[
         float | None,
@@ -55,47 +85,53 @@ class VerifyFlags(OutputFlags):
             "--call-timeout",
             metavar="SECONDS",
             parser=parse_duration,
-            help="Time for a call (10s, 50 x reference)",
+            help="Timeout of one call (default 10s or 50 x the reference)",
         ),
     ] = None
     timeout: Annotated[
         float | None,
-        typer.Option("--timeout", metavar="SECONDS", parser=parse_duration, help="Time for everything (unlimited)"),
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            parser=parse_duration,
+            help="Timeout of each solution in total (default none)",
+        ),
     ] = None
     isolation: Annotated[
         int | None,
-        typer.Option("--isolation", metavar="RUNG", min=0, help="Refuse a weaker rung of the sandbox"),
+        typer.Option("--isolation", metavar="RUNG", min=0, help="Fail unless the sandbox reaches this rung"),
     ] = None
-    trusted: Annotated[bool, typer.Option("--trusted", help="The solution is no adversary")] = False
+    trusted: Annotated[bool, typer.Option("--trusted", help="Trust the solution: run it with a lighter sandbox")] = (
+        False
+    )
     level: Annotated[
-        Level | None, typer.Option("--level", help="What a solution must be right for (module)", case_sensitive=False)
+        Level | None,
+        typer.Option("--level", help="Level that a solution must hold (default module)", case_sensitive=False),
     ] = None
     accept: Annotated[
         list[str] | None,
         typer.Option(
             "--accept",
             metavar="CODE",
-            help="A property that it may lack all the same; repeatable",
+            help="Accept that it lacks this property; repeatable",
             autocompletion=completion.properties,
         ),
     ] = None
-    backward: Annotated[bool, typer.Option("--backward", help="Verify gradients too")] = False
+    backward: Annotated[bool, typer.Option("--backward", help="Verify gradients as well")] = False
     require_custom: Annotated[
-        bool, typer.Option("--require-custom", help="Fail a solution that launches no kernel of its own")
+        bool, typer.Option("--require-custom", help="Fail a solution without a kernel of its own")
     ] = False
     sanitize: Annotated[
         bool | None,
         typer.Option(
-            "--sanitize/--no-sanitize", help="Run compute-sanitizer first (its memcheck after an illegal access)"
+            "--sanitize/--no-sanitize", help="Run compute-sanitizer first (default: only after an illegal access)"
         ),
     ] = None
-    allow_tf32: Annotated[bool, typer.Option("--allow-tf32", help="Let both sides use TF32")] = False
-    eval_mode: Annotated[bool, typer.Option("--eval", help="Run both sides in eval mode, as many benchmarks do")] = (
-        False
-    )
+    allow_tf32: Annotated[bool, typer.Option("--allow-tf32", help="Allow TF32 on both sides")] = False
+    eval_mode: Annotated[bool, typer.Option("--eval", help="Run both sides in eval mode")] = False
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the saved run")] = None
     no_save: Annotated[bool, typer.Option("--no-save", help="Write no files")] = False
-    results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
+    results: ResultsOption = None
     strict: Annotated[bool, typer.Option("--strict", help="Exit 4 when a result is inconclusive")] = False
 
 
@@ -104,10 +140,10 @@ class RunFlags(VerifyFlags):
     """What `kbench run` can be told beyond `kbench verify`."""
 
     processes: Annotated[
-        int | None, typer.Option("--processes", metavar="N", min=1, help="Processes to begin with (3)")
+        int | None, typer.Option("--processes", metavar="N", min=1, help="Least number of processes (default 3)")
     ] = None
     max_processes: Annotated[
-        int | None, typer.Option("--max-processes", metavar="N", min=1, help="Processes at most (10)")
+        int | None, typer.Option("--max-processes", metavar="N", min=1, help="Largest number of processes (default 10)")
     ] = None
     precision: Annotated[
         float | None,
@@ -115,7 +151,7 @@ class RunFlags(VerifyFlags):
             "--precision",
             metavar="SHARE",
             parser=parse_share,
-            help="Half-width of the interval to reach (0.3%)",
+            help="Stop when the 95 % interval is ± this (default 0.3%)",
         ),
     ] = None
     budget: Annotated[
@@ -124,31 +160,185 @@ class RunFlags(VerifyFlags):
             "--budget",
             metavar="SECONDS",
             parser=parse_duration,
-            help="Time to measure each solution and case (20s)",
+            help="Time to measure each solution and case (default 20s)",
         ),
     ] = None
-    quick: Annotated[bool, typer.Option("--quick", help="One process; no interval across processes")] = False
-    mode: Annotated[Mode | None, typer.Option("--mode", help="What precedes a timed call (cold)")] = None
+    quick: Annotated[bool, typer.Option("--quick", help="Measure in one process only")] = False
+    mode: Annotated[Mode | None, typer.Option("--mode", help="Cache state before each timed call (default cold)")] = (
+        None
+    )
     lock_clocks: Annotated[
         int | None,
-        typer.Option("--lock-clocks", metavar="MHZ", min=1, help="Lock the SM clock while measuring (privileged)"),
+        typer.Option(
+            "--lock-clocks", metavar="MHZ", min=1, help="Lock the SM clock while measuring (needs privileges)"
+        ),
     ] = None
     crosscheck: Annotated[
-        Crosscheck | None, typer.Option("--crosscheck", help="Take kernel times from the profiler as well")
+        Crosscheck | None, typer.Option("--crosscheck", help="Compare with kernel times from the profiler")
     ] = None
 
 
 @command(RunFlags)
 def run(flags: RunFlags) -> int:
     """Verify, then time, one or more solutions of a problem."""
-    from kbench.cli import running  # brings numpy, which completing a word does without
-
-    return running.run("run", flags, timing=flags)
+    return _judge("run", flags, timing=flags)
 
 
 @command(VerifyFlags)
 def verify(flags: VerifyFlags) -> int:
     """Verify only."""
-    from kbench.cli import running
+    return _judge("verify", flags, timing=None)
 
-    return running.run("verify", flags, timing=None)
+
+def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
+    """Judge as the flags say, and report; nothing is timed without `timing`."""
+    from kbench.report import csvout, jsonout, markdown, terminal  # bring numpy, which completing a word does without
+    from kbench.run.plan import choose_solutions
+
+    output, settings = flags.output(), flags.settings()
+    options = make_options(flags, timing, settings)
+    problem = registry.find_problem(flags.problem, settings)
+    chosen = choose_solutions(problem, flags.solutions or [], options.device, settings, flags.entry)
+    judged, summary = _follow(problem, chosen, options, output)
+    code = exit_code(summary, strict=flags.strict)
+    output.show(
+        text=lambda: terminal.render_run(summary, verbosity=output.verbosity, width=output.width),
+        json=lambda: jsonout.render_run(summary, judged, exit_code=int(code), command=name),
+        csv=lambda: csvout.render_rows(row for case in summary.cases for row in case.rows),
+        md=lambda: markdown.render_run(summary),
+    )
+    if summary.error is not None and not output.wants_json:
+        output.error(summary.error)
+    return code
+
+
+def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings) -> RunOptions:
+    """Let a flag win over the settings, and these over the defaults."""
+    given = settings.run
+    processes = given.processes if timing is None or timing.processes is None else timing.processes
+    at_most = given.max_processes if timing is None or timing.max_processes is None else timing.max_processes
+    if timing is not None:
+        _require_one_count(timing)
+        if timing.quick:
+            processes = at_most = 1
+        elif timing.max_processes is not None:
+            processes = min(processes, at_most)
+    mode = timing.mode.value if timing is not None and timing.mode is not None else given.mode
+    precision = timing.precision if timing is not None else None
+    return RunOptions(
+        device=flags.device or given.device,
+        cases=tuple(flags.case or ()),
+        overrides=parse_overrides(flags.set_ or []),
+        verify_only=timing is None,
+        processes=processes,
+        max_processes=max(processes, at_most),
+        pairs=given.pairs,
+        precision=given.precision if precision is None else precision,
+        budget_s=(timing.budget if timing is not None else None) or given.budget_s,
+        mode=mode,
+        lock_clocks_mhz=timing.lock_clocks if timing is not None else None,
+        limits=TimeLimits(
+            import_s=flags.import_timeout or given.import_timeout_s,
+            build_s=flags.build_timeout or given.build_timeout_s,
+            call_s=flags.call_timeout or given.call_timeout_s,
+            total_s=flags.timeout or given.timeout_s,
+        ),
+        isolation=given.isolation if flags.isolation is None else flags.isolation,
+        trusted=flags.trusted,
+        level=flags.level or Level(settings.level),
+        accept=require_codes((*settings.accept, *(flags.accept or ()))),
+        backward=flags.backward,
+        require_custom=flags.require_custom,
+        sanitize=flags.sanitize,
+        allow_tf32=flags.allow_tf32,
+        eval_mode=flags.eval_mode,
+        crosscheck=timing.crosscheck.value if timing is not None and timing.crosscheck is not None else None,
+        results_dir=flags.results or settings.results,
+        save=not flags.no_save,
+        name=flags.name,
+    )
+
+
+def _require_one_count(timing: RunFlags) -> None:
+    """Raise UsageError where flags ask for different numbers of processes."""
+    least, most = timing.processes, timing.max_processes
+    if timing.quick and (least or most):
+        named = "--processes" if least else "--max-processes"
+        raise UsageError(f"`--quick` runs one process, `{named}` asks for others", "leave out one of them")
+    if least is not None and most is not None and least > most:
+        raise UsageError(f"`--processes {least}` is more than `--max-processes {most}`", "leave out one of them")
+
+
+def _follow(
+    problem: Entry, chosen: Sequence[Entry], options: RunOptions, output: Output
+) -> "tuple[tuple[Judged, ...], RunSummary]":
+    """Show events as they come and keep what counts, also of a run that breaks off."""
+    from kbench.cli.progress import progress_for
+    from kbench.report.summary import RunSummary, summarise
+    from kbench.run import session
+
+    planned: Planned | None = None
+    saved: Saved | None = None
+    judged: list[Judged] = []
+    error: KbenchError | None = None
+    interrupted = False
+    reference_s: dict[tuple[str, str], float] = {}
+    began, started = time.time() - CLOCK_STEP_S, time.monotonic()
+    try:
+        stream = cast("Generator[Event]", session.run(problem, chosen, options))
+        with progress_for(output) as progress, closing(stream) as events:
+            for event in events:
+                progress.show(event)
+                planned = event if isinstance(event, Planned) else planned
+                saved = event if isinstance(event, Saved) else saved
+                judged += [event] if isinstance(event, Judged) else []
+                if isinstance(event, StageFinished) and event.stage in OF_THE_REFERENCE:
+                    key = event.case, event.stage
+                    reference_s[key] = reference_s.get(key, 0.0) + event.elapsed_s
+    except KbenchError as caught:
+        error = caught
+    except KeyboardInterrupt:
+        interrupted = True
+    if error is not None and not judged:
+        raise error
+    return tuple(judged), RunSummary(
+        problem=problem.name,
+        planned=planned,
+        cases=tuple(summarise(one) for one in judged),
+        environment=saved.environment if saved else None,
+        csv_path=saved.csv_path if saved else _written(options, began),
+        reference_s=reference_s,
+        elapsed_s=time.monotonic() - started,
+        error=error,
+        interrupted=interrupted,
+    )
+
+
+def _written(options: RunOptions, since: float) -> str | None:
+    """Find the rows of what had finished when a run broke off, before it could name its file."""
+    paths = run_files(options.results_dir) if options.save else []
+    fresh = {path.stat().st_mtime: path for path in paths if path.stat().st_mtime >= since}
+    return str(fresh[max(fresh)]) if fresh else None
+
+
+def exit_code(run: "RunSummary", *, strict: bool) -> ExitCode:
+    """Map a run to the exit code of the command; what kbench itself got wrong outranks a verdict."""
+    found = {case.status for case in run.cases}
+    code = ExitCode.OK
+    if run.interrupted:
+        code = ExitCode.INTERRUPTED
+    elif run.error is not None:
+        code = run.error.exit_code
+    elif Status.HARNESS_ERROR in found:
+        code = ExitCode.INTERNAL
+    elif found - {Status.PASSED, Status.SKIPPED, Status.REFERENCE_FAILED, Status.NOT_VERIFIED}:
+        code = ExitCode.NEGATIVE
+    elif Status.REFERENCE_FAILED in found:
+        code = ExitCode.USAGE
+    elif Status.NOT_VERIFIED in found:
+        code = ExitCode.INCONCLUSIVE
+    elif Status.PASSED not in found:
+        code = NothingSelectedError.exit_code
+    elif strict and any(INCONCLUSIVE_FLAGS & set(case.flags) for case in run.cases):
+        code = ExitCode.INCONCLUSIVE
+    return code

@@ -1,13 +1,21 @@
 """`kbench selftest`: the judge judged, by attacks to catch and honest solutions to pass."""
 
+import datetime
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kbench.cli.options import OutputFlags, command
-from kbench.plugins import corpus
+from kbench.cli.output import Output
+from kbench.core.errors import InternalError, MachineError
+from kbench.selftest import corpus
+from kbench.storage.csvfile import replace_file
+
+if TYPE_CHECKING:
+    from kbench.selftest.session import SelftestReport
 
 
 def complete(incomplete: str) -> list[str]:
@@ -22,14 +30,15 @@ class SelftestFlags(OutputFlags):
     """What `kbench selftest` can be told."""
 
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME", help="Fixtures (all)", autocompletion=complete)
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Fixtures to judge (default all)", autocompletion=complete),
     ] = None
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:INDEX")] = "auto"
-    fast: Annotated[bool, typer.Option("--fast", help="The quick half, as in CI")] = False
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Builds and judgements side by side")] = 3
+    fast: Annotated[bool, typer.Option("--fast", help="Only the fixtures that CI runs")] = False
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Builds and verdicts at the same time")] = 3
     corpus: Annotated[
         Path | None,
-        typer.Option("--corpus", metavar="DIR", help="Another corpus: cheats, honest, problems"),
+        typer.Option("--corpus", metavar="DIR", help="Folder of another corpus, with cheats, honest and problems"),
     ] = None
     save: Annotated[Path | None, typer.Option("--save", metavar="DIR", help="Also write CSV and JSON there")] = None
 
@@ -37,6 +46,55 @@ class SelftestFlags(OutputFlags):
 @command(SelftestFlags)
 def main(flags: SelftestFlags) -> int:
     """Prove that attacks are caught and honest solutions pass."""
-    from kbench.cli import selftesting  # brings numpy, which completing a word does without
+    from kbench.report import selftest as rendering  # brings numpy, which completing a word does without
 
-    return selftesting.selftest(flags)
+    output = flags.output()
+    report = _follow(flags, output)
+    if flags.save is not None:
+        _save(report, flags.save)
+    output.show(
+        text=lambda: rendering.render_selftest(report, verbosity=output.verbosity),
+        json=lambda: rendering.render_json(report),
+        csv=lambda: rendering.render_csv(report),
+        md=lambda: rendering.render_markdown(report),
+    )
+    return report.exit_code
+
+
+def _follow(flags: SelftestFlags, output: Output) -> "SelftestReport":
+    """Show one line per fixture while they are judged."""
+    from kbench.report.selftest import line
+    from kbench.selftest import session as verb
+    from kbench.selftest.session import Checked, SelftestReport, Started
+
+    settings = {} if flags.corpus is None else {"folder": flags.corpus}
+    events = verb.selftest(
+        device=flags.device, fast=flags.fast, names=tuple(flags.names or ()), jobs=flags.jobs, **settings
+    )
+    total = count = 0
+    with closing(events):
+        for event in events:
+            match event:
+                case Started(device=device, fixtures=fixtures):
+                    total = len(fixtures)
+                    output.note(f"{total} fixtures on {device}")
+                case Checked():
+                    count += 1
+                    output.note(f"{count:>3}/{total}  {line(event)}")
+                case SelftestReport():
+                    return event
+    raise InternalError("the selftest ended without a report")
+
+
+def _save(report: "SelftestReport", folder: Path) -> None:
+    """Write `<UTC time>-<device>.csv` and `.json`."""
+    from kbench.report import selftest as rendering
+
+    now = datetime.datetime.now(datetime.UTC)
+    stem = f"{now:%Y%m%dT%H%M%SZ}-{report.device}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MachineError(f"cannot create {folder}: {error.strerror}") from error
+    replace_file(folder / f"{stem}.csv", rendering.render_csv(report) + "\n")
+    replace_file(folder / f"{stem}.json", rendering.render_json(report) + "\n")

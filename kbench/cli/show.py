@@ -3,13 +3,18 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kbench.cli import completion
-from kbench.cli.options import DocumentFlags, OutputFlags, command
+from kbench.cli.options import DocumentFlags, OutputFlags, ResultsOption, RunArgument, command
+from kbench.cli.output import Format
+from kbench.core.errors import ExitCode, MachineError, UsageError
+from kbench.core.events import Judged
 from kbench.storage.runfiles import LATEST
+
+if TYPE_CHECKING:
+    from kbench.report.summary import RunSummary
 
 
 class Target(StrEnum):
@@ -21,19 +26,16 @@ class Target(StrEnum):
     HTML = "html"
 
 
-RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="Name, path or @latest", autocompletion=completion.runs)
-]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowFlags(OutputFlags):
     """What `kbench show` can be told."""
 
     run: RunArgument = LATEST
-    case: Annotated[list[str] | None, typer.Option("--case", metavar="GLOB", help="Cases to show")] = None
+    case: Annotated[
+        list[str] | None, typer.Option("--case", metavar="GLOB", help="Only cases whose name matches; repeatable")
+    ] = None
     samples: Annotated[bool, typer.Option("--samples", help="Draw the raw samples")] = False
-    results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
+    results: ResultsOption = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,22 +43,77 @@ class ExportFlags(DocumentFlags):
     """What `kbench export` can be told."""
 
     run: RunArgument = LATEST
-    to: Annotated[Target | None, typer.Option("--to", help="Format to write (ending of FILE, else json)")] = None
-    file: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write (stdout)")] = None
-    results: Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Folder of the results")] = None
+    to: Annotated[Target | None, typer.Option("--to", help="Format (default: by the ending of FILE, else json)")] = None
+    file: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write (default stdout)")
+    ] = None
+    results: ResultsOption = None
 
 
 @command(ShowFlags)
 def show(flags: ShowFlags) -> int:
     """Show a saved run in full."""
-    from kbench.cli import showing  # brings numpy, which completing a word does without
+    from kbench.cli.saved import find_run
+    from kbench.report import samples, terminal  # bring numpy, which completing a word does without
+    from kbench.report.saved_run import recall
 
-    return showing.show(flags)
+    output, settings = flags.output(), flags.settings()
+    run = find_run(flags.run, flags.results or settings.results, settings)
+    judged, summary = recall(run, flags.case or ())
+    if output.format is not Format.TEXT:
+        output.data(_render(Target(output.format.value), summary, judged, "show"))
+    elif flags.samples:
+        output.data(samples.render_samples(summary, judged))
+    else:
+        output.data(
+            f"{run.path}\n\n" + terminal.render_run(summary, verbosity=max(output.verbosity, 0), width=output.width)
+        )
+    return ExitCode.OK
 
 
 @command(ExportFlags)
 def export(flags: ExportFlags) -> int:
     """Convert a run to json, markdown, csv or html."""
-    from kbench.cli import showing
+    from kbench.cli.saved import find_run
+    from kbench.report.saved_run import recall
 
-    return showing.export(flags)
+    output, target = flags.output(), _target(flags)
+    if output.wants_json and flags.file is None and target is not Target.JSON:
+        raise UsageError(f"`--json` contradicts `--to {target.value}` on stdout", "write it to a file with `-o FILE`")
+    settings = flags.settings()
+    run = find_run(flags.run, flags.results or settings.results, settings)
+    judged, summary = recall(run)
+    text = _render(target, summary, judged, "export")
+    if flags.file is None:
+        output.data(text)
+        return ExitCode.OK
+    try:
+        flags.file.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise MachineError(f"{flags.file} cannot be written: {error.strerror}", "write elsewhere with `-o`") from error
+    output.written("export", flags.file)
+    return ExitCode.OK
+
+
+def _target(flags: ExportFlags) -> Target:
+    """Return the format that was asked for, else the one that the file's ending names."""
+    ending = flags.file.suffix.removeprefix(".").lower() if flags.file is not None else ""
+    known = {target.value: target for target in Target}
+    if flags.to is None and ending and ending not in known:
+        hint = f"name it `.{'`, `.'.join(known)}`, or say which with `--to`"
+        raise UsageError(f"`{flags.file}`: cannot export to `{ending}`", hint)
+    return flags.to or known.get(ending, Target.JSON)
+
+
+def _render(target: Target, summary: "RunSummary", judged: tuple[Judged, ...], command: str) -> str:
+    from kbench.report import csvout, html, jsonout, markdown
+
+    match target:
+        case Target.JSON:
+            return jsonout.render_run(summary, judged, exit_code=ExitCode.OK, command=command)
+        case Target.CSV:
+            return csvout.render_rows(row for case in summary.cases for row in case.rows)
+        case Target.MD:
+            return markdown.render_run(summary)
+        case Target.HTML:
+            return html.render_run(summary, judged)

@@ -36,7 +36,7 @@ def advice(half_width: float, precision: float, measured_s: float, processes: in
     stopped = f"stopped after {measured_s:.0f} s of measuring, {processes} processes, at ± {100 * half_width:.2g} %"
     wanted_s = measured_s * (half_width / precision) ** 2
     if wanted_s > WORTH_S:
-        return f"{stopped}; more time would hardly help: try a quieter device, or a larger case"
+        return f"{stopped}; more time would not help much: try a quieter device or a larger case"
     wanted = math.ceil(processes * wanted_s / measured_s)
     options = f"--budget {_rounded(wanted_s * MARGIN)}s --max-processes {wanted}"
     return f"{stopped}; `{options}` would bring about ± {100 * precision:.2g} %"

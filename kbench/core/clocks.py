@@ -20,8 +20,8 @@ SWITCH_NS = 20_000
 153 us with stream memory operations and 133 us behind a spinning kernel."""
 LATE_NS = 25_000
 """By how much the judge's look at results right after the flag may vary by itself: measured, 155 to 180 us."""
-BARE_NS = 200_000
-"""Chosen: inputs lie bare for some 0.1 ms before the gate opens. Who keeps the device busy to be there then makes
+VISIBLE_NS = 200_000
+"""Chosen: inputs are visible for some 0.1 ms before the gate opens. Who keeps the device busy to be there then makes
 that last by a time slice or more (1 to 2 ms, measured behind a spinning kernel)."""
 QUOTED_FROM = 0.98
 """A claim below this share of the judge's time is not quoted, however wide the interval is."""
@@ -33,7 +33,7 @@ REFUTED_BELOW = 0.9
 """A claim below this share of the judge's time is a false one: events that are honest agree within a percent."""
 
 
-class Clock(StrEnum):
+class QuotedClock(StrEnum):
     """Whose time a row quotes."""
 
     EVENTS = "events"
@@ -50,8 +50,8 @@ class Round:
     total_ns: int
     late_ns: int
     """From the flag until the judge has read some of the results."""
-    bare_ns: int = 0
-    """How long the inputs lay bare before the gate was opened, less what copying them takes."""
+    visible_ns: int = 0
+    """How long the inputs were visible before the gate was opened, less what copying them takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,26 +88,43 @@ def per_call_ns(each: Round, constant: Constant) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usual:
-    """How late looks are, and how long inputs lie bare, in rounds of the reference (ns)."""
+class UsualDelays:
+    """How late looks are, and how long inputs are visible, in rounds of the reference (ns)."""
 
     late_ns: float
-    bare_ns: float
+    visible_ns: float
+    late_noise_ns: float = LATE_NS
+    """By how much a look may be late by itself."""
 
 
-def usual_of(rounds: Sequence[Round]) -> Usual:
+def usual_of(rounds: Sequence[Round]) -> UsualDelays:
     """Return what is usual in these rounds."""
-    return Usual(
+    return UsualDelays(
         late_ns=statistics.median(each.late_ns for each in rounds),
-        bare_ns=statistics.median(each.bare_ns for each in rounds),
+        visible_ns=statistics.median(each.visible_ns for each in rounds),
     )
 
 
-def attest(rounds: Sequence[Round], constant: Constant, usual: Usual) -> Attested:
+def usual_borne_out(reference: Sequence[Round], after: Sequence[Round]) -> UsualDelays:
+    """Return what is usual in rounds of the reference, as far as those after the candidate's death bear it out.
+
+    While it lives, a candidate can make the reference's looks late, so that its own seem usual. After its death looks
+    still vary by what else the machine does: by as much, one may be late without a reason, and no less is uncertain.
+    """
+    beside, alone = usual_of(reference), usual_of(after)
+    noise_ns = max(float(LATE_NS), float(max(r.late_ns for r in after) - min(r.late_ns for r in after)))
+    return UsualDelays(
+        late_ns=alone.late_ns if beside.late_ns - alone.late_ns > noise_ns else beside.late_ns,
+        visible_ns=alone.visible_ns if beside.visible_ns - alone.visible_ns > VISIBLE_NS else beside.visible_ns,
+        late_noise_ns=noise_ns,
+    )
+
+
+def attest(rounds: Sequence[Round], constant: Constant, usual: UsualDelays) -> Attested:
     """Return the time per call of an arm over its rounds of one process.
 
     Whoever raises the flag before its work is done keeps the device busy, and the judge's look comes late by as much:
-    that is added. Whoever polls for the inputs keeps it busy while they are laid bare: what that takes longer is added,
+    that is added. Whoever polls for the inputs keeps it busy while they are revealed: what that takes longer is added,
     too. What is left to gain is part of the half-width.
 
     Raises:
@@ -116,16 +133,17 @@ def attest(rounds: Sequence[Round], constant: Constant, usual: Usual) -> Atteste
     times = [per_call_ns(each, constant) for each in rounds]
     calls = statistics.median(each.calls for each in rounds)
     mine = usual_of(rounds)
-    excesses = (mine.late_ns - usual.late_ns, LATE_NS), (mine.bare_ns - usual.bare_ns, BARE_NS)
+    excesses = (mine.late_ns - usual.late_ns, usual.late_noise_ns), (mine.visible_ns - usual.visible_ns, VISIBLE_NS)
     hidden_ns = sum(excess for excess, noise in excesses if excess > noise)
+    unseen_ns = constant.half_width_ns + SWITCH_NS + usual.late_noise_ns
     return Attested(
         ns=statistics.median(times) + hidden_ns / calls,
         # Whoever writes results where they are to be copied saves the copy.
-        half_width_ns=_half_width(times) + (constant.half_width_ns + SWITCH_NS + LATE_NS) / calls + constant.copy_ns,
+        half_width_ns=_half_width(times) + unseen_ns / calls + constant.copy_ns,
     )
 
 
-def clock_to_quote(event_ns: float, attested: Attested) -> Clock | None:
+def clock_to_quote(event_ns: float, attested: Attested) -> QuotedClock | None:
     """Say whose time is reported: events where they agree with the judge's clock, else the judge's.
 
     None: the events claim so much less that the claim is refuted.
@@ -134,7 +152,7 @@ def clock_to_quote(event_ns: float, attested: Attested) -> Clock | None:
         return None
     # A worker that has few calls queued widens the interval, and must not profit from it.
     agree = abs(event_ns - attested.ns) <= attested.half_width_ns and event_ns >= QUOTED_FROM * attested.ns
-    return Clock.EVENTS if agree else Clock.GATE
+    return QuotedClock.EVENTS if agree else QuotedClock.GATE
 
 
 def _half_width(values: Sequence[float]) -> float:

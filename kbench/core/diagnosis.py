@@ -34,7 +34,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
     ),
     "frozen_weights": (
         "The solution is right with the weights of construction or of its first call, and not with those of now.",
-        "Read the parameters in each call, or compute anew what depends on them once their `_version` changes.",
+        "Read the parameters in each call, or recompute what depends on them once their `_version` changes.",
     ),
     "missing_bias": (
         "The reference without one of its summands (a bias, say) gives what the solution gives.",
@@ -53,7 +53,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Look at what the kernel does with the last or only partly filled block there.",
     ),
     "transposed": (
-        "The output is right but for the order of two dimensions, of the result or of an operand.",
+        "Two dimensions of the result, or of an operand, are swapped; the rest is right.",
         "Exchange the two indices or strides.",
     ),
     "epsilon": (

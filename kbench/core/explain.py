@@ -8,7 +8,7 @@ from kbench.core.explanations import CHECKS, FLAGS, VERDICTS
 from kbench.core.levels import PROPERTIES
 from kbench.core.model import Status
 
-Kind = Literal["status", "property", "diagnosis", "finding", "flag", "verdict", "check"]
+CodeKind = Literal["status", "property", "diagnosis", "finding", "flag", "verdict", "check"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,7 +16,7 @@ class Explanation:
     """One code: what it means, and what to type or change."""
 
     code: str
-    kind: Kind
+    kind: CodeKind
     meaning: str
     fix: str
 
@@ -81,11 +81,11 @@ _STATUSES: dict[Status, tuple[str, str]] = {
     ),
     Status.OUTPUT_ALIASED: (
         "An output shares memory with an input or with an earlier output.",
-        "Allocate the output anew in each call.",
+        "Allocate a new output in each call.",
     ),
     Status.TAMPERED: (
         "The solution replaced a clock or a function of torch for the whole process, so its times mean nothing.",
-        "Remove the assignment to the named function; call your own function under a name of its own.",
+        "Remove the assignment to the named function; give your own function another name.",
     ),
     Status.BELOW_LEVEL: (
         "The solution does the task as the problem sets it, but is not right for all that the required level asks for.",
@@ -116,7 +116,7 @@ _STATUSES: dict[Status, tuple[str, str]] = {
         "Look at the log's tail; `--sanitize` finds wild accesses of kernels.",
     ),
     Status.EXITED: (
-        "The solution ended the worker process by itself.",
+        "The solution ended its own worker process.",
         "Remove calls of `exit`, `_exit` and the like.",
     ),
     Status.CALL_TIMEOUT: (
@@ -187,11 +187,11 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "Nothing; `--require-custom` asks for at least one of the solution's own.",
     ),
     "crosscheck_cupti": (
-        "The time of the kernels themselves, by the profiler, beside the time that events measured.",
+        "The profiler's time of the kernels, next to the time that events measured.",
         "Where events are longer, look for gaps between launches; where kernels are, for work on other streams.",
     ),
     "no_peaks": (
-        "This device's peaks were never measured, so no limit can be told.",
+        "This device's peaks were never measured, so there is no limit to compare with.",
         "Measure them once: `kbench doctor`.",
     ),
     "memcheck": (
@@ -216,7 +216,7 @@ _FINDINGS: dict[str, tuple[str, str]] = {
     ),
     "clocks_locked": (
         "The SM clock was locked with `--lock-clocks`: rows are compared with rows of the same clock only.",
-        "Nothing; measure both sides alike.",
+        "Nothing; measure both sides the same way.",
     ),
     "foreign_processes": (
         "Other processes used the device, and may have disturbed the times.",
@@ -239,7 +239,7 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         'Name others: `CASES = {"default": {}, "ragged": {"batch_size": 3}}` in the problem file.',
     ),
     "weights_kept": (
-        "With other parameters the reference is no longer finite, so they keep the values of construction.",
+        "With other parameters the reference is not finite, so they keep the values that the constructor gave them.",
         "Nothing; check by hand that the solution reads them.",
     ),
     "weights_by_seed": (
@@ -249,7 +249,7 @@ _FINDINGS: dict[str, tuple[str, str]] = {
 }
 
 
-def _table(kind: Kind, entries: dict[str, tuple[str, str]]) -> dict[str, Explanation]:
+def _table(kind: CodeKind, entries: dict[str, tuple[str, str]]) -> dict[str, Explanation]:
     return {
         code: Explanation(code=code, kind=kind, meaning=meaning, fix=fix) for code, (meaning, fix) in entries.items()
     }

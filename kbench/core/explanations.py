@@ -43,10 +43,10 @@ FLAGS: dict[str, tuple[str, str]] = {
     ),
     "copies_results": (
         "the solution returns the same memory in every call, so results were copied while the clock ran",
-        "Allocate the output anew in each call: what a copy takes is taken off, but cannot be confirmed.",
+        "Allocate a new output in each call: what a copy takes is taken off, but cannot be confirmed.",
     ),
     "host_bound": (
-        "a plain loop of calls takes a tenth longer than the device works, or more: its wall time is shown beside",
+        "a plain loop of calls takes at least a tenth longer than the device works: the table shows both",
         "Launch fewer kernels in a call, do less in Python, or use a CUDA graph.",
     ),
     "host_synchronising": (

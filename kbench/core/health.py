@@ -20,7 +20,7 @@ PROBED_AFTER = frozenset(
 """Ends that can leave a device behind which does not compute: crashes, hangs, and a judge that failed itself."""
 
 
-class Answer(StrEnum):
+class ProbeAnswer(StrEnum):
     """How a fresh process fared that allocated memory on the device, filled it by a kernel and read it back."""
 
     RIGHT = "right"
@@ -46,15 +46,15 @@ class Vitals:
     """What the driver asks for (`gpu_reset`, `node_reboot`, ...); empty for nothing."""
 
 
-def diagnose(answer: Answer, detail: str, before: Vitals, after: Vitals) -> str | None:
+def diagnose(answer: ProbeAnswer, detail: str, before: Vitals, after: Vitals) -> str | None:
     """Say why a device must not be used further, or None where nothing speaks against it.
 
     `detail` is what the probe said; `before` was read when the run began, so that old errors are not held against it.
     """
     words = {
-        Answer.WRONG: "a kernel of one line computed a wrong result",
-        Answer.FAILED: "a fresh process could not use it",
-        Answer.SILENT: "a fresh process got no answer from it",
+        ProbeAnswer.WRONG: "a kernel of one line computed a wrong result",
+        ProbeAnswer.FAILED: "a fresh process could not use it",
+        ProbeAnswer.SILENT: "a fresh process got no answer from it",
     }
     if answer in words:
         return f"{words[answer]}: {detail}" if detail else words[answer]

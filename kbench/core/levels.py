@@ -45,7 +45,7 @@ def _of(level: Level, *entries: tuple[str, str, str]) -> list[Property]:
     return [Property(code=code, level=level, title=title, fix=fix) for code, title, fix in entries]
 
 
-_COMPUTE_FROM_WEIGHTS = "Read the parameters in each call, or compute anew what depends on them once they change."
+_COMPUTE_FROM_WEIGHTS = "Read the parameters in each call, or recompute what depends on them once they change."
 _NAME_THEM = "Name the parameters as in `Model`, or keep their order and shapes, so that they can be set from outside."
 _USE_STRIDES = "Use strides, or `.contiguous()`."
 _ANY_SHAPE = "Handle every shape, or raise an error at those that the kernel is not made for."
@@ -257,5 +257,5 @@ def require_codes(codes: Collection[str]) -> tuple[str, ...]:
         if code not in PROPERTIES:
             near = difflib.get_close_matches(code, PROPERTIES, n=1, cutoff=0.5)
             hint = f"did you mean `{near[0]}`?" if near else "`kbench explain` lists them: those of kind `property`"
-            raise UsageError(f"`{code}` is no property of a level, so it cannot be accepted", hint)
+            raise UsageError(f"`{code}` is not a property of a level, so it cannot be accepted", hint)
     return tuple(sorted(set(codes)))

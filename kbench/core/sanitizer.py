@@ -26,7 +26,7 @@ class Tool(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SourcePlace:
     """Where in device code something happened; file and line only where the code was built with line information."""
 
     kernel: str
@@ -40,13 +40,13 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class SanitizerReport:
     """One report of the tool: what, where, and the further places of a race."""
 
     what: str
     severe: bool
     """False for what racecheck itself calls a warning."""
-    places: tuple[Place, ...] = ()
+    places: tuple[SourcePlace, ...] = ()
     detail: str = ""
     """Thread and address, of the first of several equal reports."""
 
@@ -55,7 +55,7 @@ class Report:
 class Log:
     """A whole run of one tool."""
 
-    reports: tuple[Report, ...]
+    reports: tuple[SanitizerReport, ...]
     counted: int | None
     """Errors and warnings by the tool's own summary; None where it printed none, so did not finish."""
     complaints: tuple[str, ...]
@@ -115,18 +115,18 @@ def parse(text: str, tool: Tool) -> Log:
     return Log(reports=tuple(reports), counted=counted, complaints=tuple(dict.fromkeys(complaints)))
 
 
-def place(text: str) -> Place | None:
+def place(text: str) -> SourcePlace | None:
     """Read a place as any version writes it; None for an address alone."""
     said = HAZARDS.sub("", text.strip())
     for pattern in (FILE_FIRST, KERNEL_ONLY, KERNEL_FIRST):
         if found := pattern.match(said):
             parts = found.groupdict()
             line = parts.get("line")
-            return Place(kernel=parts["kernel"].strip(), file=parts.get("file"), line=int(line) if line else None)
+            return SourcePlace(kernel=parts["kernel"].strip(), file=parts.get("file"), line=int(line) if line else None)
     return None
 
 
-def _report(head: str, rest: Sequence[str], tool: Tool) -> Report:
+def _report(head: str, rest: Sequence[str], tool: Tool) -> SanitizerReport:
     what, severe = head, True
     if tool is Tool.RACECHECK and (found := REPORT[tool].match(head)):
         severe = found["level"].lower() == "error"
@@ -137,13 +137,13 @@ def _report(head: str, rest: Sequence[str], tool: Tool) -> Report:
     frames = [spot for said in rest if (match := FRAME.match(said)) and (spot := place(match["place"])) is not None]
     if places and frames:
         # The place is in a device function; the last of its callers is the kernel.
-        places[0] = Place(kernel=frames[-1].kernel, file=places[0].file, line=places[0].line)
+        places[0] = SourcePlace(kernel=frames[-1].kernel, file=places[0].file, line=places[0].line)
     details = [match["why"] or match["near"] or match[0] for said in rest if (match := DETAIL.match(said))]
-    return Report(what=what, severe=severe, places=tuple(places), detail=", ".join(details))
+    return SanitizerReport(what=what, severe=severe, places=tuple(places), detail=", ".join(details))
 
 
 def findings(
-    tool: Tool, log: Log, sources: Mapping[Place, str], is_own: Callable[[str], bool], *, strict: bool
+    tool: Tool, log: Log, sources: Mapping[SourcePlace, str], is_own: Callable[[str], bool], *, strict: bool
 ) -> tuple[Finding, ...]:
     """Decide what a run of one tool means for the solution.
 
@@ -176,7 +176,7 @@ def findings(
     return (*found, *(Finding.note("sanitizer", words[:500]) for words in notes))
 
 
-def _words(report: Report, count: int, sources: Mapping[Place, str]) -> str:
+def _words(report: SanitizerReport, count: int, sources: Mapping[SourcePlace, str]) -> str:
     where = []
     for spot in dict.fromkeys(report.places):
         line = sources.get(spot)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbench.core.model import Sample, Timing
-from kbench.core.student import bisect, t_cdf, t_quantile
+from kbench.core.student_t import bisect, t_cdf, t_quantile
 
 OUTLIER_Z = 10.0
 """Robust standard deviations from the median beyond which a sample is labelled."""
@@ -241,6 +241,18 @@ def needs_more_processes(estimates: Sequence[float], precision: float, minimum: 
     if count < max(minimum, 2):
         return True
     return ratio_interval(estimates).half_width > math.log1p(precision)
+
+
+def worthwhile_precision(estimates: Sequence[float], precision: float) -> float:
+    """Return the precision that one more process is worth: what is asked for, or how far processes differ.
+
+    Where processes differ by much, more pairs in each cannot narrow the interval over them. The spread is told as the
+    half-width of an interval over three processes that have it. Shares, so 0.005 is 0.5 %.
+    """
+    if len(estimates) < 2:
+        return precision
+    spread = float(np.std(estimates, ddof=1))
+    return max(precision, t_quantile(0.975, 2) * spread / math.sqrt(3))
 
 
 # --- what a design can detect --------------------------------------------------

@@ -16,7 +16,7 @@ from kbench.core.errors import UsageError
 from kbench.core.levels import PROPERTIES, UNKNOWN, Standing, blocking, foremost, listed, lost, untried
 from kbench.core.model import Status, Time
 from kbench.core.stats import Interval, difference_interval, ratio_interval
-from kbench.core.student import t_quantile
+from kbench.core.student_t import t_quantile
 
 MOST_PROCESSES = 1000
 """Above this, a number of processes that would decide is no advice."""
@@ -230,7 +230,7 @@ def judge_level(old: Standing, new: Standing) -> Verdict | None:
         return None
     if blocking(new.lacks, new.required, new.accepted):
         what = f"`{new.required}` is required now, and `{old.required}` was before"
-        return _no_verdict("other_level", f"lacks no more than it did, but {what}")
+        return _no_verdict("other_level", f"lacks nothing new, but {what}")
     return None
 
 

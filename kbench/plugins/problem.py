@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from kbench.core.errors import PluginError, UsageError
-from kbench.plugins.both import holds_a_solution, problem_part
+from kbench.plugins.combined_file import holds_a_solution, problem_part
 from kbench.plugins.source import did_you_mean
 
 OVERRIDES = "__kbench_overrides__"

@@ -12,13 +12,13 @@ from kbench.plugins.places import BUILTINS, Origin, as_path, named_entry_points,
 from kbench.plugins.source import Source, did_you_mean
 from kbench.storage.settings import Settings
 
-Kind = Literal["problem", "solution"]
+EntryKind = Literal["problem", "solution"]
 
 DEFAULT_ENTRY = "ModelNew"
 OTHER_ENTRIES = ("Model", "kernel_function")
 """What published solutions are called otherwise: the class by the reference's name, a function of the inputs alone."""
 
-_REQUIRED: dict[Kind, str] = {"problem": "Model", "solution": DEFAULT_ENTRY}
+_REQUIRED: dict[EntryKind, str] = {"problem": "Model", "solution": DEFAULT_ENTRY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Entry:
     name: str
     path: Path
     summary: str
-    kind: Kind
+    kind: EntryKind
     origin: Origin
     devices: tuple[str, ...]
     builtin: str | None = None
@@ -148,7 +148,7 @@ def constants(problem: Entry) -> dict[str, Any]:
     return source.parse(problem.path).constants
 
 
-def _only(name: str, kind: Kind, matches: Sequence[tuple[Path, Origin]]) -> tuple[Path, Kind, Origin]:
+def _only(name: str, kind: EntryKind, matches: Sequence[tuple[Path, Origin]]) -> tuple[Path, EntryKind, Origin]:
     if len(matches) > 1:
         places = " and ".join(str(path) for path, _ in matches)
         raise UsageError(f"more than one {kind} is named `{name}`: {places}", "give the path of the one you mean")
@@ -156,7 +156,7 @@ def _only(name: str, kind: Kind, matches: Sequence[tuple[Path, Origin]]) -> tupl
     return path, kind, origin
 
 
-def _parse(path: Path, kind: Kind) -> Source:
+def _parse(path: Path, kind: EntryKind) -> Source:
     if path.is_dir():
         raise PluginError(f"{path} is a folder, not a {kind}", f"give a file in it, such as `{path}/NAME.py`")
     if not path.exists():
@@ -180,7 +180,7 @@ def _read_solution(path: Path, origin: Origin, problem: Entry, settings: Setting
     raise PluginError(f"{path} defines no {kind}`{attribute}`, so it is not a solution{swapped}", hint)
 
 
-def _swapped(parsed: Source, other: Kind) -> str:
+def _swapped(parsed: Source, other: EntryKind) -> str:
     return f"; it looks like a {other}" if _REQUIRED[other] in parsed.names else ""
 
 
@@ -191,11 +191,11 @@ def _attribute(parsed: Source, wanted: str | None) -> str:
     return wanted if wanted is not None and wanted in parsed.names else DEFAULT_ENTRY
 
 
-def _read(path: Path, kind: Kind, origin: Origin) -> Entry:
+def _read(path: Path, kind: EntryKind, origin: Origin) -> Entry:
     parsed = _parse(path, kind)
     required = _REQUIRED[kind]
     if required not in parsed.names:
-        other: Kind = "solution" if kind == "problem" else "problem"
+        other: EntryKind = "solution" if kind == "problem" else "problem"
         raise PluginError(
             f"{path} defines no class `{required}`, so it is not a {kind}{_swapped(parsed, other)}",
             f"`kbench new {kind}` writes a file to start from",
@@ -214,10 +214,10 @@ def _nearest_file(path: Path) -> str:
     near = difflib.get_close_matches(path.stem, [beside.stem for beside in path.parent.glob("*.py")], n=1, cutoff=0.7)
     if near:
         return f"did you mean `{path.with_name(f'{near[0]}.py')}`?"
-    return "check the path" if path.parent.is_dir() else f"there is no folder {path.parent}"
+    return "check the path" if path.parent.is_dir() else f"the folder does not exist: {path.parent}"
 
 
-def _listed(path: Path, kind: Kind, origin: Origin, wanted: str | None = None) -> Entry | None:
+def _listed(path: Path, kind: EntryKind, origin: Origin, wanted: str | None = None) -> Entry | None:
     """Make an entry for a listing: files of other kinds are left out, broken ones say so in their summary."""
     try:
         parsed = source.parse(path)
@@ -228,16 +228,22 @@ def _listed(path: Path, kind: Kind, origin: Origin, wanted: str | None = None) -
         return Entry(name=path.stem, path=path, summary=broken, kind=kind, origin=origin, devices=source.DEVICES)
 
 
-def _entry(parsed: Source, kind: Kind, origin: Origin, attribute: str = DEFAULT_ENTRY) -> Entry:
+def _entry(parsed: Source, kind: EntryKind, origin: Origin, attribute: str = DEFAULT_ENTRY) -> Entry:
     return Entry(
         name=parsed.path.stem,
-        path=parsed.path.absolute(),  # children run in folders of their own
+        path=_whole(parsed.path),  # children run in folders of their own
         summary=parsed.summary,
         kind=kind,
         origin=origin,
         devices=parsed.devices if kind == "solution" else source.DEVICES,
         attribute=attribute if kind == "solution" else DEFAULT_ENTRY,
     )
+
+
+def _whole(path: Path) -> Path:
+    """Return a path from the root. In a child's own /tmp, `a/../b` leads nowhere where `a` is not shown."""
+    absolute = path.absolute()
+    return absolute.parent.resolve() / absolute.name if ".." in absolute.parts else absolute
 
 
 def _builtin(problem: Entry, name: str) -> Entry:

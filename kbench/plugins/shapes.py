@@ -4,15 +4,19 @@ Runs in a judge, on torch's `meta` device: shapes without memory or arithmetic. 
 the reasons.
 """
 
+import contextlib
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from kbench.plugins import problem as problems
 from kbench.plugins import source
 
+COMPILER = "torch._dynamo"
 MAX_CONSTANTS = 12
 """Constants that are tried; each costs a few constructions of the reference without memory."""
 MAX_ELEMENTS = 1 << 25
@@ -39,7 +43,7 @@ class Derived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class CallShapes:
     """What one set of constants leads to: shapes of the inputs, arguments of the constructor."""
 
     inputs: tuple[tuple[int, ...], ...]
@@ -79,7 +83,7 @@ def derive(path: Path, overrides: Mapping[str, Any]) -> Derived:
     return Derived(cases=kept, reason="" if kept else "the reference accepts no smaller shape")
 
 
-def _classify(probe: "_Probe", own: Seen) -> tuple[dict[str, Any], dict[str, Any]]:
+def _classify(probe: "_Probe", own: CallShapes) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the constants that change the inputs alone, and those that change the constructor's arguments as well."""
     of_call: dict[str, Any] = {}
     of_model: dict[str, Any] = {}
@@ -91,6 +95,26 @@ def _classify(probe: "_Probe", own: Seen) -> tuple[dict[str, Any], dict[str, Any
     return of_call, of_model
 
 
+@contextlib.contextmanager
+def without_the_compiler(path: Path) -> Iterator[None]:
+    """Have torch's shape functions not import torch.compile, which takes 1.5 s of a processor.
+
+    They do on their first call, to say that it is to leave them alone. A problem that may use it gets all of it.
+    """
+    text = path.read_text(errors="replace")
+    if COMPILER in sys.modules or "compile" in text or "dynamo" in text:
+        yield
+        return
+    stand_in = ModuleType(COMPILER)
+    vars(stand_in)["disable"] = lambda function, *_, **__: function
+    sys.modules[COMPILER] = stand_in
+    try:
+        yield
+    finally:
+        del sys.modules[COMPILER]
+        vars(sys.modules["torch"]).pop("_dynamo", None)
+
+
 class _Probe:
     """Evaluates a problem file with constants changed, on the meta device."""
 
@@ -100,7 +124,7 @@ class _Probe:
         self.constants = {**source.parse(path).constants, **self._overrides}
         self.own = self.look({})
 
-    def look(self, changed: Mapping[str, Any]) -> Seen | None:
+    def look(self, changed: Mapping[str, Any]) -> CallShapes | None:
         """Return what the file makes of these constants, or None where it refuses them."""
         try:
             loaded = problems.load(self._path, {**self._overrides, **changed}, "meta")
@@ -109,7 +133,7 @@ class _Probe:
         except Exception:  # noqa: BLE001 - the problem's code may raise anything at sizes that it was not written for
             return None
         tensors = [t for t in inputs if hasattr(t, "shape")]
-        return Seen(
+        return CallShapes(
             inputs=tuple(tuple(t.shape) for t in tensors),
             arguments=arguments,
             integers=any("int" in str(t.dtype) for t in tensors),
@@ -127,7 +151,7 @@ class _Probe:
         device, calls = self._trial(changed)
         try:
             loaded = problems.load(self._path, {**self._overrides, **changed}, device)
-            with torch.no_grad():
+            with torch.no_grad(), without_the_compiler(self._path):
                 model = loaded.model(seed=0)
                 outputs = [model(*loaded.inputs(seed)) for seed in range(calls)]
         except Exception:  # noqa: BLE001 - as above

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kbench.core.errors import PluginError
-from kbench.plugins.files import read_head
-from kbench.plugins.folding import Folded, bound, fold
+from kbench.plugins.constant_folding import Folded, bound, fold
+from kbench.plugins.plain_files import read_head
 
 DEVICES = ("cuda", "cpu")
 """Where a plugin runs unless its own `DEVICES` says otherwise."""

@@ -1,13 +1,16 @@
-"""A comparison as text and as Markdown: the verdict first, then both times, the change and why."""
+"""A comparison as text, Markdown, JSON and CSV: the verdict first, then both times, the change and why."""
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
-from kbench.compare import ComparedCase, Comparison, Measured
-from kbench.core.levels import level_in_words
+from kbench.compare import ComparedCase, ComparedSide, Comparison
+from kbench.core.levels import UNKNOWN, level_in_words
 from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
-from kbench.report import units
+from kbench.report import csvout, units
+from kbench.report.document import plain, render_document
 from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
 
 WORDS = {
@@ -22,6 +25,8 @@ WORDS = {
 """What is printed for each answer, worst first."""
 
 BAR_WIDTH = 41
+DROPPED_IN_JSON = ("timings",)
+"""Raw samples are in the runs' own files; a comparison of ten runs would repeat megabytes."""
 
 
 def render_text(comparison: Comparison, *, verbosity: int = 0, width: int | None = None) -> str:
@@ -46,6 +51,44 @@ def render_markdown(comparison: Comparison) -> str:
             summary_line(comparison),
         ]
     )
+
+
+def render_json(comparison: Comparison) -> str:
+    """Write a comparison as one JSON document."""
+    return render_document(
+        "compare",
+        status="ok",
+        speedup=_speedup(comparison),
+        by=comparison.by,
+        base=comparison.base,
+        time=comparison.time,
+        labels=comparison.labels,
+        counts={answer.value: count for answer, count in comparison.counts.items()},
+        geometric_means={label: comparison.geometric_mean(label) for label in comparison.labels},
+        results=[_line(case) for case in comparison.cases],
+    )
+
+
+def render_csv(comparison: Comparison) -> str:
+    """Write a comparison as CSV, a line per case."""
+    return csvout.render_lines([_cells(case, comparison.time) for case in comparison.cases])
+
+
+def chosen(comparison: Comparison, only: str | None, sort: str) -> Comparison:
+    """Keep the lines that are asked for (`changed`, `slower`), in the order asked for (`verdict`, `change`, `name`)."""
+    wanted = {
+        None: set(Answer),
+        "changed": set(Answer) - {Answer.SAME},
+        "slower": {Answer.SLOWER, Answer.NEW_FAIL},
+    }[only]
+    kept = [case for case in comparison.cases if case.verdict is None or case.verdict.status in wanted]
+    if sort == "name":
+        kept.sort(key=lambda case: (case.problem, case.solution, case.case, case.label))
+    elif sort == "change":
+        kept.sort(key=lambda case: -(case.verdict.ratio or 1.0) if case.verdict else 0.0)
+    else:
+        kept = worst_first(kept)
+    return replace(comparison, cases=tuple(kept))
 
 
 def summary_line(comparison: Comparison) -> str:
@@ -174,11 +217,11 @@ def _table(comparison: Comparison) -> tuple[list[Column], list[list[str]]]:
     return columns, rows
 
 
-def _share(side: Measured | None) -> float | None:
+def _share(side: ComparedSide | None) -> float | None:
     return None if side is None or side.percent_of_limit is None else side.percent_of_limit / 100
 
 
-def _time(side: Measured | None, unit: units.Unit) -> str:
+def _time(side: ComparedSide | None, unit: units.TimeUnit) -> str:
     if side is None or side.time_ns is None:
         return units.ABSENT
     interval = side.time_interval_ns
@@ -209,3 +252,42 @@ def interval_bar(verdict: Verdict, reach: float) -> str:
     cells[middle] = "|"
     cells[centre] = "o"
     return "".join(cells).rstrip()
+
+
+def _speedup(found: Comparison) -> float | None:
+    """Turn the one mean change of two sides into a speed-up; None where there are more sides, or no times."""
+    others = [label for label in found.labels if label != found.base]
+    mean = found.geometric_mean(others[0]) if len(others) == 1 else None
+    return 1 / mean if mean else None
+
+
+def _line(case: ComparedCase) -> dict[str, Any]:
+    line: dict[str, Any] = plain(case)
+    for side in ("old", "new"):
+        for name in DROPPED_IN_JSON if line[side] else ():
+            del line[side][name]
+    return line
+
+
+def _cells(case: ComparedCase, time: Time) -> dict[str, Any]:
+    """One line of the CSV: flat, times in nanoseconds, ratios as t_new / t_old."""
+    old, new, verdict = case.old, case.new, case.verdict
+    standing = new.measurement.standing if new else UNKNOWN
+    return {
+        "problem": case.problem,
+        "solution": case.solution,
+        "case": case.case,
+        "label": case.label,
+        "level": standing.level,
+        "lacks": " ".join(standing.lacks),
+        "verdict": verdict.status.value if verdict else "base",
+        "reason": verdict.message if verdict else "",
+        "time": time.value,
+        "old_time_ns": old.time_ns if old else None,
+        "new_time_ns": new.time_ns if new else None,
+        "ratio": verdict.ratio if verdict else None,
+        "ratio_low": verdict.low if verdict else None,
+        "ratio_high": verdict.high if verdict else None,
+        "processes": verdict.processes if verdict else None,
+        "percent_of_limit": new.percent_of_limit if new else None,
+    }

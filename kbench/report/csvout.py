@@ -3,7 +3,7 @@
 import csv
 import dataclasses
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kbench.core.model import ResultRow
@@ -18,6 +18,11 @@ def render_records(records: Iterable[Any], kind: type) -> str:
     """Write dataclass records of one kind, a header first; None is an empty cell."""
     names = [field.name for field in dataclasses.fields(kind)]
     return render_cells(names, ([getattr(record, name) for name in names] for record in records))
+
+
+def render_lines(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Write mappings of one set of keys, these as the header."""
+    return render_cells(list(lines[0]) if lines else [], [list(line.values()) for line in lines])
 
 
 def render_cells(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -8,8 +8,8 @@ from enum import Enum
 from pathlib import PurePath
 from typing import Any
 
-from kbench import __version__
 from kbench.core.errors import KbenchError
+from kbench.core.version import __version__
 
 SCHEMA = 1
 """Version of the documents: names and meanings of the keys. New keys may come without a new version."""

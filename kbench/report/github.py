@@ -1,25 +1,25 @@
 """A gate's report for GitHub Actions: annotations, of which GitHub shows ten a step, and a step summary."""
 
 from kbench.core.errors import ExitCode
-from kbench.gate import GatedCase, GateReport, Outcome
+from kbench.gate.rule import GatedCase, GateOutcome, GateReport
 from kbench.report.comparison import bounds_of, change_of
-from kbench.report.gated import deciding, headline, render_markdown, word_of, worst_first
+from kbench.report.gate import deciding, headline, render_markdown, word_of, worst_first
 
 MOST_ANNOTATIONS = 10
 SUMMARY_BYTES = 1_000_000
 """GitHub drops a summary above 1 MiB as a whole."""
 
 _LEVELS = {
-    Outcome.FAILED: "error",
-    Outcome.NO_VERDICT: "error",
-    Outcome.INCONCLUSIVE: "error",
-    Outcome.WARNED: "warning",
+    GateOutcome.FAILED: "error",
+    GateOutcome.NO_VERDICT: "error",
+    GateOutcome.INCONCLUSIVE: "error",
+    GateOutcome.WARNED: "warning",
 }
 
 
 def render_annotations(report: GateReport) -> str:
     """Write at most ten workflow commands, the worst first; the last one says what did not fit."""
-    notable = [case for case in worst_first(report.cases) if case.outcome is not Outcome.OK]
+    notable = [case for case in worst_first(report.cases) if case.outcome is not GateOutcome.OK]
     lines = [_annotation(_LEVELS[case.outcome], word_of(case), _message(case)) for case in notable]
     if len(lines) > MOST_ANNOTATIONS:
         rest = len(lines) - (MOST_ANNOTATIONS - 1)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kbench import __version__
 from kbench.core.errors import MachineError
 from kbench.core.events import Judged
+from kbench.core.version import __version__
 from kbench.report import units
 from kbench.report.summary import CaseSummary, RunSummary
 
@@ -69,7 +69,7 @@ def _place(speedup: float | None, reach: float) -> float | None:
     return None if speedup is None else round(WIDTH * min(speedup / reach, 1.0), 1)
 
 
-def _line(case: CaseSummary, unit: units.Unit, reach: float) -> Line:
+def _line(case: CaseSummary, unit: units.TimeUnit, reach: float) -> Line:
     share = case.percent_of_limit
     places = (_place(row.speedup, reach) for row in case.rows if row.time_ns_median is not None)
     return Line(

@@ -41,7 +41,7 @@ def _stack(run: RunSummary) -> str:
     return escape_markdown(f"{here.gpu_name} · {clock} · torch {here.torch}")
 
 
-def _cells(case: CaseSummary, unit: units.Unit) -> list[str]:
+def _cells(case: CaseSummary, unit: units.TimeUnit) -> list[str]:
     return [
         case.solution,
         case.case,

@@ -1,9 +1,10 @@
-"""The selftest's proof as text: one row per class, then every miss with what was expected of it."""
+"""The selftest's proof as text, Markdown, JSON and CSV: a row per class, then every miss with what was expected."""
 
 from kbench.core.levels import level_in_words
-from kbench.report import units
+from kbench.report import csvout, units
+from kbench.report.document import render_document
 from kbench.report.table import Column, one_line, render_markdown_table, render_table
-from kbench.selftest import Checked, Report, Tally
+from kbench.selftest.session import Checked, ClassFigures, SelftestReport
 
 COLUMNS = (
     Column(title="class"),
@@ -13,7 +14,7 @@ COLUMNS = (
 )
 
 
-def render_selftest(report: Report, *, verbosity: int = 0) -> str:
+def render_selftest(report: SelftestReport, *, verbosity: int = 0) -> str:
     """Write a report; verbosity -1 keeps the verdict, 1 adds a line per fixture."""
     if verbosity < 0:
         return verdict(report)
@@ -28,7 +29,7 @@ def render_selftest(report: Report, *, verbosity: int = 0) -> str:
     return "\n\n".join([*blocks, verdict(report)])
 
 
-def render_markdown(report: Report) -> str:
+def render_markdown(report: SelftestReport) -> str:
     """Write a report for a step summary: every fixture, then the verdict."""
     titles = ("result", "fixture", "problem", "class", "status", "level", "complaint")
     cells = [
@@ -46,7 +47,41 @@ def render_markdown(report: Report) -> str:
     return render_markdown_table([Column(title=title) for title in titles], cells) + f"\n\n{verdict(report)}"
 
 
-def verdict(report: Report) -> str:
+def render_json(report: SelftestReport) -> str:
+    """Write a report as one JSON document."""
+    return render_document(
+        "selftest",
+        status="failed" if report.misses else "passed",
+        reason=verdict(report),
+        exit_code=report.exit_code,
+        findings=[{"kind": "miss", "solution": miss.name, "message": miss.complaint} for miss in report.misses],
+        device=report.device,
+        device_name=report.device_name,
+        isolation=report.isolation,
+        torch=report.torch,
+        elapsed_s=report.elapsed_s,
+        detection_rate=report.detection_rate,
+        false_positive_rate=report.false_positive_rate,
+        classes=[
+            {
+                "class": tally.category,
+                "honest": tally.honest,
+                "checks": tally.checks,
+                "right": tally.right,
+                "seconds_per_check": tally.seconds_per_check,
+            }
+            for tally in report.tallies
+        ],
+        results=report.checks,
+    )
+
+
+def render_csv(report: SelftestReport) -> str:
+    """Write a report as CSV, a line per fixture."""
+    return csvout.render_records(report.checks, Checked)
+
+
+def verdict(report: SelftestReport) -> str:
     """Say in one line what was proved."""
     parts = []
     if report.detection_rate is not None:
@@ -66,11 +101,11 @@ def line(check: Checked) -> str:
     return f"{word:<4}  {kind}  {check.name}  {check.status}{level}{speedup}  {units.seconds(check.elapsed_s)}"
 
 
-def _cells(tally: Tally) -> list[str]:
+def _cells(tally: ClassFigures) -> list[str]:
     return [tally.category, str(tally.right), str(tally.checks), f"{tally.seconds_per_check:.1f}"]
 
 
-def _sum(tallies: list[Tally]) -> list[str]:
+def _sum(tallies: list[ClassFigures]) -> list[str]:
     checks = sum(tally.checks for tally in tallies)
     seconds = sum(tally.elapsed_s for tally in tallies)
     return ["all", str(sum(tally.right for tally in tallies)), str(checks), f"{seconds / checks:.1f}"]

@@ -91,7 +91,7 @@ def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
     return render_table(columns, [_cells(case, unit, verbosity) for case in run.cases] + _means(run), width=width)
 
 
-def _cells(case: CaseSummary, unit: units.Unit, verbosity: int) -> list[str]:
+def _cells(case: CaseSummary, unit: units.TimeUnit, verbosity: int) -> list[str]:
     share = case.percent_of_limit
     time = units.time_cell(case.time_ns, unit, case.shown_half_width_ns)
     apart = verbosity > 0
@@ -221,7 +221,7 @@ def _processes(run: RunSummary) -> str:
     return "processes\n" + render_table(columns, cells) if rows else "no process was timed"
 
 
-def _precise(time_ns: float | None, unit: units.Unit) -> str:
+def _precise(time_ns: float | None, unit: units.TimeUnit) -> str:
     return units.ABSENT if time_ns is None else f"{time_ns / unit.size_ns:,.3f}"
 
 

@@ -16,19 +16,19 @@ _BAR = "█▉▊▋▌▍▎▏"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unit:
+class TimeUnit:
     """A unit of time and its size in nanoseconds."""
 
     name: str
     size_ns: float
 
 
-def unit_for(times_ns: Iterable[float | None]) -> Unit:
+def unit_for(times_ns: Iterable[float | None]) -> TimeUnit:
     """Choose the unit in which the smallest of the times is at least 1; `ns` for none at all."""
     present = [abs(time) for time in times_ns if time]
     smallest = min(present, default=1.0)
     name, size = next((pair for pair in _DURATIONS if smallest >= pair[1]), _DURATIONS[-1])
-    return Unit(name=name, size_ns=size)
+    return TimeUnit(name=name, size_ns=size)
 
 
 def number(value: float, half_width: float | None = None, least_digits: int = 0) -> str:
@@ -47,7 +47,7 @@ def number(value: float, half_width: float | None = None, least_digits: int = 0)
     return f"{value:,.{min(max(decimals, 0), _MAX_DECIMALS)}f}"
 
 
-def time_cell(time_ns: float | None, unit: Unit, half_width_ns: float | None = None) -> str:
+def time_cell(time_ns: float | None, unit: TimeUnit, half_width_ns: float | None = None) -> str:
     """Write a time in a column's unit, without the unit."""
     if time_ns is None:
         return ABSENT
@@ -117,7 +117,7 @@ def interval(low: float | None, high: float | None, *, weak: bool = False) -> st
     return f"{number(low, half, 2)} … {number(high, half, 2)}"
 
 
-def plus_minus(time_ns: float | None, half_width_ns: float | None, unit: Unit) -> str:
+def plus_minus(time_ns: float | None, half_width_ns: float | None, unit: TimeUnit) -> str:
     """Write a time with its half-width, both with the digits that this supports: `56.29 ± 0.56`."""
     if time_ns is None:
         return ABSENT
@@ -128,7 +128,7 @@ def plus_minus(time_ns: float | None, half_width_ns: float | None, unit: Unit) -
     return f"{time_ns / unit.size_ns:,.{decimals}f} ± {half:,.{decimals}f}"
 
 
-def both_times(time: str, wall_ns: float | None, unit: Unit) -> str:
+def both_times(time: str, wall_ns: float | None, unit: TimeUnit) -> str:
     """Write device time and wall time side by side: `116, wall 138`."""
     return time if wall_ns is None else f"{time}, wall {time_cell(wall_ns, unit)}"
 

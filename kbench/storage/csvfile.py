@@ -30,7 +30,7 @@ def read_table(path: Path) -> list[tuple[int, list[str]]]:
             f"{path} cannot be read: {error}", hint="`kbench list --runs` shows the saved runs"
         ) from error
     if "\0" in text:
-        raise refuse(path, "is no text: it holds a NUL character")
+        raise refuse(path, "is not text: it contains a NUL character")
     if text and not text.endswith("\n"):
         raise refuse(path, "is truncated: its last line has no end")
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)

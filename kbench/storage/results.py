@@ -65,7 +65,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSummary:
+class ListedRun:
     """One line of `kbench list --runs`. `broken` says why the file cannot be read; the rest is then empty."""
 
     name: str
@@ -89,7 +89,7 @@ class RunWriter:
     def __init__(self, directory: Path, name: str | None = None, *, problem: str = "", solutions: Sequence[str] = ()):
         self._directory = Path(directory)
         self._is_named = bool(name)
-        self._stem = _safe_stem(name) if name else default_stem(problem, solutions)
+        self._stem = safe_stem(name) if name else default_stem(problem, solutions)
         self._rows: list[str] = []
         self._written: list[GroupKey] = []
         self._samples: list[str] = []
@@ -137,7 +137,7 @@ class RunWriter:
         by_process: dict[int, list[Sample]] = {row.process: [] for row in rows}
         for sample in samples:
             if sample.process not in by_process:
-                raise ValueError(f"samples of process {sample.process}, of which there is no row")
+                raise ValueError(f"samples of process {sample.process}, which has no row")
             by_process[sample.process].append(sample)
         finished, sample_lines = [], []
         for row in rows:
@@ -149,6 +149,21 @@ class RunWriter:
         self._samples += sample_lines
         self._write()
         return tuple(finished)
+
+    def replace_all(self, groups: Iterable[Sequence[tuple[ResultRow, Sequence[Sample]]]]) -> Path:
+        """Write rows with their samples in place of all that the file of this name held; return its path.
+
+        Unlike a run as it goes, which reserves its name. Raises MachineError where the disk is full or not writable.
+        """
+        self._path = self._directory / f"{self._stem}.csv"
+        self._rows, self._samples, self._written = [], [], []
+        for group in groups:
+            for row, samples in group:
+                lines = [_sample_line(row, sample) for sample in samples]
+                self._samples += lines
+                self._rows.append(_row_line(replace(row, samples_sha256=_digest(lines) if lines else "")))
+        self._write()
+        return self._path
 
     def amend(self, rows: Sequence[ResultRow]) -> None:
         """Replace rows written before, matched by problem, solution, case and process; their samples stay.
@@ -180,7 +195,7 @@ def default_stem(problem: str, solutions: Sequence[str], now: datetime | None = 
     stems = [Path(name).stem if "/" in name else name for name in solutions]
     named = "-".join(stems) if len(stems) <= 3 else f"{len(stems)}-solutions"
     parts = (now.strftime("%Y-%m-%dT%H%M%S"), Path(problem).stem if "/" in problem else problem, named)
-    return _safe_stem("-".join(part for part in parts if part))
+    return safe_stem("-".join(part for part in parts if part))
 
 
 # --- reading -----------------------------------------------------------------------
@@ -243,17 +258,17 @@ def find_run(name: str, directory: Path = Path("results")) -> Run:
     raise UsageError(f"no run named `{name}` in {directory}", hint=hint)
 
 
-def list_runs(directory: Path = Path("results")) -> list[RunSummary]:
+def list_runs(directory: Path = Path("results")) -> list[ListedRun]:
     """Summarise every run in a folder, oldest first. A file that cannot be read is listed as broken."""
     found = []
     for path in run_files(directory):
         try:
             rows = list(_parse_rows(path))
         except ResultsError as error:
-            found.append(RunSummary(name=path.stem, path=path, broken=error.message))
+            found.append(ListedRun(name=path.stem, path=path, broken=error.message))
             continue
         found.append(
-            RunSummary(
+            ListedRun(
                 name=path.stem,
                 path=path,
                 started_utc=rows[0].started_utc if rows else "",
@@ -350,7 +365,8 @@ def _digest(lines: Sequence[str]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _safe_stem(name: str) -> str:
+def safe_stem(name: str) -> str:
+    """Return a name as that of a file."""
     stem = re.sub(r"[^A-Za-z0-9._+-]+", "-", name.removesuffix(".csv")).strip("-.")
     return stem[:120] or "run"
 

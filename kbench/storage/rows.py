@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from kbench import __version__
 from kbench.core import roofline
 from kbench.core.levels import Level
 from kbench.core.model import (
@@ -30,6 +29,7 @@ from kbench.core.model import (
     Timing,
 )
 from kbench.core.stats import ArmSummary, pair_log_ratios, summarise_arm, timings_interval
+from kbench.core.version import __version__
 
 CLOCKS_LOCKED = "clocks_locked"
 """Code of the finding that clocks were locked, followed by `_` and the clock in MHz."""
@@ -91,12 +91,12 @@ class Judgement:
     peaks: Peaks | None = None
 
 
-def collect(problem: str, sha256: str, run_id: str) -> Provenance:
+def collect(problem: str, sha256: str, run_id: str, started_utc: str | None = None) -> Provenance:
     """Collect what all rows of a run share; the git commit is that of the working folder, if it is a repository."""
     commit, dirty = git_state(Path.cwd())
     return Provenance(
         run_id=run_id,
-        started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        started_utc=started_utc or datetime.now(UTC).isoformat(timespec="seconds"),
         git_commit=commit,
         git_dirty=dirty,
         problem=problem,

@@ -42,7 +42,7 @@ def kbench(capsys) -> Callable[..., Done]:
 @pytest.fixture
 def fake_run(monkeypatch) -> Callable[..., list]:
     """Let `run` yield these events, exceptions raised in their place; the calls' arguments are collected."""
-    from kbench import run as run_verb
+    from kbench.run import session as run_verb
 
     calls: list = []
 

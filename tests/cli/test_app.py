@@ -185,9 +185,10 @@ def test_a_pipe_that_breaks_inside_a_command_is_no_success(monkeypatch, capsys):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupts_end_with_130(tmp_path, number):
     code = (
-        "import signal, sys, time\nfrom kbench import run as verb\nfrom kbench.cli.app import main\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
-        "def run(*_):\n    sys.stderr.write('ready\\n'); sys.stderr.flush(); time.sleep(30)\n    yield\n"
+        "import signal, sys, time\nfrom kbench.run import session as verb\nfrom kbench.cli.app import main\n"
+        # A shell's background jobs ignore the one, what runs below `nohup` the other.
+        "signal.signal(signal.SIGINT, signal.default_int_handler); signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+        "def run(*_):\n    sys.stderr.write('ready\\n'); sys.stderr.flush(); time.sleep(600)\n    yield\n"
         "verb.run = run\nmain(['run', 'group_norm', 'eager', '--device', 'cpu', '--json'])\n"
     )
     child = subprocess.Popen(
@@ -195,18 +196,18 @@ def test_interrupts_end_with_130(tmp_path, number):
     )
     assert child.stderr.readline() == "ready\n"
     child.send_signal(number)
-    out, _ = child.communicate(timeout=20)
+    out, _ = child.communicate(timeout=120)
     assert child.returncode == 130
     assert '"status": "interrupted"' in out
 
 
 def test_a_second_interrupt_does_not_break_off_what_the_first_one_ends(tmp_path):
     code = (
-        "import signal, sys, time\nfrom kbench import run as verb\nfrom kbench.cli.app import main\n"
+        "import signal, sys, time\nfrom kbench.run import session as verb\nfrom kbench.cli.app import main\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "def say(text):\n    sys.stderr.write(text + '\\n'); sys.stderr.flush()\n"
         "def run(*_):\n"
-        "    try:\n        say('ready'); time.sleep(30); yield\n"
+        "    try:\n        say('ready'); time.sleep(600); yield\n"
         "    finally:\n        say('ending'); time.sleep(0.5); say('ended')\n"
         "verb.run = run\nmain(['run', 'group_norm', 'eager', '--device', 'cpu', '--json'])\n"
     )
@@ -214,7 +215,7 @@ def test_a_second_interrupt_does_not_break_off_what_the_first_one_ends(tmp_path)
     for line, number in ((b"ready\n", signal.SIGINT), (b"ending\n", signal.SIGTERM)):
         assert child.stderr.readline() == line
         child.send_signal(number)
-    _, err = child.communicate(timeout=20)
+    _, err = child.communicate(timeout=120)
     assert b"ended\n" in err
     assert child.returncode == 130
 

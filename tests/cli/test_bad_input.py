@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kbench.measure import selection
+from kbench.devices import selection
 
 
 def rejected(kbench, *arguments):
@@ -28,7 +28,7 @@ def rejected(kbench, *arguments):
         (("group_norm", "egaer"), "has no solution named `egaer`", "did you mean `eager`?"),
         (("group_norm", "eager", "--case", "smal"), "has no case `smal`", "did you mean `small`?"),
         (("group_norm", "eager", "--set", "dim3=4"), "has no constant `dim3`", "did you mean `dim"),
-        (("group_norm", "eager", "--device", "tpu"), "`tpu` is no device", "cuda:INDEX"),
+        (("group_norm", "eager", "--device", "tpu"), "`tpu` is not a device", "cuda:INDEX"),
     ],
 )
 def test_names(kbench, command, arguments, message, hint):

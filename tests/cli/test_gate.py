@@ -9,10 +9,10 @@ from xml.etree import ElementTree as Xml
 import pytest
 from records import make_run
 
-from kbench import confirm
 from kbench.compare import measurements
 from kbench.core.events import StageFinished
 from kbench.core.model import Time
+from kbench.gate import confirm
 from kbench.storage import csvfile
 
 RESULTS = Path("results")
@@ -284,8 +284,8 @@ def test_accept_names_a_case_of_the_run(kbench, arguments, message):
     [
         (("--against", "HEAD"), "`--against` measures, and needs to know what"),
         (("group_norm", "--against", "HEAD", "--baseline", "main"), "needs no baseline"),
-        (("run", "other"), "a saved run is gated as it is"),
-        (("--case", "small"), "a saved run is gated as it is"),
+        (("run", "other"), "a saved run is already measured"),
+        (("--case", "small"), "a saved run is already measured"),
         (("grup_norm", "--against", "HEAD"), "did you mean `group_norm`?"),
     ],
 )

@@ -48,7 +48,7 @@ def test_a_solution_of_a_file_lands_beside_it_and_is_found_by_name(kbench, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("problem", "no-name"), "`no-name` is no name"),
+        (("problem", "no-name"), "invalid name: `no-name`"),
         (("solution", "grup_norm", "x"), "no problem named `grup_norm`"),
         (("solution", "group_norm", "x", "--language", "fortran"), "Invalid value for '--language'"),
     ],

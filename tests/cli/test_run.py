@@ -10,11 +10,11 @@ import fakes
 import pytest
 from records import make_samples
 
-from kbench import run as run_verb
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import MachineError
 from kbench.core.levels import Level, shortfall
 from kbench.core.model import Finding, FindingKind, Status
+from kbench.run import session as run_verb
 
 MISMATCH = "output at [0, 3]: got 1, want 2; 17 of 4096 elements are wrong"
 
@@ -92,7 +92,7 @@ def test_below_the_required_level_the_sentence_says_what_to_type(kbench, fake_ru
 
 def test_verbose_adds_processes_and_where_the_time_went(kbench, fake_run, golden, monkeypatch):
     clock = SimpleNamespace(time=time.time, monotonic=iter([100.0, 126.0]).__next__)
-    monkeypatch.setattr("kbench.cli.running.time", clock)
+    monkeypatch.setattr("kbench.cli.run.time", clock)
     fake_run(*fakes.events(fakes.passed()))
     golden("run_verbose.txt", kbench("run", "group_norm", "eager", "-v").out.rstrip("\n"))
 

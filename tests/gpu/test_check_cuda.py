@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from kbench.measure import check
+from kbench.numerics import elements
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
 
-TOLERANCE = check.tolerance_for(torch.float32)
+TOLERANCE = elements.tolerance_for(torch.float32)
 
 
 def outputs(noise: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -20,7 +20,7 @@ def outputs(noise: float) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_the_fused_pass_is_there() -> None:
-    assert check._fused_errors() is not None
+    assert elements._fused_errors() is not None
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-7, 1e-6])
@@ -29,7 +29,7 @@ def test_both_say_the_same(noise, strided) -> None:
     got, want = outputs(noise)
     if strided:
         got, want = got.transpose(0, 2), want.transpose(0, 2)
-    here, there = check.compare(got, want, TOLERANCE), check.compare(got.cuda(), want.cuda(), TOLERANCE)
+    here, there = elements.compare(got, want, TOLERANCE), elements.compare(got.cuda(), want.cuda(), TOLERANCE)
     assert there.elements == here.elements
     assert there.max_abs == here.max_abs
     assert (there.max_rel, there.ratio) == pytest.approx((here.max_rel, here.ratio), rel=1e-6)
@@ -41,7 +41,7 @@ def test_one_bad_element_is_found(bad, place) -> None:
     got, want = outputs(1e-7)
     got, want = got.repeat(8, 1, 1).cuda(), want.repeat(8, 1, 1).cuda()
     got.view(-1)[place] = bad
-    found = check.compare(got, want, TOLERANCE)
+    found = elements.compare(got, want, TOLERANCE)
     assert (found.wrong, len(found.mismatches)) == (1, 1)
     assert found.ratio > 1
 
@@ -50,5 +50,5 @@ def test_equal_nans_and_infinities_are_right() -> None:
     got, want = outputs(1e-7)
     for value, place in ((float("nan"), 3), (float("inf"), 4), (-float("inf"), 5)):
         got.view(-1)[place] = want.view(-1)[place] = value
-    found = check.compare(got.cuda(), want.cuda(), TOLERANCE)
+    found = elements.compare(got.cuda(), want.cuda(), TOLERANCE)
     assert (found.wrong, found.ratio <= 1) == (0, True)

@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from kbench.core.events import Judged, RunOptions
-from kbench.core.health import Answer
+from kbench.core.health import ProbeAnswer
 from kbench.core.model import Failed, Passed
-from kbench.isolation import health
-from kbench.measure import selection
-from kbench.plugins import corpus, registry
-from kbench.run import run
+from kbench.devices import selection
+from kbench.host import health
+from kbench.plugins import registry
+from kbench.run.session import run
+from kbench.selftest import corpus
 from kbench.storage import quarantine
 from kbench.storage.settings import Settings, cache_dir
 
@@ -26,7 +27,7 @@ HOG = "import torch; a = torch.randn(8192, 8192, device='cuda'); print('ready', 
 
 def test_a_device_that_is_well_answers_right():
     device = selection.choose("cuda")
-    assert health.probe(device) == (Answer.RIGHT, "")
+    assert health.probe(device) == (ProbeAnswer.RIGHT, "")
     assert health.examine(device) is None
 
 
@@ -41,7 +42,7 @@ def test_a_busy_device_is_not_taken_for_a_sick_one():
     child = subprocess.Popen([sys.executable, "-c", HOG], stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout.readline() == "ready\n"
-        assert health.probe(selection.choose("cuda")) == (Answer.RIGHT, "")
+        assert health.probe(selection.choose("cuda")) == (ProbeAnswer.RIGHT, "")
     finally:
         child.kill()
         child.wait()

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
+from kbench.build import sources
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Passed
-from kbench.isolation import launched
-from kbench.isolation.launched import Origin
-from kbench.measure import sources
-from kbench.measure.profiler import profile
+from kbench.devices.profiler import profile
+from kbench.judge.timing import kernel_names
+from kbench.judge.timing.kernel_names import KernelOrigin
 from kbench.plugins import registry
-from kbench.run import run
+from kbench.run.session import run
 from kbench.storage.settings import Settings
 
 pytestmark = [
@@ -19,10 +19,10 @@ pytestmark = [
 ]
 
 
-def origins(call) -> list[Origin]:
+def origins(call) -> list[KernelOrigin]:
     _, answer = profile(call, torch.cuda.synchronize)
-    seen = launched.activities([list(activity) for activity in answer])
-    return [launched.origin(each.name) for each in seen]
+    seen = kernel_names.activities([list(activity) for activity in answer])
+    return [kernel_names.origin(each.name) for each in seen]
 
 
 def test_operators_and_libraries_of_torch_are_not_ones_own():
@@ -46,14 +46,17 @@ def test_operators_and_libraries_of_torch_are_not_ones_own():
     for number, call in enumerate(calls):
         found = origins(call)
         assert found, f"call {number}"
-        assert Origin.OWN not in found, (number, [activity[0] for activity in profile(call, torch.cuda.synchronize)[1]])
+        assert KernelOrigin.OWN not in found, (
+            number,
+            [activity[0] for activity in profile(call, torch.cuda.synchronize)[1]],
+        )
 
 
 def test_a_kernel_of_ones_own_is():
     from kbench.solutions.group_norm.two_kernel import ModelNew
 
     model, x = ModelNew(64, 8).cuda(), torch.randn(2, 64, 64, 64, device="cuda")
-    assert Origin.OWN in origins(lambda: model(x))
+    assert KernelOrigin.OWN in origins(lambda: model(x))
 
 
 def test_preparation_is_not_in_the_profile():

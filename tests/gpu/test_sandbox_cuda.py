@@ -9,10 +9,10 @@ import torch
 
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Passed
-from kbench.isolation import hiding, probing, sandbox
-from kbench.isolation.sandbox import Rung
 from kbench.plugins import registry
-from kbench.run import run
+from kbench.run.session import run
+from kbench.sandbox import hidden_paths, rung_probe, rungs
+from kbench.sandbox.rungs import Rung
 from kbench.storage.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -25,9 +25,9 @@ pytestmark = [
 WORK = """
 import sys
 from pathlib import Path
-from kbench.isolation import sandbox
-rung, scratch = sandbox.Rung(int(sys.argv[1])), Path(sys.argv[2])
-sandbox.restrict_self(rung, writable=[scratch], temporary=scratch / "tmp", allow_exec=False)
+from kbench.sandbox import rungs
+rung, scratch = rungs.Rung(int(sys.argv[1])), Path(sys.argv[2])
+rungs.restrict_self(rung, writable=[scratch], temporary=scratch / "tmp", allow_exec=False)
 import torch
 torch.manual_seed(0)
 a = torch.randn(512, 512, device="cuda")
@@ -51,12 +51,12 @@ print("worked")
 
 @pytest.mark.parametrize("rung", [r for r in Rung if r != Rung.NONE])
 def test_a_rung_lets_cuda_ipc_through(rung):
-    assert probing.works(rung, "cuda") is None
+    assert rung_probe.works(rung, "cuda") is None
 
 
 @pytest.mark.parametrize("rung", [r for r in Rung if r != Rung.NONE])
 def test_torch_works_in_a_rung(rung, tmp_path):
-    argv = sandbox.command(rung, [sys.executable, "-c", WORK, str(int(rung)), str(tmp_path)])
+    argv = rungs.command(rung, [sys.executable, "-c", WORK, str(int(rung)), str(tmp_path)])
     done = subprocess.run(
         argv, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, start_new_session=True
     )
@@ -69,8 +69,8 @@ def test_torch_works_in_a_tmp_of_its_own(rung, tmp_path):
     (tmp_path / "tmp").mkdir()
     own = 'Path("/tmp/cuda_extensions").mkdir()\nPath("/tmp/cuda_extensions/x").write_text("x")\nprint("worked")'
     code = WORK.replace('print("worked")', own)
-    around = hiding.surroundings(tmp_path / "tmp", own=[tmp_path], files=[], hidden=[])
-    argv = sandbox.command(rung, [sys.executable, "-c", code, str(int(rung)), str(tmp_path)], around)
+    around = hidden_paths.surroundings(tmp_path / "tmp", own=[tmp_path], files=[], hidden=[])
+    argv = rungs.command(rung, [sys.executable, "-c", code, str(int(rung)), str(tmp_path)], around)
     done = subprocess.run(
         argv, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, start_new_session=True
     )
@@ -128,15 +128,15 @@ def test_a_worker_that_holds_the_gpu_is_gone_at_once(tmp_path):
         'hog = torch.empty(4 << 30, device="cuda", dtype=torch.uint8)\nprint("ready", flush=True)\nwhile True: a @ a',
     )
     free_before, _ = torch.cuda.mem_get_info()
-    argv = sandbox.command(Rung.FULL, [sys.executable, "-c", code, "4", str(tmp_path)])
+    argv = rungs.command(Rung.FULL, [sys.executable, "-c", code, "4", str(tmp_path)])
     child = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert child.stdout.readline() == "ready\n"
     assert torch.cuda.mem_get_info()[0] < free_before - (3 << 30)
-    assert sandbox.kill_tree(child.pid) == 0
+    assert rungs.kill_tree(child.pid) == 0
     child.wait(5)
     assert torch.cuda.mem_get_info()[0] > free_before - (1 << 30)
 
 
 def test_the_highest_rung_is_probed_and_remembered(tmp_path):
-    assert sandbox.probe("cuda", tmp_path) == Rung.FULL
-    assert (tmp_path / probing.CACHE_NAME).is_file()
+    assert rung_probe.reached("cuda", tmp_path) == Rung.FULL
+    assert (tmp_path / rung_probe.CACHE_NAME).is_file()

@@ -6,9 +6,11 @@ import torch
 from kbench.core.events import Judged, RunOptions
 from kbench.core.levels import Level
 from kbench.core.model import Failed, FindingKind, Passed, Status
-from kbench.isolation import sandbox, sanitizer
-from kbench.plugins import corpus, registry
-from kbench.run import run
+from kbench.host import sanitizer
+from kbench.plugins import registry
+from kbench.run.session import run
+from kbench.sandbox import rung_probe, rungs
+from kbench.selftest import corpus
 from kbench.storage.settings import Settings, cache_dir
 
 pytestmark = [
@@ -126,12 +128,12 @@ def test_after_an_illegal_access_the_line_is_named_unasked(tmp_path, monkeypatch
     assert "1l << 38" in found.reason
 
 
-@pytest.mark.parametrize("rung", list(sandbox.Rung))
+@pytest.mark.parametrize("rung", list(rungs.Rung))
 def test_the_tool_attaches_within_every_rung_that_this_machine_reaches(tmp_path, monkeypatch, rung):
-    if rung > sandbox.probe("cuda", cache_dir()):
+    if rung > rung_probe.reached("cuda", cache_dir()):
         pytest.skip("this machine does not reach that rung")
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("kbench.run.sandbox_rung", lambda *_: int(rung))
+    monkeypatch.setattr("kbench.run.session.sandbox_rung", lambda *_: int(rung))
     path = tmp_path / "beside.py"
     path.write_text(SOLUTION.format(kernel=KERNELS["beside"], name="beside"))
     found = judged(path, sanitize=True)

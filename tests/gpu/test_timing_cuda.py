@@ -19,13 +19,23 @@ from typing import Any
 import pytest
 import torch
 
-from kbench.core.clocks import Attested, Clock, Constant, Round, Usual, attest, clock_to_quote, constant_of, per_call_ns
-from kbench.isolation.device_clock import TARGET_NS
-from kbench.isolation.gate import Gate
-from kbench.isolation.queueing import Queue, queue_calls
-from kbench.measure.driver import Driver
-from kbench.measure.profiler import profile
-from kbench.measure.timing import CudaTimer, L2Cache
+from kbench.core.clocks import (
+    Attested,
+    Constant,
+    QuotedClock,
+    Round,
+    UsualDelays,
+    attest,
+    clock_to_quote,
+    constant_of,
+    per_call_ns,
+)
+from kbench.devices.cuda_driver import Driver
+from kbench.devices.profiler import profile
+from kbench.devices.timer import CudaTimer, L2Cache
+from kbench.judge.timing.gate_clock import TARGET_NS
+from kbench.wire.gate_page import Gate
+from kbench.worker.queued_calls import CallQueue, queue_calls
 
 pytestmark = [
     pytest.mark.gpu,
@@ -110,7 +120,7 @@ KINDS: dict[str, Callable[[int], Any]] = {"spin": Spin, "late": LateSpin, "copy"
 
 def work(fd: int) -> None:
     """Queue what is asked for on stdin behind the gate whose page is `fd`; say on stdout when, and what it took."""
-    queue, call, known = Queue(fd), None, None
+    queue, call, known = CallQueue(fd), None, None
     for line in sys.stdin:
         asked = json.loads(line)
         if known != (asked["kind"], asked["size"]):
@@ -171,7 +181,7 @@ class Judge:
     def measure(self, kind: str, size: int, *, calls: int) -> tuple[Attested, float, float]:
         """Return the time per call on the judge's clock, by the worker's events, and in truth."""
         told = [self.round(kind, size, calls, truth=number == ROUNDS - 1) for number in range(ROUNDS)]
-        attested = attest([each for each, _ in told], self.constant, Usual(late_ns=0.0, bare_ns=0.0))
+        attested = attest([each for each, _ in told], self.constant, UsualDelays(late_ns=0.0, visible_ns=0.0))
         return attested, statistics.median(said["event_ns"] for _, said in told), told[-1][1]["truth_ns"]
 
     def close(self) -> None:
@@ -229,7 +239,7 @@ def test_a_spin_of_known_length(judge: Judge, duration_ns: int):
         f"do_bench {bench_ns / 1e3:10.2f}"
     )
     assert abs(bias_ns) <= (BIAS_SHARE * truth_ns if truth_ns >= HELD_FROM_NS else BIAS_NS)
-    assert clock_to_quote(event_ns, attested) is Clock.EVENTS, "honest events are within the judge's bounds"
+    assert clock_to_quote(event_ns, attested) is QuotedClock.EVENTS, "honest events are within the judge's bounds"
 
 
 def test_the_hosts_work_before_a_launch_stays_out(judge: Judge):

@@ -12,7 +12,7 @@ SPEEDUP_BELOW = 1.03
 DEVICES = ("cuda",)
 CATALOGUE = "harness 4; rigor 10"
 
-events = sys.modules.get("kbench.measure.driver")
+events = sys.modules.get("kbench.devices.cuda_driver")
 recorded = set()
 
 if events is not None:

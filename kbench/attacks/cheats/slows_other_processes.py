@@ -16,7 +16,7 @@ CATALOGUE = "harness 24; rigor 14, 20"
 def kbench_processes():
     for entry in os.listdir("/proc"):
         try:
-            if entry.isdigit() and b"kbench.isolation.judge" in open(f"/proc/{entry}/cmdline", "rb").read():
+            if entry.isdigit() and b"kbench." in open(f"/proc/{entry}/cmdline", "rb").read():
                 yield int(entry)
         except OSError:
             continue

@@ -8,7 +8,7 @@ from torch.utils.cpp_extension import load_inline
 
 PROBLEM = "relu"
 CLASS = "kernels"
-EXPECT = ("illegal_access",)
+EXPECT = ("illegal_access", "launch_failed")  # the address may be none at all: 47 bits and more
 DEVICES = ("cuda",)
 CATALOGUE = "rigor 16"
 SPEED = "fast"

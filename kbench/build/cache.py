@@ -1,0 +1,241 @@
+"""The build cache: keys that cover all that a solution is built from, and the folders that hold the results.
+
+An entry is a folder with everything that compilers left behind (extensions, Triton and Inductor caches). A builder
+fills a staging folder, which is renamed into place; workers get private copies, so nothing they write outlives them.
+Whoever reads an entry holds a shared lock of all entries, and whoever replaces one the exclusive lock.
+"""
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import importlib.metadata
+import itertools
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kbench.build.sources import source_sha256
+from kbench.core.errors import MachineError
+
+FORMAT = 2
+"""Version of the cache's layout; part of every key."""
+RECORD = "built.json"
+MOST_FILES, MOST_BYTES, DEEPEST, LONGEST = 50_000, 2 << 30, 60, 1_000
+"""Of one build's artefacts, which every worker copies; the last is of bytes in a path below the entry."""
+ENVIRONMENT_FOLDERS = {
+    "TORCH_EXTENSIONS_DIR": "extensions",
+    "TRITON_CACHE_DIR": "triton",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "CUDA_CACHE_PATH": "cuda",
+    "HOME": "home",
+}
+"""Where compilers are told to keep what they make, relative to an entry; those that ask nobody, in the home folder."""
+TEMPORARY_FOLDER = "tmp"
+"""What a process that compiles, or loads what was compiled, has for /tmp, where the sandbox can give it one."""
+
+
+@functools.cache
+def toolchain() -> str:
+    """Return the versions of everything that compiles: Python, torch, nvcc, the host compiler and the processor."""
+    compilers = (["nvcc", "--version"], [os.environ.get("CXX", "c++"), "--version"])
+    lines = (sys.version, importlib.metadata.version("torch"), _processor(), *map(_output, compilers))
+    return "\n".join(lines)
+
+
+def _output(command: Sequence[str]) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return "absent"
+
+
+def _processor() -> str:
+    """Return the processor's instruction sets: `-march=native` makes the artefact depend on them."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor()
+    return "\n".join(
+        sorted({line for line in text.splitlines() if line.startswith(("flags", "Features", "model name"))})
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheEntry:
+    """One solution, as built by one toolchain for one device."""
+
+    folder: Path
+
+    @property
+    def is_built(self) -> bool:
+        """Whether the build finished at some time."""
+        with self._lock(fcntl.LOCK_SH):
+            return (self.folder / RECORD).exists()
+
+    def rehearsed(self) -> set[str]:
+        """Return the keys of the rehearsals that this entry has seen."""
+        with self._lock(fcntl.LOCK_SH):
+            try:
+                return set(json.loads((self.folder / RECORD).read_text())["rehearsed"])
+            except (OSError, ValueError, KeyError, TypeError):
+                return set()
+
+    def stage(self) -> Path:
+        """Return a new staging folder beside the entry, holding a copy of what the entry has.
+
+        Raises MachineError where the cache cannot be written, and OSError where what it has cannot be copied.
+        """
+        try:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            staging = Path(tempfile.mkdtemp(prefix=f".{self.folder.name[:12]}-", dir=self.folder.parent))
+        except OSError as error:
+            message = f"the build cache {self.folder.parent} cannot be written: {error.strerror}"
+            raise MachineError(message, "set KBENCH_CACHE to a folder that can be written") from error
+        try:
+            self.copy_to(staging)
+            furnish(staging)
+        except OSError:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+        return staging
+
+    def publish(self, staging: Path, rehearsed: Iterable[str]) -> None:
+        """Rename a filled staging folder into place; of two builders that race, the last one stays.
+
+        What a builder left there is a stranger's: only plain files and folders are kept, and no record of its own.
+        Raises UnfitArtefactsError where there is too much of them.
+        """
+        make_plain(staging)
+        (staging / RECORD).write_text(json.dumps({"rehearsed": sorted(rehearsed)}))
+        outgoing = Path(tempfile.mkdtemp(prefix=".old-", dir=self.folder.parent))
+        with self._lock(fcntl.LOCK_EX):
+            if self.folder.exists():
+                self.folder.rename(outgoing / "entry")
+            staging.rename(self.folder)
+        shutil.rmtree(outgoing, ignore_errors=True)
+
+    def copy_to(self, folder: Path) -> None:
+        """Give a worker or a builder its private copy, of one and the same build; nothing where there is none.
+
+        Raises OSError, which `uncopied` puts into words.
+        """
+        with self._lock(fcntl.LOCK_SH):
+            if self.folder.exists():
+                shutil.copytree(self.folder, folder, dirs_exist_ok=True, symlinks=True)
+
+    @contextlib.contextmanager
+    def _lock(self, kind: int) -> Iterator[None]:
+        """Hold the lock of all entries, a file beside their folder; a process that dies lets go of it.
+
+        Without a place for that file nobody publishes, and a file system without locks must do without.
+        """
+        place = self.folder.parent.with_name(f"{self.folder.parent.name}.lock")
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError):
+                # Open for writing: a network file system gives nobody else an exclusive lock.
+                fcntl.flock(held.enter_context(place.open("a")), kind)
+            yield
+
+
+def furnish(folder: Path) -> Path:
+    """Make what processes expect to be there in a staging folder, or in a copy; return the one for /tmp."""
+    for name in (ENVIRONMENT_FOLDERS["HOME"], TEMPORARY_FOLDER):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    return folder / TEMPORARY_FOLDER
+
+
+class UnfitArtefactsError(Exception):
+    """A build left more than a cache should hold, or nests its folders too deeply to be copied."""
+
+
+def uncopied(error: OSError) -> str:
+    """Say why a build's artefacts cannot be copied, in words that do not repeat their paths."""
+    # shutil.Error has a list of (from, to, why) in place of an errno.
+    text = str(error.args[0][0][-1]) if isinstance(error, shutil.Error) else error.strerror or type(error).__name__
+    words = ERRNO.sub("", text).partition(": '")[0]
+    return f"its artefacts cannot be copied: {words}; build fewer, smaller ones below shorter paths"
+
+
+def make_plain(staging: Path) -> None:
+    """Remove links out of the folder, pipes, sockets, devices and records, none of which a compiler leaves.
+
+    Its owner may read what stays. Raises UnfitArtefactsError beyond MOST_FILES, MOST_BYTES, DEEPEST or LONGEST, and
+    OSError where something cannot be looked at or removed.
+    """
+    record = staging / RECORD
+    if record.is_dir() and not record.is_symlink():
+        record.rmdir()
+    record.unlink(missing_ok=True)
+    root = os.path.realpath(staging)
+    files = size = 0
+    queue = [(staging, 0)]
+    while queue:
+        folder, depth = queue.pop()
+        for entry in _entries(folder):
+            path = Path(entry.path)
+            files += 1
+            if len(os.fsencode(path.relative_to(staging))) > LONGEST:
+                raise UnfitArtefactsError(f"the build left a path of more than {LONGEST} bytes")
+            inside = not entry.is_symlink() or Path(os.path.realpath(path)).is_relative_to(root)
+            if entry.is_dir(follow_symlinks=False):
+                path.chmod(0o700)
+                queue.append((path, depth + 1))
+            elif not inside or not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
+                path.unlink()
+            elif not entry.is_symlink():
+                status = entry.stat(follow_symlinks=False)
+                if status.st_mode & 0o600 != 0o600:
+                    path.chmod(status.st_mode & 0o777 | 0o600)
+                size += status.st_size
+        if files > MOST_FILES or size > MOST_BYTES or depth > DEEPEST:
+            raise UnfitArtefactsError(
+                f"the build left more than {MOST_FILES} files, {MOST_BYTES >> 30} GiB or {DEEPEST} levels"
+            )
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return list(itertools.islice(entries, MOST_FILES + 1))
+
+
+def entry_for(path: Path, variant: str, device_key: str, cache: Path) -> CacheEntry:
+    """Return the cache entry of a solution on a device (`cpu`, or a GPU's model and capability)."""
+    parts = (str(FORMAT), source_sha256(path, variant), device_key, toolchain())
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return CacheEntry(folder=cache / "builds" / key[:40])
+
+
+def compiler_environment(folder: Path) -> dict[str, str]:
+    """Return the variables that keep compilers inside `folder`."""
+    return {name: str(folder / place) for name, place in ENVIRONMENT_FOLDERS.items()}
+
+
+ERRNO = re.compile(r"^\[Errno \d+\] ")
+ERROR = re.compile(
+    r"\berror\b\s*:|: error |\berror C\d+|undefined reference|cannot find -l|fatal error|nvcc fatal|"
+    r"CUDA_HOME environment variable is not set|nvcc: not found"
+)
+STAGED = re.compile(r"\S*/extensions/")
+LACKS_CUDA = {
+    "cannot find -lc10_cuda": "its CUDA sources compile, but this torch was built without CUDA and cannot link them",
+    "CUDA_HOME environment variable is not set": "no CUDA compiler: nvcc is not on PATH, and CUDA_HOME is not set",
+}
+"""What is said of the machine in words that do not say so."""
+
+
+def first_error(log: str) -> str | None:
+    """Return the first compiler or linker error of a build log, on one line, without the build's own folder."""
+    for line in log.splitlines():
+        if ERROR.search(line):
+            lacking = next((text for words, text in LACKS_CUDA.items() if words in line), None)
+            return lacking or STAGED.sub("", line.strip())[:400]
+    return None

@@ -1,0 +1,1 @@
+"""Child processes: start, deadline, kill, and what their death means."""

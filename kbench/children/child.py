@@ -1,0 +1,390 @@
+"""The process boundary: start a child, talk to it under a deadline, learn how it died, kill all of it."""
+
+import collections
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from kbench.children.forked import Fork, OwnFork
+from kbench.core.model import Status
+from kbench.sandbox import rungs
+from kbench.sandbox.namespaces import Surroundings
+from kbench.sandbox.process_tree import members
+from kbench.wire.channel import Channel, DeadlineError, Message, PeerGoneError, WireError, both_ends, field, printable
+
+LOG_TAIL_BYTES = 64 << 10
+WATCHDOG_INTERVAL_S = 0.1
+DEATH_GRACE_S = 5.0
+SHOWN_LOG_LINES = 40
+JUDGE = "kbench.judge.main"
+WORKER = "kbench.worker.main"
+KILLED = "killed (SIGKILL)"
+FORKS_OF_NURSERY = 3
+"""At most: supervisor, init of the namespaces, worker."""
+
+ILLEGAL_ACCESS = re.compile(r"illegal memory access|misaligned address|illegal address|invalid address space", re.I)
+OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemoryError|MemoryError|can't allocate memory|bad_alloc", re.I)
+LAUNCH_FAILED = re.compile(
+    r"CUDA error|CUDA driver error|cudaError|unspecified launch failure|invalid configuration", re.I
+)
+
+
+class ChildError(Exception):
+    """A child that gave no usable answer, as a status with a reason and the tail of what it printed."""
+
+    def __init__(self, status: Status, reason: str, log: str = ""):
+        super().__init__(reason)
+        self.status = status
+        self.reason = printable(reason)
+        self.log = log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How to start a child: the module to run, its environment and folder, and how far to lock it in."""
+
+    module: str
+    environment: Mapping[str, str]
+    folder: Path
+    rung: rungs.Rung
+    arguments: tuple[str, ...] = ()
+    """Of the module's `main`, behind the number of its socket."""
+    surroundings: Surroundings | None = None
+    memory_limit_bytes: int | None = None
+
+    def told(self) -> Message:
+        """Return what a nursery must know to fork such a child; a judge hears of its environment from us alone."""
+        if self.module == JUDGE:
+            return {"module": JUDGE}
+        return {
+            "module": self.module,
+            "environment": dict(self.environment),
+            "folder": str(self.folder),
+            "rung": int(self.rung),
+            "surroundings": self.surroundings.to_json() if self.surroundings is not None else "",
+        }
+
+
+class Child:
+    """A child process with a private channel. Its stdout and stderr are drained into a bounded log.
+
+    It is a new program (`launch.module`), a fork of a nursery that does this module's part, or, `begun` with a channel,
+    a fork of this process.
+    """
+
+    def __init__(
+        self, launch: Launch, nursery: "Child | None" = None, begun: tuple[OwnFork, socket.socket] | None = None
+    ):
+        self._nursery = nursery
+        self._forking = threading.Lock()
+        self._process: subprocess.Popen[bytes] | Fork | OwnFork
+        if begun is not None:
+            self._process, ours = begun
+        else:
+            ours, theirs = socket.socketpair()
+            self._process = _execute(launch, theirs) if nursery is None else nursery._fork(launch, theirs)  # noqa: SLF001
+            theirs.close()
+        self.channel = Channel(ours)
+        self._sequence = 0
+        self._killed_because: tuple[Status, str] | None = None
+        self._stopped = False
+        self._log = _Log()
+        assert self._process.stdout is not None, "stdout is a pipe"
+        self._drain = threading.Thread(target=self._log.drain, args=(self._process.stdout,), daemon=True)
+        self._drain.start()
+        if launch.memory_limit_bytes is not None:
+            self.watch_memory(launch.memory_limit_bytes)
+
+    @property
+    def pid(self) -> int:
+        """The pid of the child, or of the wrapper that leads its namespaces."""
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the child is no more."""
+        return self._process.poll() is not None
+
+    @property
+    def log(self) -> str:
+        """The tail of what the child printed."""
+        return self._log.text()
+
+    def request(
+        self,
+        message: Message,
+        *,
+        timeout_s: float,
+        fds: Sequence[int] = (),
+        extend: Callable[[Message], float | None] | None = None,
+    ) -> Message:
+        """Send a request and return its answer: the message that carries the same number.
+
+        A message with a `progress` key instead is handed to `extend`, which may return a new time limit from now on.
+        An answer with an `error` key is raised as ChildError, as are death, silence and nonsense.
+        """
+        deadline = time.monotonic() + timeout_s
+        self.post(message, fds)
+        while "progress" in (answer := self.hear(deadline - time.monotonic(), timeout_s)) and extend is not None:
+            longer = extend(answer)
+            deadline = deadline if longer is None else time.monotonic() + longer
+        return answer
+
+    def post(self, message: Message, fds: Sequence[int] = ()) -> None:
+        """Send a request whose answer `hear` returns. Raises ChildError."""
+        self._sequence += 1
+        try:
+            self.channel.send({**message, "n": self._sequence}, fds)
+        except DeadlineError as error:
+            raise ChildError(Status.CALL_TIMEOUT, "the process does not read", self.log) from error
+        except PeerGoneError as error:
+            raise self.death() from error
+
+    def hear(self, timeout_s: float, told_s: float | None = None) -> Message:
+        """Return the next message about the present request; `told_s` is the time limit to name where none comes.
+
+        An answer with an `error` key is raised as ChildError, as are death, silence and nonsense.
+        """
+        try:
+            answer = self._answer(time.monotonic() + timeout_s)
+        except WireError as error:
+            raise ChildError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log) from error
+        except DeadlineError as error:
+            limit_s = timeout_s if told_s is None else told_s
+            raise ChildError(Status.CALL_TIMEOUT, f"no answer within {limit_s:.0f} s", self.log) from error
+        except PeerGoneError as error:
+            raise self.death() from error
+        if "error" in answer:
+            raise reported(answer, self.log)
+        return answer
+
+    def _answer(self, deadline: float) -> Message:
+        """Receive the next message about the present request. Raises WireError for one about another."""
+        answer = self.channel.receive(max(0.0, deadline - time.monotonic()))
+        if field(answer, "n", int) != self._sequence:
+            raise WireError("an answer to a request that was not made")
+        return answer
+
+    def _fork(self, launch: Launch, link: socket.socket) -> Fork:
+        """Ask this child, a nursery, for a fork of it."""
+        reader, output = os.pipe()
+        listener, told = os.pipe()
+        try:
+            with self._forking:
+                self.channel.send(launch.told(), [output, link.fileno(), told])
+        except PeerGoneError:
+            pass  # it has ended, and the fork with it
+        except DeadlineError:
+            self.kill()  # it may have half of a message
+        finally:
+            os.close(output)
+            os.close(told)
+        return Fork(listener, reader)
+
+    def death(self) -> ChildError:
+        """Explain the end of a child that closed its channel."""
+        try:
+            code = self._process.wait(DEATH_GRACE_S)
+        except subprocess.TimeoutExpired:
+            return ChildError(Status.PROTOCOL_ERROR, "the process closed its channel and went on", self.log)
+        self._drain.join(1.0)
+        if isinstance(self._process, Fork) and self._process.is_lost:
+            log = self._nursery.log if self._nursery is not None else ""
+            reason = "the process that workers are forks of ended, or could not fork"
+            return ChildError(Status.HARNESS_ERROR, reason, log)
+        if self._killed_because is not None:
+            status, reason = self._killed_because
+            return ChildError(status, reason, self.log)
+        status, reason = explain_exit(code, self.log)
+        return ChildError(status, reason, self.log)
+
+    def finish(self, timeout_s: float) -> bool:
+        """Hang up, which a child takes as leave to end by itself; say whether it did so in time."""
+        self.channel.close()
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def kill(self) -> None:
+        """Kill the child and everything that it ever started; return when nothing of it is left.
+
+        One that is not born yet has heard of no solution, and ends by itself when it finds its channel closed.
+        """
+        if not isinstance(self._process, Fork) or self._process.is_born:
+            rungs.kill_tree(self.pid)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(DEATH_GRACE_S)
+            self._drain.join(1.0)
+        self.channel.close()
+
+    @contextlib.contextmanager
+    def stopped(self) -> Any:
+        """Keep the whole tree stopped (SIGSTOP) for the length of a `with` block.
+
+        Raises ChildError where some of it cannot be stopped.
+        """
+        self._stopped = True
+        try:
+            if not rungs.stop_tree(self.pid):
+                reason = "its processes could not be stopped between two calls"
+                raise ChildError(Status.PROTOCOL_ERROR, reason, self.log)
+            yield
+        finally:
+            self._stopped = False
+            rungs.continue_tree(self.pid)
+
+    def watch_memory(self, limit_bytes: int) -> None:
+        """Kill all of the child once it holds more than this of the host's memory."""
+        threading.Thread(target=self._watch_memory, args=(limit_bytes,), daemon=True).start()
+
+    def _watch_memory(self, limit_bytes: int) -> None:
+        while self._process.poll() is None:
+            # What is stopped cannot grow, and what runs meanwhile is being timed.
+            if not self._stopped and self._held_bytes() > limit_bytes:
+                self._killed_because = (
+                    Status.OUT_OF_MEMORY,
+                    f"the process used more than {limit_bytes / 2**30:.1f} GiB of host memory and was killed",
+                )
+                rungs.kill_tree(self.pid)
+                return
+            time.sleep(WATCHDOG_INTERVAL_S)
+
+    def _held_bytes(self) -> int:
+        return tree_rss_bytes(self.pid, _rss_bytes(self._nursery.pid) if self._nursery is not None else 0)
+
+
+def _execute(launch: Launch, link: socket.socket) -> "subprocess.Popen[bytes]":
+    # -P: the folder that kbench is run in may be a stranger's checkout, with a `secrets.py` of its own.
+    python = [sys.executable, "-P", "-m", launch.module, str(link.fileno()), *launch.arguments]
+    return subprocess.Popen(
+        rungs.command(launch.rung, python, launch.surroundings),
+        env=dict(launch.environment),
+        cwd=launch.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=[link.fileno()],
+        start_new_session=True,
+    )
+
+
+def tree_rss_bytes(pid: int, inherited_bytes: int = 0) -> int:
+    """Return the host memory that the tree holds: anonymous and shared pages, files excluded.
+
+    Shared pages count once per process that maps them, but for the `inherited_bytes` that each fork of a nursery shares
+    with it: the worker, and what supervises it. Memory that no process maps (an unmapped memfd) and
+    memory that the GPU driver pinned do not show here.
+    """
+    held = [_rss_bytes(process.pid) for process in members(pid)]
+    return max(0, sum(held) - inherited_bytes * min(len(held), FORKS_OF_NURSERY))
+
+
+def _rss_bytes(pid: int) -> int:
+    # Of the first thread that lives: one that has ended knows nothing of the memory that it shared.
+    for status in Path(f"/proc/{pid}/task").glob("*/status"):
+        with contextlib.suppress(OSError):
+            lines = status.read_text().splitlines()
+            held = [int(line.split()[1]) << 10 for line in lines if line.startswith(("RssAnon:", "RssShmem:"))]
+            if held:
+                return sum(held)
+    return 0
+
+
+class _Log:
+    """The last LOG_TAIL_BYTES of a stream, however much comes."""
+
+    def __init__(self) -> None:
+        self._chunks: collections.deque[bytes] = collections.deque()
+        self._size = 0
+        self._dropped = 0
+        self._lock = threading.Lock()
+
+    def drain(self, stream: IO[bytes]) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            while chunk := os.read(stream.fileno(), 1 << 16):
+                with self._lock:
+                    self._chunks.append(chunk)
+                    self._size += len(chunk)
+                    while self._size - len(self._chunks[0]) >= LOG_TAIL_BYTES:
+                        dropped = len(self._chunks.popleft())
+                        self._size -= dropped
+                        self._dropped += dropped
+
+    def text(self) -> str:
+        with self._lock:
+            data, dropped = b"".join(self._chunks)[-LOG_TAIL_BYTES:], self._dropped
+        text = data.decode(errors="replace")
+        lines = [line for line in text.splitlines() if line.strip()]
+        head = [f"[{dropped} bytes before this]"] if dropped else []
+        return "\n".join([*head, *lines[-SHOWN_LOG_LINES:]])
+
+
+def explain_exit(code: int, log: str) -> tuple[Status, str]:
+    """Map an exit code and the log's tail to a status. Codes above 128 are a shell's way to tell a signal."""
+    number = -code if code < 0 else code - 128
+    if number in signal.valid_signals():
+        try:
+            name = signal.Signals(number).name
+        except ValueError:
+            name = f"signal {number}"
+        if number == signal.SIGKILL:
+            return (
+                Status.CRASHED,
+                f"the process was {KILLED}, perhaps by the system for lack of memory",
+            )
+        if OUT_OF_MEMORY.search(log):
+            return Status.OUT_OF_MEMORY, f"the process died of {name} after it ran out of memory"
+        if ILLEGAL_ACCESS.search(log):
+            return (
+                Status.ILLEGAL_ACCESS,
+                f"the process died of {name} after an illegal memory access on the device",
+            )
+        return Status.CRASHED, f"the process died of {name}"
+    return Status.EXITED, f"the process exited with code {code} before it answered"
+
+
+def reported(answer: Message, log: str) -> ChildError:
+    """Turn a failure that a child reported itself into a ChildError; what it says can only count against it."""
+    error = answer["error"]
+    stage = str(error.get("stage", "")) if isinstance(error, dict) else ""
+    kind = str(error.get("type", "")) if isinstance(error, dict) else ""
+    message = str(error.get("message", "")) if isinstance(error, dict) else str(error)
+    trace = str(error.get("traceback", "")) if isinstance(error, dict) else ""
+    status = classify(stage, kind, message)
+    reason = f"{kind}: {message}".strip(": ").splitlines()
+    text = "\n".join(part for part in (log, both_ends(trace)) if part)
+    return ChildError(status, reason[0][:500] if reason else "no reason given", text)
+
+
+def classify(stage: str, kind: str, message: str) -> Status:
+    """Say which status an exception of a candidate deserves, by the stage it came from and what it says."""
+    if OUT_OF_MEMORY.search(f"{kind} {message}"):
+        return Status.OUT_OF_MEMORY
+    if ILLEGAL_ACCESS.search(message):
+        return Status.ILLEGAL_ACCESS
+    if stage == "build":
+        return Status.BUILD_FAILED
+    if LAUNCH_FAILED.search(f"{kind} {message}"):
+        return Status.LAUNCH_FAILED
+    by_stage = {"import": Status.IMPORT_FAILED, "init": Status.INIT_FAILED, "output": Status.WRONG_STRUCTURE}
+    return by_stage.get(stage, Status.RAISED)
+
+
+def is_of_the_device(error: Exception) -> bool:
+    """Say whether an exception tells of memory that is used up, or of a device that failed."""
+    text = f"{type(error).__name__}: {error}"
+    return isinstance(error, MemoryError) or any(
+        pattern.search(text) for pattern in (OUT_OF_MEMORY, LAUNCH_FAILED, ILLEGAL_ACCESS)
+    )

@@ -1,0 +1,239 @@
+"""A process that has imported torch and forks: judges, builders and each worker of a judge are forks of one.
+
+Importing torch costs two seconds of a processor; a run pays it once. Its nursery is started before anything of a
+problem is known, with a worker's environment. It holds what an interpreter holds that has imported torch, runs nothing
+of a solution, and learns of a worker where it lives and how far to lock it in; of a judge it learns nothing. So what
+a fork inherits is no secret, and the same for all.
+
+A judge's first act is to fork a nursery of its own for its workers, which end with it. Only then it hears, on a
+channel that it alone holds, of its environment and its run.
+"""
+
+import atexit
+import contextlib
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from kbench.children.child import JUDGE, WORKER, Child, Launch
+from kbench.children.forked import BIRTH_TIMEOUT_S, OwnFork
+from kbench.sandbox import process_tree, rungs
+from kbench.sandbox.namespaces import Surroundings
+from kbench.wire.channel import Channel, Message, PeerGoneError
+
+REAP_INTERVAL_MS = 100
+"""Where the kernel cannot watch a process (before Linux 5.3)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LivingFork:
+    """What the nursery keeps of a fork: the pipe to tell its end into, and what becomes readable then, if anything."""
+
+    pipe: int
+    watch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForkedChild:
+    """What a fork finds when it wakes: who it is to be, and the two descriptors that are its own."""
+
+    message: Message
+    output: int
+    link: int
+    nursery: int
+    """Its pid."""
+
+    def become(self) -> None:
+        """Become a judge, or a worker, below a supervisor where the rung wants one. Does not return."""
+        detach(self.output, self.link)
+        if self.message["module"] == JUDGE:
+            self._begin(self._judge)
+        # As after exec. A process that is not dumpable cannot set up a user namespace.
+        process_tree.prctl(process_tree.PR_SET_DUMPABLE, 1)
+        settle(self.message)
+        mode = rungs.supervision(rungs.Rung(self.message["rung"]))
+        if mode is None:
+            self._work()
+        else:
+            process_tree.supervise(mode, self._work, Surroundings.from_json(self.message["surroundings"]), self.nursery)
+
+    def _judge(self) -> None:
+        """Fork a nursery while there is nothing to know; then hear of the run, and serve the parent."""
+        nursery = fork_nursery()
+        channel = Channel(socket.socket(fileno=self.link))
+        with contextlib.suppress(PeerGoneError):
+            message = channel.receive()
+            settle(message)
+            judge = importlib.import_module(JUDGE)
+            judge.serve(channel, message["config"], nursery)
+
+    def _work(self) -> None:
+        process_tree.close_descriptors(keep={self.link})  # the supervisor's
+        self._begin(lambda: importlib.import_module(WORKER).serve(self.link))
+
+    def _begin(self, serve: Callable[[], None]) -> NoReturn:
+        """Begin and end as an interpreter does."""
+        import torch
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_IGN)
+        torch.default_generator.seed()
+        code = 1
+        try:
+            serve()
+            code = 0
+        except SystemExit as error:
+            code = exit_code(error)
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        except BaseException:  # noqa: BLE001 - the last line of a process
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(Exception):
+                atexit._run_exitfuncs()  # noqa: SLF001 - os._exit leaves them out, and what they say belongs to the log
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+
+
+def detach(output: int, link: int) -> None:
+    """Lead a session of one's own, with nothing of the nursery's but an output and a link."""
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    process_tree.close_descriptors(keep={link})
+
+
+def settle(message: Message) -> None:
+    """Live in a folder and an environment as if this process had been started there."""
+    os.chdir(message["folder"])
+    os.environ.clear()
+    os.environ.update(message["environment"])
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+
+
+def fork_nursery() -> Child:
+    """Fork a nursery of this process's own, which must not know anything yet."""
+    ours, theirs = socket.socketpair()
+    reader, output = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            ours.close()
+            detach(output, theirs.fileno())
+            birth = serve(Channel(theirs))
+            if birth is not None:
+                birth.become()
+        except BaseException:  # noqa: BLE001 - the last line of a process
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    os.close(output)
+    theirs.close()
+    launch = Launch(module=__name__, environment={}, folder=Path("/"), rung=rungs.Rung.NONE)
+    return Child(launch, begun=(OwnFork(pid, reader), ours))
+
+
+def exit_code(error: SystemExit) -> int:
+    """Return the code that an interpreter ends with; what is no number is a message."""
+    if error.code is None or isinstance(error.code, int):
+        return (error.code or 0) & 0xFF
+    sys.stderr.write(f"{error.code}\n")
+    return 1
+
+
+def serve(channel: Channel) -> ForkedChild | None:
+    """Fork for each message until the peer hangs up; None then, and in each fork its Birth.
+
+    Three descriptors come with a message: the fork's output, its link to the peer, and a pipe that is told the
+    fork's pid and, when it has ended, its exit code, a line each.
+    """
+    forks: dict[int, LivingFork] = {}
+    poll = select.poll()
+    poll.register(channel.fileno(), select.POLLIN)
+    while True:
+        _reap(forks, poll)
+        # Not by SIGCHLD, which also comes when a worker is stopped: the reference is timed then.
+        timeout_ms = None if all(fork.watch is not None for fork in forks.values()) else REAP_INTERVAL_MS
+        if channel.fileno() not in {descriptor for descriptor, _ in poll.poll(timeout_ms)}:
+            continue
+        try:
+            message, (output, link, pipe) = channel.receive_with_fds(BIRTH_TIMEOUT_S)
+        except PeerGoneError:
+            return None
+        with contextlib.suppress(OSError):  # no room for a process now: the closed pipe tells it
+            own, pid = os.getpid(), os.fork()
+            if pid == 0:
+                return ForkedChild(message=message, output=output, link=link, nursery=own)
+            forks[pid] = LivingFork(pipe=os.dup(pipe), watch=process_tree.watch(pid))
+            if (watch := forks[pid].watch) is not None:
+                poll.register(watch, select.POLLIN)
+            _tell(pipe, pid)
+        for descriptor in (output, link, pipe):
+            os.close(descriptor)
+
+
+def _reap(forks: dict[int, LivingFork], poll: select.poll) -> None:
+    """Tell of each fork that has ended how it did."""
+    for pid, fork in list(forks.items()):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if not ended:
+            continue
+        _tell(fork.pipe, os.waitstatus_to_exitcode(status))
+        os.close(fork.pipe)
+        if fork.watch is not None:
+            poll.unregister(fork.watch)
+            os.close(fork.watch)
+        del forks[pid]
+
+
+def _tell(pipe: int, number: int) -> None:
+    with contextlib.suppress(BrokenPipeError):  # the judge has lost interest
+        os.write(pipe, f"{number}\n".encode())
+
+
+def has_opened_a_device() -> bool:
+    """Say whether this process holds a GPU: its forks could not open one any more."""
+    links = (os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
+    return any(link.startswith("/dev/nvidia") for link in links)
+
+
+def main() -> None:
+    """Serve on the socket whose descriptor is the first argument; the others are modules to import ahead."""
+    rungs.harden_judge()
+    importlib.import_module(WORKER)  # by name: this room knows neither judges nor workers
+    import torch  # noqa: F401
+
+    with contextlib.suppress(ImportError):
+        # What `torch.utils.cpp_extension` takes 0.4 s to import, in every worker. That module itself asks for devices,
+        # after which no fork can open one.
+        importlib.import_module("setuptools")
+
+    for name in sys.argv[2:]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    if sys.argv[2:] and has_opened_a_device():  # begin again, without them
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "kbench.children.nursery", sys.argv[1]])  # noqa: S606
+    # Threads of numpy's BLAS, which stops them before a fork. Nothing here has ever computed.
+    warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
+    gc.freeze()
+    birth = serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
+    if birth is not None:
+        birth.become()
+
+
+if __name__ == "__main__":
+    main()

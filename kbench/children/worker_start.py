@@ -1,0 +1,187 @@
+"""Start workers: what they may use and see, and a process that makes itself ready before it gets a solution."""
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kbench.build import cache as build_cache
+from kbench.build import interpreter, sources
+from kbench.children.child import Child, ChildError, Launch
+from kbench.core.model import Status
+from kbench.sandbox import hidden_paths, removal, rungs
+
+SETUP_TIMEOUT_S = 120.0
+IMPORTS = {
+    sources.Compiler.NONE: (),
+    sources.Compiler.KERNELS: ("triton",),
+    sources.Compiler.GRAPHS: ("torch._dynamo", "torch._inductor.compile_fx"),
+}
+"""What takes seconds to import, and is wanted where a solution compiles while it runs."""
+MEMORY_SHARE = 0.8
+MEMORY_FLOOR_BYTES = 6 << 30
+MEMORY_PER_CASE = 12
+KEPT_VARIABLES = (
+    "PATH",
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "LANG",
+    "LC_ALL",
+    "CC",
+    "CXX",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerConfig:
+    """How workers of this judge are run."""
+
+    device: str
+    rung: int
+    scratch: str
+    mode: str = "cold"
+    allow_tf32: bool = False
+    eval_mode: bool = False
+    """Whether both sides run in eval mode; else in training mode, unless the reference is random there."""
+    threads: int = 1
+    import_timeout_s: float = 60.0
+    call_timeout_s: float | None = None
+    case_bytes: int = 0
+    """Inputs, outputs and parameters of one call."""
+    deadline_s: float | None = None
+    """Monotonic time at which everything about the present solution must be over."""
+    results: str = ""
+    cache: str = ""
+    files: list[str] = field(default_factory=list)
+    """Folders of results and builds, which workers must not read, and the solutions and problem that they need."""
+    uuid: str = ""
+    """Of the device, for which the judge queues; empty where it does not."""
+    holder: str = ""
+    """Who the judge's parent is, for those who wait."""
+    compilers: list[str] = field(default_factory=list)
+    """Of the solutions that are expected first, what they compile with while they run: their workers start at once."""
+
+
+STEADY_HOST = {
+    # OpenMP threads that spin while they wait lose their turn on a shared processor: PyTorch's LayerNorm, 40 us on its
+    # own, took 15 ms beside other programs (2 threads on 2 busy cores).
+    "OMP_WAIT_POLICY": "PASSIVE",
+    # Not at once, though: on a virtual machine where each wake-up of an idle processor took 80 us, chains of short
+    # operations took 3.4 times as long in the judge as in a worker; why not in both was not found out.
+    "GOMP_SPINCOUNT": "1000",
+    # Freed memory stays mapped, so that sixteen results in a row cost no more page faults each than one does.
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
+}
+"""Environment of judges and workers, so that a CPU's times depend less on what else the machine does."""
+
+
+def worker_environment(scratch: Path) -> dict[str, str]:
+    """Return the whole environment of a worker: nothing of the caller's but what compilers and CUDA need."""
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    places = [str(Path(sys.executable).parent), *kept.get("PATH", os.defpath).split(os.pathsep)]
+    return {
+        **kept,
+        **STEADY_HOST,
+        # torch looks for ninja on PATH, where an environment's own is only once that is activated.
+        "PATH": os.pathsep.join(dict.fromkeys(places)),
+        "PYTHONPATH": interpreter.search_path(),
+        **build_cache.compiler_environment(scratch / "cache"),
+        "TMPDIR": str(scratch),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **interpreter.bytecode(),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        # Whole cached graphs hold the absolute paths of the process that made them; kernels and choices do not.
+        "TORCHINDUCTOR_FX_GRAPH_CACHE": "0",
+        "TORCHINDUCTOR_AUTOGRAD_CACHE": "0",
+        "USER": "kbench",
+    }
+
+
+def hidden(config: WorkerConfig) -> list[Path]:
+    """Return what a worker that starts now must not read."""
+    files = [Path(file) for file in config.files]
+    return hidden_paths.hidden(
+        results=Path(config.results), cache=Path(config.cache), run=Path(config.scratch), files=files
+    )
+
+
+def start_nursery(config: WorkerConfig) -> Child:
+    """Start another process for a judge's workers to be forks of, where the first one has ended."""
+    folder = Path(config.scratch)
+    return Child(
+        Launch(
+            module="kbench.children.nursery",
+            environment=worker_environment(folder),
+            folder=folder,
+            rung=rungs.Rung.NONE,
+        )
+    )
+
+
+class StartedWorker:
+    """A worker process that locks itself in; it has not heard of any solution.
+
+    What depends on the solution that it gets is which `compiler` it may start, if any, and imports ahead.
+    """
+
+    def __init__(self, config: WorkerConfig, nursery: Child, number: int, *, compiler: str):
+        self.compiler = compiler
+        self.scratch = Path(config.scratch) / f"worker-{os.getpid()}-{number}"
+        self.scratch.mkdir(parents=True)
+        temporary = build_cache.furnish(self.scratch / "cache")
+        closed = hidden(config)  # now, not once for the run: others begin meanwhile
+        files = [Path(file) for file in config.files]
+        self.child = Child(
+            Launch(
+                module="kbench.worker.main",
+                environment=worker_environment(self.scratch),
+                folder=self.scratch,
+                rung=rungs.Rung(config.rung),
+                surroundings=hidden_paths.surroundings(temporary, own=[self.scratch], files=files, hidden=closed),
+            ),
+            nursery,
+        )
+        setup = {
+            "op": "setup",
+            "device": config.device,
+            "rung": config.rung,
+            "writable": [str(self.scratch)],
+            "temporary": str(temporary),
+            "hidden": [str(path) for path in closed],
+            "allow_exec": compiler != sources.Compiler.NONE,
+            "threads": config.threads,
+            "imports": IMPORTS[sources.Compiler(compiler)],
+        }
+        thread = ThreadPoolExecutor(max_workers=1)
+        self._setup = thread.submit(self.child.request, setup, timeout_s=SETUP_TIMEOUT_S)
+        thread.shutdown(wait=False)
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when the worker is ready. Raises ChildError where it does not get ready in time."""
+        try:
+            self._setup.result(timeout_s)
+        except TimeoutError as error:
+            reason = f"not ready within {timeout_s:.0f} s"
+            raise ChildError(Status.CALL_TIMEOUT, reason, self.child.log) from error
+
+    def kill(self) -> None:
+        """Kill the worker and all that it started; its scratch folder goes with it."""
+        self.child.kill()
+        removal.remove(self.scratch)
+
+
+def memory_limit_bytes(case_bytes: int = 0) -> int:
+    """Return what a worker may use of the host's memory: enough for any honest use, and a share of what there is.
+
+    On a CPU the inputs and outputs themselves (`case_bytes`) lie there, several times over.
+    """
+    generous = MEMORY_FLOOR_BYTES + MEMORY_PER_CASE * case_bytes
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return min(generous, int(int(line.split()[1]) * 1024 * MEMORY_SHARE))
+    return generous

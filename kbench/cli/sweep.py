@@ -1,0 +1,353 @@
+"""`kbench sweep`: many problems by many solutions."""
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, fields, replace
+from enum import Enum, StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
+
+import typer
+
+from kbench.cli import completion
+from kbench.cli.options import command, parse_duration
+from kbench.cli.output import Format, Output
+from kbench.cli.run import RunFlags, make_options
+from kbench.core.budget import DEFAULT_S
+from kbench.core.errors import ExitCode, KbenchError, UsageError
+from kbench.core.events import RunOptions
+from kbench.core.model import Status
+from kbench.storage.settings import Settings
+
+if TYPE_CHECKING:  # numpy, which completing a word does without
+    from kbench.devices.selection import DeviceChoice
+    from kbench.sweep import selection
+    from kbench.sweep.journal import Header, Record
+    from kbench.sweep.session import SweepOptions, Work
+    from kbench.sweep.summary import Collector, SweepSummary
+
+
+class Until(StrEnum):
+    """The last rung that a sweep goes to."""
+
+    VERIFY = "verify"
+    TIME = "time"
+
+
+class PairFlag(StrEnum):
+    """Which solutions belong to which problems."""
+
+    NAME = "name"
+    ALL = "all"
+    MANIFEST = "manifest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepFlags(RunFlags):
+    """What `kbench sweep` can be told beyond `kbench run`."""
+
+    problem: Annotated[
+        str,
+        typer.Argument(
+            metavar="[PROBLEMS]",
+            help="Name, file, folder, glob, or manifest (.csv, .jsonl, - for lines on stdin)",
+            autocompletion=completion.problems,
+        ),
+    ] = ""
+    solutions: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SOLUTIONS]...", help="Names, files, folders or globs (those found by name)"),
+    ] = None
+    self_: Annotated[bool, typer.Option("--self", help="Judge each problem against itself (the solution `eager`)")] = (
+        False
+    )
+    pair: Annotated[
+        PairFlag | None, typer.Option("--pair", help="Which solutions to judge for a problem (folders: name, else all)")
+    ] = None
+    until: Annotated[Until, typer.Option("--until", help="The last step to take")] = Until.TIME
+    device: Annotated[
+        str | None, typer.Option("--devices", metavar="DEVICES", help="all, cpu, or indices such as 0,1 (all)")
+    ] = None
+    lanes: Annotated[
+        int | None,
+        typer.Option("--lanes", metavar="N", min=1, help="Judges at a time on each device (3; 1 on a CPU)"),
+    ] = None
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", min=1, help="Builds at a time (one for each processor)")
+    ] = None
+    verify_limit: Annotated[
+        float | None,
+        typer.Option("--verify-limit", metavar="SECONDS", parser=parse_duration, help="Time to verify (300s)"),
+    ] = None
+    time_limit: Annotated[
+        float | None,
+        typer.Option("--time-limit", metavar="SECONDS", parser=parse_duration, help="Time to measure (300s)"),
+    ] = None
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="RUN", help="Go on with a sweep; what is done is not repeated")
+    ] = None
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="With --resume, judge again what did not pass")
+    ] = False
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="STATUS", help="With --resume, judge again what ended so; repeatable"),
+    ] = None
+    exit_first: Annotated[bool, typer.Option("--exitfirst", "-x", help="End at the first failure")] = False
+    max_failures: Annotated[
+        int | None, typer.Option("--max-failures", metavar="N", min=1, help="End after so many failures")
+    ] = None
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML as well")] = None
+
+
+@command(SweepFlags)
+def main(flags: SweepFlags) -> int:
+    """Judge many solutions of many problems; resumable."""
+    return _sweep(flags)
+
+
+OF_THIS_COMMAND = frozenset(
+    {
+        *("resume", "retry_failed", "only", "exit_first", "max_failures", "junit", "lanes", "jobs", "device"),
+        *("format", "json", "verbose", "quiet", "color", "results", "config", "name", "no_save"),
+    }
+)
+"""Flags that a command that goes on with a sweep says itself; all others are those of the command that began it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A sweep that is new, or that goes on."""
+
+    header: "Header"
+    path: Path
+    record: "Record | None" = None
+
+
+def _sweep(flags: SweepFlags) -> int:
+    """Judge as the flags say, and report."""
+    from kbench.report import swept
+    from kbench.storage import csvfile
+    from kbench.sweep.session import choose_devices
+    from kbench.sweep.summary import Collector
+
+    output, settings = flags.output(), flags.settings()
+    with ExitStack() as stack:
+        results = flags.results or settings.results
+        if flags.no_save:
+            if flags.resume is not None:
+                raise UsageError("`--no-save` leaves nothing to go on with", "leave out one of them")
+            results = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-sweep-")))
+        flags, begun = _begin(flags, results)
+        devices = choose_devices(flags.device or settings.run.device)
+        options = _options(flags, settings, results, devices)
+        work = _work(flags, begun, options.run, devices[0], settings)
+        followed = Collector(begun.header.run, work.tasks, begun.path.with_name(f"{begun.header.run}.csv"))
+        code = _follow(work, options, output, followed)
+        summary = followed.summary()
+        code = _exit_code(code, summary)
+        if flags.no_save:
+            summary = replace(summary, csv_path=None)
+        _print(output, summary, followed, options.run, code)
+        if flags.junit is not None:
+            csvfile.replace_file(flags.junit, swept.render_junit(summary, followed.sorted) + "\n")
+        if followed.error is not None and not output.wants_json:
+            output.error(followed.error)
+        return code
+
+
+def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
+    """Return the flags that hold, and the journal to write."""
+    from kbench.storage.results import default_stem, safe_stem
+    from kbench.sweep import journal
+    from kbench.sweep.journal import Header
+    from kbench.sweep.selection import keep_lines
+
+    if flags.resume is None:
+        if flags.retry_failed or flags.only:
+            what = "--retry-failed" if flags.retry_failed else "--only"
+            raise UsageError(f"`{what}` is about a sweep that there is", "name it: `--resume RUN`")
+        if not flags.problem:
+            raise UsageError("there is nothing to judge", "name problems: `kbench sweep FOLDER --self`")
+        run = safe_stem(flags.name) if flags.name else default_stem("sweep", ())
+        path = results / f"{run}{journal.SUFFIX}"
+        if path.with_name(f"{run}.csv").exists() and not path.exists():
+            raise UsageError(f"a run named `{run}` exists already", "choose another `--name`")
+        if flags.problem == "-":
+            flags = replace(flags, problem=keep_lines(sys.stdin.read(), results / f"{run}.sources"))
+        header = Header(run=run, started_utc=_now(), arguments=_told(flags))
+        return flags, Begun(header=header, path=path)
+    path = journal.find(flags.resume, results)
+    record = journal.read(path)
+    if not flags.problem:
+        flags = _again(flags, record.header)
+    unknown = [name for name in flags.only or () if name not in {*Status}]
+    if unknown:
+        raise UsageError(f"`--only {unknown[0]}` is no status", f"one of {', '.join(Status)}")
+    return flags, Begun(header=record.header, path=path, record=record)
+
+
+def _now() -> str:
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _told(flags: SweepFlags) -> dict[str, Any]:
+    """Return the flags that say what is judged, as JSON values."""
+    told = {f.name: getattr(flags, f.name) for f in fields(flags) if f.name not in OF_THIS_COMMAND}
+    plain = {name: value.value if isinstance(value, Enum) else value for name, value in told.items()}
+    return {"folder": str(Path.cwd()), **plain}
+
+
+def _again(flags: SweepFlags, header: "Header") -> SweepFlags:
+    """Return the flags of the command that began a sweep, with those of this one that are its own."""
+    told = dict(header.arguments)
+    folder = str(told.pop("folder", ""))
+    if folder != str(Path.cwd()):
+        raise UsageError(f"this sweep was begun in {folder}, and its paths are from there", f"cd {folder}")
+    hints = get_type_hints(SweepFlags)
+    known = {f.name for f in fields(SweepFlags)} - OF_THIS_COMMAND
+    values: dict[str, Any] = {}
+    for name, value in told.items():
+        if name in known:
+            kinds = _enums(hints[name])
+            values[name] = kinds[0](value) if kinds and value is not None else value
+    return replace(flags, **values)
+
+
+def _enums(hint: Any) -> list[type[Enum]]:
+    """List the enumerations in an annotation."""
+    if isinstance(hint, type):
+        return [hint] if issubclass(hint, Enum) else []
+    return [found for part in getattr(hint, "__args__", ()) for found in _enums(part)]
+
+
+def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Sequence[DeviceChoice]") -> "SweepOptions":
+    from kbench.host import sanitizer
+    from kbench.run.session import sandbox_rung
+    from kbench.sweep.session import SweepOptions, default_jobs, default_lanes
+    from kbench.sweep.task import Budgets, Halt
+
+    timed = flags.until is Until.TIME
+    run = replace(make_options(flags, flags if timed else None, settings), results_dir=results, name=None)
+    kind = devices[0].kind
+    run = replace(run, device=kind, budget_s=run.budget_s or DEFAULT_S[kind], save=True)
+    if run.mode == "graph" and kind == "cpu":
+        raise UsageError("`--mode graph` replays CUDA graphs, and this sweep is on a CPU", "leave it out")
+    sanitizer.require(run, devices[0])
+    known = Budgets()
+    budgets = Budgets(verify_s=flags.verify_limit or known.verify_s, time_s=flags.time_limit or known.time_s)
+    return SweepOptions(
+        run=run,
+        devices=tuple(devices),
+        rung=sandbox_rung(run, kind),
+        lanes=flags.lanes or default_lanes(kind, timed=timed),
+        jobs=flags.jobs or default_jobs(),
+        budgets=budgets,
+        halt=Halt(failures=1 if flags.exit_first else flags.max_failures),
+    )
+
+
+def _work(flags: SweepFlags, begun: Begun, run: RunOptions, device: "DeviceChoice", settings: Settings) -> "Work":
+    from kbench.sweep.ladder import unfinished
+    from kbench.sweep.plan import make_tasks
+    from kbench.sweep.session import Work
+
+    found, notes = _pairs(flags, begun, settings)
+    tasks, more = make_tasks(found, run, device, settings, entry=flags.entry)
+    known = begun.record.results if begun.record is not None else {}
+    only = {Status(name) for name in flags.only or ()}
+    left, kept = unfinished(tasks, known, run, retry_failed=flags.retry_failed, only=only)
+    return Work(
+        tasks=tasks,
+        left=left,
+        known=kept,
+        header=begun.header,
+        journal=begun.path,
+        resumed=begun.record,
+        notes=(*notes, *more),
+    )
+
+
+def _pairs(flags: SweepFlags, begun: Begun, settings: Settings) -> "tuple[list[selection.SolutionPair], list[str]]":
+    from kbench.sweep.selection import PairBy, is_manifest, pairs, read_manifest
+
+    pairing = PairBy(flags.pair.value) if flags.pair is not None else None
+    if is_manifest(flags.problem):
+        if flags.solutions or flags.self_:
+            raise UsageError("a manifest names its solutions itself", "leave out the others")
+        path = Path(flags.problem)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path} cannot be read: {error}", "a manifest is a CSV or JSON lines, in UTF-8") from None
+        sources = begun.path.with_name(f"{begun.header.run}.sources")
+        folder = Path.cwd() if path.parent.absolute() == sources.absolute() else path.parent.absolute()
+        return read_manifest(text, path.name, folder, sources), []
+    if pairing is PairBy.MANIFEST:
+        raise UsageError(f"{flags.problem} is no manifest", "its name ends in .csv or .jsonl")
+    if flags.self_ and flags.solutions:
+        raise UsageError("`--self` judges `eager`, and solutions are named too", "leave out one of them")
+    solutions = ["eager"] if flags.self_ else list(flags.solutions or [])
+    return pairs([flags.problem], solutions, pairing, settings)
+
+
+def _follow(work: "Work", options: "SweepOptions", output: Output, followed: "Collector") -> ExitCode:
+    """Show events as they come and keep them, also of a sweep that breaks off."""
+    from kbench.cli.sweep_progress import progress_for
+    from kbench.sweep.session import sweep as judge_all
+
+    try:
+        stream = cast("Any", judge_all(work, options))
+        with progress_for(output) as progress, closing(stream) as events:
+            for note in work.notes:
+                output.note(f"note: {note}")
+            for event in events:
+                followed.take(event)
+                progress.show(event)
+    except KbenchError as error:
+        if not followed.sorted:
+            raise
+        followed.error = error
+        return error.exit_code
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    return ExitCode.OK
+
+
+def _exit_code(code: ExitCode, summary: "SweepSummary") -> ExitCode:
+    """Map a sweep to the exit code of the command."""
+    if code is not ExitCode.OK:
+        return code
+    statuses = summary.statuses
+    if summary.reason.startswith("no device is left"):
+        return ExitCode.ENVIRONMENT
+    if Status.HARNESS_ERROR in statuses:
+        return ExitCode.INTERNAL
+    if set(statuses) - {Status.PASSED, Status.SKIPPED, Status.REFERENCE_FAILED, Status.NOT_VERIFIED}:
+        return ExitCode.NEGATIVE
+    if Status.REFERENCE_FAILED in statuses:
+        return ExitCode.USAGE
+    if Status.NOT_VERIFIED in statuses:
+        return ExitCode.INCONCLUSIVE
+    return ExitCode.OK if Status.PASSED in statuses else ExitCode.NOTHING_SELECTED
+
+
+def _print(output: Output, summary: "SweepSummary", followed: "Collector", options: RunOptions, code: ExitCode) -> None:
+    from kbench.report import csvout, swept
+
+    verdicts = followed.sorted
+    match output.format:
+        case Format.JSON:
+            hint = followed.error.hint if followed.error is not None else None
+            output.data(swept.render_json(summary, verdicts, exit_code=int(code), hint=hint))
+        case Format.CSV:
+            groups = [verdict.rows(summary.run, "", options) for verdict in verdicts]
+            output.data(csvout.render_rows(row for group in groups for row, _ in group))
+        case Format.MD:
+            output.data(swept.render_markdown(summary, verdicts))
+        case Format.TEXT:
+            output.data(swept.render_text(summary, verdicts, verbosity=output.verbosity, width=output.width))

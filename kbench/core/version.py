@@ -1,0 +1,3 @@
+"""The version of kbench, which rows, documents and `--version` quote."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,211 @@
+"""Who may use a device when: a lock for verifying or timing, and room in its memory.
+
+Everybody queues, and is admitted in the order of arrival. A process reserves memory first and takes the lock second,
+one of each at a time; asking otherwise is an error and not a deadlock. See docs/adr/0022-sharing-a-device.md.
+"""
+
+import contextlib
+import getpass
+import os
+import sys
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kbench.core.errors import InternalError, MachineError
+from kbench.devices.claims import Claim, ClaimKind, ClaimQueue, QueuePlace
+from kbench.devices.shared_folder import guarded
+from kbench.devices.waiting import DeviceBusyError, Patience, Wait
+
+__all__ = ["LEASES", "Admission", "DeviceBusyError", "Reservation", "Wait", "in_use", "signature"]
+
+LEASES = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp", "kbench-leases")  # noqa: S108
+"""Folder of the queues, the same for every user, whatever TMPDIR says. A file that can be read can be locked, and
+Landlock closes /dev/shm to workers."""
+POLL_S = 0.05
+POLL_SHARE = 0.02
+"""Chosen. Who waits looks every 2 % of the time that it has waited, and every 50 ms at the least: each look wakes a
+processor that others may be timing on (docs/adr/0022 tells the cost)."""
+RECOUNT_S = 0.5
+"""Chosen. A process that was killed changes no folder: it is found by counting again."""
+
+PATIENTLY = Wait()
+
+Blocking = Callable[[list[QueuePlace]], list[QueuePlace]]
+"""Of the claims that came earlier, those that must end first."""
+
+_own: "weakref.WeakValueDictionary[str, Claim]" = weakref.WeakValueDictionary()
+"""What this process holds or waits for: `lock` and `memory`."""
+
+
+def in_use(uuid: str) -> bool:
+    """Say whether another kbench process holds, or waits for, anything of a device."""
+    try:
+        return bool(ClaimQueue(LEASES / uuid.replace("/", "_")).places())
+    except (OSError, MachineError):
+        return False
+
+
+def signature() -> str:
+    """Say which command this process is, for those who wait for it. A judge is given its parent's."""
+    program = Path(sys.argv[0])
+    name = program.parent.name if program.name == "__main__.py" else program.name  # `python -m kbench`
+    command = " ".join([name, *sys.argv[1:]])
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return f"pid {os.getpid()} ({user}): {command[:80]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """The way to one device for this process, against every other kbench process on this machine.
+
+    The methods wait as their `wait` says, and raise:
+        DeviceBusyError: the time is over; it names the holder.
+        InternalError: the process holds, or waits for, something already that it might then wait for itself.
+        MachineError: the folder cannot be used.
+    """
+
+    uuid: str
+    """Of the device."""
+    signature: str = field(default_factory=signature)
+    """Who those are told that wait for this process."""
+    folder: Path = field(default_factory=lambda: LEASES)
+
+    @contextlib.contextmanager
+    def shared(self, wait: Wait = PATIENTLY) -> Iterator[None]:
+        """Use the device beside others, for verifying and rehearsing; nobody times meanwhile."""
+        with self._admitted(ClaimKind.SHARED, 0, _exclusive_ones, wait):
+            yield
+
+    @contextlib.contextmanager
+    def exclusive(self, wait: Wait = PATIENTLY) -> Iterator[None]:
+        """Use the device alone, for timing. Not from within `shared`: leave that first."""
+        with self._admitted(ClaimKind.EXCLUSIVE, 0, _locks, wait):
+            yield
+
+    @contextlib.contextmanager
+    def reserve(self, need_bytes: int, capacity_bytes: int, wait: Wait = PATIENTLY) -> Iterator["Reservation"]:
+        """Reserve device memory before it is allocated; to be asked for while no lock is held.
+
+        Waits until what came earlier, those that still wait included, fits `capacity_bytes` together with
+        `need_bytes`. A reservation above the capacity is admitted once nobody is ahead: the device then says whether
+        there is room. Raises ValueError for negative bytes.
+        """
+        if need_bytes < 0:
+            raise ValueError(f"{need_bytes} bytes cannot be reserved")
+
+        def too_much(earlier: list[QueuePlace]) -> list[QueuePlace]:
+            ahead = [place for place in earlier if place.kind is ClaimKind.MEMORY]
+            return ahead if sum(place.need_bytes for place in ahead) + need_bytes > capacity_bytes else []
+
+        with self._admitted(ClaimKind.MEMORY, need_bytes, too_much, wait) as claim:
+            yield Reservation(self._queue(), claim, capacity_bytes)
+
+    def _queue(self) -> ClaimQueue:
+        return ClaimQueue(self.folder / self.uuid.replace("/", "_"))
+
+    @contextlib.contextmanager
+    def _admitted(self, kind: ClaimKind, need_bytes: int, blocking: Blocking, wait: Wait) -> Iterator[Claim]:
+        queue, patience = self._queue(), Patience(wait)
+        claim: Claim | None = None
+        try:
+            while claim is None or not claim.is_there:  # somebody removed the folder: queue in the new one
+                with guarded(queue.folder, patience.tell):
+                    if claim is not None:
+                        claim.release()
+                    _refuse_deadlock(kind)
+                    claim = _own[_slot(kind)] = queue.enter(kind, need_bytes, self.signature)
+                _wait(queue, claim, blocking, patience)
+            yield claim
+        finally:
+            if claim is not None:
+                claim.release()
+
+
+class Reservation:
+    """Device memory that is this process's to allocate, until the `with` block ends."""
+
+    def __init__(self, queue: ClaimQueue, claim: Claim, capacity_bytes: int):
+        self._queue = queue
+        self._claim = claim
+        self._capacity_bytes = capacity_bytes
+
+    @property
+    def need_bytes(self) -> int:
+        """What is reserved now."""
+        return self._claim.place.need_bytes
+
+    def resize(self, need_bytes: int) -> bool:
+        """Reserve less, or more; say whether it is so now. Never waits for others to finish.
+
+        More is refused where anybody waits or the sum would exceed the capacity: two that hold some and wait for more
+        would wait for each other. Then free the memory, end the reservation, and ask anew for the larger one.
+        """
+        if need_bytes < 0:
+            raise ValueError(f"{need_bytes} bytes cannot be reserved")
+        try:
+            with guarded(self._queue.folder, Patience(Wait(timeout_s=0.0)).tell):
+                if not self._claim.is_there:
+                    return False
+                own = self._claim.place
+                others = [p for p in self._queue.places() if p.kind is ClaimKind.MEMORY and p.ticket != own.ticket]
+                total = sum(place.need_bytes for place in others) + need_bytes
+                if need_bytes > own.need_bytes and others and total > self._capacity_bytes:
+                    return False
+                self._claim.ask_for(need_bytes)
+        except (DeviceBusyError, MachineError, OSError):
+            return False
+        return True
+
+
+def _wait(queue: ClaimQueue, claim: Claim, blocking: Blocking, patience: Patience) -> None:
+    """Wait until nothing that came earlier blocks the claim, or it is no longer there."""
+    while claim.is_there:
+        seen = queue.changed_ns()
+        with guarded(queue.folder, patience.tell):
+            ahead = blocking([place for place in queue.places() if place.ticket < claim.place.ticket])
+            if not ahead:
+                claim.admit()
+                return
+            holder = queue.describe(ahead)
+        patience.tell(holder)
+        until = time.monotonic() + RECOUNT_S
+        while queue.changed_ns() == seen and (left_s := min(until - time.monotonic(), patience.left_s)) > 0:
+            time.sleep(min(max(POLL_SHARE * patience.waited_s, 0.001), POLL_S, left_s))
+
+
+def _locks(earlier: list[QueuePlace]) -> list[QueuePlace]:
+    return [place for place in earlier if place.kind is not ClaimKind.MEMORY]
+
+
+def _exclusive_ones(earlier: list[QueuePlace]) -> list[QueuePlace]:
+    return [place for place in earlier if place.kind is ClaimKind.EXCLUSIVE]
+
+
+def _slot(kind: ClaimKind) -> str:
+    return "memory" if kind is ClaimKind.MEMORY else "lock"
+
+
+def _refuse_deadlock(kind: ClaimKind) -> None:
+    """Raise InternalError where this process might wait for itself, or hold what those need that it waits for."""
+    held = {name: claim.place.kind for name, claim in list(_own.items()) if claim.is_live}
+    if "lock" in held:
+        raise InternalError(
+            f"asked for `{kind}` within `{held['lock']}`", "leave that first; memory comes before the lock"
+        )
+    if kind is ClaimKind.MEMORY and "memory" in held:
+        raise InternalError("asked for a second reservation within the first", "resize that one, or end it first")
+
+
+def _disown() -> None:
+    """In a forked child: what the parent holds is not the child's to release, nor to keep from others."""
+    for claim in list(_own.values()):
+        claim.disown()
+
+
+os.register_at_fork(after_in_child=_disown)

@@ -1,0 +1,232 @@
+"""What one device can do, measured on it: the roofs that limits are computed from. Never a data sheet.
+
+Each peak is the best of several repetitions, so that an honest kernel does not beat it: bytes read plus written
+by a large copy, FP32 by chains of independent fused multiply-adds that touch no memory, TF32 and BF16 by the
+library's 8192 x 8192 x 8192 matrix product on random data (a tuned kernel may come out a little above it). On a
+CPU: torch's copy and FP32 matrix product, all threads.
+
+`python -m kbench.devices.peaks cuda|cpu` prints them as JSON: torch stays out of the caller.
+"""
+
+import dataclasses
+import datetime
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kbench.build import interpreter
+from kbench.core.errors import MachineError
+from kbench.core.model import Peaks
+from kbench.devices.cuda_driver import Driver
+from kbench.devices.selection import DeviceChoice
+
+CACHE_NAME = "peaks.json"
+LIMIT_S = 300.0
+COPY_BYTES = 4 << 30
+HOST_COPY_BYTES = 256 << 20
+SIDE, HOST_SIDE = 8192, 2048
+REPETITIONS, HOST_REPETITIONS = 20, 6
+
+CHAINS, UNROLL, ROUNDS, THREADS, BLOCKS_PER_SM = 8, 16, 2048, 256, 16
+
+
+def load_peaks(device: DeviceChoice, cache_dir: Path) -> Peaks | None:
+    """Return the peaks that were measured on this device with this driver, or None."""
+    known = _load(cache_dir / CACHE_NAME).get(_key(device))
+    try:
+        return Peaks(**known) if known is not None else None
+    except TypeError:
+        return None
+
+
+def refresh_peaks(device: DeviceChoice, cache_dir: Path) -> Peaks:
+    """Measure the peaks in a child process (some 10 s), remember and return them. The caller holds the lease.
+
+    Raises MachineError where the measurement fails.
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", __name__, device.kind],
+            env={**interpreter.own_environment(), **device.environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=True,
+        )
+        peaks = Peaks(**json.loads(done.stdout.splitlines()[-1]))
+    except subprocess.CalledProcessError as error:
+        last = (error.stderr.strip() or "no message").splitlines()[-1]
+        raise MachineError(f"the peaks of {device.name} could not be measured: {last}") from error
+    except (subprocess.TimeoutExpired, ValueError, TypeError, IndexError) as error:
+        raise MachineError(f"the peaks of {device.name} could not be measured: {error}") from error
+    _save(cache_dir / CACHE_NAME, _key(device), dataclasses.asdict(peaks))
+    return peaks
+
+
+def measure_peaks(kind: str) -> Peaks:
+    """Measure the peaks of the first device that torch sees. Imports torch; the device must be idle."""
+    stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    if kind == "cpu":
+        return Peaks(
+            copy_bytes_per_s=_copy_rate("cpu", HOST_COPY_BYTES),
+            fp32_flops_per_s=_matmul_rate("cpu", "float32", HOST_SIDE),
+            measured_utc=stamp,
+        )
+    import torch
+
+    torch.set_float32_matmul_precision("highest")
+    fp32 = max(_fma_rate(), _matmul_rate("cuda", "float32", SIDE))
+    torch.set_float32_matmul_precision("high")
+    has_tensor_formats = torch.cuda.get_device_capability() >= (8, 0)
+    free_bytes, _total = torch.cuda.mem_get_info()
+    return Peaks(
+        copy_bytes_per_s=_copy_rate("cuda", min(COPY_BYTES, free_bytes // 4)),
+        fp32_flops_per_s=fp32,
+        tf32_flops_per_s=_matmul_rate("cuda", "float32", SIDE) if has_tensor_formats else None,
+        bf16_flops_per_s=_matmul_rate("cuda", "bfloat16", SIDE) if has_tensor_formats else None,
+        measured_utc=stamp,
+    )
+
+
+def _copy_rate(device: str, nbytes: int) -> float:
+    """Bytes read plus written per second."""
+    import torch
+
+    # Random content: a constant costs less power, and power sets the clocks.
+    source = torch.rand(nbytes // 4, device=device)
+    target = torch.empty_like(source)
+    moved = 8 * int(source.numel())
+    return moved / _best_s(lambda: target.copy_(source), device)
+
+
+def _matmul_rate(device: str, dtype: str, side: int) -> float:
+    import torch
+
+    a = torch.randn(side, side, device=device, dtype=getattr(torch, dtype))
+    b = torch.randn(side, side, device=device, dtype=getattr(torch, dtype))
+    product = torch.empty_like(a)
+    return 2 * side**3 / _best_s(lambda: torch.matmul(a, b, out=product), device)
+
+
+def _best_s(act: Callable[[], object], device: str) -> float:
+    """Return the seconds of the fastest of several repetitions, after two that do not count."""
+    act()
+    act()
+    if device == "cpu":
+        return min(_host_s(act) for _ in range(HOST_REPETITIONS))
+    return min(_event_s(act) for _ in range(REPETITIONS))
+
+
+def _host_s(act: Callable[[], object]) -> float:
+    start = time.perf_counter_ns()
+    act()
+    return (time.perf_counter_ns() - start) / 1e9
+
+
+def _event_s(act: Callable[[], object]) -> float:
+    import torch
+
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda.synchronize()
+    start.record()
+    act()
+    end.record()
+    torch.cuda.synchronize()
+    return float(start.elapsed_time(end)) / 1e3
+
+
+def _fma_rate() -> float:
+    """FLOP/s of FP32 multiply-adds on registers alone: eight independent chains per thread, every SM full."""
+    import torch
+
+    sms = torch.cuda.get_device_properties(0).multi_processor_count
+    sink = torch.zeros(1, device="cuda")
+    driver, stream = Driver(), torch.cuda.current_stream().cuda_stream
+    kernel = driver.kernel(_fma_ptx(), b"fma_chains")
+    flops = 2 * CHAINS * UNROLL * ROUNDS * THREADS * BLOCKS_PER_SM * int(sms)
+    blocks = sms * BLOCKS_PER_SM
+    return flops / _best_s(lambda: driver.launch(kernel, blocks, THREADS, sink.data_ptr(), stream), "cuda")
+
+
+def _fma_ptx() -> bytes:
+    """Return the kernel's PTX."""
+    step = "\n".join(f"fma.rn.f32 %f{c}, %f{c}, %f30, %f31;" for _ in range(UNROLL) for c in range(CHAINS))
+    start = "\n".join(f"add.f32 %f{c}, %f29, 0f{0x3F800000 + (c << 16):08X};" for c in range(CHAINS))
+    total = "\n".join(f"add.f32 %f28, %f28, %f{c};" for c in range(CHAINS))
+    return f"""
+.version 7.0
+.target sm_50
+.address_size 64
+.visible .entry fma_chains(.param .u64 sink)
+{{
+.reg .f32 %f<32>;
+.reg .b32 %r<3>;
+.reg .b64 %a<2>;
+.reg .pred %p<3>;
+ld.param.u64 %a0, [sink];
+cvta.to.global.u64 %a0, %a0;
+mov.u32 %r0, %tid.x;
+cvt.rn.f32.u32 %f29, %r0;
+mov.f32 %f30, 0f3F7FFF00;
+ld.global.f32 %f31, [%a0];
+{start}
+mov.u32 %r1, 0;
+round:
+{step}
+add.u32 %r1, %r1, 1;
+setp.lt.u32 %p0, %r1, {ROUNDS};
+@%p0 bra round;
+mov.f32 %f28, 0f00000000;
+{total}
+// Never true, but the translator cannot know: the chains must be computed.
+setp.eq.f32 %p1, %f28, 0fC2F6E979;
+@%p1 st.global.f32 [%a0], %f28;
+ret;
+}}
+""".encode()
+
+
+def _key(device: DeviceChoice) -> str:
+    return f"{device.uuid} {_driver(device)}"
+
+
+def _driver(device: DeviceChoice) -> str:
+    if device.kind == "cpu":
+        return "cpu"
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        return str(pynvml.nvmlSystemGetDriverVersion())
+    except pynvml.NVMLError:
+        return "unknown"
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        known = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _save(path: Path, key: str, value: dict[str, Any]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(f".{os.getpid()}")
+        draft.write_text(json.dumps({**_load(path), key: value}, indent=1))
+        draft.replace(path)
+    except OSError as error:
+        raise MachineError(
+            f"cannot write {path}: {error.strerror}", hint="set KBENCH_CACHE to a folder that can be written"
+        ) from error
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(dataclasses.asdict(measure_peaks(sys.argv[1]))) + "\n")

@@ -1,0 +1,112 @@
+"""Which device `--device` means, found out without torch: the command line must not pay for it."""
+
+import hashlib
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kbench.core.errors import MachineError, UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceChoice:
+    """A device as the parent knows it; children see only this one, as `cuda:0` or `cpu`."""
+
+    kind: str
+    """`cuda` or `cpu`."""
+    name: str
+    uuid: str
+    key: str
+    """What an artefact built for this device depends on: its model and compute capability."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables that make the device the only one a child sees."""
+
+
+def choose(text: str) -> DeviceChoice:
+    """Resolve `auto`, `cpu`, `cuda` or `cuda:INDEX`. Raises MachineError where there is no such GPU."""
+    kind, _, index = text.partition(":")
+    if kind == "cpu" and not index:
+        return cpu()
+    if kind not in {"auto", "cuda"} or (index and not index.isdigit()):
+        raise UsageError(f"`{text}` is not a device", "devices are auto, cpu, cuda and cuda:INDEX")
+    gpus = visible_gpus()
+    if not gpus and kind == "auto":
+        return cpu()
+    if not gpus:
+        raise MachineError("no CUDA device found", "pass `--device cpu`, or see `kbench doctor`")
+    number = int(index or 0)
+    if number >= len(gpus):
+        raise MachineError(f"there is no cuda:{number}; {len(gpus)} CUDA devices are visible", "`kbench doctor`")
+    return gpus[number]
+
+
+def cpu() -> DeviceChoice:
+    """Return the processor as a device; its uuid stands for this machine and this model."""
+    model = platform.processor() or platform.machine()
+    for line in _lines("/proc/cpuinfo"):
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    machine = "".join(_lines("/etc/machine-id")) or platform.node()
+    uuid = "CPU-" + hashlib.sha256(f"{machine}{model}".encode()).hexdigest()[:16]
+    # A GPU must not be within a CPU worker's reach.
+    return DeviceChoice(kind="cpu", name=model, uuid=uuid, key="cpu", environment={"CUDA_VISIBLE_DEVICES": ""})
+
+
+def visible_gpus() -> list[DeviceChoice]:
+    """Return the GPUs that CUDA_VISIBLE_DEVICES leaves, in its order, by NVML; none where NVML finds none."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(n) for n in range(pynvml.nvmlDeviceGetCount())]
+        found = [_describe(handle) for handle in handles]
+    except pynvml.NVMLError:
+        return []
+    return left_visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def left_visible(gpus: Sequence[DeviceChoice], wanted: str | None) -> list[DeviceChoice]:
+    """Return the GPUs that CUDA_VISIBLE_DEVICES names, by index or by the beginning of a UUID; all where it is unset.
+
+    Like CUDA it ends at the first name that no GPU has; an empty one and -1 are the usual ways to hide all.
+
+    Raises:
+        MachineError: where the very first name fits no GPU: `auto` would take the CPU without a word.
+    """
+    if wanted is None:
+        return list(gpus)
+    chosen: list[DeviceChoice] = []
+    for name in (part.strip() for part in wanted.split(",")):
+        index = int(name) if name.isdigit() else len(gpus)
+        fitting = [gpus[index]] if index < len(gpus) else [g for g in gpus if name and g.uuid.startswith(name)]
+        if len(fitting) != 1:
+            if name not in {"", "-1"} and gpus and not chosen:
+                what = f"CUDA_VISIBLE_DEVICES names `{name}`, which is not a GPU of this machine"
+                raise MachineError(what, "name an index or a UUID from `nvidia-smi -L`; MIG devices are not supported")
+            break
+        chosen += fitting
+    return chosen
+
+
+def _describe(handle: object) -> DeviceChoice:
+    import pynvml
+
+    name, uuid = pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle)
+    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
+    return DeviceChoice(
+        kind="cuda",
+        name=name,
+        uuid=uuid,
+        key=f"{name} sm_{major}{minor}",
+        environment={"CUDA_VISIBLE_DEVICES": uuid},
+    )
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []

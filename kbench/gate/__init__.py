@@ -1,0 +1,1 @@
+"""`gate`: hold a run against its baseline, or against another commit."""

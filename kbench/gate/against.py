@@ -1,0 +1,153 @@
+"""A gate without history: the solutions of another commit and of this checkout, measured side by side now.
+
+Old and new run in the same processes of one run, next to the same reference, so what differs between sessions and
+machines cancels. Solution files, what lies beside them and the `kbench.kernels` of their checkout come from the other
+commit. The problem, and whatever else is installed, is this checkout's.
+"""
+
+import io
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kbench.compare import ComparedSide, measured
+from kbench.core.errors import MachineError, NothingSelectedError, PluginError, UsageError
+from kbench.core.events import Event, RunOptions
+from kbench.core.model import Time
+from kbench.gate.rule import Contest, GateReport, Policy, decide, report
+from kbench.plugins import registry
+from kbench.plugins.registry import Entry
+from kbench.run import session as verb
+from kbench.storage.results import CaseKey, read_run
+from kbench.storage.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arms:
+    """One solution as the other commit has it and as it is now."""
+
+    old: Entry
+    new: Entry
+
+
+def against(
+    problem: Entry,
+    solutions: Sequence[Entry],
+    revision: str,
+    options: RunOptions,
+    policy: Policy,
+    settings: Settings,
+    watch: Callable[[Event], None],
+) -> GateReport:
+    """Measure both sides, look again at what is flagged, and return the gate's report; `watch` sees every event.
+
+    Raises:
+        UsageError: the solutions lie in no git repository, or it has no such commit.
+        NothingSelectedError: the commit has none of the solutions.
+    """
+    root = repository(solutions[0].path)
+    with tempfile.TemporaryDirectory(prefix="kbench-against-") as folder:
+        tree = Path(folder, "tree")
+        commit = extract(root, revision, tree)
+        arms, notes = pair(problem, solutions, root, tree, commit, settings)
+        run = _measure(problem, arms, options, Path(folder), watch, policy.time)
+
+        def remeasure(keys: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Contest]:
+            names = {key[1] for key in keys}
+            again = replace(
+                options,
+                cases=tuple(dict.fromkeys(key[2] for key in keys)),
+                processes=processes,
+                max_processes=processes,
+            )
+            flagged = [one for one in arms if one.new.name in names]
+            return contests(_measure(problem, flagged, again, Path(folder), watch, policy.time), flagged)
+
+        found = contests(run, arms)
+        decided = decide(found, policy, remeasure=remeasure)
+    cases = [replace(case, old=run.get(_old_key(key, arms)), new=run.get(key)) for key, case in decided.items()]
+    baseline = f"{revision} ({commit[:10]})"
+    return report("this checkout", baseline, cases, confirmed=True, notes=notes, time=policy.time)
+
+
+def contests(run: Mapping[CaseKey, ComparedSide], arms: Sequence[Arms]) -> dict[CaseKey, Contest]:
+    """Set both sides of every case against each other, process by process where both were timed."""
+    news = {one.new.name for one in arms}
+    found = {}
+    for key, new in run.items():
+        if key[1] not in news:
+            continue
+        found[key] = Contest.side_by_side(run[_old_key(key, arms)].measurement, new.measurement)
+    return found
+
+
+def pair(
+    problem: Entry, solutions: Sequence[Entry], root: Path, tree: Path, commit: str, settings: Settings
+) -> tuple[list[Arms], list[str]]:
+    """Find each solution in the other commit; those that it lacks are named in the notes."""
+    arms, notes = [], []
+    for new in solutions:
+        try:
+            path = tree / new.path.resolve().relative_to(root)
+            old = registry.find_solution(problem, path, settings, entry=new.attribute)
+        except (ValueError, UsageError):
+            notes.append(f"{new.name} is new: {commit[:10]} does not have it")
+            continue
+        except PluginError as error:
+            notes.append(f"{new.name} cannot be compared: {error.message}")
+            continue
+        arms.append(Arms(old=replace(old, name=f"{new.name}@{commit[:10]}"), new=new))
+    if not arms:
+        raise NothingSelectedError("; ".join(notes) or "no solution to compare", "name a solution of that commit")
+    return arms, notes
+
+
+def repository(path: Path) -> Path:
+    """Return the root of the git repository that a file lies in."""
+    done = _git(path.resolve().parent, "rev-parse", "--show-toplevel")
+    if done.returncode:
+        raise UsageError(f"{path} lies in no git repository", "`--against` needs the history of the solution")
+    return Path(done.stdout.decode().strip()).resolve()
+
+
+def extract(root: Path, revision: str, tree: Path) -> str:
+    """Write the files of a commit below `tree` without touching the repository; return the commit's hash."""
+    named = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    if named.returncode:
+        raise UsageError(f"`{revision}` is not a commit of {root}", "`git log --oneline` lists them; fetch it first")
+    commit = named.stdout.decode().strip()
+    archive = _git(root, "archive", "--format=tar", commit)
+    if archive.returncode:
+        raise MachineError(f"git archive {commit} failed: {archive.stderr.decode(errors='replace').strip()}")
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+        files.extractall(tree, filter="data")
+    return commit
+
+
+def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    try:
+        return subprocess.run(["git", "-C", str(folder), *arguments], check=False, capture_output=True)
+    except FileNotFoundError:
+        raise MachineError("git is not installed", "`--against` reads another commit with it") from None
+
+
+def _measure(
+    problem: Entry, arms: Sequence[Arms], options: RunOptions, folder: Path, watch: Callable[[Event], None], time: Time
+) -> dict[CaseKey, ComparedSide]:
+    """Run both sides in one run, in a folder of its own."""
+    with tempfile.TemporaryDirectory(dir=folder) as results:
+        chosen = tuple(entry for one in arms for entry in (one.old, one.new))
+        events = verb.run(problem, chosen, replace(options, results_dir=Path(results), name="run"))
+        with closing(events) as stream:  # type: ignore[type-var]  # the verb is a generator
+            for event in stream:
+                watch(event)
+        return measured(read_run(Path(results, "run.csv")), time=time)
+
+
+def _old_key(key: CaseKey, arms: Sequence[Arms]) -> CaseKey:
+    names = {one.new.name: one.old.name for one in arms}
+    return key[0], names[key[1]], key[2]

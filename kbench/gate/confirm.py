@@ -1,0 +1,110 @@
+"""A second look at flagged cases: the same solutions, measured afresh under the conditions of a saved run."""
+
+import json
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from kbench.compare import measurements
+from kbench.core.errors import MachineError, ResultsError
+from kbench.core.events import Event, RunOptions, TimeLimits
+from kbench.core.levels import Level
+from kbench.core.model import ResultRow, Time
+from kbench.core.verdict import Measurement
+from kbench.gate.rule import Confirm
+from kbench.plugins import registry
+from kbench.run import session as verb
+from kbench.storage.results import CaseKey, Run, read_run
+from kbench.storage.rows import clocks_locked, evaluates
+from kbench.storage.settings import Settings
+
+
+def by_running(run: Run, settings: Settings, watch: Callable[[Event], None], time: Time = Time.DEVICE) -> Confirm:
+    """Make a `confirm` that measures cases of `run` again, here and now, from the solutions as they are now.
+
+    `watch` sees the events of every measurement.
+
+    It raises MachineError where this machine has another device than the run was measured on: a second look
+    through other glasses would confirm nothing.
+    """
+    rows = {(row.problem, row.solution, row.case): row for row in run.rows}
+
+    def confirm(keys: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Measurement]:
+        found: dict[CaseKey, Measurement] = {}
+        for problem, case in dict.fromkeys((key[0], key[2]) for key in keys):
+            chosen = [rows[key] for key in keys if (key[0], key[2]) == (problem, case)]
+            found |= _measure(chosen, processes, settings, watch, time)
+        return found
+
+    return confirm
+
+
+def _measure(
+    rows: Sequence[ResultRow], processes: int, settings: Settings, watch: Callable[[Event], None], time: Time
+) -> dict[CaseKey, Measurement]:
+    """Measure the solutions of one problem and case."""
+    first = rows[0]
+    problem = registry.find_problem(first.problem, settings)
+    solutions = [registry.find_solution(problem, row.solution, settings) for row in rows]
+    case = registry.case_table(problem).get(first.case, {})
+    with tempfile.TemporaryDirectory(prefix="kbench-confirm-") as folder:
+        options = RunOptions(
+            device=first.device,
+            cases=(first.case,),
+            overrides=_changed(_constants(first), case),
+            processes=processes,
+            max_processes=processes,
+            pairs=settings.run.pairs,
+            mode=first.mode,
+            lock_clocks_mhz=locked_clock_mhz(first),
+            limits=TimeLimits(import_s=settings.run.import_timeout_s, build_s=settings.run.build_timeout_s),
+            trusted=first.isolation == "none",
+            level=Level(first.required_level or Level.MODULE),
+            accept=tuple(first.accepted.split()),
+            allow_tf32=first.tf32,
+            eval_mode=evaluates(first),
+            results_dir=Path(folder),
+            name="confirm",
+        )
+        events = verb.run(problem, solutions, options)
+        with closing(events) as stream:  # type: ignore[type-var]  # the verb is a generator
+            for event in stream:
+                watch(event)
+        fresh = read_run(Path(folder) / "confirm.csv")
+    if fresh.rows[0].gpu_name != first.gpu_name:
+        raise MachineError(
+            f"the run was measured on {first.gpu_name}, this machine has {fresh.rows[0].gpu_name}",
+            "confirm where the run was measured, or gate without `--confirm`",
+        )
+    return measurements(fresh, time)
+
+
+def locked_clock_mhz(row: ResultRow) -> int | None:
+    """Return the clock that was locked while a row was measured; a second look locks it again."""
+    code = clocks_locked(row)
+    mhz = code.rpartition("_")[2]
+    return int(mhz) if re.fullmatch(r"[0-9]{1,6}", mhz) else None
+
+
+def _constants(row: ResultRow) -> dict[str, Any]:
+    """Return the constants of a row. Raises ResultsError where they are not as kbench writes them."""
+    try:
+        found = json.loads(row.overrides)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        what = f"the constants of {row.problem}/{row.solution}/{row.case} are not a JSON object: {row.overrides[:40]}"
+        raise ResultsError(what, "gate without `--confirm`, or measure again")
+    return found
+
+
+def _changed(overrides: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep the constants that came from `--set`; JSON has made lists of tuples."""
+    return {name: value for name, value in overrides.items() if _as_json(case.get(name)) != value}
+
+
+def _as_json(value: Any) -> Any:
+    return json.loads(json.dumps(value, default=str))

@@ -1,0 +1,396 @@
+"""`gate`: hold a run against its baseline, case by case, and decide one exit code.
+
+A case is called SLOWER only if two independent measurements say so: the run itself, and a fresh one of the
+flagged cases alone. What is unclear is measured again, with as many processes as would decide. Nothing that
+could not be judged is green: a gate with a missing case, without any case or with unclear ones alone does not pass.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Literal, Self
+
+from kbench.calibrate import Calibration
+from kbench.compare import ComparedSide, measured, process_differences
+from kbench.core.errors import ExitCode, UsageError
+from kbench.core.model import Time
+from kbench.core.verdict import (
+    NOT_EVALUATED,
+    Answer,
+    Measurement,
+    Thresholds,
+    Verdict,
+    allowance_between,
+    judge_change,
+)
+from kbench.storage.baselines import Acceptance, in_force
+from kbench.storage.results import CaseKey, Run
+
+MOST_TRIALS = 3
+"""The run, a second look where it was unclear, and the confirmation of that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What a gate calls slower, and what it makes of what it cannot judge."""
+
+    slower: float | None = None
+    """Margin as a share; None: 0.5 %, wider where noise demands."""
+    overrides: Mapping[str, float] = field(default_factory=dict)
+    """Globs over `problem/solution/case`, each with a margin of its own; the first that fits counts."""
+    unclear: Literal["pass", "warn", "fail"] = "warn"
+    missing: Literal["warn", "fail"] = "fail"
+    """For a case of the baseline that the run did not measure."""
+    creep: float = 0.02
+    """How much slower than the pinned release baseline a case may become in many small steps."""
+    equivalence: float = 0.02
+    confidence: float = 0.99
+    processes: int = 5
+    """Processes of a confirmation; at least as many as the run had."""
+    max_processes: int = 20
+    """Most processes that a second look at an unclear case may take."""
+    time: Time = Time.DEVICE
+    """Which time is held against the baseline's."""
+
+    def thresholds(self, margin: float | None = None) -> Thresholds:
+        """Thresholds with this margin, or with the default one."""
+        plain = Thresholds(equivalence=self.equivalence, confidence=self.confidence)
+        return plain if margin is None else replace(plain, margin=margin)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contest:
+    """A case as measured on both sides. `differences`: log(t_new / t_old) where processes timed both."""
+
+    old: Measurement
+    new: Measurement
+    differences: tuple[float, ...] | None = None
+
+    @classmethod
+    def side_by_side(cls, old: Measurement, new: Measurement) -> Self:
+        """Set two measurements of one run against each other, process by process where both were timed."""
+        return cls(old=old, new=new, differences=process_differences(old, new) or None)
+
+
+Remeasure = Callable[[tuple[CaseKey, ...], int], Mapping[CaseKey, Contest]]
+"""Measures the named cases afresh on both sides, in so many new processes."""
+
+Confirm = Callable[[tuple[CaseKey, ...], int], Mapping[CaseKey, Measurement]]
+"""Measures the named cases of the new side afresh, in so many new processes."""
+
+
+class GateOutcome(StrEnum):
+    """What one case does to the gate."""
+
+    OK = "ok"
+    WARNED = "warned"
+    FAILED = "failed"
+    NO_VERDICT = "no_verdict"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatedCase:
+    """One case with every look that was taken at it; `verdict` is the one that counts."""
+
+    problem: str
+    solution: str
+    case: str
+    outcome: GateOutcome
+    verdict: Verdict
+    looks: tuple[Verdict, ...] = ()
+    """The screen and what followed it."""
+    creep: Verdict | None = None
+    """Against the pinned release baseline, where there is one."""
+    accepted: Acceptance | None = None
+    old: ComparedSide | None = None
+    new: ComparedSide | None = None
+
+    @property
+    def name(self) -> str:
+        """`problem/solution/case`."""
+        return f"{self.problem}/{self.solution}/{self.case}"
+
+    @property
+    def slowdown(self) -> float:
+        """How much slower it is, for sorting: worst first; a new failure is worse than any slow-down."""
+        if self.verdict.status is Answer.NEW_FAIL:
+            return float("inf")
+        return max(v.ratio or 0.0 for v in (self.verdict, self.creep) if v is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateReport:
+    """All cases in the order of the run, and the exit code that they amount to."""
+
+    run: str
+    baseline: str
+    cases: tuple[GatedCase, ...]
+    exit_code: ExitCode
+    confirmed: bool
+    """Whether slow cases could be measured again."""
+    notes: tuple[str, ...] = ()
+    time: Time = Time.DEVICE
+
+    @property
+    def failed(self) -> tuple[GatedCase, ...]:
+        """The cases that failed the gate, worst first."""
+        found = [case for case in self.cases if case.outcome is GateOutcome.FAILED]
+        return tuple(sorted(found, key=lambda case: -case.slowdown))
+
+    @property
+    def counts(self) -> dict[Answer, int]:
+        """How many cases got which answer."""
+        return dict(Counter(case.verdict.status for case in self.cases))
+
+
+def gate(
+    run: Run,
+    baseline: Run,
+    policy: Policy | None = None,
+    *,
+    confirm: Confirm | None = None,
+    pinned: Run | None = None,
+    accepted: Iterable[Acceptance] = (),
+    calibration: Calibration | None = None,
+    today: date | None = None,
+) -> GateReport:
+    """Hold a run against a baseline.
+
+    Raises:
+        UsageError: for an asked-for margin that this device's calibration says cannot be held.
+        ResultsError: for a run or baseline whose rows disagree about how they were measured.
+    """
+    policy = policy or Policy()
+    new, old = measured(run, time=policy.time), measured(baseline, time=policy.time)
+    anchor = measured(pinned, time=policy.time) if pinned is not None else {}
+    notes: list[str] = []
+    contests, creeping, rules = {}, {}, {}
+    for key in new:
+        if key in old:
+            contests[key] = Contest(old=old[key].measurement, new=new[key].measurement)
+            rules[key] = _rule(key, old[key], new[key], policy, calibration, notes)
+            if key in anchor:
+                creeping[key] = anchor[key].measurement
+
+    def remeasure(keys: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Contest]:
+        assert confirm is not None
+        fresh = confirm(keys, processes)
+        return {key: Contest(old=contests[key].old, new=fresh[key]) for key in keys if key in fresh}
+
+    decided = decide(
+        contests, policy, rules=rules, pinned=creeping, remeasure=remeasure if confirm is not None else None
+    )
+    allowed = in_force(accepted, today or datetime.now(UTC).date())
+    problems = {problem for problem, _, _ in (*new, *old)}
+    lost = [key for key in allowed if key[0] in problems and key not in new and key not in old]
+    notes += [f"{'/'.join(key)} is accepted, but neither the run nor the baseline has it" for key in lost]
+    cases = []
+    for key in dict.fromkeys((*new, *old)):
+        case = decided.get(key) or _unmatched(key, new.get(key), policy)
+        if key in allowed and case.outcome is GateOutcome.FAILED:
+            case = _accept(case, allowed[key])
+        cases.append(replace(case, old=old.get(key), new=new.get(key)))
+    return report(run.name, baseline.name, cases, confirmed=confirm is not None, notes=notes, time=policy.time)
+
+
+def decide(
+    contests: Mapping[CaseKey, Contest],
+    policy: Policy,
+    *,
+    rules: Mapping[CaseKey, Thresholds] | None = None,
+    pinned: Mapping[CaseKey, Measurement] | None = None,
+    remeasure: Remeasure | None = None,
+) -> dict[CaseKey, GatedCase]:
+    """Judge every contest, looking again where a verdict needs it; three-arm runs come here directly.
+
+    `rules` default to the policy's thresholds; `pinned` are release measurements that bound creep.
+    """
+    rules, pinned = rules or {}, pinned or {}
+    default, bar = policy.thresholds(policy.slower), policy.thresholds(policy.creep)
+    looks: dict[CaseKey, list[Verdict]] = {key: [] for key in contests}
+    creep: dict[CaseKey, list[Verdict]] = {key: [] for key in contests if key in pinned}
+    trial: Mapping[CaseKey, Contest] = contests
+    for number in range(MOST_TRIALS):
+        for key, contest in trial.items():
+            if _open(looks[key]):
+                rule = rules.get(key, default)
+                verdict = judge_change(contest.old, contest.new, rule, differences=contest.differences)
+                looks[key].append(verdict)
+            if key in creep and _open(creep[key]):
+                creep[key].append(judge_change(pinned[key], contest.new, bar))
+        again = tuple(key for key in trial if _open(looks[key]) or (key in creep and _open(creep[key])))
+        if remeasure is None or not again or number == MOST_TRIALS - 1:
+            break
+        wanted = [_processes([*looks[key], *creep.get(key, ())], contests[key], policy) for key in again]
+        trial = remeasure(again, max(wanted))
+    confirmed = remeasure is not None
+    return {key: _settle(key, looks[key], creep.get(key, []), policy, confirmed=confirmed) for key in contests}
+
+
+def report(
+    run: str,
+    baseline: str,
+    cases: Sequence[GatedCase],
+    *,
+    confirmed: bool,
+    notes: Sequence[str] = (),
+    time: Time = Time.DEVICE,
+) -> GateReport:
+    """Add up what the cases do to the gate. A failure outranks what is missing, that what is unclear.
+
+    Where every judged case is unclear, the gate has judged nothing and is inconclusive, unless unclear cases were
+    asked to pass.
+    """
+    outcomes = {case.outcome for case in cases}
+    judged = [case for case in cases if case.verdict.status is not Answer.NOT_COMPARABLE]
+    unclear = [case for case in judged if case.verdict.status is Answer.UNCLEAR and case.outcome is not GateOutcome.OK]
+    if GateOutcome.FAILED in outcomes:
+        code = ExitCode.NEGATIVE
+    elif GateOutcome.NO_VERDICT in outcomes:
+        code = ExitCode.ENVIRONMENT
+    elif not judged:
+        code = ExitCode.NOTHING_SELECTED
+    elif GateOutcome.INCONCLUSIVE in outcomes or len(unclear) == len(judged):
+        code = ExitCode.INCONCLUSIVE
+    else:
+        code = ExitCode.OK
+    told = tuple(notes)
+    return GateReport(
+        run=run, baseline=baseline, cases=tuple(cases), exit_code=code, confirmed=confirmed, notes=told, time=time
+    )
+
+
+# --- one case ----------------------------------------------------------------------
+
+
+def _rule(
+    key: CaseKey,
+    old: ComparedSide,
+    new: ComparedSide,
+    policy: Policy,
+    calibration: Calibration | None,
+    notes: list[str],
+) -> Thresholds:
+    """Choose the margin of a case, and hold it against what this device can resolve."""
+    name = "/".join(key)
+    asked = next((slower for glob, slower in policy.overrides.items() if fnmatchcase(name, glob)), policy.slower)
+    rule = policy.thresholds(asked)
+    conditions = old.measurement.conditions, new.measurement.conditions
+    known = calibration is not None and calibration.gpu_uuid == conditions[1].gpu_uuid
+    processes = min(len(old.measurement.log_ratios), len(new.measurement.log_ratios))
+    if not known or calibration is None or new.time_ns is None or policy.time is not Time.DEVICE:
+        return rule  # what varies of wall times is not calibrated
+    resolution = calibration.detectable(new.time_ns, processes)
+    if resolution is None or resolution <= rule.margin + allowance_between(*conditions, rule):
+        return rule
+    limits = f"{name}: {processes} processes on this device tell {100 * resolution:.2g} % from noise, not less"
+    if asked is not None:
+        needed = f"--slower {100 * resolution:.1f}%, or more --processes"
+        raise UsageError(f"{limits}; a margin of {100 * asked:.2g} % is asked for", hint=needed)
+    notes.append(f"{limits}; its margin is that")
+    return policy.thresholds(resolution)
+
+
+def _open(looks: Sequence[Verdict]) -> bool:
+    """Say whether a case needs another look: it had none, its first was unclear, or SLOWER stands alone."""
+    if not looks:
+        return True
+    last = looks[-1]
+    if last.status is Answer.SLOWER:
+        return len(looks) < 2 or looks[-2].status is not Answer.SLOWER
+    return len(looks) == 1 and (last.status is Answer.UNCLEAR or last.reason_code == "unstable")
+
+
+def _processes(looks: Sequence[Verdict], first: Contest, policy: Policy) -> int:
+    """Choose how many processes the next look at a case has."""
+    usual = max(policy.processes, len(first.new.log_ratios))
+    advised = max((look.processes_to_decide or 0 for look in looks), default=0)
+    return max(usual, min(advised, policy.max_processes))
+
+
+def _conclude(looks: Sequence[Verdict], *, confirmed: bool) -> Verdict:
+    """Draw one verdict from all looks: SLOWER needs the last two of them, where there could be two."""
+    last = looks[-1]
+    if not confirmed:
+        return last
+    slow = [look for look in looks if look.status is Answer.SLOWER]
+    twice = len(looks) > 1 and looks[-2].status is Answer.SLOWER
+    if last.status is Answer.SLOWER and not twice:
+        return replace(last, status=Answer.UNCLEAR, reason_code="not_confirmed", message="not measured a second time")
+    if slow and last.status in {Answer.SAME, Answer.FASTER, Answer.UNCLEAR}:
+        message = f"a fresh measurement did not confirm {slow[0].message}"
+        return replace(last, status=Answer.UNCLEAR, reason_code="not_confirmed", message=message)
+    return last
+
+
+def _settle(
+    key: CaseKey, looks: Sequence[Verdict], creep: Sequence[Verdict], policy: Policy, *, confirmed: bool
+) -> GatedCase:
+    problem, solution, case = key
+    verdict = _conclude(looks, confirmed=confirmed)
+    crept = _conclude(creep, confirmed=confirmed) if creep else None
+    outcome = _outcome(verdict, policy)
+    if crept is not None and crept.status is Answer.SLOWER:
+        outcome = GateOutcome.FAILED
+        message = f"slower than the pinned release baseline, {crept.message}"
+        crept = replace(crept, reason_code="creep", message=message)
+    return GatedCase(
+        problem=problem,
+        solution=solution,
+        case=case,
+        outcome=outcome,
+        verdict=verdict,
+        looks=tuple(looks),
+        creep=crept,
+    )
+
+
+def _outcome(verdict: Verdict, policy: Policy) -> GateOutcome:
+    if verdict.status in {Answer.SLOWER, Answer.NEW_FAIL}:
+        return GateOutcome.FAILED
+    if verdict.status is Answer.NOT_COMPARABLE:
+        return GateOutcome.NO_VERDICT
+    if verdict.status is Answer.UNCLEAR:
+        return {"pass": GateOutcome.OK, "warn": GateOutcome.WARNED, "fail": GateOutcome.INCONCLUSIVE}[policy.unclear]
+    return GateOutcome.OK
+
+
+def _unmatched(key: CaseKey, new: ComparedSide | None, policy: Policy) -> GatedCase:
+    """Decide about a case of one side only. A new one that is wrong is wrong, baseline or not."""
+    problem, solution, case = key
+    if new is None:
+        verdict = Verdict(
+            status=Answer.NOT_COMPARABLE,
+            reason_code="not_in_new",
+            message="in the baseline, but not in the run",
+        )
+        outcome = GateOutcome.WARNED if policy.missing == "warn" else GateOutcome.NO_VERDICT
+    elif new.passed:
+        verdict = Verdict(
+            status=Answer.NOT_COMPARABLE,
+            reason_code="not_in_old",
+            message="new: the baseline does not have it",
+        )
+        outcome = GateOutcome.WARNED
+    elif new.measurement.status in NOT_EVALUATED:
+        code, why = "not_evaluated", new.measurement.reason or new.measurement.status.value
+        verdict = Verdict(status=Answer.NOT_COMPARABLE, reason_code=code, message=f"was not judged: {why}")
+        outcome = GateOutcome.NO_VERDICT
+    else:
+        status, reason = new.measurement.status.value, new.measurement.reason
+        verdict = Verdict(status=Answer.NEW_FAIL, reason_code=status, message=f"{status}: {reason}")
+        outcome = GateOutcome.FAILED
+    return GatedCase(problem=problem, solution=solution, case=case, outcome=outcome, verdict=verdict)
+
+
+def _accept(case: GatedCase, acceptance: Acceptance) -> GatedCase:
+    """Let an accepted slow-down pass, as far as it was accepted: a wrong result never is."""
+    slow = [v for v in (case.verdict, case.creep) if v is not None and v.status is Answer.SLOWER]
+    within = all(v.low is not None and v.low <= 1 + acceptance.up_to for v in slow)  # never so of NaN
+    if case.verdict.status is Answer.NEW_FAIL or not within:
+        return case
+    return replace(case, outcome=GateOutcome.WARNED, accepted=acceptance)

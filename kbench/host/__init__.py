@@ -1,0 +1,1 @@
+"""The parent's side of the process boundary: judges, builds, compute-sanitizer, the device's health."""

@@ -1,0 +1,220 @@
+"""The build step: a worker of its own compiles a solution, before any device is asked for."""
+
+import contextlib
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.build import cache, interpreter, sources
+from kbench.children.child import Child, ChildError, Launch
+from kbench.children.worker_start import SETUP_TIMEOUT_S, worker_environment
+from kbench.core.events import RunOptions
+from kbench.core.model import Failed, Status
+from kbench.devices.selection import DeviceChoice
+from kbench.host import nursery_process
+from kbench.plugins.case_selection import Rehearsal
+from kbench.plugins.registry import Entry
+from kbench.sandbox import hidden_paths, namespaces, removal, rungs
+from kbench.sandbox.namespaces import Surroundings
+from kbench.storage.settings import cache_dir
+from kbench.wire.channel import Message, encode_constants, printable
+
+MEMORY_LIMIT_BYTES = 64 << 30
+LAYOUTS_S = 120.0
+"""For calls on other layouts of the inputs, which may make compilers work anew."""
+JUDGES_MATTER = {Status.RAISED, Status.INIT_FAILED, Status.OUT_OF_MEMORY}
+
+
+class Builder:
+    """Builds solutions into the cache, each in a sandboxed process that may compile and write one staging folder.
+
+    Threads may build side by side; those whose compilers work in a call take turns, since inputs of several at once
+    may be more than the device has room for. Builders that share a device share `rehearsing`, which the thread in it
+    can enter again.
+    """
+
+    def __init__(
+        self,
+        problem: Entry,
+        options: RunOptions,
+        device: DeviceChoice,
+        rung: int,
+        scratch: Path,
+        *,
+        rehearsing: contextlib.AbstractContextManager[Any] | None = None,
+    ):
+        self._problem = problem
+        self._options = options
+        self._device = device
+        self._rung = rung
+        self._scratch = scratch
+        self._rehearsing = rehearsing or threading.RLock()
+        self._starting = threading.Lock()
+        self._children: list[Child] = []
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Kill what builds, for good."""
+        with self._starting:
+            self._stopped = True
+            children = [*self._children]
+        for child in children:
+            child.kill()
+
+    def build(self, entry: Entry, cached: cache.CacheEntry, cases: Mapping[str, Rehearsal]) -> Failed | None:
+        """Construct the solution for every case, by its key, compiling what that asks for.
+
+        A solution is called once for each as well if a just-in-time compiler works for it, or if it has an extension
+        that is not compiled by then: that may wait for the first call. Publishes on success; returns the failure
+        otherwise. What goes wrong in a case for another reason than compilation is the judge's matter. Raises
+        MachineError where the cache cannot be written.
+        """
+        try:
+            staging = cached.stage()
+        except OSError as error:
+            return Failed(status=Status.BUILD_FAILED, reason=printable(cache.uncopied(error)))
+        home = Path(tempfile.mkdtemp(prefix=f"build-{entry.name[:40]}-", dir=self._scratch))
+        environment, writable = cache.compiler_environment(staging), [staging, home]
+        if entry.builtin is not None and (bytecode := interpreter.bytecode_folder()) is not None:
+            environment |= interpreter.bytecode(writes=True)
+            writable.append(bytecode)
+        closed = self._hidden(entry)
+        files = [entry.path, self._problem.path]
+        around = hidden_paths.surroundings(staging / cache.TEMPORARY_FOLDER, own=writable, files=files, hidden=closed)
+        child = self._start(environment, home, around)
+        done = cached.rehearsed()
+        turn, lives = contextlib.ExitStack(), True
+        calls = sources.compiler_of(entry.path, entry.builtin) is not sources.Compiler.NONE
+        waits = sources.has_extension(entry.path, entry.builtin)
+        try:
+            self._set_up(child, writable, around, closed)
+            for number, (key, case) in enumerate(cases.items()):
+                try:
+                    waits &= not self._construct(child, entry, case.overrides)
+                    if calls or waits:
+                        turn.enter_context(self._rehearsing)
+                        lives = self._rehearse(child, case.overrides, layouts=case.layouts)
+                except ChildError as error:
+                    if error.status not in (JUDGES_MATTER if number else {Status.RAISED}):
+                        raise
+                done.add(key)
+                if not lives:
+                    break
+        except ChildError as error:
+            return describe(error)
+        else:
+            child.kill()
+            namespaces.clear(around)
+            try:
+                cached.publish(staging, done)
+            except (cache.UnfitArtefactsError, OSError) as error:
+                why = error.strerror if isinstance(error, OSError) else error
+                return Failed(status=Status.BUILD_FAILED, reason=f"its artefacts cannot be kept: {why}")
+            return None
+        finally:
+            with self._starting:
+                self._children.remove(child)
+            child.kill()
+            turn.close()
+            removal.remove(staging)
+            removal.remove(home)
+
+    def _start(self, environment: Mapping[str, str], home: Path, around: Surroundings) -> Child:
+        launch = Launch(
+            module="kbench.worker.main",
+            environment={**worker_environment(home), **environment, **self._device.environment},
+            folder=home,
+            rung=rungs.Rung(self._rung),
+            memory_limit_bytes=MEMORY_LIMIT_BYTES,
+            surroundings=around,
+        )
+        with self._starting:
+            child = Child(launch, nursery_process.present())
+            self._children.append(child)
+        if self._stopped:
+            child.kill()
+        return child
+
+    def _hidden(self, entry: Entry) -> list[Path]:
+        files = [entry.path, self._problem.path]
+        return hidden_paths.hidden(results=self._options.results_dir, cache=cache_dir(), run=self._scratch, files=files)
+
+    def _set_up(self, child: Child, writable: Sequence[Path], around: Surroundings, closed: Sequence[Path]) -> None:
+        child.request(
+            {
+                "op": "setup",
+                "device": self._device.kind,
+                "rung": self._rung,
+                "writable": [str(path) for path in writable],
+                "temporary": around.temporary,
+                "hidden": [str(path) for path in closed],
+                "allow_exec": True,
+                "threads": 2,
+            },
+            timeout_s=SETUP_TIMEOUT_S,
+        )
+        child.request({"op": "open", "mode": "cold"}, timeout_s=SETUP_TIMEOUT_S)
+
+    def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any]) -> bool:
+        """Import the solution and construct its model; say whether an extension was compiled."""
+        limits = self._options.limits
+        compiling = False
+
+        def extend(_progress: Message) -> float | None:
+            """Give the compiler its own limit, once: a solution that keeps saying so must end too."""
+            nonlocal compiling
+            first, compiling = not compiling, True
+            return limits.build_s if first else None
+
+        request = {
+            "op": "build",
+            "path": str(entry.path),
+            "builtin": entry.builtin or "",
+            "entry": entry.attribute,
+            "problem": str(self._problem.path),
+            "overrides": encode_constants(overrides),
+            "allow_tf32": self._options.allow_tf32,
+        }
+        try:
+            child.request(request, timeout_s=limits.import_s, extend=extend)
+        except ChildError as error:
+            if error.status is not Status.CALL_TIMEOUT:
+                raise
+            status = Status.BUILD_TIMEOUT if compiling else Status.IMPORT_TIMEOUT
+            limit = limits.build_s if compiling else limits.import_s
+            verb = "compile" if compiling else "import"
+            raise ChildError(status, f"did not {verb} within {limit:.0f} s", error.log) from error
+        return compiling
+
+    def _rehearse(self, child: Child, overrides: Mapping[str, Any], *, layouts: bool = False) -> bool:
+        """Call the model once; say whether the process outlived other layouts too, which a solution need not accept."""
+        constants = encode_constants(overrides)
+        message = {"op": "rehearse", "problem": str(self._problem.path), "overrides": constants, "layouts": layouts}
+        limit = self._options.limits.build_s
+        called = False
+
+        def extend(progress: Message) -> float | None:
+            nonlocal called
+            if called or progress["progress"] != "layouts":
+                return None
+            called = True
+            return LAYOUTS_S
+
+        try:
+            child.request(message, timeout_s=limit, extend=extend)
+        except ChildError as error:
+            if called:
+                return False
+            if error.status is not Status.CALL_TIMEOUT:
+                raise
+            reason = f"did not compile its first call within {limit:.0f} s"
+            raise ChildError(Status.BUILD_TIMEOUT, reason, error.log) from error
+        return True
+
+
+def describe(error: ChildError) -> Failed:
+    """Turn a builder's end into a failure whose reason is the compiler's first error, if there is one."""
+    first = cache.first_error(error.log) if error.status is Status.BUILD_FAILED else None
+    return Failed(status=error.status, reason=printable(first or error.reason), log=error.log)

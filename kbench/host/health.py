@@ -1,0 +1,144 @@
+"""Whether a device still answers: a small process of our own allocates, runs a kernel and reads back; NVML is asked.
+
+`python -m kbench.host.health DEVICE` is that process. It runs no candidate's code, so it needs no sandbox, and
+uses the driver's own library alone: what is asked is the device, not torch.
+"""
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.build import interpreter
+from kbench.core.health import PROBED_AFTER, ProbeAnswer, Vitals, diagnose
+from kbench.core.model import Status
+from kbench.devices.cuda_driver import DriverError
+from kbench.devices.selection import DeviceChoice
+from kbench.sandbox import rung_probe
+from kbench.storage import quarantine
+from kbench.storage.quarantine import Quarantine
+
+PROBE_LIMIT_S = 30.0
+
+
+class Watch:
+    """A device under watch for the length of a run: its vitals at the start, and a look at it after each crash."""
+
+    def __init__(self, device: DeviceChoice, cache_dir: Path):
+        self._device = device
+        self._cache_dir = cache_dir
+        self._before = vitals(device)
+        self.quarantine: Quarantine | None = None
+
+    def look(self, status: Status) -> None:
+        """Probe the device after an end that can have hurt it; if it is sick, quarantine it."""
+        if status not in PROBED_AFTER or self.quarantine is not None:
+            return
+        reason = examine(self._device, self._before)
+        if reason is not None:
+            device = self._device
+            self.quarantine = quarantine.impose(self._cache_dir, uuid=device.uuid, name=device.name, reason=reason)
+
+
+def examine(device: DeviceChoice, before: Vitals | None = None) -> str | None:
+    """Probe a device; return why it must not be used, or None. Without `before`, only what holds now counts."""
+    answer, detail = probe(device)
+    now = vitals(device)
+    return diagnose(answer, detail, now if before is None else before, now)
+
+
+def probe(device: DeviceChoice) -> tuple[ProbeAnswer, str]:
+    """Have a fresh process compute on the device. A processor answers by running this."""
+    if device.kind != "cuda":
+        return ProbeAnswer.RIGHT, ""
+    environment = {**interpreter.own_environment(), **device.environment}
+    return ask([sys.executable, "-P", "-m", __name__, "cuda"], environment, PROBE_LIMIT_S)
+
+
+def ask(command: Sequence[str], environment: dict[str, str], limit_s: float) -> tuple[ProbeAnswer, str]:
+    """Run a probe and read its last line: an answer, and words where it is not `right`.
+
+    A probe that hangs in the driver may not even die of SIGKILL; it is then left behind, and the answer is SILENT.
+    """
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    try:
+        output, _ = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(5.0)
+        return ProbeAnswer.SILENT, f"nothing within {limit_s:.0f} s"
+    lines = output.strip().splitlines()
+    word, _, detail = (lines[-1] if lines else "").partition(":")
+    if process.returncode == 0 and word in {*ProbeAnswer}:
+        return ProbeAnswer(word), detail.strip()[:200]
+    return ProbeAnswer.FAILED, (lines[-1] if lines else f"exit code {process.returncode}")[-200:]
+
+
+def vitals(device: DeviceChoice) -> Vitals:
+    """Read ECC, row remapping and the driver's own advice through NVML, as far as it tells."""
+    if device.kind != "cuda":
+        return Vitals()
+    import pynvml as nvml
+
+    try:
+        nvml.nvmlInit()
+        handle = nvml.nvmlDeviceGetHandleByUUID(device.uuid)
+    except nvml.NVMLError:
+        return Vitals()
+
+    def known(question: str, *arguments: Any) -> Any:
+        try:
+            return getattr(nvml, question)(handle, *arguments)
+        except (nvml.NVMLError, AttributeError):
+            return None
+
+    errors = known("nvmlDeviceGetTotalEccErrors", nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC)
+    rows = known("nvmlDeviceGetRemappedRows")
+    return Vitals(
+        uncorrected_errors=errors,
+        remap_pending=bool(rows[2]) if rows is not None else None,
+        remap_failed=bool(rows[3]) if rows is not None else None,
+        recovery=_recovery(nvml, known),
+    )
+
+
+def _recovery(nvml: Any, known: Any) -> str | None:
+    """Name what the driver asks for; drivers before 570 do not tell."""
+    field = getattr(nvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
+    values = known("nvmlDeviceGetFieldValues", [field]) if field is not None else None
+    if not values or values[0].nvmlReturn != nvml.NVML_SUCCESS:
+        return None
+    action = int(values[0].value.uiVal)
+    prefix = "NVML_GPU_RECOVERY_ACTION_"
+    names = {getattr(nvml, name): name.removeprefix(prefix).lower() for name in dir(nvml) if name.startswith(prefix)}
+    return "" if action == 0 else names.get(action, f"recovery action {action}")
+
+
+def compute(device: str) -> tuple[ProbeAnswer, str]:
+    """Allocate, fill by a kernel, read back; in this process."""
+    try:
+        driver = rung_probe.driver_of(device)
+        buffer = driver.allocate(4 * rung_probe.WORDS)
+        driver.clear(buffer, rung_probe.WORDS)
+        rung_probe.write_pattern(driver, buffer)
+        words = driver.read(buffer, rung_probe.WORDS)
+    except MemoryError as error:
+        return ProbeAnswer.FULL, str(error)
+    except (OSError, DriverError) as error:
+        return ProbeAnswer.FAILED, str(error)
+    return (ProbeAnswer.RIGHT, "") if rung_probe.holds_pattern(words) else (ProbeAnswer.WRONG, f"holds {words[:4]}")
+
+
+if __name__ == "__main__":
+    sys.stdout.write("{}: {}\n".format(*compute(sys.argv[1])))

@@ -1,0 +1,264 @@
+"""The parent's handle on a judge: start it, open a case, have solutions evaluated, follow the stages."""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from kbench.build import interpreter, sources
+from kbench.children.child import JUDGE, KILLED, OUT_OF_MEMORY, Child, ChildError, Launch, tree_rss_bytes
+from kbench.children.worker_start import STEADY_HOST
+from kbench.core.events import RunOptions
+from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
+from kbench.devices import admission
+from kbench.devices.selection import DeviceChoice
+from kbench.host import nursery_process
+from kbench.plugins.registry import Entry
+from kbench.plugins.shapes import Derived
+from kbench.sandbox import rungs
+from kbench.storage.settings import cache_dir
+from kbench.wire.channel import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
+
+AHEAD = 2
+"""Workers that get ready while one is judged: on the H200 machine that takes longer than judging does."""
+TOO_LARGE = ("the case does not fit", "the case and the solution do not fit into memory together")
+"""How the reason begins where the device lacks memory: for the case alone, and beside a solution."""
+OPEN_TIMEOUT_S = 600.0
+DERIVE_TIMEOUT_S = 120.0
+SILENCE_TIMEOUT_S = 900.0
+"""A judge bounds every wait of its own; one that says nothing for so long is broken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedCase:
+    """What a judge says of a case it has opened."""
+
+    environment: Environment
+    cost: Cost
+    eval_mode: bool
+
+
+class JudgeProcess:
+    """A judge child; a context manager that kills it and everything below it."""
+
+    def __init__(
+        self,
+        options: RunOptions,
+        device: DeviceChoice,
+        rung: int,
+        scratch: Path,
+        *,
+        files: Sequence[Path],
+        expected: Sequence[Entry],
+    ):
+        self._options = options
+        self._device = device
+        self._rung = rung
+        self._scratch = scratch
+        self.outcome: Outcome = Failed(status=Status.NOT_VERIFIED, reason="not evaluated")
+        self.weights = ""
+        self.holder = ""
+        """Who holds the device that this judge waits for."""
+        launch = Launch(
+            module=JUDGE,
+            environment={**interpreter.own_environment(), **device.environment, **STEADY_HOST},
+            folder=Path.cwd(),
+            rung=rungs.Rung(0),
+        )
+        self._child = Child(launch, nursery_process.present())
+        config = self._worker_config(files, expected)
+        with contextlib.suppress(PeerGoneError):  # the first request says why
+            told = {"environment": dict(launch.environment), "folder": str(launch.folder), "config": config}
+            self._child.channel.send(told)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the judge is no more."""
+        return self._child.has_ended
+
+    @property
+    def host_bytes(self) -> int:
+        """What the judge, its nursery and its workers hold of the host's memory."""
+        return tree_rss_bytes(self._child.pid)
+
+    def close(self) -> None:
+        """Kill the judge and everything below it."""
+        self._child.kill()
+
+    def _worker_config(self, files: Sequence[Path], expected: Sequence[Entry]) -> Message:
+        """Return how workers are run: the judge starts the first ones while it still imports torch itself."""
+        options = self._options
+        return {
+            "device": self._device.kind,
+            "rung": self._rung,
+            "scratch": str(self._scratch),
+            "mode": options.mode,
+            "allow_tf32": options.allow_tf32,
+            "eval_mode": options.eval_mode,
+            "threads": len(os.sched_getaffinity(0)),
+            "import_timeout_s": options.limits.import_s,
+            "call_timeout_s": options.limits.call_s,
+            "results": str(options.results_dir),
+            "cache": str(cache_dir()),
+            "files": [str(path) for path in files],
+            "compilers": self._ahead(expected, 0),
+            "uuid": self._device.uuid if options.wait_for_device else "",
+            "holder": admission.signature(),
+        }
+
+    def admit(self, files: Sequence[Path]) -> None:
+        """Have the judge expect other solutions of the same problem. Raises ChildError."""
+        self._child.request({"op": "admit", "files": [str(path) for path in files]}, timeout_s=OPEN_TIMEOUT_S)
+
+    def open(self, problem: Entry, case: Case) -> OpenedCase:
+        """Have the judge load the problem. Raises ChildError where the problem is at fault or too large."""
+        message = {
+            "op": "open",
+            "problem": str(problem.path),
+            "overrides": encode_constants(case.overrides),
+        }
+        try:
+            # Who waits for memory says so now and then.
+            answer = self._child.request(message, timeout_s=OPEN_TIMEOUT_S, extend=lambda _: OPEN_TIMEOUT_S)
+        except ChildError as error:
+            if error.status is Status.HARNESS_ERROR or KILLED in error.reason:
+                raise ChildError(Status.HARNESS_ERROR, f"the judge ended: {error.reason}", error.log) from error
+            if error.status is Status.OUT_OF_MEMORY:
+                raise ChildError(Status.NOT_VERIFIED, f"{TOO_LARGE[0]}: {error.reason}", error.log) from error
+            raise ChildError(Status.REFERENCE_FAILED, f"the problem fails: {error.reason}", error.log) from error
+        return OpenedCase(
+            environment=Environment(**answer["environment"]),
+            cost=Cost(**answer["cost"]),
+            eval_mode=answer["eval_mode"],
+        )
+
+    def derive(self, problem: Entry) -> Derived:
+        """Have the judge look for shapes that the problem does not list, given the constants set from outside."""
+        overrides = self._options.overrides
+        message = {"op": "derive", "problem": str(problem.path), "overrides": encode_constants(overrides)}
+        try:
+            answer = self._child.request(message, timeout_s=DERIVE_TIMEOUT_S)
+        except ChildError as error:
+            return Derived(reason=f"the problem could not be looked at: {error.reason}")
+        cases = [{**overrides, **decode_constants(changed)} for changed in answer["cases"]]
+        return Derived(cases=cases, reason=answer["reason"])
+
+    def request(
+        self,
+        problem: Entry,
+        entry: Entry,
+        *,
+        artefacts: Path,
+        process: int,
+        other_cases: dict[str, dict[str, Any]],
+        derived: Derived,
+        following: Sequence[Entry],
+        deadline_s: float | None,
+    ) -> Message:
+        """Return the request to evaluate one solution; the first process verifies everything, all of them time."""
+        options = self._options
+        return {
+            "op": "evaluate",
+            "deadline_s": deadline_s,
+            "solution": {
+                "name": entry.name,
+                "path": str(entry.path),
+                "builtin": entry.builtin or "",
+                "entry": entry.attribute,
+                "problem": str(problem.path),
+                "artefacts": str(artefacts),
+                "compiler": compiler_of(entry),
+            },
+            "assignment": {
+                "process": process,
+                "verify": process == 0,
+                "time": not options.verify_only,
+                "pairs": options.pairs,
+                "precision": options.precision,
+                "mode": options.mode,
+                "level": options.level.value,
+                "accept": list(options.accept),
+                "follows": False,
+                "backward": options.backward,
+                "crosscheck": options.crosscheck is not None,
+                "require_custom": options.require_custom,
+                "other_cases": [encode_constants(overrides) for overrides in other_cases.values()],
+                "derived_cases": [encode_constants(overrides) for overrides in derived.cases],
+                "underived": derived.reason,
+                "next_compilers": self._ahead(following, 1),
+            },
+        }
+
+    def _ahead(self, expected: Sequence[Entry], busy: int) -> list[str]:
+        """Say for which solutions workers may get ready, beside so many that are busy: what each compiles with.
+
+        On a CPU none, but for the first: it would take the processor from the one that is timed.
+        """
+        count = AHEAD if self._device.kind == "cuda" else 1 - busy
+        return [compiler_of(entry) for entry in expected[:count]]
+
+    def evaluate(self, message: Message) -> Iterator[tuple[str, bool, float | None]]:
+        """Evaluate; yields (stage, ok, None) when a stage begins and (stage, ok, seconds) when it is over.
+
+        Afterwards `outcome` and `weights` hold the answer. A judge that breaks is a harness error of this solution.
+        """
+        stage, started = "", time.monotonic()
+        answer: Message | None = None
+        unsent = True
+        while answer is None:
+            try:
+                if unsent:
+                    self._child.channel.send({**message, "n": 0})
+                    unsent = False
+                received = self._child.channel.receive(SILENCE_TIMEOUT_S)
+            except (PeerGoneError, DeadlineError, WireError) as error:
+                death = self._child.death() if isinstance(error, PeerGoneError) else None
+                reason = death.reason if death is not None else f"the judge does not answer: {error}"
+                self.outcome = Failed(status=Status.HARNESS_ERROR, reason=reason, log=self._child.log)
+                return
+            if "progress" not in received:
+                answer = received
+            elif received["stage"] != stage:
+                now = time.monotonic()
+                if stage:
+                    yield stage, True, now - started
+                stage, started = received["stage"], now
+                self.holder = received.get("holder", "")
+                yield stage, True, None
+        self.outcome, self.weights = decode(answer, self._child.log)
+        if stage:
+            yield stage, isinstance(self.outcome, Passed), time.monotonic() - started
+
+
+def compiler_of(entry: Entry) -> str:
+    """Say what a solution compiles with during its calls; empty for those that do not."""
+    return sources.compiler_of(entry.path, entry.builtin).value
+
+
+def decode(answer: Message, log: str) -> tuple[Outcome, str]:
+    """Rebuild the outcome from a judge's answer; an error of the judge's own is a harness error, or want of memory."""
+    from pydantic import TypeAdapter
+
+    if "error" in answer:
+        error = answer["error"]
+        reason = f"{error['type']}: {error['message']}" if error["type"] else error["message"]
+        if error["stage"] == "reference":
+            status, reason = Status.REFERENCE_FAILED, f"the problem fails: {reason}"
+        elif OUT_OF_MEMORY.search(reason):
+            status, reason = Status.NOT_VERIFIED, f"{TOO_LARGE[1]}: {reason}"
+        else:
+            status = Status.HARNESS_ERROR
+        trace = "\n".join(part for part in (log, error["traceback"]) if part)
+        return Failed(status=status, reason=reason[:500], log=trace), ""
+    outcome = dict(answer["outcome"])
+    kind: type[Passed | Failed] = {"Passed": Passed, "Failed": Failed}[outcome.pop("kind")]
+    return TypeAdapter(kind).validate_python(outcome), answer["weights"]

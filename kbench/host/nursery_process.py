@@ -1,0 +1,117 @@
+"""The nursery of this process, which judges and builders are forks of: one for a run, or kept for several.
+
+It is started with a worker's environment, so that a fork inherits nothing of the caller's.
+"""
+
+import contextlib
+import os
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kbench.build import interpreter
+from kbench.children.child import Child, Launch
+from kbench.children.worker_start import worker_environment
+from kbench.core.errors import InternalError
+from kbench.sandbox import rungs
+
+OF_MANY_JUDGES = ("torch.utils.flop_counter", "torch.fx.experimental.symbolic_shapes", "torch._dynamo")
+"""What a call without memory imports, by which a judge finds the size of a large case: 1.6 s of a processor."""
+Key = tuple[tuple[str, str], ...]
+_lock = threading.Lock()
+_open: dict[Key, "Nursery"] = {}
+_keepers = 0
+
+
+class Nursery:
+    """A process that has imported torch and forks; started when it is first needed, and again where it has ended."""
+
+    def __init__(self, environment: dict[str, str], ahead: Sequence[str] = ()):
+        self._environment = environment
+        self._ahead = tuple(ahead)
+        self._lock = threading.Lock()
+        self._child: Child | None = None
+        self.users = 0
+
+    def child(self) -> Child:
+        """Return the process."""
+        with self._lock:
+            if self._child is None or self._child.has_ended:
+                self._child = Child(
+                    Launch(
+                        module="kbench.children.nursery",
+                        environment=self._environment,
+                        folder=Path("/"),
+                        rung=rungs.Rung.NONE,
+                        arguments=self._ahead,
+                    )
+                )
+            return self._child
+
+    def close(self) -> None:
+        """End the process."""
+        if self._child is not None:
+            self._child.kill()
+
+
+@contextlib.contextmanager
+def nursery(ahead: Sequence[str] = ()) -> Iterator[Nursery]:
+    """Start a nursery for the length of a `with` block; runs side by side share one, if their environments agree.
+
+    It imports the modules `ahead` of all forks: worth it where these are many.
+    """
+    environment = _environment()
+    with _lock:
+        one = _open.setdefault(_key(environment), Nursery(environment, ahead))
+        one.users += 1
+        _close_idle(but=one)
+    try:
+        one.child()
+        yield one
+    finally:
+        with _lock:
+            one.users -= 1
+            _close_idle(but=one if _keepers else None)
+
+
+@contextlib.contextmanager
+def kept() -> Iterator[None]:
+    """Have runs within a `with` block share a nursery though one begins when the other has ended."""
+    global _keepers  # noqa: PLW0603 - of this process
+    with _lock:
+        _keepers += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _keepers -= 1
+            if not _keepers:
+                _close_idle(but=None)
+
+
+def present() -> Child:
+    """Return the process to fork from, within `nursery`: the one of this environment, else the one begun last."""
+    with _lock:
+        if not _open:
+            raise InternalError("judges and builders are started within `nursery`")
+        one = _open.get(_key(_environment())) or list(_open.values())[-1]
+    return one.child()
+
+
+def _close_idle(but: Nursery | None) -> None:
+    for key, one in list(_open.items()):
+        if not one.users and one is not but:
+            del _open[key]
+            one.close()
+
+
+def _key(environment: dict[str, str]) -> Key:
+    return tuple(sorted(environment.items()))
+
+
+def _environment() -> dict[str, str]:
+    """Return a worker's environment; what a nursery imports is compiled once for all, where that must be."""
+    folder = Path(tempfile.gettempdir())
+    path = os.pathsep.join(os.path.abspath(part) for part in interpreter.search_path().split(os.pathsep))  # noqa: PTH100
+    return {**worker_environment(folder), **interpreter.bytecode(writes=True), "PYTHONPATH": path}

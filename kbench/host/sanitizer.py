@@ -1,0 +1,295 @@
+"""compute-sanitizer on a small case of a problem: find it, run a solution below it, read what it wrote.
+
+The solution runs in a worker of its own, sandboxed like a builder's, on inputs that the problem makes there: no judge,
+no expected values and no clock take part. What comes of it counts against a solution only; a candidate can behave while
+it is watched, so a clean report is a note and no merit.
+"""
+
+import dataclasses
+import json
+import os
+import shutil
+import time
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.build import cache, sources
+from kbench.children.child import Child, ChildError, Launch
+from kbench.children.worker_start import worker_environment
+from kbench.core.errors import MachineError, UsageError
+from kbench.core.events import RunOptions, TimeLimits
+from kbench.core.levels import Level
+from kbench.core.model import Case, Failed, Finding, Status
+from kbench.core.sanitizer import Log, SourcePlace, Tool, findings, parse
+from kbench.devices.selection import DeviceChoice
+from kbench.host.builder import MEMORY_LIMIT_BYTES, Builder
+from kbench.host.judge_process import JudgeProcess
+from kbench.judge.timing.kernel_names import KernelOrigin, origin
+from kbench.plugins import registry
+from kbench.plugins.case_selection import Rehearsal
+from kbench.plugins.registry import Entry
+from kbench.sandbox import hidden_paths, removal, rungs
+from kbench.sandbox.namespaces import Surroundings
+from kbench.storage.settings import cache_dir
+from kbench.wire.channel import Message
+from kbench.worker.under_sanitizer import ORDERS
+
+NAME = "compute-sanitizer"
+FIX = "install the CUDA toolkit's `compute-sanitizer` and put it on PATH, or set CUDA_HOME; else leave `--sanitize` out"
+LIMIT_S = 180.0
+"""For each step below the tool: code runs 10 to 100 times slower there."""
+END_LIMIT_S = 60.0
+SMALL_BYTES = 64 << 20
+"""Largest case, in bytes moved by a call, that is run below the tool."""
+MOST_TEXT = 4 << 20
+AFTER = frozenset({Status.ILLEGAL_ACCESS, Status.LAUNCH_FAILED})
+"""Ends after which memcheck is asked, unasked for, which line it was."""
+OPTIONS = (
+    ("--target-processes", "all"),  # the worker is the third program of its process, which not every version follows
+    ("--launch-timeout", "120"),  # the default of 10 s is less than importing torch can take
+    ("--report-api-errors", "no"),  # libraries ask for what may not be there, and live with the error
+    ("--check-exit-code", "no"),
+    ("--print-limit", "100"),
+    ("--show-backtrace", "device"),
+)
+PADDING = ("--padding", "1024")
+"""Bytes between allocations, so that a write just beyond one lands in none. memcheck only."""
+
+
+def find() -> Path | None:
+    """Find compute-sanitizer on PATH, in CUDA_HOME, or in the usual folder."""
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    places = [Path(home, folder, NAME) for home in homes if home for folder in ("bin", NAME)]
+    on_path = shutil.which(NAME)
+    candidates = [Path(on_path)] if on_path else []
+    return next((place.absolute() for place in [*candidates, *places] if os.access(place, os.X_OK)), None)
+
+
+def require(options: RunOptions, device: DeviceChoice) -> None:
+    """Refuse `--sanitize` where it cannot be. Raises UsageError on a CPU, MachineError without the tool."""
+    if not options.sanitize:
+        return
+    if device.kind != "cuda":
+        raise UsageError("`--sanitize` checks CUDA kernels, and the device is the processor", "leave it out")
+    if find() is None:
+        raise MachineError(f"`--sanitize` needs {NAME}, which is not installed", FIX)
+
+
+class Sanitizer:
+    """Runs solutions of one problem below the tool; each solution once, whatever the number of its cases."""
+
+    def __init__(self, problem: Entry, options: RunOptions, device: DeviceChoice, rung: int, scratch: Path):
+        self._problem = problem
+        self._options = options
+        self._device = device
+        self._rung = rung
+        self._scratch = scratch
+        self._known: dict[tuple[str, str], tuple[Finding, ...]] = {}
+
+    def around(
+        self, judge: JudgeProcess, request: Message, entry: Entry, case: Case, case_bytes: int
+    ) -> Iterator[tuple[str, bool, float | None]]:
+        """Have the judge evaluate, with `--sanitize` after every tool had its say, which may be the last.
+
+        Without it memcheck is asked after an illegal access, so that the reason names kernel and line; that never makes
+        a failure a pass. Yields stages as JudgeProcess.evaluate does, and leaves the outcome in the same place.
+        """
+        alarms: tuple[Finding, ...] = ()
+        if self._options.sanitize and request["assignment"]["process"] == 0:
+            alarms = yield from self._stage(entry, case, case_bytes, tuple(Tool))
+            fatal = next((finding for finding in alarms if finding.fatal), None)
+            if fatal is not None:
+                status = fatal.status or Status.ILLEGAL_ACCESS
+                judge.outcome = Failed(status=status, reason=fatal.message, findings=alarms)
+                return
+        yield from judge.evaluate(request)
+        outcome = judge.outcome
+        if isinstance(outcome, Failed) and self._is_asked_after(outcome):
+            yield from self._stage(entry, case, case_bytes, (Tool.MEMCHECK,))
+            outcome = self.explain(outcome, entry, case, case_bytes)
+        judge.outcome = dataclasses.replace(outcome, findings=(*outcome.findings, *alarms))
+
+    def explain(self, failed: Failed, entry: Entry, case: Case, case_bytes: int | None = None) -> Failed:
+        """Add what memcheck says of an illegal access, or of a failed launch, to reason and findings; else nothing."""
+        if not self._is_asked_after(failed):
+            return failed
+        alarms = self._look(entry, case, case_bytes, (Tool.MEMCHECK,))
+        named = [finding.message for finding in alarms if finding.fatal]
+        reason = "; ".join([failed.reason, *named])
+        return dataclasses.replace(failed, reason=reason, findings=(*failed.findings, *alarms))
+
+    def _is_asked_after(self, failed: Failed) -> bool:
+        return self._options.sanitize is None and self._device.kind == "cuda" and failed.status in AFTER
+
+    def _stage(
+        self, entry: Entry, case: Case, case_bytes: int, tools: Sequence[Tool]
+    ) -> Generator[tuple[str, bool, float | None], None, tuple[Finding, ...]]:
+        yield "sanitize", True, None
+        started = time.monotonic()
+        found = self._look(entry, case, case_bytes, tools)
+        yield "sanitize", not any(finding.fatal for finding in found), time.monotonic() - started
+        return found
+
+    def _look(self, entry: Entry, case: Case, case_bytes: int | None, tools: Sequence[Tool]) -> tuple[Finding, ...]:
+        small = small_case(self._problem, self._options, case, case_bytes)
+        looked_at = entry.name, (small or case).name
+        if looked_at not in self._known:
+            self._known[looked_at] = self._run(entry, case, small, tools)
+        return self._known[looked_at]
+
+    def _run(self, entry: Entry, case: Case, small: Case | None, tools: Sequence[Tool]) -> tuple[Finding, ...]:
+        path = find()
+        if path is None:
+            return (Finding.note("sanitizer", f"{NAME} is not installed, so nothing names the line"),)
+        if entry.builtin is not None:
+            return (Finding.note("sanitizer", "a built-in solution is not looked at: its kernels are libraries'"),)
+        if small is None:
+            words = f"case {case.name} is too large to be run below {NAME}; add a case `small` to the problem's CASES"
+            return (Finding.note("sanitizer", words),)
+        artefacts = self._artefacts(entry, small)
+        found: list[Finding] = []
+        for number, tool in enumerate(tools):
+            watched = Watched(self._problem, self._options, self._device, self._rung, self._scratch)
+            log, complaint = watched.run(path, tool, entry, artefacts, small)
+            quoted = source_lines(log, [*artefacts.rglob("*"), *sources.dependencies(entry.path)])
+            found += findings(tool, log, quoted, is_own, strict=self._options.level is Level.GENERAL)
+            found += [Finding.note("sanitizer", f"below {tool}, case {small.name}: {complaint}")] if complaint else []
+            if any(finding.fatal for finding in found):
+                return tuple(found)
+            if log.counted is None and (left := tools[number + 1 :]):
+                # What keeps one tool from its work keeps the others from theirs, and each would wait minutes for it.
+                return (*found, Finding.note("sanitizer", f"{', '.join(left)} not tried"))
+        if not found:
+            found.append(Finding.note("sanitizer", f"{', '.join(tools)} found nothing in case {small.name}"))
+        return tuple(found)
+
+    def _artefacts(self, entry: Entry, case: Case) -> Path:
+        """Build with line information into an entry of its own; where that fails, the usual artefacts must do."""
+        lined = dataclasses.replace(
+            self._device, environment={**self._device.environment, "NVCC_APPEND_FLAGS": "-lineinfo"}
+        )
+        cached = cache.entry_for(entry.path, entry.variant, f"{self._device.key} lineinfo", cache_dir())
+        if not sources.compiles(entry.path, entry.builtin) or cached.is_built:
+            return cached.folder
+        builder = Builder(self._problem, self._options, lined, self._rung, self._scratch)
+        if builder.build(entry, cached, {case.name: Rehearsal(overrides=case.overrides)}) is None:
+            return cached.folder
+        return cache.entry_for(entry.path, entry.variant, self._device.key, cache_dir()).folder
+
+
+class Watched(Builder):
+    """A builder's worker below the tool: it imports the solution and calls it once, and compiles nothing new."""
+
+    def run(self, path: Path, tool: Tool, entry: Entry, artefacts: Path, case: Case) -> tuple[Log, str]:
+        """Run one tool; return what it wrote, and what went wrong with the solution itself ('' for nothing)."""
+        self._options = dataclasses.replace(self._options, limits=TimeLimits(import_s=LIMIT_S, build_s=LIMIT_S))
+        home = self._scratch / f"sanitizer-{entry.name[:40]}-{tool}"
+        home.mkdir(parents=True, exist_ok=True)
+        report = home / "report.txt"
+        try:
+            cache.CacheEntry(folder=artefacts).copy_to(home / "cache")
+            temporary = cache.furnish(home / "cache")
+        except OSError as error:
+            removal.remove(home)
+            return parse("", tool), cache.uncopied(error)
+        closed = self._hidden(entry)
+        orders = {
+            "command": self._command(path, tool, report),
+            "rung": self._rung,
+            "folder": str(home),
+            "temporary": str(temporary),
+            "hidden": [str(path) for path in closed],
+        }
+        files = [entry.path, self._problem.path, path]
+        child = self._launch(orders, home, hidden_paths.surroundings(temporary, own=[home], files=files, hidden=closed))
+        complaint = ""
+        try:
+            child.request({"op": "setup", **self._setup(home)}, timeout_s=LIMIT_S)
+            child.request({"op": "open", "mode": "cold"}, timeout_s=LIMIT_S)
+            self._construct(child, entry, case.overrides)
+            self._rehearse(child, case.overrides)
+        except ChildError as error:
+            complaint = f"{error.status.value}: {error.reason}"
+        finally:
+            ended = child.finish(END_LIMIT_S)
+            child.kill()
+        text = _head(report) or child.log
+        removal.remove(home)
+        return parse(text, tool), complaint if ended else f"{complaint}; {tool} did not end".lstrip("; ")
+
+    @staticmethod
+    def _command(path: Path, tool: Tool, report: Path) -> list[str]:
+        options = [*OPTIONS, *([PADDING] if tool is Tool.MEMCHECK else [])]
+        flat = [word for pair in options for word in pair]
+        return [str(path), "--tool", tool.value, "--log-file", str(report), "--kill", *flat]
+
+    def _setup(self, home: Path) -> dict[str, Any]:
+        # Rung 0: the process was locked in before it became the worker.
+        return {
+            "device": self._device.kind,
+            "rung": 0,
+            "writable": [str(home)],
+            "temporary": str(home),
+            "allow_exec": True,
+            "threads": 2,
+        }
+
+    def _launch(self, orders: Mapping[str, Any], home: Path, around: Surroundings) -> Child:
+        environment = {
+            **worker_environment(home),
+            **self._device.environment,
+            ORDERS: json.dumps(orders),
+            # Each tensor is an allocation of its own, whose end the tool knows.
+            "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
+            # Local sockets, which the sandbox lets the tool have, rather than TCP.
+            "NV_COMPUTE_SANITIZER_LOCAL_CONNECTION_OVERRIDE": "uds",
+        }
+        return Child(
+            Launch(
+                module="kbench.worker.under_sanitizer",
+                environment=environment,
+                folder=home,
+                rung=rungs.Rung(self._rung),
+                memory_limit_bytes=MEMORY_LIMIT_BYTES,
+                surroundings=around,
+            )
+        )
+
+
+def _head(report: Path) -> str:
+    """Read a file that a candidate can write to, so that may be anything and of any size."""
+    if not report.is_file() or report.is_symlink():
+        return ""
+    with report.open(errors="replace") as lines:
+        return lines.read(MOST_TEXT)
+
+
+def is_own(kernel: str) -> bool:
+    """Say whether a kernel is the solution's, or a compiler's on its behalf, rather than a library's."""
+    return origin(kernel) is not KernelOrigin.LIBRARY
+
+
+def small_case(problem: Entry, options: RunOptions, case: Case, case_bytes: int | None) -> Case | None:
+    """Return the case to run below the tool: the judged one where that is known to be small, else `small` or ragged."""
+    if case_bytes is not None and case_bytes <= SMALL_BYTES:
+        return case
+    table = registry.case_table(problem)
+    names = [name for name in table if name == "small"] + [name for name in table if name.startswith("ragged")]
+    if not names:
+        return None
+    return case if names[0] == case.name else Case(name=names[0], overrides={**options.overrides, **table[names[0]]})
+
+
+def source_lines(log: Log, files: Iterable[Path]) -> Mapping[SourcePlace, str]:
+    """Return the source line of each place in a log whose file is, by its name, just one of the given ones."""
+    wanted = {spot for report in log.reports for spot in report.places if spot.file is not None}
+    names = {Path(spot.file or "").name for spot in wanted}
+    here = {file for file in files if file.name in names and file.is_file() and not file.is_symlink()}
+    found = {}
+    for spot in wanted:
+        same = [file for file in here if file.name == Path(spot.file or "").name]
+        lines = _head(same[0]).splitlines() if len(same) == 1 else []
+        if spot.line is not None and 0 < spot.line <= len(lines):
+            found[spot] = lines[spot.line - 1].strip()[:120]
+    return found

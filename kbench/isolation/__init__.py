@@ -1,1 +1,0 @@
-"""The process boundary: judge, worker, wire, sandbox."""

@@ -1,0 +1,247 @@
+"""Slots of shared memory for one case: inputs, outputs and parameters, laid out by the judge's own expectation."""
+
+import secrets
+from collections.abc import Collection, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from kbench.core.errors import PluginError
+from kbench.devices.timer import tensor_leaves
+from kbench.judge.hidden_inputs import PAD_BYTES, InputMask
+from kbench.judge.reference.expected import Expected
+from kbench.numerics import elements
+from kbench.wire.channel import Message, encode_tree, flatten
+from kbench.wire.shared_memory import ALIGNMENT, Block, TensorSpec, lay_out, layout_of, release_cached, view
+
+SLOT_BUDGET_BYTES = {"cuda": 1 << 30, "cpu": 1 << 27}
+MAX_SLOTS = 16
+QUEUE_BUDGET_BYTES = 2 << 30
+"""For the slots of a queue, and for the results that each of two workers keeps of them."""
+SLOW_BYTES_PER_NS = 500
+"""Of a copy on the device: 0.5 TB/s, which every GPU of a data centre exceeds (an H200 has 2.1 TB/s each way)."""
+MAX_QUEUE = 256
+"""Calls in a row; a device's queue holds about a thousand launches (measured on an H200)."""
+
+
+class Arena:
+    """The judge's end of the memory that it shares with one worker: one block, cut into slots and weights.
+
+    `expected` gives shapes, dtypes and strides; `misalign` shifts every slot's first input by so many bytes.
+    Where it `lends`, it has one slot, and memory for the outputs of a call from `lend` to `take_back` only.
+    With `queued` it has inputs for many calls in a row (`queue`), whose results stay in the worker's memory.
+    """
+
+    def __init__(
+        self,
+        expected: Expected,
+        weights: Sequence[Any],
+        device: str,
+        *,
+        slots: int | None = None,
+        misalign: int = 0,
+        lends: bool = False,
+        queued: bool = False,
+    ):
+        self._arguments, leaves = encoded(expected.arguments)
+        self.all_tensors = len(flatten(expected.arguments)) == len(leaves)
+        """Whether no argument is a number or the like, of which a worker is told before it is called."""
+        affordable = SLOT_BUDGET_BYTES[device] // max(1, slot_bytes(expected))
+        self.count = max(1, min(MAX_SLOTS, affordable)) if slots is None else slots
+        self.lends = lends
+        self._device = device
+        self._lent: Block | None = None
+        self._prints: list[int] = []
+        self._inputs: list[list[TensorSpec]] = []
+        self._outputs: list[list[TensorSpec]] = []
+        self._input_ends: list[int] = []
+        self._output_span: list[tuple[int, int]] = []
+        queue_bytes = lay_out([*leaves, *expected.tensors, *expected.tensors])[1]
+        self.queue = self.count
+        if queued and not lends:
+            self.queue = max(self.count, min(MAX_QUEUE, QUEUE_BUDGET_BYTES // max(1, queue_bytes)))
+        end = 0
+        for _ in range(self.queue):
+            specs, end = lay_out(leaves, offset=end + misalign)
+            self._inputs.append(specs)
+            self._input_ends.append(end)
+        end = -(-end // PAD_BYTES) * PAD_BYTES
+        for _ in range(self.count):
+            begin = 0 if lends else end
+            specs, outputs_end = lay_out(expected.tensors, offset=begin)
+            self._outputs.append(specs)
+            self._output_span.append((begin, outputs_end))
+            end = end if lends else outputs_end
+        self._weights, end = lay_out(weights, offset=end)
+        self._block = Block.allocate(end, device)
+        self._staging: Any = None
+        self._mask: InputMask | None = None
+        self.output_like = [t.to("meta") for t in expected.tensors]
+        """Shapes, dtypes and strides of the outputs, without memory."""
+
+    @property
+    def arguments(self) -> Any:
+        """The tree of the arguments that a worker is told when it is bound."""
+        return self._arguments
+
+    def describe(self, mode: str) -> tuple[Message, list[int]]:
+        """Return the `bind` request for a worker, and the descriptors that travel with it."""
+        message = {
+            "op": "bind",
+            "mode": mode,
+            "blocks": [self._block.descriptor],
+            "arguments": self._arguments,
+            "slots": [
+                {
+                    "inputs": [spec.to_json() for spec in inputs],
+                    "outputs": [] if self.lends else [spec.to_json() for spec in outputs or ()],
+                }
+                for inputs, outputs in zip_longest(self._inputs, self._outputs)
+            ],
+            "weights": [spec.to_json() for spec in self._weights],
+        }
+        return message, [] if self._block.fd is None else [self._block.fd]
+
+    def fill(self, slot: int, expected: Expected) -> None:
+        """Copy fresh arguments into a slot, and poison its outputs, unless these are still to be lent."""
+        for leaf, mine in zip(tensor_leaves(expected.arguments), self.inputs(slot), strict=True):
+            mine.copy_(leaf)
+        if self.lends:
+            self._prints = [elements.fingerprint(view) for view in self.inputs(slot)]
+        else:
+            self.poison(slot)
+
+    def poison(self, slot: int) -> None:
+        """Poison the outputs of a slot that has some."""
+        begin, end = self._output_span[slot]
+        elements.poison(self._block.bytes[begin:end])
+
+    def stage(self, slot: int, arguments: Sequence[Any]) -> None:
+        """Put fresh arguments for a slot where no worker sees them, until `reveal`.
+
+        Where the arena lends, there is no room to put them elsewhere: they are masked piece by piece, by another pad
+        each time, since a worker that has seen them masked and revealed knows the last one.
+        """
+        leaves = list(zip(tensor_leaves(arguments), self._inputs[slot], strict=True))
+        if self.lends:
+            self._mask = mask = InputMask(self._block.bytes.device)
+            self._prints = [self._mask_leaf(mask, leaf, spec) for leaf, spec in leaves]
+            return
+        if self._staging is None:
+            self._staging = self._block.bytes.new_zeros(self._input_bytes(self.queue))
+        for leaf, spec in leaves:
+            view(spec, self._staging).copy_(leaf)
+
+    def _mask_leaf(self, mask: InputMask, leaf: Any, spec: TensorSpec) -> int:
+        """Write a tensor masked into the block; return its fingerprint."""
+        begin, end = spec.span
+        alike = tuple(leaf.stride()) == spec.stride and not leaf.is_conj() and not leaf.is_neg()
+        dense = leaf.detach() if alike else leaf.new_empty_strided(spec.shape, spec.stride).copy_(leaf)
+        mask.write_masked(as_bytes(dense, end - begin), self._block.bytes[begin:end], begin)
+        return elements.fingerprint(dense)
+
+    def reveal(self, slots: int) -> None:
+        """Let the staged inputs of the first so many slots be seen there, in one step."""
+        if not slots:
+            return
+        end = self._input_bytes(slots)
+        if self._mask is not None:
+            self._mask.reveal(self._block.bytes[:end])
+        else:
+            self._block.bytes[:end].copy_(self._staging[:end])
+        self._mask = None
+
+    def copy_ns(self, slots: int) -> int:
+        """Return what copying the inputs of so many slots takes a slow device, in ns."""
+        return self._input_bytes(slots) // SLOW_BYTES_PER_NS if slots else 0
+
+    def _input_bytes(self, slots: int) -> int:
+        return -(-self._input_ends[slots - 1] // PAD_BYTES) * PAD_BYTES
+
+    def lend(self) -> tuple[Message, list[int]]:
+        """Allocate and poison the outputs' memory; return the request that gives it to a worker, as `describe` does."""
+        release_cached(self._device)
+        self._lent = Block.allocate(self._output_span[0][1], self._device)
+        elements.poison(self._lent.bytes)
+        specs = [spec.to_json() for spec in self._outputs[0]]
+        message = {"op": "lend", "blocks": [self._lent.descriptor], "outputs": specs}
+        return message, [] if self._lent.fd is None else [self._lent.fd]
+
+    def take_back(self) -> None:
+        """Free the outputs' memory, once the worker has closed it."""
+        if self._lent is not None:
+            self._lent.close()
+        self._lent = None
+
+    def holds(self, slot: int, expected: Expected, but: Collection[int] = ()) -> bool:
+        """Say whether the inputs of a slot are still, bit for bit, those that it was filled with, `but` these."""
+        views = [(number, view) for number, view in enumerate(self.inputs(slot)) if number not in but]
+        if self.lends:
+            return all(self._prints[number] == elements.fingerprint(view) for number, view in views)
+        leaves = tensor_leaves(expected.arguments)
+        return all(elements.same_bits(leaves[number], view) for number, view in views)
+
+    def inputs(self, slot: int) -> list[Any]:
+        """Return the judge's views of a slot's inputs: what the worker may have written to."""
+        return [self._block.view(spec) for spec in self._inputs[slot]]
+
+    def outputs(self, slot: int) -> list[Any]:
+        """Return the judge's views of a slot's outputs."""
+        block = self._lent if self.lends else self._block
+        assert block is not None, "looked at before they are taken back"
+        return [block.view(spec) for spec in self._outputs[slot]]
+
+    def any_place(self) -> tuple[TensorSpec, Any]:
+        """Return a few bytes of this memory, as a place to look at."""
+        return TensorSpec(offset=0, dtype="uint8", shape=(ALIGNMENT,), stride=(1,)), self._block.bytes
+
+    def weight_views(self) -> list[Any]:
+        """Return the judge's views of the shared parameter values."""
+        return [self._block.view(spec) for spec in self._weights]
+
+    def random_slot(self) -> int:
+        """Return a random slot: results must not depend on where the inputs lie."""
+        return secrets.randbelow(self.count)
+
+    def close(self) -> None:
+        """Free all of it."""
+        self.take_back()
+        self._block.close()
+
+
+def as_bytes(tensor: Any, nbytes: int) -> Any:
+    """Return so many bytes of memory from a tensor's first element on, whatever the order of its dimensions."""
+    import torch
+
+    return torch.as_strided(tensor, (nbytes // tensor.element_size(),), (1,)).view(torch.uint8)
+
+
+def encoded(arguments: Any) -> tuple[Any, list[Any]]:
+    """Return the arguments as a tree for JSON, and their tensors, which the tree names by number.
+
+    Raises PluginError for what has no place in either.
+    """
+    leaves: list[Any] = []
+
+    def number(value: Any) -> int | None:
+        if not hasattr(value, "untyped_storage"):
+            return None
+        if layout_of(value):
+            raise TypeError(f"a {layout_of(value)} tensor cannot be passed to a solution")
+        leaves.append(value)
+        return len(leaves) - 1
+
+    try:
+        return encode_tree(arguments, number), leaves
+    except TypeError as error:
+        hint = "pass dense tensors, numbers, strings or None, in lists, tuples or dictionaries"
+        raise PluginError(f"an argument of the problem: {error}", hint=hint) from error
+
+
+def is_large(expected: Expected, device: str) -> bool:
+    """Say whether arguments and outputs of one call alone exceed the budget."""
+    return slot_bytes(expected) > SLOT_BUDGET_BYTES[device]
+
+
+def slot_bytes(expected: Expected) -> int:
+    """Return what the arguments and outputs of one call take, in bytes."""
+    return lay_out([*tensor_leaves(expected.arguments), *expected.tensors])[1]

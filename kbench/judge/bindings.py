@@ -1,0 +1,166 @@
+"""Where a candidate is tried: constructed and bound for one shape, and made anew wherever it has failed."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from kbench.children.worker_start import StartedWorker
+from kbench.core.model import Status
+from kbench.judge.arena import Arena
+from kbench.judge.candidate import Candidate
+from kbench.judge.exchange import Trial, WrongError, secret_seed
+from kbench.judge.reference.reference import Reference
+from kbench.judge.refusal import RefusalError
+from kbench.judge.verify.battery import Battery
+from kbench.wire.shared_memory import release_cached
+
+HARMLESS = {
+    *(Status.WRONG_VALUE, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.WRONG_DEVICE, Status.WRONG_STRUCTURE),
+    *(Status.WRONG_TYPE, Status.UNWRITTEN_OUTPUT, Status.RAISED, Status.INIT_FAILED),
+}
+"""Failures after which a process, and what it has of the device, are as good as before."""
+
+
+class WorkerSource(Protocol):
+    """Who has workers."""
+
+    def fresh_worker(self, compiler: str) -> StartedWorker:
+        """Return a worker that has heard of no solution yet."""
+        ...
+
+
+class BoundCandidate:
+    """A candidate on one shape at a time; `begins` is told before each, which may take a compiler its time."""
+
+    def __init__(
+        self, candidate: Candidate, battery: Battery, workers: WorkerSource, device: str, begins: Callable[[], None]
+    ):
+        self._candidate = candidate
+        self._battery = battery
+        self._workers = workers
+        self._device = device
+        self._begins = begins
+        self._loaded: Reference | None = None
+        self._trial: Trial | None = None
+        self._broken = False
+        self._on_cpu = False
+        self.arena: Arena | None = None
+
+    def load(self, reference: Reference) -> None:
+        """Have the candidate constructed for a reference, under one secret seed on both sides, unless it is already."""
+        if self._loaded is reference and not self._broken:
+            return
+        self._begins()
+        self._leave()
+        if self._broken:
+            self._candidate.revive(self._workers.fresh_worker(self._candidate.spec.compiler))
+            self._broken = False
+            self._candidate.prepare()
+        reference.constructs_on = "cpu" if self._on_cpu else reference.device
+        reference.restore(anew=True)
+        self._candidate.load(reference)
+        self._loaded = reference
+
+    def on(self, reference: Reference, *, timed: bool = False) -> Trial:
+        """Return the candidate bound to a shape: with new parameters, where it follows these."""
+        self.load(reference)
+        if self._trial is None:
+            self._unbind()
+            on_gpu = self._device == "cuda"
+            trial = self._battery.bind(reference, lends=on_gpu or not timed, queued=on_gpu and timed)
+            self.arena = trial.arena
+            self._candidate.vary_weights(reference, secret_seed())
+            self._trial = trial
+        return self._trial
+
+    def rebound(self, reference: Reference) -> Trial:
+        """Bind the instance that there is, with the values that the reference has."""
+        self._unbind()
+        trial = self._battery.bind(reference, lends=True, queued=False)
+        self.arena = trial.arena
+        return trial
+
+    def constructed(self, reference: Reference, *, timed: bool = False) -> Trial:
+        """Construct anew, bind, and call once with the values of the constructors.
+
+        Where they gave matching parameters other values, it is tried without copying the reference's and with. On a
+        GPU both may have drawn in other places: then both are constructed on the CPU, as benchmarks do, and moved.
+        Raises RefusalError where nothing is right.
+        """
+        self._on_cpu = False
+        try:
+            return self._constructed(reference, timed=timed)
+        except WrongError as wrong:
+            if self._device == "cpu" or not self._candidate.differed:
+                raise
+            self._candidate.reconsider()
+            self._on_cpu = True
+            try:
+                return self._constructed(reference, timed=timed)
+            except RefusalError:
+                raise wrong from None
+
+    def _constructed(self, reference: Reference, *, timed: bool) -> Trial:
+        trial, wrong = self._attempt(reference, timed=timed)
+        if self._candidate.undecided:
+            # By their order alone, parameters that are right without copying are other ones.
+            by_seed = wrong is None and self._candidate.weights == "order"
+            if not by_seed:
+                self._candidate.decide(by_seed=False)
+                trial, copied = self._attempt(reference, timed=timed, explains=wrong is not None)
+                by_seed = wrong is None and copied is not None
+                wrong = copied
+            if by_seed:
+                self._candidate.decide(by_seed=True)
+                trial, wrong = self._attempt(reference, timed=timed)
+        if wrong is not None:
+            raise wrong
+        return trial
+
+    def _attempt(self, reference: Reference, *, timed: bool, explains: bool = True) -> tuple[Trial, WrongError | None]:
+        """Construct anew, bind and call once; values that are wrong are returned with why, if that is decisive."""
+        self._loaded = None
+        trial = self.on(reference, timed=timed)
+        trial.explains = explains and not self._candidate.undecided
+        try:
+            trial.exchange(secret_seed(), oracle=True)
+        except WrongError as wrong:
+            return trial, wrong.with_traceback(None)  # its frames hold the tensors of the call
+        trial.explains = True
+        return trial, None
+
+    def seeded(self, reference: Reference) -> None:
+        """Construct anew, under another seed, for the shape that is bound."""
+        assert self._trial is not None, "bound before"
+        self._trial.take_back()
+        reference.restore(anew=True)
+        self._candidate.load(reference)
+        self._candidate.push_weights(reference)
+
+    def leave(self) -> None:
+        """Have it bound anew the next time: the worker has another arena."""
+        self._trial = None
+
+    def spoil(self, refusal: RefusalError) -> None:
+        """Have it constructed anew the next time; in a fresh worker after what may have broken this one."""
+        self._loaded = self._trial = None
+        self._broken = refusal.status not in HARMLESS or self._candidate.has_ended
+
+    def close(self) -> None:
+        """Free the memory, whatever became of the worker."""
+        self._trial = self._loaded = None
+        if self.arena is not None:
+            self.arena.close()
+        self.arena = None
+
+    def _leave(self) -> None:
+        self._trial = self._loaded = None
+        if self._broken:
+            self.close()
+
+    def _unbind(self) -> None:
+        """Give back what the last shape took, on both sides: two at a time may be more than there is room for."""
+        if self.arena is not None:
+            self._candidate.unbind()
+            self.arena.close()
+            release_cached(self._device)
+        self.arena = None

@@ -1,0 +1,399 @@
+"""The judge's handle on one worker: start, load, bind, call, kill; whatever goes wrong comes back as a Refusal."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kbench.build import cache
+from kbench.children.child import ChildError
+from kbench.children.worker_start import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
+from kbench.core.model import Finding, Status
+from kbench.devices.timer import synchronize
+from kbench.judge.arena import Arena
+from kbench.judge.load_request import SolutionSpec, load_request
+from kbench.judge.matching import check_description, entries_of, synchronise, told_numbers
+from kbench.judge.reference.expected import Expected
+from kbench.judge.reference.reference import Reference
+from kbench.judge.refusal import RefusalError, require_untampered
+from kbench.judge.timing.readings import Reply
+from kbench.wire import precision_switches
+from kbench.wire.channel import Message, WireError, list_of
+from kbench.wire.channel import field as wire_field
+from kbench.wire.gate_page import Gate
+
+BIND_TIMEOUT_S = 60.0
+PROFILE_TIMEOUT_S = 60.0
+CALL_FLOOR_S = 10.0
+CALL_FACTOR = 50.0
+
+
+class Candidate:
+    """A solution in its worker, as the judge sees it."""
+
+    def __init__(self, spec: SolutionSpec, config: WorkerConfig, worker: StartedWorker):
+        self.spec = spec
+        self._config = config
+        self._worker = worker
+        self._child = worker.child
+        self._arena: Arena | None = None
+        self._paused: contextlib.ExitStack | None = None
+        self._names: list[str | None] = []
+        self._theirs: dict[str, str] = {}
+        self._call_timeout_s = config.call_timeout_s or CALL_FLOOR_S
+        self._called = False
+        self._aliased: frozenset[str] = frozenset()
+        self.weights = "none"
+        """How parameters are synchronised: by `name`, `order`, `seed`, or there are `none`."""
+        self.follows = False
+        """Whether parameters change after construction; else they keep the values of both constructors."""
+        self.undecided = False
+        """Whether they match, and the constructors' values differ: whether they are to be copied is open."""
+        self.differed = False
+        """Whether it ever was."""
+        self.prepares = False
+        """Whether parameters match by name, and it is right only with what its own constructor made of them."""
+        self._by_seed, self._decided = False, spec.is_reference
+        self.findings: list[Finding] = []
+        self.gate: Gate | None = None
+        """Of a worker on a GPU."""
+
+    @property
+    def log(self) -> str:
+        """The tail of what the worker printed."""
+        return self._child.log
+
+    def prepare(self) -> None:
+        """Copy the artefacts in, and have the worker open the device once it is locked in."""
+        try:
+            if self.spec.artefacts:
+                cache.CacheEntry(folder=Path(self.spec.artefacts)).copy_to(self._worker.scratch / "cache")
+        except OSError as error:
+            raise RefusalError(Status.BUILD_FAILED, cache.uncopied(error)) from error
+        self._refusing(self._worker.wait, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
+        fds = []
+        if self._config.device == "cuda":
+            self.gate = Gate()
+            fds.append(self.gate.fd)
+        self._ask({"op": "open", "mode": self._config.mode}, SETUP_TIMEOUT_S, Status.HARNESS_ERROR, fds)
+
+    def load(self, reference: Reference) -> None:
+        """Import the solution, construct its model, and find out how parameters can be synchronised."""
+        self._aliased = reference.aliased
+        self.set_reference_time(reference.call_s)
+        request, block = load_request(self.spec, reference, self._config)
+        try:
+            answer = self._ask(
+                request,
+                self._config.import_timeout_s,
+                Status.IMPORT_TIMEOUT,
+                [block.fd] if request["blocks"] and block.fd is not None else [],
+            )
+        finally:
+            block.close()
+        try:
+            theirs = entries_of(wire_field(answer, "state", list))
+        except WireError as error:
+            raise self.nonsense(error) from error
+        self.weights, self._names = synchronise(reference.state(), theirs)
+        pairs = zip([name for name, _ in reference.state()], self._names, strict=False)
+        self._theirs = {ours: name for ours, name in pairs if name is not None}
+        if self._by_seed:
+            self.prepares = self.weights == "name"
+            self.weights, self._names, self._theirs = "seed", [], {}
+
+    def decide(self, *, by_seed: bool) -> None:
+        """Settle whether parameters are copied, where that was `undecided`; `load` comes next."""
+        self.undecided, self._decided, self._by_seed = False, True, by_seed
+
+    def reconsider(self) -> None:
+        """Forget what was decided; `load` comes next."""
+        self.undecided = self.differed = self._decided = self._by_seed = False
+
+    def vary_weights(self, reference: Reference, seed: int) -> None:
+        """Give the reference and the worker new parameters, where a solution `follows` these."""
+        if self.follows and self.weights != "seed":
+            reference.randomise(seed)
+            self.push_weights(reference)
+
+    def bind(self, reference: Reference, arena: Arena) -> None:
+        """Give the worker the arena and the reference's parameters, unless it is `undecided` whether it takes them."""
+        message, fds = arena.describe(self._config.mode)
+        if self.weights not in {"name", "order"}:
+            message["weights"] = []
+        self._ask(message, BIND_TIMEOUT_S, Status.CALL_TIMEOUT, fds)
+        self._called = False
+        self._arena = arena
+        if self.weights in {"name", "order"} and not self._decided:
+            self.undecided = self.differed = self.weights_changed(reference) is not None
+            self._decided = not self.undecided
+        if not self.undecided:
+            self.push_weights(reference)
+
+    def unbind(self) -> None:
+        """Have the worker close the arena."""
+        self._ask({"op": "unbind"}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
+
+    def lend(self, arena: Arena) -> None:
+        """Give the worker memory for the outputs of one call."""
+        message, fds = arena.lend()
+        self._ask(message, BIND_TIMEOUT_S, Status.CALL_TIMEOUT, fds)
+
+    def take_back(self, arena: Arena) -> None:
+        """Have the worker close what it was lent, and free it."""
+        self._ask({"op": "take_back"}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
+        arena.take_back()
+
+    def tell(self, slot: int, arguments: Any) -> None:
+        """Tell the worker what is no tensor among a slot's arguments."""
+        self._ask({"op": "arguments", "slot": slot, "arguments": arguments}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
+
+    def push_weights(self, reference: Reference) -> None:
+        """Make the worker's parameters equal the reference's."""
+        if self.weights not in {"name", "order"}:
+            return
+        assert self._arena is not None, "bound before weights are pushed"
+        for (_, tensor), view in zip(reference.state(), self._arena.weight_views(), strict=True):
+            view.copy_(tensor.detach())
+        synchronize(self._config.device)
+        self._ask({"op": "weights", "names": self._names}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
+
+    def weights_changed(self, reference: Reference) -> str | None:
+        """Return the name of a parameter that the worker's calls changed, or None."""
+        if self.weights not in {"name", "order"} or self.undecided:
+            return None
+        assert self._arena is not None, "bound before weights are read"
+        self._ask({"op": "read_weights", "names": self._names}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
+        import torch
+
+        parameters = {name for name, _ in reference.model.named_parameters()}
+        for (name, tensor), view in zip(reference.state(), self._arena.weight_views(), strict=True):
+            if name in parameters and not torch.equal(tensor.detach(), view):
+                return name
+        return None
+
+    def call(self, slots: tuple[int, ...], expected: list[Expected], *, attest: bool) -> Reply:
+        """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
+        synchronize(self._config.device)
+        timeout_s = self._limit_s(len(slots))
+        message = {"op": "call", "slots": list(slots), "attest": attest}
+        self._resume()  # waking up is no part of the call
+        started = time.perf_counter_ns()
+        answer = self._ask(message, timeout_s, Status.CALL_TIMEOUT)
+        wall_ns = self._child.channel.received_ns - started
+        try:
+            reply = Reply(
+                event_ns=wire_field(answer, "event_ns", int, minimum=0),
+                submit_ns=wire_field(answer, "submit_ns", int, minimum=0),
+                wall_ns=wall_ns,
+                slots=slots,
+                numbers=self._numbers(answer, expected),
+            )
+        except WireError as error:
+            raise self.nonsense(error) from error
+        return reply
+
+    def _limit_s(self, calls: int) -> float:
+        """Return how long so many calls may take."""
+        timeout_s = self._call_timeout_s * max(1, calls)
+        if self.spec.compiler and not self._called:
+            # The first call on a shape or layout traces and compiles: that is importing rather than calling.
+            timeout_s += self._config.import_timeout_s
+        self._called = True
+        return timeout_s
+
+    def begin_round(self, slots: Sequence[int], number: int, *, gated: bool, deliver: bool, keep: bool) -> int:
+        """Ask for a round of calls; return when, on the judge's clock (ns)."""
+        self._resume()
+        message = {"op": "round", "slots": list(slots), "number": number, "gated": gated, "deliver": deliver}
+        message["keep"] = keep
+        started = time.perf_counter_ns()
+        self._refusing(lambda _: self._child.post(message), self._call_timeout_s, Status.CALL_TIMEOUT)
+        return started
+
+    def announced(self, within_s: float) -> Message | None:
+        """Return the first message of a round; None where it does not come in time: the calls wait for the device."""
+        try:
+            told: Message = self._refusing(self._child.hear, within_s, Status.CALL_TIMEOUT)
+        except RefusalError as refusal:
+            if refusal.status is Status.CALL_TIMEOUT:
+                return None
+            raise
+        return told
+
+    def finish_round(self, calls: int) -> Message:
+        """Return the last message of a round; what still comes before it is passed over."""
+        until = time.monotonic() + self._limit_s(calls)
+        answer: Message = {"progress": ""}
+        while "progress" in answer:
+            answer = self._refusing(self._child.hear, max(0.0, until - time.monotonic()), Status.CALL_TIMEOUT)
+        require_untampered(answer, self.log)
+        return answer
+
+    @property
+    def limit_s(self) -> float:
+        """How long one call may take."""
+        return self._call_timeout_s
+
+    @property
+    def message_ns(self) -> int:
+        """When the last message came, on the judge's clock."""
+        return self._child.channel.received_ns
+
+    def check_outputs(self, described: Any, expected: Expected) -> tuple[Any, ...]:
+        """Hold a description of one call's outputs against what is expected; return the numbers among them.
+
+        Raises RefusalError.
+        """
+        try:
+            (numbers,) = self._numbers({"outputs": [described]}, [expected])
+        except WireError as error:
+            raise self.nonsense(error) from error
+        return numbers
+
+    def _numbers(self, answer: Message, expected: list[Expected]) -> tuple[tuple[Any, ...], ...]:
+        """Return the numbers among the outputs that a worker describes, one description for each expectation.
+
+        Raises WireError for nonsense, RefusalError where outputs are of another kind than the expected ones.
+        """
+        described = list_of(answer, "outputs", len(expected))
+        for description, wanted in zip(described, expected, strict=True):
+            fault = check_description(description, wanted, self._config.device, self._aliased)
+            if fault is not None:
+                raise RefusalError(*fault, self.log)
+        return tuple(told_numbers(d, e) for d, e in zip(described, expected, strict=True))
+
+    def nonsense(self, error: Exception) -> RefusalError:
+        """Return what an answer that is none means."""
+        return RefusalError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log)
+
+    def backward(self, slot: int, names: list[str], first_gradient: int, gradients: int) -> list[bool]:
+        """Have the worker run forward and backward; say which of so many gradients it delivered."""
+        synchronize(self._config.device)
+        message = {
+            "op": "backward",
+            "slot": slot,
+            "names": [self._theirs.get(name, name) for name in names],
+            "first_gradient": first_gradient,
+        }
+        answer = self._ask(message, 4 * self._call_timeout_s, Status.CALL_TIMEOUT)
+        try:
+            return [bool(given) for given in list_of(answer, "given", gradients)]
+        except WireError as error:
+            raise self.nonsense(error) from error
+
+    def profile(self, slot: int, expected: Expected) -> tuple[Any, tuple[Any, ...]]:
+        """Have the worker call the model once under the profiler.
+
+        Returns what it says of activities, as it came, and the numbers among the outputs.
+        """
+        synchronize(self._config.device)
+        message = {"op": "profile", "slot": slot}
+        answer = self._ask(message, PROFILE_TIMEOUT_S + self._call_timeout_s, Status.CALL_TIMEOUT)
+        try:
+            (numbers,) = self._numbers(answer, [expected])
+        except WireError as error:
+            raise self.nonsense(error) from error
+        return answer.get("activities"), numbers
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the worker is no more."""
+        return self._child.has_ended
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the worker has said something more, or has ended: in a round, before its flag, that is an error."""
+        return self._child.channel.has_news()
+
+    @contextlib.contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Give all requests inside a `with` block this time together, if not less is left for everything."""
+        held = self._config
+        limits = [time.monotonic() + seconds, *([] if held.deadline_s is None else [held.deadline_s])]
+        self._config = replace(held, deadline_s=min(limits))
+        try:
+            yield
+        finally:
+            self._config = held
+
+    def switches(self) -> list[str]:
+        """Ask which of torch's precision switches the solution changed."""
+        return precision_switches.named(
+            self._ask({"op": "switches"}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT).get("changed")
+        )
+
+    def set_reference_time(self, seconds: float) -> None:
+        """Derive the time limit of a call from the reference's time."""
+        if self._config.call_timeout_s is None:
+            self._call_timeout_s = max(CALL_FLOOR_S, CALL_FACTOR * seconds)
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Keep the worker's whole tree stopped for the length of a `with` block, and longer where it is already."""
+        if self._paused is not None:
+            yield
+            return
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(self._child.stopped())
+            except ChildError as error:
+                raise RefusalError(error.status, error.reason, error.log) from error
+            yield
+
+    def pause(self) -> None:
+        """Stop the worker's whole tree until it is asked again: a thread could write a result after the answer."""
+        if self._paused is None:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(self.stopped())
+                self._paused = stack.pop_all()
+
+    def _resume(self) -> None:
+        if self._paused is not None:
+            paused, self._paused = self._paused, None
+            paused.close()
+
+    def revive(self, worker: StartedWorker) -> None:
+        """Go on in a fresh worker, which has to be prepared."""
+        self.kill()
+        self._worker, self._child, self._arena = worker, worker.child, None
+
+    def kill(self) -> None:
+        """Kill the worker and all that it started; its scratch folder goes with it."""
+        self._resume()
+        self._worker.kill()
+        if self.gate is not None:
+            self.gate.close()
+        self.gate = None
+
+    def _ask(self, message: dict[str, Any], timeout_s: float, on_timeout: Status, fds: list[int] | None = None) -> Any:
+        self._resume()
+
+        def request(within_s: float) -> Any:
+            return self._child.request(message, timeout_s=within_s, fds=fds or [])
+
+        answer = self._refusing(request, timeout_s, on_timeout)
+        require_untampered(answer, self.log)
+        return answer
+
+    def _refusing(self, request: Callable[[float], Any], timeout_s: float, on_timeout: Status) -> Any:
+        """Make a request within the time that is left for everything; what goes wrong is a refusal."""
+        timeout_s, limit = self._within_total(timeout_s)
+        try:
+            return request(timeout_s)
+        except ChildError as error:
+            status, reason = error.status, error.reason
+            if status is Status.CALL_TIMEOUT:
+                status = Status.TOTAL_TIMEOUT if limit else on_timeout
+            elif self.spec.is_reference:
+                status = Status.NOT_VERIFIED if status is Status.OUT_OF_MEMORY else Status.HARNESS_ERROR
+                reason = f"the reference's own process failed during timing: {reason}"
+            raise RefusalError(status, reason, error.log) from error
+
+    def _within_total(self, timeout_s: float) -> tuple[float, bool]:
+        if self._config.deadline_s is None:
+            return timeout_s, False
+        left = max(0.0, self._config.deadline_s - time.monotonic())
+        return (left, True) if left < timeout_s else (timeout_s, False)

@@ -1,0 +1,1 @@
+"""Why values are wrong: the usual explanations, each tried on what the solution returned."""

@@ -1,0 +1,89 @@
+"""What the judge knows of a wrong answer, put together for a diagnosis; here the worker is asked once more."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kbench.core.diagnosis import Diagnosis
+from kbench.judge.diagnosis.search import MOST_ELEMENTS, WrongAnswer, diagnose
+from kbench.judge.exchange import Tally, Trial, secret_seed
+from kbench.judge.reference.expected import Expected
+from kbench.judge.refusal import RefusalError
+
+CONSTRUCTED = "it was constructed with"
+"""What earlier weights are called, behind `right with the weights`."""
+ASKING_S = 10.0
+"""For all that a worker is asked once more (chosen): one that hangs must not cost more than a call may."""
+
+
+def explain(trial: Trial, outputs: list[Any], expected: Expected, *, plain: bool = True) -> Diagnosis | None:
+    """Return why outputs of a call are wrong, or None. It never raises: the verdict stands without it.
+
+    `plain` says that the inputs are as the problem draws them.
+    """
+    try:
+        with trial.candidate.within(ASKING_S):
+            return diagnose(_wrong(trial, outputs, expected, plain=plain))
+    except Exception:  # noqa: BLE001 - whatever fails here, the values are wrong and the refusal says so
+        return None
+
+
+def _wrong(trial: Trial, outputs: list[Any], expected: Expected, *, plain: bool) -> WrongAnswer:
+    want = expected.tensors
+    got = outputs[: len(want)]
+    if sum(t.numel() for t in got) <= MOST_ELEMENTS[trial.reference.device]:
+        got = [t.clone() for t in got]  # calling once more overwrites them
+    before = _weights_before(trial)
+    return WrongAnswer(
+        got=got,
+        want=want,
+        tolerances=[trial.reference.tolerance(t) for t in want],
+        arguments=expected.recalled(),
+        model=trial.reference.model,
+        weights_before={when: _reader(trial, weights) for when, weights in before.items()},
+        confirm=lambda when: _is_right_with(trial, before[when]),
+        earlier=list(trial.earlier),
+        switched=lambda: _switched(trial),
+        plain=plain,
+    )
+
+
+def _weights_before(trial: Trial) -> dict[str, Mapping[str, Any]]:
+    """Return the weights that the solution had before, by what they are called; those of construction are empty."""
+    candidate = trial.candidate
+    known = candidate.follows and candidate.weights in {"name", "order"} and not trial.reference.keeps_weights
+    return {CONSTRUCTED: {}} if known else {}
+
+
+def _reader(trial: Trial, weights: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
+    def read() -> Mapping[str, Any]:
+        with trial.reference.with_weights(weights):
+            return trial.reference.small_state()
+
+    return read
+
+
+def _is_right_with(trial: Trial, weights: Mapping[str, Any]) -> bool | None:
+    """Call the solution on fresh inputs with other weights, and say whether it is right; None where it cannot be."""
+    if trial.candidate.has_ended:
+        return None
+    held = trial.tally
+    trial.tally = Tally()
+    try:
+        with trial.reference.with_weights(weights):
+            trial.candidate.push_weights(trial.reference)
+            expected = trial.reference.expect(trial.arguments(secret_seed()))
+            reply = trial.call([expected])
+            right = trial.compare(trial.results(reply.slots[0]), expected, None)[0].right
+        trial.candidate.push_weights(trial.reference)
+    except RefusalError:
+        return None
+    finally:
+        trial.tally = held
+    return right
+
+
+def _switched(trial: Trial) -> list[str]:
+    with contextlib.suppress(RefusalError):
+        return [] if trial.candidate.has_ended else trial.candidate.switches()
+    return []

@@ -1,0 +1,109 @@
+"""How well an alternative explains a wrong output: pure functions of (got, want, alternative)."""
+
+import math
+from typing import Any
+
+from kbench.numerics import elements
+
+ROUNDING = 2.0
+"""Tolerances, as a root mean square, that two computations of one function may be apart: a product of 576 terms is 3 at
+its worst element (chosen)."""
+GROSS_REST = 3e-3
+"""Of the error: what may be left of it where the reference's own rounding exceeds the tolerance (chosen)."""
+MOST_REST = 0.1
+"""Of the error: what may be left of it in any case, where an alternative is to be the function itself (chosen)."""
+ALIKE, SIZES_APART = 0.5, 2.0
+"""Least correlation of two errors, and largest ratio of their sizes, for one rounding to be behind both (chosen).
+A chain of roundings that differs in one place keeps about half of its errors; those of another origin have none."""
+FEW, SEVERAL = 8, 64
+"""Elements; of fewer than the first one, likeness is chance unless it is close, and rounding tells nothing."""
+FEW_REST = 1e-5
+"""As MOST_REST, of fewer than FEW elements: dozens of alternatives are tried (chosen)."""
+ORDERS = 16.0
+"""Units of a storage format's precision that an output in it may be off, as a root mean square, for that to be why."""
+
+
+def rest(got: Any, want: Any, alternative: Any) -> float:
+    """Return how much of the error an alternative leaves: rms(got - alternative) / rms(got - want), 0 at best.
+
+    Infinite where the alternative has another shape, or is finite elsewhere; NaN never comes out. Tensors of one shape.
+    """
+    if alternative.shape != want.shape:
+        return math.inf
+    a, b, c = (_flat(t) for t in (got, want, alternative))
+    here, there = a.isfinite(), c.isfinite()
+    if bool((here != there).any()) or not bool(here.any()):
+        return math.inf
+    both = here & b.isfinite()
+    error, left = _rms((a - b)[both]), _rms((a - c)[here])
+    if error == 0.0:
+        return 0.0 if left == 0.0 and not bool(both.all()) else math.inf
+    return left / error
+
+
+def is_same(got: Any, want: Any, alternative: Any, tolerance: elements.Tolerance) -> bool:
+    """Say whether an output is the alternative but for rounding, which must be far from the error itself."""
+    left = rest(got, want, alternative)
+    if tolerance.exact:
+        return left == 0.0
+    if not left <= (MOST_REST if got.numel() >= FEW else FEW_REST):
+        return False
+    return left <= GROSS_REST or rounding_apart(got, alternative, tolerance) <= ROUNDING
+
+
+def rounding_apart(got: Any, alternative: Any, tolerance: elements.Tolerance) -> float:
+    """Return the root mean square of the distance of two outputs in units of the tolerance, finite elements only."""
+    a, c = _flat(got), _flat(alternative)
+    ratio = (a - c).abs() / (tolerance.atol * min(1.0, elements.rms(alternative)) + tolerance.rtol * c.abs())
+    return _rms(ratio[ratio.isfinite()])
+
+
+def rounding_likeness(got: Any, want: Any, alternative: Any) -> float:
+    """Return the correlation of an output's error with that of an alternative in a coarser arithmetic.
+
+    0 where it proves nothing: few elements, errors of other sizes, or a correlation that is small.
+    """
+    if alternative.shape != want.shape or got.numel() < SEVERAL:
+        return 0.0
+    a, b, c = (_flat(t) for t in (got, want, alternative))
+    finite = a.isfinite() & b.isfinite() & c.isfinite()
+    mine, theirs = (a - b)[finite], (c - b)[finite]
+    sizes = _rms(mine), _rms(theirs)
+    if finite.sum().item() < SEVERAL or not min(sizes) or max(sizes) > SIZES_APART * min(sizes):
+        return 0.0
+    found = float((mine * theirs).mean().item()) / (sizes[0] * sizes[1])
+    return found if found >= ALIKE else 0.0
+
+
+def is_stored_as(got: Any, want: Any, dtype: Any) -> bool:
+    """Say whether all values of an output are ones of a 16-bit dtype, unlike the reference's, and err by its size."""
+    import torch
+
+    precision = torch.finfo(dtype).eps / 2
+    if got.dtype not in {torch.float32, torch.float64} or got.numel() < SEVERAL or not bool(got.isfinite().all()):
+        return False
+    held = got.to(dtype).to(got.dtype) == got
+    if not bool(held.all()) or got.unique().numel() < SEVERAL // 4:
+        return False
+    if (want.to(dtype).to(want.dtype) == want).double().mean().item() > 0.5:
+        return False
+    return relative_error(got, want) <= ORDERS * float(precision)
+
+
+def relative_error(got: Any, want: Any) -> float:
+    """Return rms(got - want) / rms(want) of the elements that are finite in both; infinite where none are."""
+    a, b = _flat(got), _flat(want)
+    both = a.isfinite() & b.isfinite()
+    size = _rms(b[both])
+    return _rms((a - b)[both]) / size if size else math.inf
+
+
+def _flat(tensor: Any) -> Any:
+    import torch
+
+    wide = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+    return wide.detach().double().flatten()
+
+
+def _rms(values: Any) -> float:
+    return float(values.square().mean().sqrt().item()) if values.numel() else 0.0

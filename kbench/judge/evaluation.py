@@ -1,0 +1,293 @@
+"""One solution in one worker: the stages of its evaluation, and what they found."""
+
+import contextlib
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kbench.children.worker_start import StartedWorker
+from kbench.core.diagnosis import Diagnosis
+from kbench.core.levels import Level, blocking, foremost, held, shortfall
+from kbench.core.model import Failed, Finding, Outcome, Passed, Status, Timing
+from kbench.devices import identity
+from kbench.judge.bindings import BoundCandidate
+from kbench.judge.candidate import Candidate
+from kbench.judge.diagnosis.evidence import explain
+from kbench.judge.diagnosis.search import MOST_ELEMENTS
+from kbench.judge.exchange import Trial, WrongError, secret_seed
+from kbench.judge.reference.reference import Reference
+from kbench.judge.refusal import RefusalError
+from kbench.judge.timing.gate_clock import DeviceClock
+from kbench.judge.timing.host_clock import HostClock
+from kbench.judge.timing.kernel_names import take_profile
+from kbench.judge.timing.pairing import ArmClock, Pacing, Pairing
+from kbench.judge.verify.battery import SEEDS, Battery
+from kbench.judge.verify.gradients import check_gradients
+from kbench.judge.verify.levels import Levels
+from kbench.judge.verify.variations import RESEMBLING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What the parent wants to know of one solution in one case, in this process."""
+
+    process: int
+    verify: bool
+    time: bool
+    pairs: int
+    precision: float
+    mode: str
+    level: str
+    """The one that is required."""
+    accept: list[str]
+    """Codes of what the solution may lack all the same."""
+    follows: bool
+    """Where it is not verified: whether it is known to follow parameters that change."""
+    backward: bool
+    crosscheck: bool
+    """Whether to take kernel times from the profiler, once, after timing."""
+    require_custom: bool
+    other_cases: list[dict[str, Any]]
+    """Overrides of the further cases that verification covers."""
+    derived_cases: list[dict[str, Any]]
+    """Overrides that make shapes which the problem does not list."""
+    underived: str
+    """Why there are none, where the problem lists none either."""
+    next_compilers: list[str]
+    """Of the evaluations that follow, for which workers may start now."""
+
+
+class JudgeServices(Protocol):
+    """What a judge has for its evaluations."""
+
+    @property
+    def reference(self) -> Reference:
+        """The reference of the open case."""
+        ...
+
+    @property
+    def device(self) -> str:
+        """`cuda` or `cpu`."""
+        ...
+
+    def other(self, overrides: dict[str, Any]) -> Reference:
+        """Return the reference of another case of the problem."""
+        ...
+
+    def derived(self, overrides: dict[str, Any]) -> Reference | None:
+        """Return the reference of a shape that the problem does not list; None where that fails."""
+        ...
+
+    def fresh_worker(self, compiler: str) -> StartedWorker:
+        """Return a worker that has heard of no solution yet."""
+        ...
+
+    def reference_opens(self, problem: str) -> contextlib.AbstractContextManager[None]:
+        """Have the worker for the reference open the device meanwhile."""
+        ...
+
+    def take_reference_worker(self, problem: str) -> Candidate:
+        """Return a worker that has opened the device and will run the reference's own model."""
+        ...
+
+    def shared(self) -> contextlib.AbstractContextManager[None]:
+        """Use the device beside others."""
+        ...
+
+    def exclusive(self) -> contextlib.AbstractContextManager[None]:
+        """Use the device alone."""
+        ...
+
+    def progress(self, **fields: Any) -> None:
+        """Tell how far the evaluation is."""
+        ...
+
+
+class Evaluation:
+    """One solution in one worker: the stages and what they found."""
+
+    def __init__(self, judge: JudgeServices, candidate: Candidate, assignment: Assignment):
+        self._judge = judge
+        self._candidate = candidate
+        self._assignment = assignment
+        self._battery = Battery(candidate)
+        stage = "verify" if assignment.verify else "load"
+        self._bound = BoundCandidate(candidate, self._battery, judge, judge.device, lambda: judge.progress(stage=stage))
+        self._levels = Levels(self._bound, self._battery, candidate, judge, judge.reference)
+        self._level: Level | None = None
+
+    def run(self) -> Outcome:
+        """Run the stages; a refusal ends them and becomes the outcome."""
+        try:
+            with self._judge.shared(), self._opening():
+                self._judge.progress(stage="load")
+                self._candidate.prepare()
+                trial = self._bound.constructed(self._judge.reference, timed=not self._assignment.verify)
+                self._levels.tally = trial.tally
+                if self._assignment.verify:
+                    self._judge.progress(stage="verify")
+                    self._verify(trial)
+            timing = None
+            if self._assignment.time:
+                timing = self._time()
+            elif self._profiles:
+                self._profile(self._bound.on(self._judge.reference), None)
+        except RefusalError as refusal:
+            return self._failed(refusal)
+        finally:
+            self._candidate.kill()
+            self._bound.close()
+        return Passed(
+            correctness=self._levels.tally.correctness(self._judge.reference.factor),
+            timings=() if timing is None else (timing,),
+            findings=tuple(self._findings()),
+            level=self._level,
+            lacks=self._lacks,
+            log=self._candidate.log,
+        )
+
+    def _opening(self) -> contextlib.AbstractContextManager[None]:
+        if not self._assignment.time:
+            return contextlib.nullcontext()
+        return self._judge.reference_opens(self._candidate.spec.problem)
+
+    @property
+    def _lacks(self) -> tuple[str, ...]:
+        """What it lacks, of what was asked of it at all."""
+        return () if Level(self._assignment.level) is Level.TASK else self._levels.lacks.codes
+
+    def _verify(self, trial: Trial) -> None:
+        """Verify the task, then what the levels beyond it ask for. Raises RefusalError below the required one."""
+        assignment, required = self._assignment, Level(self._assignment.level)
+        try:
+            self._verify_task(trial)
+        except WrongError as refusal:
+            if refusal.diagnosis is None:
+                refusal.diagnosis = self._diagnosis_of_small()
+            raise
+        self._level = Level.TASK
+        if required is Level.TASK:
+            self._gradients(trial)
+            return
+        if assignment.underived:
+            self._battery.note(
+                "shapes_not_derived", f"verified at the problem's own shape only: {assignment.underived}"
+            )
+        try:
+            self._levels.try_all(assignment.other_cases, assignment.derived_cases, self._gradients)
+        except RefusalError:
+            self._level = None
+            raise
+        lacks = self._levels.lacks
+        self._level = held(lacks.codes)
+        reason = shortfall(lacks.codes, required, assignment.accept)
+        if reason:
+            first = lacks.refusals[foremost(blocking(lacks.codes, required, assignment.accept))]
+            below = RefusalError(Status.BELOW_LEVEL, reason, first.log)
+            below.diagnosis = first.diagnosis
+            raise below
+
+    def _verify_task(self, trial: Trial) -> None:
+        """Verify the task as the problem sets it: fresh inputs, and constructors under several seeds."""
+        seed = secret_seed()
+        for number in range(SEEDS - 1):
+            self._bound.seeded(trial.reference)
+            trial.exchange(seed if number == 0 else secret_seed(), oracle=True)
+        # Of the inputs that came with other weights before: whoever remembers the answer to these is wrong.
+        self._battery.settled(trial, seed)
+        for variation in RESEMBLING:
+            if trial.reference.inputs.has(variation.applies):
+                refusal = self._battery.resembling(trial, variation)
+                if refusal is not None:
+                    code = "values_refused" if refusal.status is Status.RAISED else variation.lacking
+                    self._levels.lacks.refusals.setdefault(code, refusal)
+
+    def _gradients(self, trial: Trial) -> None:
+        if self._assignment.backward:
+            check_gradients(trial, self._candidate)
+
+    def _diagnosis_of_small(self) -> Diagnosis | None:
+        """Look for the reason why values are wrong in a smaller case, where outputs are too large to explain."""
+        elements = sum(t.numel() for t in self._judge.reference.blank if hasattr(t, "numel"))
+        large = elements > MOST_ELEMENTS[self._judge.device]
+        if not large or not self._assignment.other_cases:
+            return None
+        try:
+            self._bound.constructed(self._judge.other(self._assignment.other_cases[0]))
+        except RefusalError as refusal:
+            return refusal.diagnosis
+        return None
+
+    def _time(self) -> Timing:
+        device = self._judge.device
+        with contextlib.ExitStack() as stack:
+            with self._judge.shared():
+                self._judge.progress(stage="load")
+                trial, clock = self._arms(stack, device)
+            stack.enter_context(self._judge.exclusive())
+            self._judge.progress(stage="time")
+            monitor = stack.enter_context(identity.DeviceMonitor(device))
+            pacing = Pacing(
+                pairs=self._assignment.pairs,
+                process=self._assignment.process,
+                precision=self._assignment.precision,
+                device=device,
+            )
+            return Pairing(trial, clock, monitor, pacing).run(
+                lambda block: self._judge.progress(stage="time", done=block),
+                lambda event_ns: self._profile(trial, event_ns),
+            )
+
+    def _arms(self, stack: contextlib.ExitStack, device: str) -> tuple[Trial, ArmClock]:
+        """Bind both arms anew, and make the clock that looks on; what is to be closed goes to the stack."""
+        if self._assignment.verify:
+            # Verifying's memory is given back: what it took lies elsewhere than in processes that only time. On an
+            # H200 that made 0.6 % of the time of `group_norm single_pass`, in the first process of a run.
+            self._bound.leave()
+        else:
+            self._candidate.follows = self._assignment.follows
+        trial = self._bound.on(self._judge.reference, timed=True)
+        trial.tally = self._levels.tally
+        self._candidate.vary_weights(trial.reference, secret_seed())
+        trial.exchange(secret_seed(), oracle=True)
+        reference = self._judge.take_reference_worker(self._candidate.spec.problem)
+        stack.callback(reference.kill)
+        reference.load(trial.reference)
+        reference.bind(trial.reference, trial.arena)
+        beside = Trial(trial.reference, reference, trial.arena, explain)
+        cold = self._assignment.mode == "cold"
+        clock = DeviceClock(trial, beside, cold=cold) if device == "cuda" else HostClock(trial, beside)
+        stack.callback(clock.close)
+        return trial, clock
+
+    @property
+    def _profiles(self) -> bool:
+        """Whether to see what a call launches: once per solution and case, where it was asked for."""
+        return self._assignment.verify and (self._assignment.crosscheck or self._assignment.require_custom)
+
+    def _profile(self, trial: Trial, event_ns: float | None) -> None:
+        if self._profiles:
+            profile = take_profile(trial, self._judge.device)
+            self._battery.findings.extend(profile.findings(event_ns if self._assignment.crosscheck else None))
+            if self._assignment.require_custom:
+                profile.require_custom()
+
+    def _failed(self, refusal: RefusalError) -> Failed:
+        correctness = refusal.correctness if isinstance(refusal, WrongError) else None
+        if correctness is None and self._levels.tally.calls:
+            correctness = self._levels.tally.correctness(self._judge.reference.factor)
+        below = refusal.status is Status.BELOW_LEVEL
+        return Failed(
+            status=refusal.status,
+            reason=refusal.reason if below else refusal.explained,
+            log=refusal.log,
+            correctness=correctness,
+            findings=tuple(self._findings()),
+            diagnosis=refusal.diagnosis,
+            level=self._level if below else None,
+            lacks=self._lacks if below else (),
+        )
+
+    def _findings(self) -> list[Finding]:
+        required = Level(self._assignment.level)
+        lacks = self._levels.lacks.findings(required, self._assignment.accept) if self._lacks else []
+        return [*self._battery.findings, *lacks]

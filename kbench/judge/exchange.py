@@ -1,0 +1,379 @@
+"""One exchange after the other between judge and worker: fresh inputs, one call, every output checked."""
+
+import collections
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kbench.core.diagnosis import Diagnosis
+from kbench.core.model import Correctness, Mismatch, Status
+from kbench.core.values import Ratios, Ruling, rule, rule_all
+from kbench.devices.timer import tensor_leaves
+from kbench.judge.arena import Arena, encoded
+from kbench.judge.candidate import Candidate
+from kbench.judge.reference.drawing import Arguments, Transform, is_value
+from kbench.judge.reference.expected import Expected
+from kbench.judge.reference.reference import Reference
+from kbench.judge.refusal import RefusalError
+from kbench.judge.timing.readings import Reply
+from kbench.judge.verify.fp64_errors import Truth, against_oracle
+from kbench.judge.wrong_values import describe_wrong
+from kbench.numerics import elements, ties
+
+SMALL = 0.5
+"""Outputs of this root mean square, or less, are held against a tolerance of their own scale in every call."""
+KEPT_ANSWERS, KEPT_ELEMENTS = 4, 1 << 20
+"""Answers to earlier calls that are kept, up to this size, to know one again."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """The worst of everything checked so far; becomes a Correctness."""
+
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    contract: float = 0.0
+    oracle: float | None = None
+    reference: float | None = None
+    kind: str = "held"
+    elements: int = 0
+    calls: int = 0
+    seeds: set[int] = field(default_factory=set)
+    scales: tuple[float, ...] = ()
+    """Root mean squares of the outputs, once the truth of some is known."""
+    explained: bool = True
+    """Whether rounding explains the error of each output of the last call."""
+    owns: tuple[float, ...] = ()
+    """Errors of the reference against it, the largest of each output."""
+    would_do: dict[str, bool] = field(default_factory=dict)
+    """Of each output, whether zeros or a constant passed all that was held against the truth."""
+
+    def correctness(self, factor: float, wrong: int = 0, mismatches: tuple[Mismatch, ...] = ()) -> Correctness:
+        """Freeze the tally."""
+        return Correctness(
+            max_abs_err=self.max_abs,
+            max_rel_err=self.max_rel,
+            contract_ratio=self.contract,
+            oracle_ratio=self.oracle,
+            reference_ratio=self.reference,
+            oracle_factor=factor,
+            contract=self.kind,
+            elements=self.elements,
+            wrong_elements=wrong,
+            calls=self.calls,
+            seeds=len(self.seeds),
+            mismatches=mismatches,
+        )
+
+
+class WrongError(RefusalError):
+    """Values that are not right, with what was compared."""
+
+    def __init__(self, status: Status, reason: str, log: str, correctness: Correctness):
+        super().__init__(status, reason, log)
+        self.correctness = correctness
+
+
+Explain = Callable[["Trial", list[Any], Expected], Diagnosis | None]
+"""Finds out why the outputs of a call are wrong."""
+
+
+class Trial:
+    """A reference and a candidate bound to one arena."""
+
+    def __init__(self, reference: Reference, candidate: Candidate, arena: Arena, explain: Explain | None = None):
+        self.reference = reference
+        self.candidate = candidate
+        self.arena = arena
+        self.tally = Tally()
+        self._lent = False
+        self._numbers: dict[int, tuple[Any, ...]] = {}
+        self._told: dict[int, Any] = {}
+        self.earlier: collections.deque[list[Any]] = collections.deque(maxlen=KEPT_ANSWERS)
+        """What was right in the last calls, oldest first."""
+        self.ties = False
+        """Whether indices differed where they point at equal values."""
+        self._explain = explain
+        self.explains = True
+        """Whether to look for the reason why values are wrong."""
+
+    def exchange(self, seed: int, *, oracle: bool = False) -> Reply:
+        """Make inputs, compute what is expected, call once, check everything. Raises RefusalError."""
+        expected = self.reference.expect(self.arguments(seed))
+        truth = self.truth(expected) if oracle else None
+        reply = self.call([expected])
+        self.tally.seeds.add(seed)
+        self.judge_values(reply.slots[0], expected, truth)
+        return reply
+
+    def arguments(
+        self, seed: int, transform: Transform | None = None, applies: Callable[[Any], bool] = is_value
+    ) -> Arguments:
+        """Make the arguments of the next call; the memory that was lent for the last one's outputs is free by then."""
+        self.take_back()
+        return self.reference.arguments(seed, transform, applies)
+
+    def take_back(self, *, dead: bool = False) -> None:
+        """Take back the memory that was lent for the outputs of the last call; a worker that is dead has closed it."""
+        if self._lent and dead:
+            self.arena.take_back()
+        elif self._lent:
+            self.candidate.take_back(self.arena)
+        self._lent = False
+
+    def fill(self, slots: Sequence[int], expected: Sequence[Expected]) -> None:
+        """Make ready for one call. Where the arena lends, the judge's own arguments make room for the outputs."""
+        for slot, of_slot in zip(slots, expected, strict=True):
+            self.tell(slot, of_slot.arguments)
+        # Stopped, since a thread that watches the shared memory could compute the answer before it is asked.
+        with self.candidate.stopped():
+            for slot, of_slot in zip(slots, expected, strict=True):
+                self.arena.fill(slot, of_slot)
+        if self.arena.lends:
+            for of_slot in expected:
+                of_slot.arguments.clear()
+            self.make_room(slots)
+
+    def make_room(self, slots: Sequence[int]) -> None:
+        """Give the worker poisoned buffers for the outputs of these slots, where the arena has none that it keeps."""
+        if self.arena.lends:
+            self.candidate.lend(self.arena)
+            self._lent = True
+            return
+        for slot in slots:
+            self.arena.poison(slot)
+
+    def tell(self, slot: int, arguments: list[Any]) -> None:
+        """Tell the worker what is no tensor among a slot's arguments, where it is not what it knows."""
+        tree, _ = encoded(arguments)
+        if tree != self._told.get(slot, self.arena.arguments):
+            self.candidate.tell(slot, tree)
+            self._told[slot] = tree
+
+    def call(
+        self,
+        expected: list[Expected],
+        *,
+        attest: bool = False,
+        slots: Sequence[int] | None = None,
+        kill: bool = False,
+    ) -> Reply:
+        """Fill slots, call on them, and check that the inputs are as they were. Values are checked separately.
+
+        The worker stops the moment it has answered, before anything is looked at; with `kill` it dies.
+        """
+        chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
+        self.fill(chosen, expected)
+        reply = self.candidate.call(chosen, expected, attest=attest)
+        if kill:
+            self.candidate.kill()
+        else:
+            self.candidate.pause()
+        for slot, numbers in zip(chosen, reply.numbers, strict=True):
+            self.told(slot, numbers)
+        for slot, of_slot in zip(chosen, expected, strict=True):
+            self.require_unchanged(slot, of_slot)
+        return reply
+
+    def require_unchanged(self, slot: int, expected: Expected) -> None:
+        """Raise RefusalError unless the inputs of a slot are as they were before the call."""
+        if not self.arena.holds(slot, expected, but=self.reference.mutates):
+            raise RefusalError(Status.INPUT_MUTATED, "a call changed its input tensors", self.candidate.log)
+
+    def told(self, slot: int, numbers: tuple[Any, ...]) -> None:
+        """Keep the Python numbers among the results of a call on a slot: what it left in memory has none."""
+        self._numbers[slot] = numbers
+
+    def results(self, slot: int, outputs: Sequence[Any] | None = None) -> list[Any]:
+        """Return what a call left in a slot: its outputs, then the inputs that it was to change, then numbers.
+
+        `outputs` are where they are looked for elsewhere than in the arena.
+        """
+        inputs = self.arena.inputs(slot)
+        changed = (inputs[number] for number in self.reference.silent)
+        return [*(self.arena.outputs(slot) if outputs is None else outputs), *changed, *self._numbers[slot]]
+
+    def judge_values(
+        self, slot: int, expected: Expected, truth: Truth | None = None, outputs: Sequence[Any] | None = None
+    ) -> Ruling:
+        """Apply both rules to the outputs of a call on a slot; raises WrongError unless they are right."""
+        outputs = self.results(slot, outputs)
+        ruling, differences = self.compare(outputs, expected, truth)
+        wrong = [d for d in differences if d.ratio > 1]
+        if not ruling.right:
+            status = Status.UNWRITTEN_OUTPUT if any(d.poisoned for d in wrong) else Status.WRONG_VALUE
+            refusal = WrongError(
+                status,
+                self.describe(differences, ruling, expected),
+                self.candidate.log,
+                self.tally.correctness(
+                    self.reference.factor,
+                    sum(d.wrong for d in wrong),
+                    tuple(m for d in wrong for m in d.mismatches),
+                ),
+            )
+            if self._explain is not None and self.explains:
+                refusal.diagnosis = self._explain(self, outputs, expected)
+            raise refusal
+        return ruling
+
+    def describe(self, differences: list[elements.Difference], ruling: Ruling, expected: Expected) -> str:
+        """Say in words what is wrong with outputs, and what would be allowed."""
+        tolerances = [self.reference.tolerance(want) for want in expected.judged.values()]
+        pairs = list(zip(differences, tolerances, strict=True))
+        _, tolerance = next(((d, t) for d, t in pairs if d.ratio > 1), pairs[0])
+        return describe_wrong([d for d in differences if d.ratio > 1] or differences, ruling, tolerance)
+
+    def compare(
+        self, outputs: list[Any], expected: Expected, truth: Truth | None
+    ) -> tuple[Ruling, list[elements.Difference]]:
+        """Compare outputs with the reference's, and with the truth where it is known or the contract misses."""
+        names, wanted = list(expected.judged), list(expected.judged.values())
+        differences = [
+            self.difference(got, want, lambda: tensor_leaves(expected.recalled()), name)
+            for got, want, name in zip(outputs, wanted, names, strict=True)
+        ]
+        ratios = [Ratios(contract=d.ratio) for d in differences]
+        if truth is None and (any(d.ratio > 1 for d in differences) or self._doubtful(outputs, wanted)):
+            truth = self.truth(expected)
+        if truth is not None:
+            self.tally.scales = truth.scales
+            differences = [
+                self._by_either(found, number, outputs[number], wanted[number], truth)
+                for number, found in enumerate(differences)
+            ]
+            ratios = truth.ratios(differences, outputs, expected, self.reference.tolerance)
+            self._try_trivial(ratios, expected, truth, names)
+        ruling = rule_all(ratios, self.reference.factor)
+        self._account(differences, ratios, ruling)
+        if ruling.right and sum(t.numel() for t in expected.tensors) <= KEPT_ELEMENTS:
+            self.earlier.append(expected.tensors)
+        return ruling, differences
+
+    def difference(
+        self, got: Any, want: Any, inputs: Callable[[], Sequence[Any]], name: str, least: float = 0.0
+    ) -> elements.Difference:
+        """Compare two values of one output; where it picks inputs, others that are equal are as good.
+
+        The absolute tolerance is at least `least`.
+        """
+        tolerance = self.reference.tolerance(want)
+        found = elements.compare(got, want, replace(tolerance, atol=max(tolerance.atol, least)), name)
+        places = ties.pick_places(got, want, inputs()) if found.wrong else ()
+        if any(self.reference.picks(name, *place) for place in places):
+            self.ties = True
+            return elements.Difference(elements=found.elements)
+        return found
+
+    def _by_either(
+        self, found: elements.Difference, number: int, got: Any, want: Any, truth: Truth
+    ) -> elements.Difference:
+        """Let an exact output be what fp64 gives, too: an index or a mask may hang on the reference's own rounding."""
+        tolerance = self.reference.tolerance(want)
+        if not found.wrong or not tolerance.exact:
+            return found
+        nearer = want.clone()
+        for index, outputs in truth.pieces or ():
+            exact = outputs[number]
+            if exact.dtype == want.dtype:
+                mine, theirs = (got[index], nearer[index]) if index else (got, nearer)
+                kept = elements.where_equal(mine, exact, theirs)
+                nearer[index if index else ...] = kept
+        name = found.mismatches[0].output if found.mismatches else "output"
+        return elements.compare(got, nearer, tolerance, name)
+
+    def truth(self, expected: Expected) -> Truth:
+        """Compute what tells right from near; at full size before the call, while the arguments are still there."""
+        inputs = [a for a in expected.recalled() if hasattr(a, "untyped_storage")]
+        vacuous = tuple(
+            elements.is_vacuous(want, inputs, self.reference.tolerance(want)) for want in expected.judged.values()
+        )
+        scales = tuple(
+            1.0 if self.reference.tolerance(want).exact else elements.rms(want) for want in expected.judged.values()
+        )
+        return Truth(pieces=self.reference.oracle(expected), vacuous=vacuous, scales=scales)
+
+    def own_errors(self, transform: Transform, applies: Callable[[Any], bool], draws: int) -> tuple[float, ...]:
+        """Return the reference's largest error of each output, over so many draws of its own."""
+        worst: tuple[float, ...] = ()
+        for _ in range(draws):
+            expected = self.reference.try_expect(self.arguments(secret_seed(), transform, applies))
+            if isinstance(expected, Exception):
+                continue
+            own = [*expected.judged.values()]
+            none = [elements.Difference() for _ in own]
+            ratios = self.truth(expected).ratios(none, own, expected, self.reference.tolerance)
+            now = [ratio.reference or 0.0 for ratio in ratios]
+            worst = tuple(map(max, now, worst or now))
+        return worst
+
+    def _doubtful(self, outputs: list[Any], wanted: list[Any]) -> bool:
+        """Say whether small outputs differ by more than the oracle rule would allow, though the contract lets it pass.
+
+        Where most values are below the contract's absolute tolerance, zeros meet it. The truth costs too much for every
+        call, but two values that are each as near to it as they may be are no further apart than the sum.
+        """
+        for got, want, scale, own in zip(outputs, wanted, self.tally.scales, self.tally.owns, strict=False):
+            tolerance = self.reference.tolerance(want)
+            if tolerance.exact or scale > SMALL:
+                continue
+            allowed = max(1.0, self.reference.factor * own) + own
+            if elements.compare(got, want, replace(tolerance, atol=tolerance.near_zero(scale))).ratio > allowed:
+                return True
+        return False
+
+    def _try_trivial(self, ratios: list[Ratios], expected: Expected, truth: Truth, names: list[str]) -> None:
+        """See for which outputs zeros, or one value everywhere, would be ruled right on these inputs."""
+        import torch
+
+        for name, number, want in zip(names, range(len(names)), expected.judged.values(), strict=True):
+            if self.tally.would_do.get(name, True) is False or not want.numel():
+                continue
+            if self.reference.tolerance(want).exact:
+                self.tally.would_do[name] = False  # nothing near it will do
+                continue
+            kind = rule(ratios[number], self.reference.factor).contract
+            self.tally.would_do[name] = kind != "held"
+            if kind != "held" and truth.pieces is not None:
+                constants = torch.zeros((), dtype=want.dtype, device=want.device), elements.mean(want)
+                tried = (self._passes(value.expand(want.shape), number, expected, truth) for value in constants)
+                self.tally.would_do[name] = any(tried)
+
+    def _passes(self, got: Any, number: int, expected: Expected, truth: Truth) -> bool:
+        """Say whether the oracle, which decides here, would let an output pass."""
+        want, found = list(expected.judged.values())[number], Ratios(contract=math.inf, vacuous=True)
+        for index, exact in truth.pieces or ():
+            pair = (got[index], want[index]) if index else (got, want)
+            found = against_oracle(found, *pair, exact[number], self.reference.tolerance(want))
+        return rule(found, self.reference.factor).right
+
+    @property
+    def proves_little(self) -> bool:
+        """Whether zeros, one value everywhere, or what other inputs gave would do for each output."""
+        would_do = [passes or name in self.reference.repeats for name, passes in self.tally.would_do.items()]
+        return bool(would_do) and all(would_do)
+
+    def _account(self, differences: list[elements.Difference], ratios: list[Ratios], ruling: Ruling) -> None:
+        tally = self.tally
+        tally.calls += 1
+        tally.elements += sum(d.elements for d in differences)
+        tally.max_abs = max([tally.max_abs, *(d.max_abs for d in differences)])
+        tally.max_rel = max([tally.max_rel, *(d.max_rel for d in differences)])
+        tally.contract = max([tally.contract, *(each.contract for each in ratios)])
+        tally.explained = all(each.explained(self.reference.factor) for each in ratios)
+        for each in ratios:
+            if each.oracle is not None:
+                tally.oracle = max(tally.oracle or 0.0, each.oracle)
+                tally.reference = max(tally.reference or 0.0, each.reference or 0.0)
+        if any(each.oracle is not None for each in ratios):
+            before = tally.owns or (0.0,) * len(ratios)
+            tally.owns = tuple(max(old, each.reference or 0.0) for old, each in zip(before, ratios, strict=True))
+        if ruling.contract != "held":
+            tally.kind = ruling.contract
+
+
+def secret_seed() -> int:
+    """Return a seed that nobody can guess; it never leaves the judge."""
+    return secrets.randbits(62)

@@ -1,0 +1,58 @@
+"""What a worker is told of the solution that it is to import and construct."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.children.worker_start import WorkerConfig
+from kbench.judge.arena import encoded
+from kbench.judge.reference.reference import Reference
+from kbench.wire.channel import encode_constants
+from kbench.wire.shared_memory import Block, lay_out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolutionSpec:
+    """What the judge is told of a solution."""
+
+    name: str
+    path: str
+    builtin: str
+    """Empty for a solution of its own."""
+    entry: str
+    """What of its file is judged."""
+    problem: str
+    artefacts: str
+    """The build cache's entry, of which every worker gets a private copy; empty for the reference."""
+    compiler: str
+    """What it compiles with while it runs, for which it may start programs; empty for those that do not."""
+    is_reference: bool = False
+    """Whether it is the reference beside a solution, whose failure is nobody's but kbench's."""
+
+
+def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig) -> tuple[dict[str, Any], Block]:
+    """Return the `load` request and the block that holds the constructor's tensor arguments."""
+    arguments, keywords = reference.problem.init_inputs()
+    tree, leaves = encoded([arguments, keywords])
+    specs, nbytes = lay_out(leaves)
+    example, blanks = encoded(reference.blank)
+    block = Block.allocate(nbytes, config.device)
+    for leaf, place in zip(leaves, specs, strict=True):
+        block.view(place).copy_(leaf)
+    request = {
+        "op": "load",
+        "path": spec.path,
+        "builtin": spec.builtin,
+        "entry": spec.entry,
+        "problem": spec.problem,
+        "overrides": encode_constants(reference.overrides),
+        "allow_tf32": config.allow_tf32,
+        "eval_mode": reference.eval_mode,
+        "construct_on": reference.constructs_on,
+        "seed": reference.init_seed,
+        "blocks": [block.descriptor] if leaves else [],
+        "tensors": [place.to_json() for place in specs],
+        "arguments": tree["l"][0],
+        "keywords": tree["l"][1],
+        "example": [example, [place.to_json() for place in lay_out(blanks)[0]]],
+    }
+    return request, block

@@ -1,0 +1,305 @@
+"""The judge child: holds reference, seeds, expected values and clock; imports problems, never a solution.
+
+It serves the parent: `open` a case, `evaluate` one solution after the other, each in a fresh worker, and
+answers with the outcome. Only the parent's channel reaches it; it is not dumpable, and workers hold nothing of it but
+shared buffers.
+"""
+
+import contextlib
+import dataclasses
+import math
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+from kbench.children.child import Child, ChildError, is_of_the_device
+from kbench.children.worker_start import StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
+from kbench.core.errors import KbenchError, ReferenceRaisedError
+from kbench.core.model import Failed, Passed
+from kbench.devices import identity
+from kbench.devices.admission import Admission, Wait
+from kbench.judge.candidate import Candidate
+from kbench.judge.evaluation import Assignment, Evaluation
+from kbench.judge.load_request import SolutionSpec
+from kbench.judge.reference.reference import Reference
+from kbench.plugins import problem as problems
+from kbench.plugins import shapes
+from kbench.sandbox import rungs
+from kbench.wire.channel import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
+from kbench.wire.shared_memory import release_cached
+
+CONTEXTS_BYTES = 3 << 30
+"""Of the judge, both workers and one that gets ready: chosen, some 0.5 GB each and what libraries allocate."""
+QUEUE_BYTES = 5 << 30
+"""Of a small problem: the queue's slots, their covered copy, and results of both workers."""
+CASE_FACTOR = 6
+"""Of a large one, times its inputs, outputs and parameters: measured for `group_norm` in docs/adr/0001."""
+SMALL_BYTES = 32 << 20
+"""Of inputs and parameters: outputs of so small a problem hardly need more than QUEUE_BYTES."""
+HEARTBEAT_S = 5.0
+"""Who waits for the device says so this often, so that the parent knows it is alive."""
+
+
+class Judge:
+    """State of the judge between requests: the case that is open, and the workers started ahead."""
+
+    def __init__(self, channel: Channel, config: WorkerConfig, nursery: Child | None = None):
+        self._channel = channel
+        self._config = config
+        self._nursery = nursery
+        self._number = 0
+        self._workers = 0
+        self._ahead: list[StartedWorker] = []
+        self._beside: Candidate | None = None
+        """The worker that runs the reference beside the present candidate."""
+        self._opening: Future[None] | None = None
+        self._spare: StartedWorker | None = None
+        """The same for the next one; it has not opened the device."""
+        self._reference: Reference | None = None
+        self._problem = Path()
+        self._others: dict[str, Reference] = {}
+        self._room = contextlib.ExitStack()
+
+    def serve(self) -> None:
+        """Answer the parent's requests until it hangs up."""
+        self._expect(self._config.compilers)
+        while True:
+            try:
+                message = self._channel.receive()
+            except PeerGoneError:
+                break
+            self._number = message["n"]
+            try:
+                answer = getattr(self, f"do_{message['op']}")(message)
+            except Exception as error:  # noqa: BLE001 - a child main: the parent learns of everything
+                answer = {"error": describe(error)}
+            self._channel.send({"n": self._number, **answer})
+        self._expect([])
+        if self._spare is not None:
+            self._spare.kill()
+        if self._nursery is not None:
+            self._nursery.kill()
+        self._room.close()
+
+    def do_derive(self, message: Message) -> Message:
+        """Find shapes that the problem does not list; answer with the constants that make them."""
+        derived = shapes.derive(Path(message["problem"]), decode_constants(message["overrides"]))
+        return {"cases": [encode_constants(changed) for changed in derived.cases], "reason": derived.reason}
+
+    def do_admit(self, message: Message) -> Message:
+        """Judge other solutions from now on, whose files workers must be able to read."""
+        self._expect([])
+        self._config = dataclasses.replace(self._config, files=message["files"])
+        return {}
+
+    def do_open(self, message: Message) -> Message:
+        """Load the problem with the case's overrides; answer with environment and cost."""
+        self._problem = Path(message["problem"])
+        overrides = decode_constants(message["overrides"])
+        import torch
+
+        torch.set_num_threads(self._config.threads)
+        self._reference, self._others = None, {}
+        self._reserve(overrides)
+        with self.shared():
+            self._reference = self._made(overrides)
+        self._config = dataclasses.replace(self._config, case_bytes=self._reference.cost.dram_bytes)
+        return {
+            "environment": dataclasses.asdict(identity.identify(self._config.device)),
+            "cost": dataclasses.asdict(self._reference.cost),
+            "eval_mode": self._reference.eval_mode,
+        }
+
+    def do_evaluate(self, message: Message) -> Message:
+        """Judge one solution: verify, then time, each as assigned; answer with its outcome."""
+        spec = SolutionSpec(**message["solution"])
+        assigned = message["assignment"]
+        for name in ("other_cases", "derived_cases"):
+            assigned[name] = [decode_constants(overrides) for overrides in assigned[name]]
+        assignment = Assignment(**assigned)
+        config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
+        candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
+        try:
+            self._expect(assignment.next_compilers)
+            outcome = Evaluation(self, candidate, assignment).run()
+        finally:
+            candidate.kill()
+            self._end_reference_worker()
+        return {"outcome": encode(outcome), "weights": candidate.weights}
+
+    @property
+    def reference(self) -> Reference:
+        """The reference of the open case."""
+        assert self._reference is not None, "a case is open"
+        return self._reference
+
+    @property
+    def device(self) -> str:
+        """`cuda` or `cpu`."""
+        return self._config.device
+
+    def other(self, overrides: dict[str, Any]) -> Reference:
+        """Return the reference of another case of the problem, made once."""
+        key = repr(sorted(overrides.items()))
+        if key not in self._others:
+            self._others[key] = self._made(overrides)
+        return self._others[key]
+
+    def _made(self, overrides: dict[str, Any]) -> Reference:
+        config = self._config
+        return Reference(
+            self._problem, overrides, config.device, allow_tf32=config.allow_tf32, eval_mode=config.eval_mode
+        )
+
+    def derived(self, overrides: dict[str, Any]) -> Reference | None:
+        """Make the reference of a shape that the problem does not list; None where it fails or is not finite."""
+        try:
+            made = self._made(overrides)
+            return made if made.is_finite() else None
+        except Exception as error:
+            if is_of_the_device(error):
+                raise
+            return None
+
+    def _reserve(self, overrides: dict[str, Any]) -> None:
+        """Reserve device memory for a case before any of it is allocated, and give back what the last one had."""
+        self._room.close()
+        if not self._config.uuid or self.device != "cuda":
+            return
+        release_cached(self.device)
+        case_bytes = problems.footprint_bytes(self._problem, overrides, SMALL_BYTES)
+        need_bytes = CONTEXTS_BYTES + max(QUEUE_BYTES, CASE_FACTOR * case_bytes)
+        capacity_bytes = identity.identify(self.device).memory_bytes or need_bytes
+        self._room.enter_context(self._admission.reserve(need_bytes, capacity_bytes, self._wait))
+
+    def shared(self) -> contextlib.AbstractContextManager[None]:
+        """Use the device beside others, for verifying."""
+        return self._admission.shared(self._wait) if self._config.uuid else contextlib.nullcontext()
+
+    def exclusive(self) -> contextlib.AbstractContextManager[None]:
+        """Use the device alone, for timing."""
+        return self._admission.exclusive(self._wait) if self._config.uuid else contextlib.nullcontext()
+
+    @property
+    def _admission(self) -> Admission:
+        return Admission(uuid=self._config.uuid, signature=self._config.holder)
+
+    @property
+    def _wait(self) -> Wait:
+        return Wait(on_wait=lambda holder: self.progress(stage="wait", holder=holder), again_s=HEARTBEAT_S)
+
+    def progress(self, **fields: Any) -> None:
+        """Tell the parent how far the present request is."""
+        self._channel.send({"progress": True, "n": self._number, **fields})
+
+    def _expect(self, compilers: list[str]) -> None:
+        """Have a worker get ready for each of the solutions that come next, in this order, and for no other."""
+        kept = 0
+        while kept < len(self._ahead) and [self._ahead[kept].compiler] == compilers[kept : kept + 1]:
+            kept += 1
+        for worker in self._ahead[kept:]:
+            worker.kill()
+        self._ahead[kept:] = [self._start_worker(compiler) for compiler in compilers[kept:]]
+
+    def _start_worker(self, compiler: str) -> StartedWorker:
+        if self._nursery is None or self._nursery.has_ended:
+            self._nursery = start_nursery(self._config)
+        self._workers += 1
+        return StartedWorker(self._config, self._nursery, self._workers, compiler=compiler)
+
+    def fresh_worker(self, compiler: str) -> StartedWorker:
+        """Return a worker that has heard of no solution yet."""
+        if [worker.compiler for worker in self._ahead[:1]] != [compiler]:
+            self._expect([compiler])
+        return self._watched(self._ahead.pop(0))
+
+    def _watched(self, worker: StartedWorker) -> StartedWorker:
+        worker.child.watch_memory(memory_limit_bytes(self._config.case_bytes))
+        return worker
+
+    @contextlib.contextmanager
+    def reference_opens(self, problem: str) -> Iterator[None]:
+        """Have the reference's worker open the device meanwhile, which disturbs whoever times there.
+
+        Not on a CPU, where it would take a processor from what is timed.
+        """
+        if self.device == "cuda":
+            self._open_reference_worker(problem)
+            if self._ahead:
+                self._spare = self._start_worker("")
+        yield
+        if self._opening is not None:
+            wait([self._opening])
+
+    def take_reference_worker(self, problem: str) -> Candidate:
+        """Return a worker that has opened the device and will run the reference's own model."""
+        if self._beside is None:
+            self._open_reference_worker(problem)
+        assert self._beside is not None and self._opening is not None, "just begun"  # noqa: PT018
+        self._opening.result()
+        return self._beside
+
+    def _open_reference_worker(self, problem: str) -> None:
+        """Have a worker open the device for the reference, beside what else is done: the spare one, if any."""
+        worker, self._spare = self._spare or self._start_worker(""), None
+        path = str(self._problem)
+        spec = SolutionSpec(
+            name="reference",
+            path=path,
+            builtin="eager",
+            entry="",
+            problem=problem,
+            artefacts="",
+            compiler="",
+            is_reference=True,
+        )
+        self._beside = Candidate(spec, self._config, self._watched(worker))
+        thread = ThreadPoolExecutor(max_workers=1)
+        self._opening = thread.submit(self._beside.prepare)
+        thread.shutdown(wait=False)
+
+    def _end_reference_worker(self) -> None:
+        if self._beside is not None:
+            self._beside.kill()
+        self._beside = self._opening = None
+
+
+def encode(record: Any) -> Any:
+    """Return a record as JSON values; numbers that JSON lacks become words, which pydantic reads back."""
+    if dataclasses.is_dataclass(record) and not isinstance(record, type):
+        fields = {f.name: encode(getattr(record, f.name)) for f in dataclasses.fields(record)}
+        return {"kind": type(record).__name__, **fields} if isinstance(record, Passed | Failed) else fields
+    if isinstance(record, tuple | list):
+        return [encode(item) for item in record]
+    if isinstance(record, dict):
+        return {key: encode(value) for key, value in record.items()}
+    if isinstance(record, float) and not math.isfinite(record):
+        return str(record)
+    return record
+
+
+def describe(error: BaseException) -> Message:
+    """Describe an exception of the judge's own for the parent."""
+    if isinstance(error, ChildError):
+        return {"stage": error.status.value, "type": "", "message": error.reason, "traceback": error.log}
+    kind = "reference" if isinstance(error, KbenchError) else "judge"
+    if isinstance(error, ReferenceRaisedError) and error.__cause__ is not None:
+        error = error.__cause__
+    trace = "".join(traceback.format_exception(error, limit=-8))
+    if isinstance(error, KbenchError) and error.__cause__ is None:
+        trace = error.hint or ""  # where in kbench a rule of its own is broken tells nobody anything
+    return {
+        "stage": kind,
+        "type": "" if isinstance(error, KbenchError) else type(error).__name__,
+        "message": both_ends(str(error)),
+        "traceback": both_ends(trace),
+    }
+
+
+def serve(channel: Channel, config: Message, nursery: Child) -> None:
+    """Serve the parent at the other end; workers are forks of the nursery, which is this process's own child."""
+    with contextlib.suppress(OSError):
+        rungs.become_subreaper()
+    Judge(channel, WorkerConfig(**config), nursery).serve()

@@ -1,0 +1,187 @@
+"""How a solution's parameters match the reference's, and its outputs the expected ones, from descriptions alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.core.model import Status
+from kbench.judge.reference.expected import Expected
+from kbench.wire.channel import WireError, as_text
+
+LONGEST_REASON = 500
+"""Characters; paths and type names are the solution's, and a dictionary's key can be of any length."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateEntry:
+    """What a worker says of one parameter or buffer of its model."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    is_parameter: bool
+    same_as: str = ""
+    """The name that the same tensor had first: one module may hold another's parameter under a name of its own."""
+
+
+def entries_of(described: list[Any]) -> list[StateEntry]:
+    """Return what a worker says of its parameters and buffers. Raises WireError for nonsense."""
+    try:
+        return [
+            StateEntry(name=str(name), dtype=str(dtype), shape=tuple(shape), is_parameter=bool(own), same_as=str(first))
+            for name, dtype, shape, own, first in described
+        ]
+    except (TypeError, ValueError) as error:
+        raise WireError(f"no description of parameters: {error}") from error
+
+
+def synchronise(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> tuple[str, list[str | None]]:
+    """Match the reference's parameters and buffers with a solution's: by name, else by place, else by seed.
+
+    By place: those of equal names first, what is left by its order, or by shapes that occur once. Returns the way
+    (`name`, `order`, `seed`, `none`) and the solution's names in the reference's order; None stands for a buffer that
+    the solution does without. Buffers of the solution's own do not count, and parameters of the same names are
+    matched by these whatever became of the buffers.
+    """
+    if not ours:
+        return "none", []
+    shapes = {entry.name: (entry.dtype, entry.shape) for entry in theirs}
+    parameters = [(name, tensor) for name, tensor in ours if _is_parameter(tensor)]
+    buffers = [(name, tensor) for name, tensor in ours if not _is_parameter(tensor)]
+    by_name = [name if shapes.get(name) == _shape_of(tensor) else None for name, tensor in buffers]
+    named = all(shapes.get(name) == _shape_of(tensor) for name, tensor in parameters)
+    if named and (parameters or None not in by_name):
+        own = _others(theirs, {name for name, _ in parameters})
+        return "name", [*(name for name, _ in parameters), *_buffers(buffers, own, by_name)]
+    registered = [entry for entry in theirs if entry.is_parameter]
+    own = [entry for entry in theirs if not entry.is_parameter]
+    if not registered and own:
+        # Code written for inference registers its weights as buffers.
+        registered, own = own[: len(parameters)], own[len(parameters) :]
+    by_place = _by_place(parameters, registered)
+    if by_place is None:
+        return "seed", []
+    return "order", [*by_place, *_buffers(buffers, own, by_name)]
+
+
+def _by_place(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> list[str] | None:
+    """Match those of equal names, and what is left by its order, or by shapes that occur once."""
+    shapes = {entry.name: (entry.dtype, entry.shape) for entry in theirs}
+    places = {name: name for name, tensor in ours if shapes.get(name) == _shape_of(tensor)}
+    left = [(name, tensor) for name, tensor in ours if name not in places]
+    others = _others(theirs, set(places))
+    found: Sequence[str | None] | None = _in_order(left, others)
+    if found is None:
+        by_shape = {(entry.dtype, entry.shape): entry.name for entry in others}
+        found = [by_shape.pop(_shape_of(tensor), None) for _, tensor in left]
+        if None in found or by_shape or len(others) != len(left):
+            return None
+    places |= {name: place for (name, _), place in zip(left, found, strict=True) if place is not None}
+    return [places[name] for name, _ in ours]
+
+
+def _others(theirs: list[StateEntry], taken: set[str]) -> list[StateEntry]:
+    """Return each tensor once, without those that are taken under any of their names."""
+    gone = {entry.same_as or entry.name for entry in theirs if entry.name in taken}
+    return [entry for entry in theirs if not entry.same_as and entry.name not in gone]
+
+
+def _buffers(ours: list[tuple[str, Any]], theirs: list[StateEntry], by_name: list[str | None]) -> list[str | None]:
+    """Match buffers by name where all are found, else in order; counters, which change no result, may be missing."""
+    if None not in by_name:
+        return by_name
+    in_order = _in_order(ours, theirs)
+    if in_order is not None:
+        return in_order
+    values = [(name, tensor) for name, tensor in ours if tensor.is_floating_point()]
+    found = _in_order(values, [entry for entry in theirs if "float" in entry.dtype])
+    if found is None:
+        return by_name
+    places = dict(zip((name for name, _ in values), found, strict=True))
+    return [places.get(name, known) for (name, _), known in zip(ours, by_name, strict=True)]
+
+
+def _in_order(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> list[str | None] | None:
+    if [_shape_of(tensor) for _, tensor in ours] != [(entry.dtype, entry.shape) for entry in theirs]:
+        return None
+    return [entry.name for entry in theirs]
+
+
+def _shape_of(tensor: Any) -> tuple[str, tuple[int, ...]]:
+    return str(tensor.dtype), tuple(tensor.shape)
+
+
+def _is_parameter(tensor: Any) -> bool:
+    import torch
+
+    return isinstance(tensor, torch.nn.Parameter)
+
+
+def check_description(
+    described: Any, expected: Expected, device: str, may_alias: frozenset[str] = frozenset()
+) -> tuple[Status, str] | None:
+    """Hold what a worker says of its outputs against the expectation; None where they could be copied.
+
+    `may_alias` has the paths of the outputs that may share memory with an input, since the reference's do.
+
+    Raises WireError for something that is no description.
+    """
+    if not isinstance(described, list) or not all(isinstance(d, list) and len(d) == 6 for d in described):
+        raise WireError("a description of outputs has six fields per output")
+    if len(described) != len(expected.leaves):
+        return Status.WRONG_STRUCTURE, f"{len(described)} outputs, expected {len(expected.leaves)}"
+    for description, (path, want) in zip(described, expected.leaves, strict=True):
+        found = _check_leaf(description, path, want, device)
+        if found is not None:
+            status, text = found
+            return status, text[:LONGEST_REASON]
+        if description[5] and path not in may_alias:
+            what = "it is that input, changed in place, or a view of it"
+            return Status.OUTPUT_ALIASED, f"{path} shares memory with an input: {what}"
+    return None
+
+
+def _check_leaf(description: list[Any], path: str, want: Any, device: str) -> tuple[Status, str] | None:
+    where, kind, dtype, shape, place, _aliased = description
+    if where != path:
+        return Status.WRONG_STRUCTURE, f"an output at `{where}`, expected `{path}`"
+    if not hasattr(want, "untyped_storage"):
+        fraction = isinstance(want, float | complex) and _is_number(dtype, want)
+        if kind == type(want).__name__ and (fraction or dtype == as_text(want)):
+            return None  # how near a fraction is, is judged like a tensor's values
+        return Status.WRONG_VALUE, f"{path} is {dtype} ({kind}), expected {want!r}"
+    faults = (
+        (kind != "tensor", Status.WRONG_TYPE, f"is a {kind}, expected a plain torch.Tensor"),
+        (shape != list(want.shape), Status.WRONG_SHAPE, f"has shape {_shown(shape)}, expected {tuple(want.shape)}"),
+        (dtype != str(want.dtype), Status.WRONG_DTYPE, f"has dtype {dtype}, expected {want.dtype}"),
+        (place != device, Status.WRONG_DEVICE, f"is on {place}, expected {device}"),
+    )
+    return next(((status, f"{path} {text}") for wrong, status, text in faults if wrong), None)
+
+
+def told_numbers(described: Any, expected: Expected) -> tuple[Any, ...]:
+    """Return the numbers with a fraction among described outputs as the expected ones are kept, in their order.
+
+    `check_description` has found the description well.
+    """
+    import torch
+
+    texts = {path: text for path, _, text, *_ in described}
+    return tuple(torch.tensor(_number(texts[path], want), dtype=want.dtype) for path, want in expected.numbers.items())
+
+
+def _is_number(text: Any, like: complex) -> bool:
+    try:
+        _number(text, like)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _number(text: Any, like: Any) -> complex:
+    is_complex = like.is_complex() if hasattr(like, "is_complex") else isinstance(like, complex)
+    return complex(text) if is_complex else float(text)
+
+
+def _shown(shape: Any) -> str:
+    return str(tuple(shape)) if isinstance(shape, list) else str(shape)

@@ -1,0 +1,157 @@
+"""Fresh arguments for every call, also where a problem's `get_inputs` does not follow the seed that it is given."""
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+from kbench.devices.timer import tensor_leaves
+from kbench.judge.reference.supported_values import PLAIN, require_dense
+from kbench.numerics import elements
+from kbench.wire.channel import flatten
+
+Transform = Callable[[Any], Any]
+
+JITTER = 0.2
+"""Width of the random factor of each element, and of the one that all elements of a tensor share."""
+
+
+class Arguments(list[Any]):
+    """The arguments of one call; where they take too much memory they may be let go, and drawn again when needed."""
+
+    def __init__(self, draw: Callable[[], list[Any]]):
+        super().__init__(draw())
+        self._draw = draw
+
+    def recall(self) -> None:
+        """Draw them again if they were let go (`clear`)."""
+        if not self:
+            self.extend(self._draw())
+
+
+class Inputs:
+    """Draws the arguments of one case; what never changes between two draws is known by name."""
+
+    def __init__(self, problem: Any):
+        self._problem = problem
+        self._kinds: dict[Callable[[Any], bool], bool] = {}
+        self._follow: bool | None = None
+        self.jitter = False
+        """Whether a random factor is put on floating-point tensors, since nothing else varies."""
+        self.vary(jitter=False)
+
+    def vary(self, *, jitter: bool) -> None:
+        """Draw twice, with that random factor or without, and see what is the same."""
+        self.jitter = jitter
+        first, second = (flatten(self.draw(secrets.randbits(31)), "input") for _ in range(2))
+        require_dense(first, "of the problem")
+        pairs = zip(first, second, strict=False)
+        self.unvaried = tuple(path for (path, one), (_, other) in pairs if equal(one, other))
+        """What is the same in both draws, by path."""
+        self.repeat = len(self.unvaried) == len(first) == len(second)
+        """Whether all is: an answer that is remembered would be right in every call."""
+
+    def has(self, applies: Callable[[Any], bool]) -> bool:
+        """Say whether any leaf is of a kind; drawn and looked at once."""
+        if applies not in self._kinds:
+            self._kinds[applies] = any(applies(leaf) for _, leaf in flatten(self.draw(secrets.randbits(31))))
+        return self._kinds[applies]
+
+    def follow_seeds(self) -> bool:
+        """Say whether equal seeds give equal arguments, so that these may be drawn again; drawn and looked at once."""
+        if self._follow is None:
+            seed = secrets.randbits(31)
+            first, second = ([elements.fingerprint(leaf) for leaf in tensor_leaves(self.draw(seed))] for _ in range(2))
+            self._follow = first == second
+        return self._follow
+
+    def draw(self, seed: int) -> list[Any]:
+        """Make the arguments; equal seeds give equal ones."""
+        made: list[Any] = self._problem.inputs(seed)
+        if not self.jitter:
+            return made
+        import torch
+
+        torch.manual_seed(seed)
+        return [over_leaves(value, jittered) for value in made]
+
+
+def jittered(value: Any) -> Any:
+    """Return a floating-point tensor with a random factor on it and on each of its elements; others as they are."""
+    import torch
+
+    if not is_value(value):
+        return value
+    common = 1 + JITTER * (torch.rand(()).item() - 0.5)
+
+    def on_each(x: Any) -> Any:
+        factors = torch.empty(x.shape, dtype=x.abs().dtype, device=x.device)
+        return x * common * factors.uniform_(1 - JITTER / 2, 1 + JITTER / 2)
+
+    return transformed(value, on_each)
+
+
+def transformed(leaf: Any, change: Transform) -> Any:
+    """Return a leaf changed; of 8-bit values, which no arithmetic is made for, in fp32 and as far as they reach."""
+    import torch
+
+    if not hasattr(leaf, "untyped_storage") or not leaf.is_floating_point() or leaf.element_size() > 1:
+        return change(leaf)
+    reach = torch.finfo(leaf.dtype)
+    return change(leaf.float()).clamp(reach.min, reach.max).to(leaf.dtype)
+
+
+def over_leaves(value: Any, change: Transform) -> Any:
+    """Return a value with `change` applied to everything in it, however deep in lists, tuples and dictionaries."""
+    if isinstance(value, dict):
+        return {key: over_leaves(item, change) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        items = [over_leaves(item, change) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return change(value)
+
+
+def over_tensors(value: Any, change: Transform) -> Any:
+    """Return a value with `change` applied to every tensor in it."""
+    return over_leaves(value, lambda leaf: change(leaf) if hasattr(leaf, "untyped_storage") else leaf)
+
+
+def is_value(leaf: Any) -> bool:
+    """Say whether a leaf is a floating-point or complex tensor, and not one of labels."""
+    if not hasattr(leaf, "untyped_storage"):
+        return False
+    return leaf.is_complex() or (leaf.is_floating_point() and not is_labels(leaf))
+
+
+def is_number(leaf: Any) -> bool:
+    """Say whether a leaf is a Python number with a fraction; one without may be a size or an axis."""
+    return isinstance(leaf, float)
+
+
+def is_constant_mask(leaf: Any) -> bool:
+    """Say whether a leaf is a boolean tensor of one value only: no structure, and nothing that a seed would vary."""
+    import torch
+
+    if not hasattr(leaf, "untyped_storage") or leaf.dtype != torch.bool or leaf.numel() < 2:
+        return False
+    return bool((leaf == leaf.flatten()[0]).all())
+
+
+def is_labels(tensor: Any) -> bool:
+    """Say whether a tensor holds two values only, as labels and masks do: other values of it would mean nothing."""
+    if tensor.numel() <= 2:
+        return False
+    if tensor.element_size() == 1:
+        tensor = tensor.float()
+    row = tensor[(0,) * (tensor.dim() - 1)]
+    if row.unique().numel() > 2:  # almost always, and at no cost
+        return False
+    low, high = tensor.aminmax()
+    return bool((low < high) & ((tensor == low) | (tensor == high)).all())
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Say whether two leaves are the same, bit for bit."""
+    if hasattr(one, "untyped_storage"):
+        alike = one.shape == other.shape and one.dtype == other.dtype
+        return alike and elements.same_bits(one, other)
+    return type(one) is type(other) and isinstance(one, PLAIN) and one == other

@@ -1,0 +1,103 @@
+"""The reference's model in fp64, run on arguments that are widened too: what rounding errors are told by."""
+
+import contextlib
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kbench.devices.timer import tensor_leaves
+from kbench.judge.reference.drawing import over_tensors
+from kbench.judge.reference.expected import Expected
+from kbench.wire.channel import flatten
+
+
+class Fp64Model:
+    """A copy of a model with parameters and buffers in twice their precision."""
+
+    def __init__(self, model: Any):
+        self._original = model
+        self._model: Any = None
+
+    def run(self, arguments: list[Any], changed: Sequence[int], like: Sequence[Any]) -> list[Any] | None:
+        """Return the tensors of the result, then inputs that it changes, then numbers of the result.
+
+        None where it is made for its own precision: it raises, or gives other shapes than those of what it is `like`.
+        """
+        import torch
+
+        try:
+            if self._model is None:
+                model = copy.deepcopy(self._original)
+                self._model = model._apply(widened)  # noqa: SLF001 - `double` leaves complex parameters as they are
+            with torch.no_grad(), widening():
+                given = [over_tensors(a, widened) for a in arguments]
+                leaves = flatten(self._model(*given))
+        except Exception:  # noqa: BLE001 - the problem's code may raise anything in a precision it was not written for
+            return None
+        after = tensor_leaves(given)
+        found = [leaf for _, leaf in leaves if isinstance(leaf, torch.Tensor)]
+        found += [after[number] for number in changed]
+        found += numbers(leaves, torch.float64).values()
+        return found if [t.shape for t in found] == [t.shape for t in like] else None
+
+
+def numbers(leaves: Sequence[tuple[str, Any]], dtype: Any) -> dict[str, Any]:
+    """Return the Python numbers with a fraction among a result's leaves as tensors, by path."""
+    import torch
+
+    wide = torch.complex128 if dtype == torch.float64 else torch.complex64
+    found = {path: leaf for path, leaf in leaves if isinstance(leaf, float | complex)}
+    return {
+        path: torch.tensor(leaf, dtype=wide if isinstance(leaf, complex) else dtype) for path, leaf in found.items()
+    }
+
+
+def widened(tensor: Any) -> Any:
+    """Return a tensor in twice its precision; integers as they are."""
+    import torch
+
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+@contextlib.contextmanager
+def widening() -> Iterator[None]:
+    """Make fp64 of what is asked for in 16 or 32 bits: a cast in the reference would lose what the oracle is for."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    wide = dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64)
+    wide |= dict.fromkeys((torch.complex64, torch.complex32), torch.complex128)
+
+    class Widening(TorchDispatchMode):  # type: ignore[misc]
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            """Nothing here is ever compiled: guarding it would import torch._dynamo, which takes seconds."""
+            return False
+
+        def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func is torch.ops.aten.view.dtype and (args[0].is_floating_point() or args[1].is_floating_point):
+                raise TypeError("the bits of a number are those of its own precision")
+            given = {n: wide.get(v, v) if n == "dtype" else v for n, v in (kwargs or {}).items()}
+            return func(*args, **given)
+
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with Widening():
+            yield
+    finally:
+        torch.set_default_dtype(default)
+
+
+def batch_size(expected: Expected) -> int | None:
+    """Return the common first dimension of all tensors in and out, or None."""
+    tensors = [a for a in expected.arguments if hasattr(a, "untyped_storage")] + expected.tensors
+    sizes = {t.shape[0] if t.dim() else 0 for t in tensors}
+    return sizes.pop() if len(sizes) == 1 and 0 not in sizes else None
+
+
+def entry_of(arguments: Sequence[Any], index: int) -> list[Any]:
+    """Return the arguments with one entry of the batch."""
+    return [a[index : index + 1].clone() if hasattr(a, "shape") else a for a in arguments]

@@ -1,0 +1,33 @@
+"""What may stand in the arguments and results of a problem: what can be copied between processes, and compared."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kbench.core.errors import PluginError
+from kbench.wire.shared_memory import layout_of
+
+PLAIN = (bool, int, float, complex, str, type(None))
+
+
+def require_comparable(leaves: Sequence[tuple[str, Any]]) -> None:
+    """Raise PluginError where a leaf is neither a tensor nor a plain value: nobody could say when two are equal."""
+    import torch
+
+    for path, leaf in leaves:
+        if not isinstance(leaf, (torch.Tensor, torch.dtype, torch.device, bytes, *PLAIN)):
+            kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
+            raise PluginError(
+                f"{path} of the reference is a {kind}, which cannot be compared",
+                hint="return tensors, numbers, strings or None, in tuples, lists, dicts or dataclasses",
+            )
+
+
+def require_dense(leaves: Sequence[tuple[str, Any]], whose: str) -> None:
+    """Raise PluginError where a tensor is sparse, nested or quantised: it has no one block of memory to be shared."""
+    for path, leaf in leaves:
+        layout = layout_of(leaf) if hasattr(leaf, "untyped_storage") else ""
+        if layout:
+            raise PluginError(
+                f"{path} {whose} is a {layout} tensor; only dense (strided) ones are supported",
+                hint="`to_dense`, `to_padded_tensor` or `dequantize` makes one",
+            )

@@ -1,0 +1,30 @@
+"""How an evaluation ends early: a solution that failed, with the reason for people."""
+
+from kbench.core.diagnosis import Diagnosis
+from kbench.core.model import Status
+from kbench.wire.channel import Message, printable
+
+
+class RefusalError(Exception):
+    """A solution that failed: status, reason and log."""
+
+    def __init__(self, status: Status, reason: str, log: str = ""):
+        super().__init__(reason)
+        self.status = status
+        self.reason = printable(reason)
+        self.log = log
+        self.diagnosis: Diagnosis | None = None
+
+    @property
+    def explained(self) -> str:
+        """The reason, behind why where that is known."""
+        return self.reason if self.diagnosis is None else f"{self.diagnosis.sentence}; {self.reason}"
+
+
+def require_untampered(answer: Message, log: str) -> None:
+    """Raise RefusalError where a worker tells that clocks or functions of torch were replaced in it."""
+    replaced = answer.get("replaced")
+    if replaced:
+        names = replaced if isinstance(replaced, list) else [replaced]
+        shown = ", ".join(f"`{str(name)[:80]}`" for name in names[:3]) + (" and more" if len(names) > 3 else "")
+        raise RefusalError(Status.TAMPERED, f"the solution replaced {shown} in its process", log)

@@ -1,0 +1,1 @@
+"""Timing: pairs of reference and candidate, within the bounds of the judge's own clock."""

@@ -1,0 +1,300 @@
+"""The judge's clock on a GPU: rounds of calls that it lets go and sees the end of (rule: `kbench.core.clocks`).
+
+Candidate and reference each have a worker of their own, and the same rounds. A solution that waits for the device
+inside `forward` cannot be queued: both arms are then timed by plain loops (`host_synchronising`).
+"""
+
+import math
+import secrets
+import statistics
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kbench.core import clocks
+from kbench.core.clocks import (
+    Attested,
+    Constant,
+    QuotedClock,
+    Round,
+    attest,
+    clock_to_quote,
+    constant_of,
+    per_call_ns,
+    usual_borne_out,
+    usual_of,
+)
+from kbench.core.model import Status
+from kbench.devices.cuda_driver import Driver
+from kbench.devices.timer import L2Cache
+from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.refusal import RefusalError
+from kbench.judge.timing.readings import ArmSample, Conclusion
+from kbench.judge.timing.rounds import LateError, RoundResult, Rounds, UnmappableError
+
+TARGET_NS = 1_000_000
+"""Of all calls of a round: fifty times what a polling process may shorten the constant by."""
+EMPTY_ROUNDS = 7
+EMPTY_EVERY = 8
+"""Samples, on average, between two more of them: the constant is followed as the device warms up."""
+VARY_EVERY = 16
+"""Samples, on average, between new parameters: those before the kill must not announce it."""
+SIZINGS = 8
+"""Attempts to find how many calls make a round."""
+ALONE_ROUNDS = 3
+AFTER_ROUNDS = 5
+"""Of the reference, after the candidate's death. Chosen: they also tell how much looks vary by themselves."""
+INTERFERENCE = 0.03
+WALL_ROUNDS = 3
+WALL_NS = 10_000_000
+"""Of the device's work in a plain loop: what a request takes beside it, 0.2 ms, hardly counts then."""
+MOST_WALL_CALLS = 512
+WALL_CALLS = 4
+"""In a round of a solution that waits for the device: what is uncertain about a request is shared among so many."""
+HOST_BOUND_ABOVE = 1.1
+
+
+class DeviceClock:
+    """Times both arms on one GPU; `cold` makes the L2 cache cold before each round."""
+
+    def __init__(self, candidate: Trial, reference: Trial, *, cold: bool):
+        cache = L2Cache(Driver()) if cold else None
+        self._rounds = {
+            "candidate": Rounds(candidate, cache, judged=True),
+            "reference": Rounds(reference, cache, judged=False),
+        }
+        self._calls = {"candidate": 1, "reference": 1}
+        self._seen: dict[str, list[Round]] = {"candidate": [], "reference": []}
+        self._empty: list[Round] = []
+        self._constant = Constant(ns=0.0, half_width_ns=0.0)
+        self._after: list[Round] = []
+        self._wall_ns: dict[str, float] = {}
+        self._gated = True
+        self._alone_ns = math.inf
+        self._flags: set[str] = set()
+        self.l2 = "flushed" if cold else "warm"
+
+    def prepare(self) -> None:
+        """Find how many calls a round has, what it takes without any, and the reference's time alone."""
+        try:
+            for arm in self._rounds:
+                self._size(arm)
+        except LateError:
+            self._gated = False
+            self._flags.add("host_synchronising")
+            for arm, rounds in self._rounds.items():
+                rounds.delivers = True
+                self._calls[arm] = min(WALL_CALLS, rounds.trial.arena.count)
+        for _ in range(EMPTY_ROUNDS):
+            self._add_empty()
+        if not self._empty:
+            raise RefusalError(Status.HARNESS_ERROR, "the reference's process does not even queue rounds of no call")
+        self._alone_ns = self._alone()
+        if self._gated and any(rounds.delivers for rounds in self._rounds.values()):
+            self._deliver_both()
+
+    def read(self, arm: str) -> ArmSample:
+        """Time one round of an arm."""
+        if secrets.randbelow(EMPTY_EVERY) == 0:
+            self._add_empty()
+        if arm == "candidate" and secrets.randbelow(VARY_EVERY) == 0:
+            trial = self._rounds[arm].trial
+            trial.candidate.vary_weights(trial.reference, secret_seed())
+        told = self._round(arm)
+        seen = round_of(told)
+        self._seen[arm].append(seen)
+        judge_ns = round(per_call_ns(seen, self._constant))
+        event_ns = round(told.event_ns - self._constant.copy_ns) if self._gated else judge_ns
+        return ArmSample(event_ns=max(1, event_ns), judge_ns=judge_ns, submit_ns=told.submit_ns, calls=told.calls)
+
+    def prove(self, event_ns: float) -> None:
+        """Do what needs the candidate alive: refuse gross claims and calls computed together, time plain loops.
+
+        Raises:
+            RefusalError: events that claim much less than the judge's clock saw, or calls computed as one.
+        """
+        if not self._gated:
+            return
+        mine = attest(self._seen["candidate"], self._constant, usual_of(self._seen["reference"]))
+        self._quote(event_ns, mine)
+        self._require_separate(mine)
+        self._wall_ns = self._walls()
+
+    def kill_verify(self) -> None:
+        """Kill the worker at the end of a round that looks like any other, check what it left, and calibrate again.
+
+        While it lived, the candidate could keep the device busy when it was not its turn: so that the constant and the
+        usual lateness, or the reference, seemed to take longer.
+        """
+        trial = self._rounds["candidate"].trial
+        trial.candidate.vary_weights(trial.reference, secret_seed())
+        if self._gated:
+            self._round("candidate", kill=True)
+        else:
+            self._rounds["candidate"].plain(self._calls["candidate"], kill=True)
+        self._after = [round_of(self._round("reference")) for _ in range(AFTER_ROUNDS)]
+        if self._gated:
+            before, self._empty = self._constant, []
+            for _ in range(EMPTY_ROUNDS):
+                self._add_empty()
+            if before.ns - self._constant.ns <= clocks.SWITCH_NS:
+                self._constant = before
+
+    def conclude(self, event_ns: float) -> Conclusion:
+        """Say what the judge's clock makes of the process, once the candidate is dead.
+
+        Raises:
+            RefusalError: events that claim much less than the judge's clock saw.
+        """
+        if not self._gated:
+            walls = {
+                arm: statistics.median(per_call_ns(r, self._constant) for r in seen) for arm, seen in self._seen.items()
+            }
+            return Conclusion(clock="wall", attestation="weak", wall_ns=walls, flags=frozenset(self._flags))
+        usual = usual_borne_out(self._seen["reference"], self._after)
+        attested = {arm: attest(seen, self._constant, usual) for arm, seen in self._seen.items()}
+        mine = attested["candidate"]
+        clock = self._quote(event_ns, mine)
+        # A plain loop takes no less than the device's work in it, whatever a worker says of its end.
+        walls = {arm: max(wall, attested[arm].ns) for arm, wall in self._wall_ns.items()}
+        if walls["candidate"] > HOST_BOUND_ABOVE * mine.ns:
+            self._flags.add("host_bound")
+        vague = mine.half_width_ns > clocks.HELD_WITHIN * mine.ns
+        attestation = "weak" if vague or self._rounds["candidate"].delivers else "held"
+        return Conclusion(
+            clock=clock.value, attestation=attestation, attested=mine, wall_ns=walls, flags=frozenset(self._flags)
+        )
+
+    def slower_beside(self, paired_ns: float) -> bool:
+        """Say whether the reference was slower beside the candidate than it is alone, afterwards."""
+        alone_ns = statistics.median(per_call_ns(each, self._constant) for each in self._after)
+        return paired_ns > (1 + INTERFERENCE) * alone_ns
+
+    def _quote(self, event_ns: float, mine: Attested) -> QuotedClock:
+        """Say whose time is reported. Raises RefusalError where the events are refuted."""
+        clock = clock_to_quote(event_ns, mine)
+        if clock is None:
+            raise RefusalError(
+                Status.TIMING_UNATTESTED,
+                f"the solution claims {event_ns / 1e3:.2f} us a call; the judge's clock says {mine.ns / 1e3:.2f} us",
+                self._rounds["candidate"].trial.candidate.log,
+            )
+        return clock
+
+    def _require_separate(self, mine: Attested) -> None:
+        """Hold the time of calls in a row against rounds of one call: the inputs of a round are visible together.
+
+        Raises RefusalError where one call alone takes so much longer that those in a row were computed as one.
+        """
+        if self._calls["candidate"] == 1:
+            return
+        single_ns = self._per_call_ns([self._round("candidate", 1) for _ in range(ALONE_ROUNDS)])
+        if single_ns - clocks.SWITCH_NS - clocks.LATE_NS > clocks.FIRST_CALL * (mine.ns + mine.half_width_ns):
+            raise RefusalError(
+                Status.TIMING_UNATTESTED,
+                f"a single call takes {single_ns / 1e3:.1f} us, and {mine.ns / 1e3:.1f} us where "
+                f"{self._calls['candidate']} follow one another: they are computed together",
+                self._rounds["candidate"].trial.candidate.log,
+            )
+
+    def close(self) -> None:
+        """End the mappings of both workers' memory."""
+        for rounds in self._rounds.values():
+            rounds.close()
+
+    def _size(self, arm: str) -> None:
+        """Find how many calls make a round of TARGET_NS: as there are slots for, and as can be queued.
+
+        Raises LateError where not even one can.
+        """
+        rounds, arena = self._rounds[arm], self._rounds[arm].trial.arena
+        calls, most, late = 1, arena.queue, 0
+        for _ in range(SIZINGS):
+            self._calls[arm] = calls
+            try:
+                rounds.plain(calls)  # compiles, allocates and loads what a gated round must find ready
+                told = rounds.gated(calls)
+            except LateError:
+                late += 1
+                if calls == 1 and late > 1:
+                    raise
+                calls = most = max(1, calls // 2)
+                continue
+            except UnmappableError:
+                rounds.delivers, most = True, arena.count
+                calls = min(calls, most)
+                continue
+            # Who claims long calls would have short rounds, where the judge's clock leaves most to be claimed.
+            call_ns = min(told.event_ns, told.total_ns / calls)
+            wanted = min(most, math.ceil(TARGET_NS / max(1_000, call_ns)))
+            if wanted <= 1.25 * calls:
+                return
+            calls = wanted
+
+    def _round(self, arm: str, calls: int | None = None, *, kill: bool = False) -> RoundResult:
+        """Time one round, of so many calls or as many as usual.
+
+        A queue that was full, or that another program held up, is given half of the calls.
+
+        Raises:
+            RefusalError: calls that the judge's clock cannot hold, though it could at first.
+        """
+        rounds = self._rounds[arm]
+        if not self._gated:
+            return rounds.plain(self._calls[arm])
+        for _ in range(2):
+            try:
+                return rounds.gated(calls or self._calls[arm], kill=kill)
+            except UnmappableError:
+                reason = "its results had their own memory in the first rounds, and no longer have"
+                break
+            except LateError:
+                reason = "its calls could be queued in the first rounds, and now wait for the device"
+                self._calls[arm] = max(1, self._calls[arm] // 2)
+                rounds.plain(self._calls[arm])
+        if arm == "reference":
+            raise RefusalError(Status.HARNESS_ERROR, f"of the reference: {reason}", rounds.trial.candidate.log)
+        reason += ": the judge's clock cannot hold them"
+        raise RefusalError(Status.TIMING_UNATTESTED, reason, rounds.trial.candidate.log)
+
+    def _deliver_both(self) -> None:
+        """Have results of both arms copied inside the rounds, and find what a copy takes: of the reference's."""
+        self._flags.add("copies_results")
+        for arm, rounds in self._rounds.items():
+            rounds.delivers = True
+            self._calls[arm] = min(self._calls[arm], rounds.trial.arena.count)
+            rounds.plain(self._calls[arm])
+        copied_ns = self._alone()
+        self._constant = replace(self._constant, copy_ns=max(0.0, copied_ns - self._alone_ns))
+
+    def _add_empty(self) -> None:
+        """Time a round of no call; one that another program held up tells nothing."""
+        rounds = self._rounds["reference"]
+        try:
+            told = rounds.gated(0) if self._gated else rounds.plain(0)
+        except LateError:
+            return
+        self._empty.append(round_of(told))
+        self._constant = replace(constant_of(self._empty), copy_ns=self._constant.copy_ns)
+
+    def _alone(self) -> float:
+        """Return the reference's time per call while nothing alternates with it."""
+        return self._per_call_ns([self._round("reference") for _ in range(ALONE_ROUNDS)])
+
+    def _per_call_ns(self, told: Sequence[RoundResult]) -> float:
+        return statistics.median(per_call_ns(round_of(each), self._constant) for each in told)
+
+    def _walls(self) -> dict[str, float]:
+        """Return the time of a call in a plain loop, for each arm."""
+        empty_ns = statistics.median(self._rounds["reference"].loop(0, 1) for _ in range(WALL_ROUNDS))
+        found = {}
+        for arm, rounds in self._rounds.items():
+            longest_ns = statistics.median(per_call_ns(each, self._constant) for each in self._seen[arm])
+            calls = min(MOST_WALL_CALLS, math.ceil(WALL_NS / longest_ns))
+            totals = [rounds.loop(calls, self._calls[arm]) for _ in range(WALL_ROUNDS)]
+            found[arm] = max(1.0, (statistics.median(totals) - empty_ns) / calls)
+        return found
+
+
+def round_of(told: RoundResult) -> Round:
+    """Return the judge's part of what came of a round."""
+    return Round(calls=told.calls, total_ns=told.total_ns, late_ns=told.late_ns, visible_ns=told.visible_ns)

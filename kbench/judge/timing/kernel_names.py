@@ -1,0 +1,162 @@
+"""What a solution launched: kernels of its own, of libraries or of a compiler, and their time beside the events'.
+
+The list comes from the worker and is evidence, not proof: who controls that process could forge it. It decides
+only what `--require-custom` asks, and no number rests on it.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kbench.core.model import Finding, Status
+from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.refusal import RefusalError
+from kbench.wire.channel import WireError
+
+NAMED_AT_MOST = 6
+CLOSE = 0.05
+
+
+class KernelOrigin(StrEnum):
+    """Where a device activity comes from, by its name."""
+
+    OWN = "own"
+    LIBRARY = "library"
+    COMPILED = "compiled"
+    """By torch.compile, from operators."""
+    COPY = "copy"
+
+
+LIBRARY = re.compile(
+    r"\bat::(native|cuda)\b|\bat_cuda_detail::|\bc10::|\bcudnn|\bcublas|\bcusparse|\bcusolver|\bcub::|\bthrust::"
+    r"|\bcutlass3?x?_\w*(sm)?\d+_|\bcutlass_\d|^(void )?cutlass::Kernel2?<cutlass_"
+    r"|^nvjet_|^sm\d+_xmma|_(sgemm|hgemm|dgemm|gcgemm|scudnn|s1688|s16816)\w*_|^(volta|ampere|turing|maxwell|hopper)_"
+    r"|^(void )?(gemmSN|gemvNSP|gemv2|gemvx|splitKreduce_kernel|implicit_convolve|winograd|fft2d|flip_filter"
+    r"|vector_fft|dot_kernel|reduce_1Block_kernel|pytorch_flash|flash_(fwd|bwd)|fmha_|nchwToNhwc|nhwcToNchw"
+    r"|cunn_|vectorized_layer_norm_kernel)"
+    r"|\bnchwToNhwcKernel|\bnhwcToNchwKernel|^ncclDevKernel|^ncclKernel"
+)
+COMPILED = re.compile(r"^triton_(poi|per|red|tem|for|mm|bmm|helpers|unk)_")
+COPY = re.compile(r"^(Memcpy|Memset)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Activity:
+    """One kernel or copy on the device."""
+
+    name: str
+    start_ns: int
+    duration_ns: int
+
+
+def activities(answer: object) -> tuple[Activity, ...]:
+    """Validate a worker's list. Raises WireError for anything but [name, start, duration] with times from 0."""
+    if not isinstance(answer, list):
+        raise WireError("activities come as a list")
+    found = []
+    for item in answer:
+        match item:
+            case [str() as name, int() as start, int() as duration] if start >= 0 and duration >= 0:
+                found.append(Activity(name=name[:300], start_ns=start, duration_ns=duration))
+            case _:
+                raise WireError("an activity is a name, a start and a duration")
+    return tuple(found)
+
+
+def origin(name: str) -> KernelOrigin:
+    """Classify a device activity by its name; what no library or compiler is known to launch is the solution's own."""
+    if COPY.search(name):
+        return KernelOrigin.COPY
+    if COMPILED.search(name):
+        return KernelOrigin.COMPILED
+    return KernelOrigin.LIBRARY if LIBRARY.search(name) else KernelOrigin.OWN
+
+
+def busy_ns(seen: Sequence[Activity]) -> int:
+    """Return how long the device was busy: overlapping activities count once."""
+    total = end = 0
+    for each in sorted(seen, key=lambda activity: activity.start_ns):
+        stop = each.start_ns + each.duration_ns
+        total += max(0, stop - max(end, each.start_ns))
+        end = max(end, stop)
+    return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What one call launched, or why nobody could see it."""
+
+    seen: tuple[Activity, ...]
+    device: str
+    reason: str = ""
+    log: str = ""
+
+    def findings(self, event_ns: float | None) -> list[Finding]:
+        """Say which kernels ran and, given the time by events, how long they took."""
+        if not self.seen:
+            return [Finding.note("crosscheck_cupti", f"kernels could not be listed: {self.reason}")]
+        found = [Finding.note("kernels", describe_kernels(self.seen))]
+        if event_ns is not None:
+            found.append(Finding.note("crosscheck_cupti", crosscheck(self.seen, event_ns)))
+        return found
+
+    def require_custom(self) -> None:
+        """Refuse a solution whose kernels are all of libraries and compilers; on a CPU there is nothing to tell by."""
+        if self.device != "cuda":
+            return
+        if not self.seen:
+            raise RefusalError(Status.NOT_VERIFIED, f"kernels could not be listed: {self.reason}", self.log)
+        if not any(origin(each.name) is KernelOrigin.OWN for each in self.seen):
+            raise RefusalError(
+                Status.LIBRARY_ONLY, f"launches none of its own kernels: {describe_kernels(self.seen)}", self.log
+            )
+
+
+def take_profile(trial: Trial, device: str) -> Profile:
+    """Have one call on fresh inputs profiled; its outputs are checked like those of any call. Raises RefusalError."""
+    if device != "cuda":
+        return Profile(seen=(), device=device, reason="CUPTI sees GPUs only")
+    expected = trial.reference.expect(trial.arguments(secret_seed()))
+    slot = trial.arena.random_slot()
+    trial.fill([slot], [expected])
+    listed, numbers = trial.candidate.profile(slot, expected)
+    trial.told(slot, numbers)
+    log = trial.candidate.log
+    try:
+        seen = activities(listed)
+    except WireError as error:
+        raise trial.candidate.nonsense(error) from error
+    trial.judge_values(slot, expected)
+    return Profile(seen=seen, device=device, reason="the profiler recorded nothing: is CUPTI installed?", log=log)
+
+
+def describe_kernels(seen: Sequence[Activity]) -> str:
+    """List what ran: how many activities of each origin, and the longest by name."""
+    counts = Counter(origin(each.name).value for each in seen)
+    longest = sorted(seen, key=lambda each: -each.duration_ns)
+    names = list(dict.fromkeys(each.name for each in longest))
+    named = ", ".join(f"{name[:80]} ({origin(name)})" for name in names[:NAMED_AT_MOST])
+    more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
+    whole = max(1, sum(each.duration_ns for each in seen))
+    spent = Counter[str]()
+    for each in seen:
+        spent[origin(each.name).value] += each.duration_ns
+    totals = ", ".join(
+        f"{count} {kind} ({100 * spent[kind] / whole:.0f} % of the time)" for kind, count in counts.most_common()
+    )
+    return f"one call ran {totals}: {named}{more}"
+
+
+def crosscheck(seen: Sequence[Activity], event_ns: float) -> str:
+    """Set the kernels' own time beside what events measured, and say where a difference can come from."""
+    busy = busy_ns(seen)
+    span = max(each.start_ns + each.duration_ns for each in seen)
+    message = (
+        f"events {event_ns / 1e3:.1f} us, kernels {busy / 1e3:.1f} us, "
+        f"difference {(event_ns - busy) / 1e3:+.1f} us ({100 * (event_ns - busy) / max(1.0, event_ns):+.1f} %)"
+    )
+    if span - busy > CLOSE * max(1, span):
+        message += f"; the device was idle for {(span - busy) / 1e3:.1f} us between kernels of the profiled call"
+    return message

@@ -1,0 +1,221 @@
+"""Timing of one process: randomised ABBA pairs of reference and candidate, attested by the judge's own clock."""
+
+import math
+import secrets
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from kbench.core.model import Sample, Timing
+from kbench.core.stats import median_interval, pair_log_ratios, timing_flags
+from kbench.devices.identity import DeviceMonitor
+from kbench.judge.exchange import Trial
+from kbench.judge.timing.readings import ArmSample, Conclusion
+
+ARMS = ("reference", "candidate")
+SETTLE_PAIRS = 3
+SETTLE_LIMIT_S = 3.0
+SETTLED_WITHIN = {"cuda": 0.01, "cpu": 0.1}
+"""Share by which two successive medians may differ; a shared processor never comes to rest as a GPU does."""
+RESOLVED_FROM_NS = {"cuda": 20_000, "cpu": 200_000}
+"""Shorter calls are told from one another no better than launches are; on a CPU, than threads that wake up are."""
+REPEAT_SHARE = 0.2
+ENOUGH_PAIRS = 8
+PAIRS_LIMIT_S = 3.0
+"""A process that has taken so long stops at ENOUGH_PAIRS: another process tells more than more pairs would."""
+NEGLIGIBLE = 3
+"""A process's own interval so many times below the precision asked for makes up a sixth of the variance, and less than
+a tenth of the width, of an interval over three processes that just reaches it: more pairs would hardly narrow it."""
+
+
+class ArmClock(Protocol):
+    """Times either arm: `DeviceClock` on a GPU, `HostClock` on a CPU."""
+
+    l2: str
+
+    def prepare(self) -> None:
+        """Find how many calls make a sample."""
+        ...
+
+    def read(self, arm: str) -> ArmSample:
+        """Take one sample of an arm."""
+        ...
+
+    def prove(self, event_ns: float) -> None:
+        """Hold the candidate's median claim against the judge's clock, while its worker lives. Raises RefusalError."""
+        ...
+
+    def kill_verify(self) -> None:
+        """Kill the candidate's worker after a last request and check what it left."""
+        ...
+
+    def conclude(self, event_ns: float) -> Conclusion:
+        """Say what the judge's clock makes of the claim, once the worker is dead. Raises RefusalError."""
+        ...
+
+    def slower_beside(self, paired_ns: float) -> bool:
+        """Say whether the reference is slower beside the candidate than alone."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what the clock holds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pacing:
+    """How long to time: pairs per process at most, the precision to stop at, and when to stop in any case."""
+
+    pairs: int
+    process: int
+    precision: float
+    device: str
+    until: float = math.inf
+    """Monotonic time."""
+
+
+class Pairing:
+    """Times one bound trial; every timed call has fresh inputs, and outputs of timed calls are checked."""
+
+    def __init__(self, trial: Trial, clock: ArmClock, monitor: DeviceMonitor, pacing: Pacing):
+        self._trial = trial
+        self._clock = clock
+        self._monitor = monitor
+        self._pacing = pacing
+        self._samples: list[Sample] = []
+        self._flags: set[str] = set()
+
+    def run(self, on_pair: Callable[[int], None], on_timed: Callable[[float], None]) -> Timing:
+        """Settle, time the pairs, attest, kill the worker on a last call and verify what it left.
+
+        `on_timed` is told the median time in ns before the worker dies, for what must not come before timing.
+        """
+        self._clock.prepare()
+        self._settle()
+        pairs_until = min(time.monotonic() + PAIRS_LIMIT_S, self._pacing.until)
+        block, target = 0, self._pacing.pairs
+        limit = math.ceil(target * (1 + REPEAT_SHARE))
+        while self._clean_pairs() < target and block < limit and not self._suffice(pairs_until):
+            order = ARMS if secrets.randbelow(2) else ARMS[::-1]
+            for arms in (order, order[::-1]):
+                self._pair(block // 2, arms)
+            block += 2
+            on_pair(block)
+        if self._clean_pairs() < min(target, ENOUGH_PAIRS):
+            self._flags.add("unstable")
+        claimed_ns = self._median_ns("candidate")
+        self._clock.prove(claimed_ns)
+        on_timed(claimed_ns)
+        self._clock.kill_verify()
+        conclusion = self._clock.conclude(claimed_ns)
+        attestation = self._attestation(conclusion)
+        if self._clock.slower_beside(self._median_ns("reference")):
+            # A speed-up over a reference that was slowed proves nothing.
+            self._flags |= {"interference", "attestation_weak"}
+            attestation = "weak"
+        samples, attested = self._quoted(conclusion), conclusion.attested
+        return Timing(
+            samples=samples,
+            timer=conclusion.clock,
+            l2=self._clock.l2,
+            attested_ns=None if attested is None else attested.ns,
+            attested_half_width_ns=None if attested is None else attested.half_width_ns,
+            attestation=attestation,
+            wall_ns=conclusion.wall_ns.get("candidate"),
+            ref_wall_ns=conclusion.wall_ns.get("reference"),
+            flags=tuple(sorted({*self._flags, *conclusion.flags, *timing_flags(samples)})),
+        )
+
+    def _attestation(self, conclusion: Conclusion) -> str:
+        """Return `held` or `weak`: whoever remembers the answer works for none of the times that a clock sees."""
+        attestation = conclusion.attestation
+        if self._trial.reference.inputs.repeat:
+            self._flags.add("inputs_repeat")
+            attestation = "weak"
+        if self._trial.proves_little:
+            self._flags.add("trivial_passes")
+            attestation = "weak"
+        if attestation == "weak":
+            self._flags.add("attestation_weak")
+        return attestation
+
+    def _quoted(self, conclusion: Conclusion) -> tuple[Sample, ...]:
+        """Return the samples with the times that the row quotes: where events are not believed, the judge's.
+
+        What the judge found to be hidden, all in all, is part of each of the candidate's.
+        """
+        if conclusion.clock != "gate" or conclusion.attested is None:
+            return tuple(self._samples)
+        seen_ns = statistics.median(s.t_wall_ns for s in self._samples if s.arm == "candidate")
+        hidden_ns = {"candidate": max(0, round(conclusion.attested.ns - seen_ns)), "reference": 0}
+        return tuple(replace(s, t_event_ns=s.t_wall_ns + hidden_ns[s.arm]) for s in self._samples)
+
+    def _suffice(self, until: float) -> bool:
+        """Say whether the pairs so far do: they agree so well that more cannot matter, or the time is up."""
+        if self._clean_pairs() < ENOUGH_PAIRS:
+            return False
+        if time.monotonic() > until:
+            return True
+        interval = median_interval(pair_log_ratios(self._samples))
+        return interval is not None and interval.half_width < self._pacing.precision / NEGLIGIBLE
+
+    def _clean_pairs(self) -> int:
+        return sum(not s.marked for s in self._samples if s.arm == "candidate")
+
+    def _median_ns(self, arm: str) -> float:
+        return statistics.median(s.t_event_ns for s in self._samples if s.arm == arm)
+
+    def _settle(self) -> None:
+        """Alternate both arms until neither moves any more."""
+        times: dict[str, list[int]] = {arm: [] for arm in ARMS}
+        deadline = time.monotonic() + SETTLE_LIMIT_S
+        # Whoever asks for less precision than that has no use for more rest.
+        within = max(SETTLED_WITHIN[self._pacing.device], self._pacing.precision)
+        while True:
+            for _ in range(SETTLE_PAIRS):
+                for arm in ARMS:
+                    times[arm].append(self._clock.read(arm).event_ns)
+            self._trial.candidate.set_reference_time(statistics.median(times["reference"]) / 1e9)
+            if all(settled(values, within) for values in times.values()):
+                break
+            if time.monotonic() > deadline:
+                self._flags.add("not_settled")
+                break
+        fastest = min(statistics.median(values[-SETTLE_PAIRS:]) for values in times.values())
+        if fastest < RESOLVED_FROM_NS[self._pacing.device]:
+            self._flags.add("resolution_limited")
+
+    def _pair(self, block: int, arms: tuple[str, ...]) -> None:
+        before = self._monitor.read()
+        readings = [(arm, self._clock.read(arm)) for arm in arms]
+        after = self._monitor.read()
+        marked = self._monitor.disturbed(before, after)
+        for arm, reading in readings:
+            self._samples.append(
+                Sample(
+                    process=self._pacing.process,
+                    block=block,
+                    sequence=len(self._samples),
+                    arm=arm,
+                    t_event_ns=reading.event_ns,
+                    t_host_submit_ns=reading.submit_ns,
+                    t_wall_ns=reading.judge_ns,
+                    calls=reading.calls,
+                    sm_clock_mhz=after.sm_clock_mhz,
+                    power_mw=after.power_mw,
+                    temperature_c=after.temperature_c,
+                    throttle_reasons=after.throttle_reasons,
+                    marked=marked,
+                )
+            )
+
+
+def settled(values: list[int], within: float) -> bool:
+    """Say whether the last few times have the same median as the few before them."""
+    if len(values) < 2 * SETTLE_PAIRS:
+        return False
+    last = statistics.median(values[-SETTLE_PAIRS:])
+    before = statistics.median(values[-2 * SETTLE_PAIRS : -SETTLE_PAIRS])
+    return abs(last - before) <= within * before + 500

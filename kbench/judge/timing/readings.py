@@ -1,0 +1,42 @@
+"""What a clock says of one sample, and of a whole process."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbench.core.clocks import Attested
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A worker's claim about one call, beside what the judge's own clock saw."""
+
+    event_ns: int
+    submit_ns: int
+    wall_ns: int
+    slots: tuple[int, ...]
+    numbers: tuple[tuple[Any, ...], ...]
+    """Per slot, the Python numbers with a fraction among the results, as tensors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmSample:
+    """One sample of one arm: times per call by the worker's clock and by the judge's, in ns."""
+
+    event_ns: int
+    judge_ns: int
+    submit_ns: int
+    calls: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conclusion:
+    """What the judge's clock says of a process: how long a call takes, on the device and in a plain loop (ns)."""
+
+    clock: str
+    """Whose times the samples quote: `events`, `gate`, `wall` or `host`."""
+    attestation: str
+    attested: Attested | None = None
+    wall_ns: Mapping[str, float] = field(default_factory=dict)
+    """By arm."""
+    flags: frozenset[str] = frozenset()

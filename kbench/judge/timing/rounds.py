@@ -1,0 +1,336 @@
+"""Rounds of calls in a worker on a GPU: behind the judge's gate, or in a plain loop; some calls checked in full.
+
+Inputs are new in every call and hidden until all of a round is queued. Results are looked at where they lie, in the
+worker's memory; where that cannot be (one buffer for all calls, memory without a handle), the worker copies them
+inside the round.
+"""
+
+import contextlib
+import gc
+import itertools
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kbench.core.model import Status
+from kbench.devices.timer import L2Cache
+from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.refusal import RefusalError
+from kbench.judge.timing.mapped_results import Mapped
+from kbench.numerics import elements
+from kbench.wire.channel import Message, WireError, list_of
+from kbench.wire.channel import field as wire_field
+from kbench.wire.shared_memory import TensorSpec, view
+
+CHECKED = 4
+"""Calls of a round that are checked in full, drawn anew in each: who leaves out one call in ten is seen within ten
+rounds with a probability of 99 %."""
+LOOKED_AT = 1024
+"""Elements of a result that the judge reads the moment the flag is up."""
+QUEUED_WITHIN_S = 0.5
+"""How long queueing may take beside twice what a plain loop of the same calls took."""
+
+MappedResult = tuple[TensorSpec, Any]
+"""Where a result lies: its layout, and the bytes of the allocation."""
+
+
+class LateError(Exception):
+    """The calls of a round were not queued in time: the solution waits for the device, or the queue is full."""
+
+
+class UnmappableError(Exception):
+    """Results of a round share memory, or lie where the judge cannot map them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundResult:
+    """One round: on the judge's clock the time of all calls and how late its look at results came; and the claims."""
+
+    calls: int
+    total_ns: int
+    late_ns: int
+    visible_ns: int = 0
+    """How long the inputs were visible before the gate was opened, less what copying them takes."""
+    event_ns: int
+    submit_ns: int
+
+
+class Batch:
+    """The inputs of one round, new in every slot, and what a few of its calls are to return."""
+
+    def __init__(self, trial: Trial, calls: int, checked: int):
+        self._trial = trial
+        self.order = sorted(range(calls), key=lambda _: secrets.randbits(32))
+        drawn = secrets.SystemRandom().sample(self.order, min(checked, calls))
+        if drawn:
+            drawn[0] = self.order[-1]
+        reference = trial.reference
+        self.expected = {slot: reference.expect(trial.arguments(secret_seed())) for slot in sorted(set(drawn))}
+
+    def fill(self) -> None:
+        """Put all inputs where the worker does not see them yet."""
+        trial, arena = self._trial, self._trial.arena
+        for slot in self.order:
+            known = self.expected.get(slot)
+            arguments = known.arguments if known is not None else trial.reference.arguments(secret_seed())
+            trial.tell(slot, arguments)
+            arena.stage(slot, arguments)
+            if arena.lends:
+                arguments.clear()
+
+    def reveal(self, cache: L2Cache | None) -> None:
+        """Reveal the inputs and, with a `cache`, make it cold; return when the device has done so."""
+        import torch
+
+        self._trial.arena.reveal(len(self.order))
+        if cache is not None:
+            cache.flush()
+        torch.cuda.synchronize()
+
+
+class EarlyRead:
+    """A few elements of results, read the moment that these are said to be there."""
+
+    def __init__(self, places: Sequence[MappedResult]):
+        import torch
+
+        self._spans: list[Any] = []
+        self._positions: list[Any] = []
+        self._seen: list[Any] = []
+        for spec, memory in places:
+            begin, end = spec.span
+            span = memory[begin:end].view(getattr(torch, spec.dtype))
+            positions = torch.zeros(LOOKED_AT, dtype=torch.int64, device=memory.device)
+            for size, stride in zip(spec.shape, spec.stride, strict=True):
+                positions += stride * torch.randint(size, (LOOKED_AT,), device=memory.device)
+            self._spans.append(span)
+            self._positions.append(positions)
+
+    def take(self) -> int:
+        """Read the elements; return the ns that it took until they were here."""
+        import torch
+
+        started = time.perf_counter_ns()
+        self._seen = [torch.index_select(s, 0, p) for s, p in zip(self._spans, self._positions, strict=True)]
+        torch.cuda.synchronize()
+        return time.perf_counter_ns() - started
+
+    def is_final(self) -> bool:
+        """Say whether the elements are still what they were: nobody wrote them after the look."""
+        import torch
+
+        now = (torch.index_select(s, 0, p) for s, p in zip(self._spans, self._positions, strict=True))
+        return all(elements.same_bits(a, b) for a, b in zip(self._seen, now, strict=True))
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Collect no garbage while the clock runs."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+class Rounds:
+    """The rounds of one worker; those of a candidate are `judged`."""
+
+    def __init__(self, trial: Trial, cache: L2Cache | None, *, judged: bool):
+        self.trial = trial
+        self.delivers = False
+        """Whether the worker copies results inside the round."""
+        self._cache = cache
+        self._checked = CHECKED if judged else 0
+        self._mapped = Mapped()
+        self._plain_ns = 0
+
+    def gated(self, calls: int, *, kill: bool = False) -> RoundResult:
+        """Have calls queued, let them go, wait for their end, look at results, and check some calls.
+
+        With `kill` the worker is killed the moment it says that all is done.
+
+        Raises:
+            LateError: not queued in time.
+            UnmappableError: results that the judge cannot look at where they lie; nothing was timed.
+            RefusalError: wrong results, or results that were not there when they should be.
+        """
+        candidate, gate = self.trial.candidate, self.trial.candidate.gate
+        assert gate is not None, "on a GPU"
+        batch = Batch(self.trial, calls, self._checked)
+        fills_beside = self._fills_beside
+        if not fills_beside:
+            self._fill(batch)
+        candidate.begin_round(batch.order, gate.next_round(), gated=True, deliver=self.delivers, keep=True)
+        if fills_beside:
+            self._fill(batch)
+        told = candidate.announced(QUEUED_WITHIN_S + 2e-9 * self._plain_ns)
+        try:
+            places = self._places(batch, told)
+        except (LateError, UnmappableError):
+            batch.reveal(None)  # what is queued must run before the worker can be asked again
+            gate.open()
+            candidate.finish_round(calls)
+            self._taken_back()
+            raise
+        look = EarlyRead(self._looked_at(batch, places))
+        look.take()
+        started = time.perf_counter_ns()
+        batch.reveal(self._cache)
+        visible_ns = max(0, time.perf_counter_ns() - started - self.trial.arena.copy_ns(calls))
+        with undisturbed():
+            total_ns = gate.open_and_wait(candidate.limit_s, lambda: candidate.has_news)
+            late_ns = look.take()
+        if total_ns is None and candidate.has_news:
+            candidate.finish_round(calls)  # raises what went wrong
+        if total_ns is None:
+            raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {candidate.limit_s:.0f} s", candidate.log)
+        answer = self._ended(calls, kill=kill)
+        if not look.is_final():
+            reason = "results were not there yet when the solution's process said that they were"
+            raise RefusalError(Status.TIMING_UNATTESTED, reason, candidate.log)
+        assert told is not None, "else it was late"
+        self._judge(batch, told, places)
+        self._taken_back(dead=kill)
+        return replace(self._told(calls, total_ns, late_ns, answer), visible_ns=visible_ns)
+
+    def plain(self, calls: int, *, kill: bool = False) -> RoundResult:
+        """Have calls made in a plain loop; the time is from the request until they are done.
+
+        With `delivers`: until their results are in the judge's buffers, where some are checked. With `kill` the worker
+        is killed the moment it has answered.
+        """
+        batch = Batch(self.trial, calls, self._checked)
+        self._fill(batch)
+        batch.reveal(self._cache)
+        started, ended, answer = self._loop(batch.order, keep=True, kill=kill)
+        self._plain_ns = ended - started
+        if self.delivers:
+            ended = self.trial.candidate.message_ns
+            self._judge(batch, answer, {})
+            self._taken_back()
+        return self._told(calls, ended - started, 0, answer)
+
+    def loop(self, calls: int, slots: int) -> int:
+        """Return the ns that a plain loop of calls takes on the first so many slots, over and over; none is checked."""
+        started, ended, _ = self._loop([n % slots for n in range(calls)], keep=False)
+        return ended - started
+
+    def _loop(self, order: list[int], *, keep: bool, kill: bool = False) -> tuple[int, int, Message]:
+        candidate, gate = self.trial.candidate, self.trial.candidate.gate
+        assert gate is not None, "on a GPU"
+        number, limit_s = gate.next_round(), candidate.limit_s * max(1, len(order))
+        started = candidate.begin_round(order, number, gated=False, deliver=keep and self.delivers, keep=keep)
+        if candidate.announced(limit_s) is None:
+            raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {limit_s:.0f} s", candidate.log)
+        done_ns, answer = candidate.message_ns, self._ended(len(order), kill=False)
+        if kill:
+            candidate.kill()
+        return started, done_ns, answer
+
+    def close(self) -> None:
+        """End the mappings of the worker's memory."""
+        self._mapped.close()
+
+    @property
+    def _fills_beside(self) -> bool:
+        """Whether inputs can be made while the worker queues its calls: it is told nothing and sees none of them."""
+        arena = self.trial.arena
+        return arena.all_tensors and not arena.lends and not self.delivers
+
+    def _fill(self, batch: Batch) -> None:
+        batch.fill()
+        if self.delivers:
+            self.trial.make_room(batch.order)
+
+    def _taken_back(self, *, dead: bool = False) -> None:
+        """Take back memory lent for results: the other arm's rounds are lent some of the same arena."""
+        self.trial.take_back(dead=dead)
+        if self._checked and not dead:
+            self.trial.candidate.pause()
+
+    def _ended(self, calls: int, *, kill: bool) -> Message:
+        """Receive the last message and stop the worker, or kill it: what it says no longer counts."""
+        candidate = self.trial.candidate
+        if kill:
+            candidate.kill()
+            return {"event_ns": 0, "submit_ns": 0}
+        answer = candidate.finish_round(calls)
+        if self._checked:
+            candidate.pause()
+        return answer
+
+    def _places(self, batch: Batch, told: Message | None) -> dict[int, list[MappedResult]]:
+        """Return where the results of the checked calls lie.
+
+        Raises:
+            LateError: nothing was told in time.
+            UnmappableError: results that do not each have memory of their own, which can be mapped.
+        """
+        if told is None:
+            raise LateError
+        if self.delivers:
+            return {}
+        wanted = self.trial.arena.output_like
+        found: dict[int, list[MappedResult]] = {}
+        taken: list[tuple[int, int, int]] = []
+        try:
+            handles = wire_field(told, "handles", list)
+            for slot, of_slot in zip(batch.order, list_of(told, "places", len(batch.order)), strict=True):
+                if not isinstance(of_slot, list) or len(of_slot) != len(wanted):
+                    continue  # another structure, which the description of this call will tell
+                places = [self._mapped.place(each, handles, want) for each, want in zip(of_slot, wanted, strict=True)]
+                if any(place is None and want.numel() for place, want in zip(places, wanted, strict=True)):
+                    raise UnmappableError
+                for each, place in zip(of_slot, places, strict=True):
+                    if place is not None:
+                        taken.append((each[0], *place[0].span))
+                found[slot] = [place for place in places if place is not None]
+        except WireError as error:
+            raise self.trial.candidate.nonsense(error) from error
+        taken.sort()
+        if any(a[0] == b[0] and b[1] < a[2] for a, b in itertools.pairwise(taken)):
+            raise UnmappableError
+        return found
+
+    def _looked_at(self, batch: Batch, places: dict[int, list[MappedResult]]) -> list[MappedResult]:
+        """Return results to look at: of all calls that are checked, so that nobody knows which may be late.
+
+        Of the reference as many. Where there are fewer, memory of the judge's own makes every look take the same time.
+        """
+        slots = batch.expected or batch.order[-CHECKED:]
+        found = [place for slot in slots for place in places.get(slot, ())[:1]]
+        return found + [self.trial.arena.any_place()] * (CHECKED - len(found))
+
+    def _judge(self, batch: Batch, told: Message, places: dict[int, list[MappedResult]]) -> None:
+        """Check the outputs of the checked calls, and that all inputs of these are as they were."""
+        trial = self.trial
+        try:
+            described = dict(zip(batch.order, list_of(told, "outputs", len(batch.order)), strict=True))
+        except WireError as error:
+            raise trial.candidate.nonsense(error) from error
+        for slot, expected in batch.expected.items():
+            trial.told(slot, trial.candidate.check_outputs(described[slot], expected))
+            trial.require_unchanged(slot, expected)
+            outputs = None if self.delivers else self._results(places.get(slot, []))
+            trial.judge_values(slot, expected, outputs=outputs)
+
+    def _results(self, places: list[MappedResult]) -> list[Any]:
+        """Return the results that lie at these places; empty ones have none."""
+        found, device = iter(places), self.trial.reference.device
+        likes = self.trial.arena.output_like
+        return [view(*next(found)) if like.numel() else like.new_empty(like.shape, device=device) for like in likes]
+
+    def _told(self, calls: int, total_ns: int, late_ns: int, answer: Message) -> RoundResult:
+        try:
+            return RoundResult(
+                calls=calls,
+                total_ns=total_ns,
+                late_ns=late_ns,
+                event_ns=wire_field(answer, "event_ns", int, minimum=0),
+                submit_ns=wire_field(answer, "submit_ns", int, minimum=0),
+            )
+        except WireError as error:
+            raise self.trial.candidate.nonsense(error) from error

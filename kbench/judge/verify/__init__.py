@@ -1,0 +1,1 @@
+"""Verification: what is tried on a solution, and whether its values are right."""

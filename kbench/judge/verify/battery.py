@@ -1,0 +1,258 @@
+"""The verification battery: each check one method, which raises a RefusalError where a solution fails it.
+
+Which level a check belongs to, and so what a failure means, is not known here (`levels`). What could not be checked
+becomes a note: never a silent pass.
+"""
+
+import functools
+import math
+from dataclasses import replace
+from typing import Any
+
+from kbench.core.levels import Level
+from kbench.core.model import Finding, Status
+from kbench.core.values import UNATTAINABLE_ABOVE
+from kbench.judge.arena import Arena, is_large
+from kbench.judge.candidate import Candidate
+from kbench.judge.diagnosis.evidence import explain
+from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.reference.drawing import is_number
+from kbench.judge.reference.expected import Expected
+from kbench.judge.reference.reference import Reference
+from kbench.judge.refusal import RefusalError
+from kbench.judge.verify.fp64_errors import Truth
+from kbench.judge.verify.variations import Variation
+from kbench.numerics import elements, tails
+from kbench.wire.channel import printable
+from kbench.wire.layouts import layouts_of
+from kbench.wire.shared_memory import release_cached
+
+SEEDS = 3
+REPEATS = 3
+SPREAD_FLOOR = 0.25
+"""Tolerances by which outputs of equal inputs may differ where the reference's own error is smaller still."""
+FEW, FEW_DRAWS = 64, 8
+"""Elements; of fewer, a reference that misses by its rounding may meet the truth by luck, but not in so many draws."""
+MOST_OF_A_REASON = 200
+COARSELY = 1.0
+"""Tolerances from fp64 that half of a 16-bit reference's elements may be on inputs that are to decide."""
+NUMBERS_BYTES = 1 << 28
+"""Other numbers are tried on inputs up to this size."""
+
+
+class Battery:
+    """Runs the checks for one candidate."""
+
+    def __init__(self, candidate: Candidate):
+        self._candidate = candidate
+        self.findings: list[Finding] = []
+
+    def bind(self, reference: Reference, *, lends: bool, queued: bool) -> Trial:
+        """Bind candidate and reference to a new arena, laid out after one call; a large one may lend its outputs."""
+        expected = reference.expect(reference.arguments(secret_seed()))
+        lends = lends and is_large(expected, reference.device) and reference.inputs.follow_seeds()
+        if lends:
+            release_cached(reference.device)  # small tensors in a large free block would keep it from being lent
+        arena = Arena(expected, [t for _, t in reference.state()], reference.device, lends=lends, queued=queued)
+        self._candidate.bind(reference, arena)
+        return Trial(reference, self._candidate, arena, explain)
+
+    def essentials(self, trial: Trial, draws: int = SEEDS) -> None:
+        """Check secret seeds, with parameters of their own where a solution follows these, and what `settled` does."""
+        first = secret_seed()
+        for number in range(draws):
+            self._candidate.vary_weights(trial.reference, secret_seed())
+            trial.exchange(first if number == 0 else secret_seed(), oracle=True)
+        self.settled(trial, first)
+
+    def settled(self, trial: Trial, seed: int) -> None:
+        """Check repeatability on inputs of a seed, and that parameters were left alone; note what proves little."""
+        reference = trial.reference
+        self._repeatable(trial, seed)
+        # Other content where there was some before: whoever remembers the answer to an address is wrong.
+        expected = reference.expect(trial.arguments(secret_seed()))
+        trial.call([expected], slots=[0])
+        trial.judge_values(0, expected)
+        del expected
+        if reference.inputs.unvaried:
+            self.note("unvaried_input", f"the same in every draw: {', '.join(reference.inputs.unvaried)}")
+        if trial.proves_little:
+            self.note("trivial_passes", "zeros, one value everywhere or the answer to other inputs would pass as well")
+        if trial.ties:
+            self.note("ties", "indices differ from the reference's where they point at equal values of an input")
+        self.unchanged(trial)
+        if trial.tally.oracle is None and any(t.is_floating_point() or t.is_complex() for t in trial.arena.outputs(0)):
+            self.note("no_oracle", "no fp64 reference could be computed; the contract alone decided")
+
+    def unchanged(self, trial: Trial) -> None:
+        """Check that the parameters are those that the reference has."""
+        changed = self._candidate.weights_changed(trial.reference)
+        if changed is not None:
+            log = self._candidate.log
+            raise RefusalError(Status.PARAMETER_MUTATED, f"a call changed the parameter `{changed}`", log)
+
+    def weights(self, trial: Trial, draws: int) -> None:
+        """Check parameters that change after construction, and that they do so by the judge's hand only."""
+        for _ in range(draws):
+            self._candidate.vary_weights(trial.reference, secret_seed())
+            trial.exchange(secret_seed(), oracle=True)
+        self.unchanged(trial)
+        if trial.reference.keeps_weights:
+            self.note(
+                "weights_kept", "other parameters make the reference's results infinite, so they were not randomised"
+            )
+
+    def _repeatable(self, trial: Trial, seed: int) -> None:
+        """Call on equal inputs several times; results may differ by no more than rounding explains."""
+        prints: set[tuple[int, ...]] = set()
+        spread = 0.0
+        for number in range(REPEATS):
+            expected = trial.reference.expect(trial.arguments(seed))
+            slot = number % trial.arena.count
+            trial.call([expected], slots=[slot])
+            trial.judge_values(slot, expected)
+            outputs = trial.arena.outputs(slot)
+            paths = [path for path, leaf in expected.leaves if hasattr(leaf, "untyped_storage")]
+            prints.add(tuple(elements.fingerprint(t) for t in outputs))
+            del expected  # before the next one is made: at full size each is a large share of the memory
+            if slot:
+                inputs = functools.partial(trial.arena.inputs, slot)
+                for now, then, path in zip(outputs, trial.arena.outputs(slot - 1), paths, strict=True):
+                    tolerance = trial.reference.tolerance(then)
+                    least = tolerance.near_zero(elements.rms(then)) if tolerance.coarse else 0.0
+                    spread = max(spread, trial.difference(now, then, inputs, path, least).ratio)
+        allowed = max(SPREAD_FLOOR, trial.reference.factor * (trial.tally.reference or 0.0))
+        if spread > allowed:
+            message = f"equal inputs gave outputs {spread:.3g} tolerances apart; rounding explains {allowed:.3g}"
+            raise RefusalError(Status.NONDETERMINISTIC, message, trial.candidate.log)
+        if len(prints) > 1:
+            apart = (
+                "that differ within the tolerance" if trial.arena.count > 1 else "with other bits, each of them right"
+            )
+            self.note("nondeterministic_bits", f"equal inputs gave outputs {apart}")
+
+    def resembling(self, trial: Trial, variation: Variation) -> RefusalError | None:
+        """Check inputs that resemble those of the call before, which whoever remembers results may mistake.
+
+        Returns what a solution gets wrong about the values themselves: it does so without a call before, too. Raises
+        RefusalError where it is the call before.
+        """
+        seed = secret_seed()
+        trial.exchange(seed)
+        try:
+            self.vary(trial, variation, seed)
+        except RefusalError as refusal:
+            if refusal.status not in {Status.WRONG_VALUE, Status.RAISED}:
+                raise
+            try:
+                self.vary(trial, variation, secret_seed())
+            except RefusalError as again:
+                if again.status is refusal.status:
+                    return again
+                raise
+            raise refusal from None
+        return None
+
+    def vary(self, trial: Trial, variation: Variation, seed: int) -> None:
+        """Check inputs of other values than the problem's own."""
+        reference = trial.reference
+        expected = reference.try_expect(trial.arguments(seed, variation.transform, variation.applies))
+        if isinstance(expected, Exception):
+            self._refused_by_reference(variation.code, expected)
+            return
+        truth = trial.truth(expected)
+        strict = variation.level is Level.MODULE
+        if strict and not self._valid(trial, expected, truth, variation.within):
+            self.note(
+                f"skipped_{variation.code}",
+                f"the reference is not finite or not accurate on {variation.code} inputs",
+            )
+            return
+        few = any(t.numel() < FEW for t in expected.judged.values())
+        if few and truth.pieces is not None and variation.within > UNATTAINABLE_ABOVE:
+            own = trial.own_errors(variation.transform, variation.applies, FEW_DRAWS)
+            truth = replace(truth, own_at_least=own)
+        try:
+            reply = trial.call([expected])
+        except RefusalError as refusal:
+            if refusal.status is not Status.WRONG_VALUE:
+                raise
+            # A number among the outputs, which is held against the reference's as soon as it is told.
+            refusal.reason = f"wrong on {variation.inputs}: {refusal.reason}"
+            raise
+        held, tally = trial.tally, type(trial.tally)()
+        trial.tally = tally
+        ruling, differences = trial.compare(trial.results(reply.slots[0]), expected, truth)
+        trial.tally = held
+        # Two honest roundings may lie more than a tolerance apart on inputs that the problem did not choose; a
+        # different function is far from fp64 too. Exact and non-finite outputs that differ are infinitely far apart.
+        if ruling.right or (tally.explained and math.isfinite(tally.contract)):
+            return
+        said = trial.describe(differences, ruling, expected)
+        wrong = RefusalError(Status.WRONG_VALUE, f"wrong on {variation.inputs}: {said}", self._candidate.log)
+        if strict:
+            wrong.diagnosis = explain(trial, trial.results(reply.slots[0]), expected, plain=False)
+        raise wrong
+
+    @staticmethod
+    def _valid(trial: Trial, expected: Expected, truth: Truth, within: float) -> bool:
+        """Say whether the reference is finite and itself accurate on these inputs."""
+        whole = truth.pieces is not None and all(not index for index, _ in truth.pieces)
+        if not expected.is_finite and (not whole or trial.reference.is_finite()):
+            return False  # out of what the reference is defined for, as a logarithm of negative values is
+        for index, exact in truth.pieces or []:
+            for want, double in zip(expected.judged.values(), exact, strict=True):
+                part = want[index] if index else want
+                tolerance = trial.reference.tolerance(want)
+                if tolerance.exact or not double.is_floating_point():
+                    continue
+                if elements.overflows(part, double):
+                    return False
+                if tolerance.coarse:
+                    # A few elements are many tolerances off whatever is done in 16 bits.
+                    if tails.median_error(part, double, tolerance) > COARSELY:
+                        return False
+                    continue
+                if elements.oracle_ratio(part, double, tolerance, atol=tolerance.atol * elements.rms(double)) > within:
+                    return False
+        return True
+
+    def layouts(self, reference: Reference) -> list[tuple[str, Any, int]]:
+        """Return (code, arguments, misalignment in bytes) for the layouts that the inputs admit."""
+        return list(layouts_of(reference.arguments(secret_seed())))
+
+    def other_numbers(self, reference: Reference) -> Any:
+        """Return arguments with other values of the Python numbers among them, which no seed changes; None for none."""
+        if not reference.inputs.has(is_number):
+            return None
+        if reference.cost.dram_bytes > NUMBERS_BYTES:
+            self.note("skipped_other_numbers", "the inputs are too large to try other values of the numbers among them")
+            return None
+        return reference.arguments(secret_seed(), lambda number: 1.25 * number, is_number)
+
+    def bound_anew(self, reference: Reference, code: str, arguments: Any, misalign: int = 0) -> None:
+        """Call once on inputs that need an arena of their own, unless the reference refuses them."""
+        expected = reference.expect(arguments) if misalign else reference.try_expect(arguments)
+        if isinstance(expected, Exception):
+            self._refused_by_reference(code, expected)
+            return
+        arena = Arena(expected, [t for _, t in reference.state()], reference.device, slots=1, misalign=misalign)
+        try:
+            self._candidate.bind(reference, arena)
+            trial = Trial(reference, self._candidate, arena, explain)
+            reply = trial.call([expected])
+            trial.judge_values(reply.slots[0], expected)
+        except RefusalError as error:
+            error.reason = f"on {code.replace('_', ' ')} inputs: {error.reason}"
+            raise
+        finally:
+            arena.close()
+
+    def _refused_by_reference(self, code: str, error: Exception) -> None:
+        reason = f"{type(error).__name__}: {printable(str(error)).partition(chr(10))[0]}"[:MOST_OF_A_REASON]
+        self.note(f"skipped_{code}", f"the reference raises on {code.replace('_', ' ')} inputs: {reason}")
+
+    def note(self, code: str, message: str) -> None:
+        """Record what could not be checked, or is worth knowing, once per code."""
+        if all(finding.code != code for finding in self.findings):
+            self.findings.append(Finding.note(code, message))

@@ -1,0 +1,112 @@
+"""What fp64 says of outputs: how far a candidate and the reference are from it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kbench.core.values import Ratios
+from kbench.devices.timer import tensor_leaves
+from kbench.judge.reference.expected import Expected
+from kbench.numerics import elements, tails
+
+SMALL_CHANGE = 2e-3
+"""Of an input, in its own root mean square: what is held against the truth by itself."""
+ROUNDINGS = 4
+"""Of the changed value, in units of its precision, that a change may be off by in any case."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """What tells right from near for one set of arguments."""
+
+    pieces: list[tuple[list[Any], Any]] | None
+    """Index and fp64 outputs of what was computed so; None where nothing could be."""
+    vacuous: tuple[bool, ...]
+    """Of each output, whether a trivial one would pass the contract."""
+    scales: tuple[float, ...]
+    """Root mean squares of the outputs; 1 for those that are compared exactly."""
+    own_at_least: tuple[float, ...] = ()
+    """Of each output, the reference's error on other draws like this one."""
+
+    def ratios(
+        self,
+        differences: Sequence[elements.Difference],
+        outputs: Sequence[Any],
+        expected: Expected,
+        tolerance_of: Callable[[Any], elements.Tolerance],
+    ) -> list[Ratios]:
+        """Return the errors of outputs, whose differences from the reference's are known, against fp64 as well."""
+        import torch
+
+        found = [Ratios(contract=d.ratio, vacuous=v) for d, v in zip(differences, self.vacuous, strict=True)]
+        for index, exact in self.pieces or ():
+            for number, (got, want, double) in enumerate(zip(outputs, expected.judged.values(), exact, strict=True)):
+                tolerance = tolerance_of(want)
+                if tolerance.exact or not (double.dtype.is_floating_point or double.dtype == torch.complex128):
+                    continue
+                pair = (got[index], want[index]) if index else (got, want)
+                found[number] = against_oracle(found[number], *pair, double, tolerance)
+                if not index and not tolerance.coarse:
+                    change = change_errors(expected.recalled(), *pair, double, tolerance)
+                    found[number] = replace(found[number], change=change)
+        least = self.own_at_least or (0.0,) * len(found)
+        return [
+            replace(
+                ratio,
+                reference=max(own, ratio.reference or 0.0),
+                scaled=(ratio.scaled[0], max(own, ratio.scaled[1])),
+            )
+            for ratio, own in zip(found, least, strict=True)
+        ]
+
+
+def change_errors(
+    arguments: list[Any], got: Any, want: Any, oracle: Any, tolerance: elements.Tolerance
+) -> tuple[float, float]:
+    """Hold what an input was changed by against the truth, where an output is that input but for a small change.
+
+    The step of an optimiser is lost in the tolerance of the parameter that it changes. The errors are the candidate's
+    and the reference's, in units of atol `rms of the change` + rtol |change| + ROUNDINGS eps |output|.
+    """
+    worst = (0.0, 0.0)
+    for x in tensor_leaves(arguments):
+        comparable = x.shape == want.shape and x.dtype == want.dtype and x.device == want.device
+        if comparable and 0 < (apart := elements.rms_apart(want, x)) < SMALL_CHANGE:
+            scale = min(1.0, apart * elements.rms(want))
+            ours, theirs = (_change_error(t, x, oracle, tolerance, scale) for t in (got, want))
+            worst = max(worst[0], ours), max(worst[1], theirs)
+    return worst
+
+
+def _change_error(output: Any, x: Any, oracle: Any, tolerance: elements.Tolerance, scale: float) -> float:
+    import torch
+
+    worst = 0.0
+    rounding = ROUNDINGS * torch.finfo(output.dtype).eps
+    for (_, c, o), (_, before, _) in zip(elements.chunks(output, oracle), elements.chunks(x, oracle), strict=True):
+        allowed = tolerance.atol * scale + tolerance.rtol * (o - before).abs() + rounding * o.abs()
+        ratio = (c - o).abs() / allowed
+        worst = max(worst, torch.where(c == o, 0.0, ratio).nan_to_num(torch.inf).max().item())
+    return worst
+
+
+def against_oracle(before: Ratios, got: Any, want: Any, oracle: Any, tolerance: elements.Tolerance) -> Ratios:
+    """Add what one piece of an output says to the ratios of the output."""
+    overflows, scale = elements.overflows(want, oracle), elements.rms(oracle)
+    atol = tolerance.near_zero(scale)
+
+    def errors(atol: float) -> list[float]:
+        lost = want if overflows else None
+        return [elements.oracle_ratio(each, oracle, tolerance, atol=atol, lost=lost) for each in (got, want)]
+
+    ours, theirs = errors(atol)
+    scaled = errors(tolerance.atol * scale) if scale > 1 and not tolerance.coarse else (0.0, 0.0)
+    return replace(
+        before,
+        oracle=max(before.oracle or 0.0, ours),
+        reference=max(before.reference or 0.0, theirs),
+        scaled=(max(before.scaled[0], scaled[0]), max(before.scaled[1], scaled[1])),
+        tails=tails.merged(before.tails, tails.tails(got, want, oracle, tolerance, atol=atol, lost=overflows)),
+        coarse=tolerance.coarse,
+        overflows=before.overflows or overflows,
+    )

@@ -1,0 +1,103 @@
+"""Gradients of inputs and parameters, held to the rule for outputs against fp64 autograd (`--backward`)."""
+
+import contextlib
+import copy
+from typing import Any
+
+from kbench.core.model import Status
+from kbench.core.values import Ratios, rule
+from kbench.judge.arena import Arena
+from kbench.judge.candidate import Candidate
+from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.reference.expected import Expected
+from kbench.judge.reference.oracle import widened, widening
+from kbench.judge.reference.reference import Reference
+from kbench.judge.refusal import RefusalError
+from kbench.judge.verify.fp64_errors import against_oracle
+from kbench.numerics import elements
+from kbench.wire.autograd import differentiable, owned
+
+DRAWS = 3
+
+
+def check_gradients(trial: Trial, candidate: Candidate) -> None:
+    """Have the candidate differentiate random linear functions of its outputs; compare with the reference in fp64.
+
+    Every draw has inputs, parameters and a function of its own. Raises RefusalError(WRONG_GRADIENT) on the first
+    gradient that is missing or wrong by the oracle rule.
+    """
+    if candidate.weights == "seed":
+        reason = "its parameters match the reference's by seed only, so their gradients cannot be told apart"
+        raise RefusalError(Status.NOT_VERIFIED, reason, candidate.log)
+    for _ in range(DRAWS):
+        candidate.vary_weights(trial.reference, secret_seed())
+        check_draw(trial, candidate)
+
+
+def check_draw(trial: Trial, candidate: Candidate) -> None:
+    """Check all gradients once, on fresh inputs."""
+    import torch
+
+    reference = trial.reference
+    arguments = reference.arguments(secret_seed())
+    expected = reference.expect(arguments)
+    torch.manual_seed(secret_seed())
+    seeds = [torch.randn_like(t) for t in expected.tensors if t.is_floating_point()]
+    names = [name for name, p in reference.model.named_parameters() if p.requires_grad]
+    ours = gradients(reference.model, arguments, seeds, names, double=False)
+    truth = gradients(reference.model, arguments, seeds, names, double=True)
+    labels = [f"input {n}" for n in range(len(ours) - len(names))] + names
+    leaves = [(f"seed {n}", seed) for n, seed in enumerate(seeds)] + list(zip(labels, ours, strict=True))
+    layout = Expected(arguments=arguments, leaves=leaves)
+    arena = Arena(layout, [t for _, t in reference.state()], reference.device, slots=1)
+    try:
+        candidate.bind(reference, arena)
+        arena.fill(0, layout)
+        for view, seed in zip(arena.outputs(0), seeds, strict=False):
+            view.copy_(seed)
+        results = arena.outputs(0)[len(seeds) :]
+        given = candidate.backward(0, names, len(seeds), len(results))
+        for label, delivered, got, want, exact in zip(labels, given, results, ours, truth, strict=True):
+            judge_gradient(reference, candidate, label, delivered, (got, want, exact))
+    finally:
+        arena.close()
+        candidate.bind(reference, trial.arena)
+
+
+def judge_gradient(
+    reference: Reference, candidate: Candidate, label: str, delivered: bool, values: tuple[Any, Any, Any]
+) -> None:
+    """Apply the rule for outputs to one gradient."""
+    if not delivered:
+        if not values[1].any():
+            return  # the reference has none either
+        raise RefusalError(Status.WRONG_GRADIENT, f"no gradient, or one of another shape, for {label}", candidate.log)
+    got, want, exact = values
+    tolerance = reference.tolerance(want)
+    ratios = Ratios(contract=elements.compare(got, want, tolerance, label).ratio)
+    ruling = rule(against_oracle(ratios, got, want, exact, tolerance), reference.factor)
+    if not ruling.right:
+        raise RefusalError(Status.WRONG_GRADIENT, f"the gradient of {label} is wrong: {ruling.reason}", candidate.log)
+
+
+def gradients(model: Any, arguments: list[Any], seeds: list[Any], names: list[str], *, double: bool) -> list[Any]:
+    """Return the gradients of the floating-point arguments, then of the named parameters, by torch's autograd."""
+    import torch
+
+    model = copy.deepcopy(model)
+    if double:
+        model, seeds = model._apply(widened), [widened(seed) for seed in seeds]  # noqa: SLF001 - as in `oracle.Double`
+
+    def leaf(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+            return value
+        return (widened(value) if double else value.clone()).detach().requires_grad_()
+
+    leaves = [leaf(a) for a in arguments]
+    parameters = dict(model.named_parameters())
+    wanted = [a for a in leaves if isinstance(a, torch.Tensor) and a.requires_grad] + [parameters[n] for n in names]
+    with torch.enable_grad(), widening() if double else contextlib.nullcontext():
+        pairs = differentiable(model(*owned(leaves)), seeds)
+        outputs, weights = [output for output, _ in pairs], [seed for _, seed in pairs]
+        found = torch.autograd.grad(outputs, wanted, weights, allow_unused=True) if pairs else [None] * len(wanted)
+    return [torch.zeros_like(w) if g is None else g for g, w in zip(found, wanted, strict=True)]

@@ -1,0 +1,243 @@
+"""The levels beyond `task`: every property is tried, whatever became of the others, and those that fail are noted."""
+
+import copy
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kbench.core.errors import ReferenceRaisedError
+from kbench.core.levels import PROPERTIES, Level, blocking
+from kbench.core.model import Finding, FindingKind, Status
+from kbench.judge.bindings import HARMLESS, BoundCandidate
+from kbench.judge.candidate import Candidate
+from kbench.judge.diagnosis.other_shape import needs_other_shape, shape_in_words
+from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
+from kbench.judge.reference.reference import Reference
+from kbench.judge.refusal import RefusalError
+from kbench.judge.verify.battery import SEEDS, Battery
+from kbench.judge.verify.variations import EXTREME, VALID, Variation, at_full_size
+from kbench.wire.layouts import MOST_BYTES
+
+REFUSED = frozenset({Status.RAISED, Status.INIT_FAILED, Status.BUILD_FAILED, Status.BUILD_TIMEOUT})
+"""An exception of the solution's own is how a kernel says that it was made for something else, which is its right."""
+FATAL = frozenset(
+    {
+        *(Status.INPUT_MUTATED, Status.PARAMETER_MUTATED, Status.OUTPUT_ALIASED, Status.NONDETERMINISTIC),
+        *(Status.TAMPERED, Status.PROTOCOL_ERROR, Status.EXITED, Status.NOT_VERIFIED, Status.HARNESS_ERROR),
+        *(Status.IMPORT_FAILED, Status.IMPORT_TIMEOUT, Status.TOTAL_TIMEOUT),
+    }
+)
+"""Of integrity, or of nothing that a shape, a layout or a value has to do with."""
+
+
+def lacking(status: Status, wrong: str, refused: str) -> str | None:
+    """Say which property is lacking where a check ended so: the code of a wrong answer, or of an error; None: fatal.
+
+    A crash, a hang or memory that ran out is a wrong answer to inputs that the reference accepts.
+    """
+    if status in FATAL:
+        return None
+    return refused if status in REFUSED else wrong
+
+
+def of_weights(status: Status, way: str, diagnosis: str | None) -> str | None:
+    """Say which property is lacking where other weights than the constructor's are not followed; None: fatal.
+
+    `way` is how parameters were matched, `diagnosis` the code of what explains the outputs, if anything does.
+    """
+    misled = way == "order" and diagnosis is None  # the order was taken for what it is not
+    return lacking(status, "unmatched_weights" if misled else "frozen_weights", "weights_refused")
+
+
+CodeOf = Callable[[RefusalError], str | None]
+"""Names the property that a refusal tells to be lacking; None where it is fatal."""
+
+
+def by_status(wrong: str, refused: str) -> CodeOf:
+    """Name it by the status alone."""
+    return lambda refusal: lacking(refusal.status, wrong, refused)
+
+
+class Shapes(Protocol):
+    """Who has the references."""
+
+    def other(self, overrides: dict[str, Any]) -> Reference:
+        """Return the reference of another case of the problem."""
+        ...
+
+    def derived(self, overrides: dict[str, Any]) -> Reference | None:
+        """Return the reference of a shape that the problem does not list; None where that fails."""
+        ...
+
+
+@dataclass(slots=True)
+class LackingProperties:
+    """What was found to be lacking, with the refusal of the first check of each property."""
+
+    refusals: dict[str, RefusalError] = field(default_factory=dict)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """All codes, sorted."""
+        return tuple(sorted(self.refusals))
+
+    def findings(self, required: Level, accepted: Sequence[str]) -> list[Finding]:
+        """Return a finding for each, fatal where it keeps the solution below the required level."""
+        fatal = blocking(self.refusals, required, accepted)
+        return [
+            Finding(
+                code=code,
+                kind=FindingKind.LEVEL,
+                message=self.refusals[code].explained,
+                fatal=code in fatal,
+                status=self.refusals[code].status,
+            )
+            for code in self.codes
+        ]
+
+
+class Levels:
+    """Tries one candidate that does the task."""
+
+    def __init__(self, bound: BoundCandidate, battery: Battery, candidate: Candidate, shapes: Shapes, own: Reference):
+        self._bound = bound
+        self._battery = battery
+        self._candidate = candidate
+        self._shapes = shapes
+        self._own = own
+        self.lacks = LackingProperties()
+        self.tally = Tally()
+        """Of the calls at the problem's own shape that were right."""
+
+    def try_all(
+        self, others: Sequence[dict[str, Any]], derived: Sequence[dict[str, Any]], gradients: Callable[[Trial], None]
+    ) -> None:
+        """Try every property; `gradients` come at the problem's own shape. Raises RefusalError for what is fatal.
+
+        Where a small case holds, it carries the extremes and the layouts; else a derived shape does.
+        """
+        references = [self._shapes.other(overrides) for overrides in others]
+        self._weights(draws=1 if references else SEEDS)
+        self._values(self._own, at_full_size() if references else VALID)
+        gradients(self._bound.on(self._own))
+        holding = [reference for reference in references if self._case(reference)]
+        if holding:
+            self._values(holding[0], VALID)
+        small = [*holding[:1], *(reference for overrides in derived if (reference := self._derived(overrides)))]
+        self._values((small or [self._own])[0], EXTREME)
+        fits = self._own.cost.dram_bytes <= MOST_BYTES
+        laid_out = holding[0] if holding else self._own if fits or not small else small[0]
+        self._numbers(laid_out)
+        self._layouts(laid_out)
+
+    def _weights(self, draws: int) -> None:
+        """Try parameters that change after construction; where they are not followed, the rest goes on without."""
+        candidate = self._candidate
+        if candidate.weights == "none":
+            return
+        if candidate.weights == "seed":
+            code = "frozen_weights" if candidate.prepares else "unmatched_weights"
+            self.lacks.refusals[code] = RefusalError(Status.NOT_VERIFIED, PROPERTIES[code].title)
+            return
+        candidate.follows = True
+
+        def code_of(refusal: RefusalError) -> str | None:
+            why = refusal.diagnosis.code if refusal.diagnosis is not None else None
+            return of_weights(refusal.status, candidate.weights, why)
+
+        held = self._try(code_of, self._own, lambda trial: self._battery.weights(trial, draws))
+        candidate.follows = held
+
+    def _values(self, reference: Reference, variations: Sequence[Variation]) -> None:
+        for variation in variations:
+            if not reference.inputs.has(variation.applies):
+                continue
+            refused = "values_refused" if variation.level is Level.MODULE else "extremes_refused"
+            check = functools.partial(self._battery.vary, variation=variation, seed=secret_seed())
+            self._try(by_status(variation.lacking, refused), reference, check)
+
+    def _case(self, reference: Reference) -> bool:
+        """Try another case that the problem lists."""
+        return self._essentials(reference, "case_specialised", "case_refused")
+
+    def _derived(self, overrides: dict[str, Any]) -> Reference | None:
+        """Try a shape that the problem does not list; return its reference where all held there."""
+        shape = ", ".join(f"{name}={value}" for name, value in overrides.items())
+        reference = self._shapes.derived(overrides)
+        try:
+            if reference is not None:
+                return reference if self._essentials(reference, "shape_specialised", "shape_refused") else None
+        except ReferenceRaisedError:  # on inputs drawn later
+            self._bound.leave()
+        self._battery.note("skipped_shape", f"the reference does not accept {shape}")
+        return None
+
+    def _essentials(self, reference: Reference, wrong: str, refused: str) -> bool:
+        def code_of(refusal: RefusalError) -> str | None:
+            shape = shape_in_words(reference, self._own)
+            if shape and refusal.status in {Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT}:
+                refusal.diagnosis = needs_other_shape(refusal.diagnosis, shape)
+            elif shape:
+                refusal.reason = f"at {shape}: {refusal.reason}"
+            return lacking(refusal.status, wrong, refused)
+
+        return self._try(code_of, reference, self._battery.essentials)
+
+    def _numbers(self, reference: Reference) -> None:
+        arguments = self._battery.other_numbers(reference)
+        if arguments is not None:
+            self._anew("other_numbers", "values_refused", reference, arguments)
+
+    def _layouts(self, reference: Reference) -> None:
+        for code, arguments, misalign in self._battery.layouts(reference):
+            self._anew(code, f"{code}_refused", reference, arguments, misalign)
+
+    def _anew(self, code: str, refused: str, reference: Reference, arguments: Any, misalign: int = 0) -> None:
+        """Try inputs that need an arena of their own."""
+        try:
+            self._bound.load(reference)
+            self._battery.bound_anew(reference, code, arguments, misalign)
+            self._bound.leave()
+        except RefusalError as refusal:
+            self._note(by_status(code, refused), refusal, reference)
+
+    def _try(self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], None]) -> bool:
+        """Say whether a check holds on a shape; if not, that is noted, and leaves no trace in the figures."""
+        before = copy.copy(self.tally)
+        try:
+            trial = self._bound.on(reference)
+            if reference is self._own:
+                trial.tally = self.tally
+                before = copy.deepcopy(self.tally)
+            check(trial)
+        except RefusalError as refusal:
+            self.tally = before
+            self._note(code_of, refusal, reference)
+            return False
+        return True
+
+    def _note(self, code_of: CodeOf, refusal: RefusalError, reference: Reference) -> None:
+        code = code_of(refusal)
+        if code is None:
+            raise refusal
+        if reference is self._own and refusal.status in HARMLESS and not self._does_the_task():
+            refusal.reason = f"right in its first calls, wrong after {self.tally.calls}: {refusal.reason}"
+            raise refusal
+        self._bound.spoil(refusal)
+        self.lacks.refusals.setdefault(code, refusal)
+
+    def _does_the_task(self) -> bool:
+        """Say whether the same instance still does what it did, with the weights of construction: else it is of no use.
+
+        A solution that goes wrong by the number of its calls would seem to lack what is tried at that moment.
+        """
+        try:
+            self._own.restore()
+            trial = self._bound.rebound(self._own)
+            trial.exchange(secret_seed())
+        except WrongError:
+            return False
+        except RefusalError:
+            return True  # it may have been broken by what it failed at
+        return True

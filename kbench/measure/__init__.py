@@ -1,1 +1,0 @@
-"""Acts on a device: checking, timing, identity, building."""

@@ -1,0 +1,1 @@
+"""Tensors against tensors."""

@@ -1,0 +1,56 @@
+"""How errors are distributed: what share of the elements is how far off, of a candidate and of the reference.
+
+The largest error alone proves little where one element of the reference is badly off, as a 16-bit value near zero or a
+quotient by a small number is: a candidate could be as far off everywhere.
+"""
+
+from typing import Any
+
+from kbench.numerics import elements
+
+SAMPLE = 1 << 16
+"""Elements that are looked at: enough for a share of one in a thousand."""
+SURE = 8
+"""Elements of the smallest share that counts: of fewer, chance alone may put one far from the others."""
+
+Tails = tuple[tuple[float, float], ...]
+
+
+def tails(got: Any, want: Any, oracle: Any, tolerance: elements.Tolerance, *, atol: float, lost: bool = False) -> Tails:
+    """Return errors that 1/2, 1/4, 1/8, ... of a candidate's elements exceed, each with one of the reference's.
+
+    In units of the tolerance, as in `elements.oracle_ratio`. The reference's is the one that half as many of its
+    elements exceed, so that chance has room. Empty for fewer than 2 SURE elements.
+    """
+    mine, theirs, exact = sampled(got, want, oracle)
+    count = exact.numel()
+    given = theirs if lost else None
+    ours, own = (elements.errors(t, exact, tolerance, atol, given).sort().values for t in (mine, theirs))
+    shares = [count >> power for power in range(1, (count // SURE).bit_length() + 1)]
+    here = ours[[count - share - 1 for share in shares[:-1]]].tolist()
+    there = own[[count - share - 1 for share in shares[1:]]].tolist()
+    return tuple(zip(here, there, strict=True))
+
+
+def median_error(want: Any, oracle: Any, tolerance: elements.Tolerance) -> float:
+    """Return the error of a reference that half of its elements exceed."""
+    theirs, exact = sampled(want, oracle)
+    return float(elements.errors(theirs, exact, tolerance, tolerance.near_zero(elements.rms(oracle))).median().item())
+
+
+def merged(one: Tails, other: Tails) -> Tails:
+    """Return the larger errors of two pieces of one output."""
+    if not one or not other:
+        return one or other
+    return tuple((max(a, c), max(b, d)) for (a, b), (c, d) in zip(one, other, strict=False))
+
+
+def sampled(*tensors: Any) -> list[Any]:
+    """Return the same elements of each tensor, at random: all of them, in order, where there are few."""
+    import torch
+
+    first = tensors[0]
+    if first.numel() <= SAMPLE:
+        return [t.flatten() for t in tensors]
+    places = tuple(torch.randint(0, size, (SAMPLE,), device=first.device) for size in first.shape)
+    return [t[places] for t in tensors]

@@ -1,0 +1,93 @@
+"""A file that holds a problem and a solution of it: the problem's part, cut out.
+
+The judge imports problems and never a solution, so of such a file it runs what the problem needs and no more: no kernel
+is compiled there, and no package that only the solution uses has to be installed.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+
+from kbench.plugins.constant_folding import bound
+from kbench.plugins.source import is_main_guard
+
+OF_A_PROBLEM = ("Model", "get_inputs", "get_init_inputs", "CASES", "DEVICES", "TOLERANCE", "cost")
+OF_A_SOLUTION = "ModelNew"
+
+
+def holds_a_solution(tree: ast.Module) -> bool:
+    """Say whether a problem's file also defines a solution."""
+    return any(OF_A_SOLUTION in _names(statement) for statement in tree.body)
+
+
+def problem_part(tree: ast.Module, keep: Iterable[str] = ()) -> list[ast.stmt]:
+    """Return the statements that bind, or change, what a problem consists of, and all that these refer to.
+
+    What binds or changes nothing of it is left out: calls, imports of others, the solution.
+    """
+    imported = {name for statement in tree.body if isinstance(statement, _IMPORTS) for name in bound(statement)}
+    needed, kept = {*OF_A_PROBLEM, *keep}, set[int]()
+    while fresh := [
+        number
+        for number, statement in enumerate(tree.body)
+        if number not in kept
+        and not is_main_guard(statement)
+        and (_always(statement) or not needed.isdisjoint(_touched(statement, imported)))
+    ]:
+        kept.update(fresh)
+        needed |= {name for number in fresh for name in _used(tree.body[number])}
+    return [tree.body[number] for number in sorted(kept)]
+
+
+_IMPORTS = (ast.Import, ast.ImportFrom)
+_COMPOUND = (ast.If, ast.Try, ast.With, ast.For, ast.While)
+
+
+def _always(statement: ast.stmt) -> bool:
+    """Say whether a statement may bind anything, or says how the others are to be read."""
+    return isinstance(statement, ast.ImportFrom) and (
+        statement.module == "__future__" or any(alias.name == "*" for alias in statement.names)
+    )
+
+
+def _touched(statement: ast.stmt, imported: set[str]) -> set[str]:
+    """Return what a statement binds, and what it may change: `table["a"] = 1`, `cases.append(...)`."""
+    return _names(statement) | {name for one in _flat([statement]) for name in _changed(one) if name not in imported}
+
+
+def _names(statement: ast.stmt) -> set[str]:
+    return {name for one in _flat([statement]) for name in bound(one)}
+
+
+def _flat(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield statements and those within them that run at import too."""
+    for statement in statements:
+        yield statement
+        if isinstance(statement, _COMPOUND):
+            for part in ("body", "orelse", "finalbody"):
+                yield from _flat(getattr(statement, part, ()))
+            for handler in getattr(statement, "handlers", ()):
+                yield from _flat(handler.body)
+
+
+def _changed(statement: ast.stmt) -> Iterator[str]:
+    match statement:
+        case ast.Assign(targets=targets):
+            roots = [root for target in targets if (root := _root(target)) is not None]
+        case ast.AugAssign(target=target) | ast.AnnAssign(target=target) | ast.For(target=target):
+            roots = [root] if (root := _root(target)) is not None else []
+        case ast.Expr(value=ast.Call(func=ast.Attribute() as function)):
+            roots = [root] if (root := _root(function)) is not None else []
+        case _:
+            roots = []
+    yield from roots
+
+
+def _root(target: ast.expr) -> str | None:
+    """Return the name that an attribute or an element is of."""
+    while isinstance(target, ast.Attribute | ast.Subscript | ast.Starred):
+        target = target.value
+    return target.id if isinstance(target, ast.Name) else None
+
+
+def _used(statement: ast.stmt) -> set[str]:
+    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}

@@ -1,0 +1,199 @@
+"""A gate's report as text, Markdown, JSON and CSV: what failed first, what to type last."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from kbench.core.errors import ExitCode
+from kbench.core.levels import UNKNOWN
+from kbench.core.model import Time
+from kbench.core.verdict import Answer, Verdict
+from kbench.gate.rule import GatedCase, GateOutcome, GateReport
+from kbench.report import csvout
+from kbench.report.comparison import WORDS, bounds_of, change_of
+from kbench.report.document import plain, render_document
+from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
+
+HEADLINES = {
+    ExitCode.OK: "GATE PASSED",
+    ExitCode.NEGATIVE: "GATE FAILED",
+    ExitCode.ENVIRONMENT: "NO VERDICT",
+    ExitCode.INCONCLUSIVE: "INCONCLUSIVE",
+    ExitCode.NOTHING_SELECTED: "NOTHING TO JUDGE",
+}
+"""What is printed for each exit code of a gate."""
+
+
+def render_text(report: GateReport, *, verbosity: int = 0, width: int | None = None) -> str:
+    """Write the report as text; verbosity -1 keeps the first line, 0 what is not green, 1 every case."""
+    if verbosity < 0:
+        return headline(report)
+    shown = report.cases if verbosity > 0 else [case for case in report.cases if case.outcome is not GateOutcome.OK]
+    blocks = [headline(report)]
+    if shown:
+        blocks.append(render_table(*_table(worst_first(shown)), width=width))
+    lines = [f"warning: {one_line(text)}" for text in warnings(report)]
+    lines += [f"hint: {text}" for text in hints(report)]
+    return "\n\n".join([*blocks, *(["\n".join(lines)] if lines else [])])
+
+
+def render_markdown(report: GateReport) -> str:
+    """Write the report for a step summary or a comment: every case, the worst first."""
+    columns, rows = _table(worst_first(report.cases))
+    blocks = [f"### {escape_markdown(headline(report))}"]
+    if rows:
+        blocks.append(render_markdown_table(columns, rows))
+    blocks += [f"- {escape_markdown(text)}" for text in warnings(report)]
+    blocks += [f"- {text}" for text in hints(report)]
+    return "\n\n".join(blocks)
+
+
+def render_json(report: GateReport) -> str:
+    """Write the report as one JSON document."""
+    status = {ExitCode.OK: "passed", ExitCode.NEGATIVE: "failed", ExitCode.INCONCLUSIVE: "inconclusive"}
+    return render_document(
+        "gate",
+        status=status.get(report.exit_code, "no_verdict"),
+        reason=headline(report),
+        exit_code=report.exit_code,
+        findings=[{"kind": "warning", "message": text} for text in warnings(report)],
+        run=report.run,
+        baseline=report.baseline,
+        confirmed=report.confirmed,
+        time=report.time,
+        counts={answer.value: count for answer, count in report.counts.items()},
+        results=[{**cells(case, report.time), "looks": plain(case.looks)} for case in report.cases],
+    )
+
+
+def render_csv(report: GateReport) -> str:
+    """Write the report as CSV, a line per case."""
+    return csvout.render_lines([cells(case, report.time) for case in report.cases])
+
+
+def headline(report: GateReport) -> str:
+    """Say the outcome in one line: `GATE FAILED  2 of 5 cases, baseline main`."""
+    counts = report.counts
+    judged = len(report.cases) - counts.get(Answer.NOT_COMPARABLE, 0)
+    if report.failed:
+        what = f"{len(report.failed)} of {len(report.cases)} cases"
+    elif report.exit_code is ExitCode.INCONCLUSIVE:
+        what = f"{counts.get(Answer.UNCLEAR, 0)} of {len(report.cases)} cases unclear"
+    else:
+        what = f"{judged} of {len(report.cases)} cases judged"
+    looked = "" if report.confirmed else ", slow cases not measured a second time"
+    held = ", wall times" if report.time is Time.WALL else ""
+    return f"{HEADLINES[report.exit_code]}  {what}, {report.run} against {report.baseline}{held}{looked}"
+
+
+def warnings(report: GateReport) -> list[str]:
+    """Say what the headline does not: what was warned of, and what kbench changed."""
+    found = list(report.notes)
+    warned = [case for case in report.cases if case.outcome is GateOutcome.WARNED]
+    unclear = sum(case.verdict.status is Answer.UNCLEAR for case in warned)
+    if unclear and report.exit_code is not ExitCode.INCONCLUSIVE:
+        found.append(f"{unclear} unclear, not counted (`gate.unclear`)")
+    found += [
+        f"{case.name} is accepted until {case.accepted.until}: {case.accepted.reason}"
+        for case in warned
+        if case.accepted is not None
+    ]
+    return found
+
+
+def hints(report: GateReport) -> list[str]:
+    """Give commands that reproduce the worst failure of each kind, and accept a slow-down."""
+    broken = [case for case in report.failed if case.verdict.status is Answer.NEW_FAIL]
+    slow = [case for case in report.failed if case.verdict.status is not Answer.NEW_FAIL]
+    found = [f"reproduce with `kbench verify {_arguments(case)}`" for case in broken[:1]]
+    for case in slow[:1]:
+        accept = f"kbench baseline accept {case.name} --up-to {_up_to(case)} --until DATE --reason TEXT"
+        found.append(f"reproduce with `kbench run {_arguments(case)} --processes 12`")
+        found.append(f"if intended, `{accept}`")
+    unclear = [case for case in report.cases if case.verdict.status is Answer.UNCLEAR]
+    if report.exit_code is ExitCode.INCONCLUSIVE and unclear:
+        found.append(f"measure with more processes: `kbench run {_arguments(unclear[0])} --processes {_more(unclear)}`")
+    return found
+
+
+def _more(unclear: Sequence[GatedCase]) -> int:
+    """Give as many processes as would decide every case, as far as that can be told; 12 else."""
+    return max([case.verdict.processes_to_decide or 12 for case in unclear])
+
+
+def _arguments(case: GatedCase) -> str:
+    return f"{case.problem} {case.solution} --case {case.case}"
+
+
+def worst_first(cases: Sequence[GatedCase]) -> list[GatedCase]:
+    """Order cases by what they do to the gate, the larger slow-down first."""
+    ranks = (GateOutcome.FAILED, GateOutcome.NO_VERDICT, GateOutcome.INCONCLUSIVE, GateOutcome.WARNED, GateOutcome.OK)
+    return sorted(cases, key=lambda case: (ranks.index(case.outcome), -case.slowdown))
+
+
+def word_of(case: GatedCase) -> str:
+    """Name the answer, and say when another rule than the margin decided."""
+    if case.creep is not None and case.creep.reason_code == "creep":
+        return "CREEP"
+    return WORDS[case.verdict.status]
+
+
+def deciding(case: GatedCase) -> Verdict:
+    """Pick the verdict that decided: the creep where that failed, else the case's own."""
+    crept = case.creep
+    return crept if crept is not None and crept.reason_code == "creep" else case.verdict
+
+
+def cells(case: GatedCase, time: Time) -> dict[str, Any]:
+    """One line of the CSV; ratios are t_new / t_old, level and what it lacks are the new side's."""
+    verdict = deciding(case)
+    new = case.new.measurement.standing if case.new else UNKNOWN
+    return {
+        "problem": case.problem,
+        "solution": case.solution,
+        "case": case.case,
+        "outcome": case.outcome.value,
+        "level": new.level,
+        "lacks": " ".join(new.lacks),
+        "verdict": verdict.status.value,
+        "reason_code": verdict.reason_code,
+        "reason": verdict.message,
+        "time": time.value,
+        "ratio": verdict.ratio,
+        "ratio_low": verdict.low,
+        "ratio_high": verdict.high,
+        "margin": verdict.margin,
+        "between_devices": verdict.between_devices,
+        "processes": verdict.processes,
+        "looks": len(case.looks),
+    }
+
+
+def _table(cases: Sequence[GatedCase]) -> tuple[list[Column], list[list[str]]]:
+    columns = [
+        Column(title="verdict"),
+        Column(title="case"),
+        Column(title="change", right=True),
+        Column(title="bounds", right=True),
+        Column(title="measurements", right=True),
+        Column(title="reason", wraps=True),
+    ]
+    rows = [
+        [
+            word_of(case),
+            case.name,
+            change_of(deciding(case)),
+            bounds_of(deciding(case)),
+            str(len(case.looks)) if case.looks else "",
+            one_line(deciding(case).message),
+        ]
+        for case in cases
+    ]
+    return columns, rows
+
+
+def _up_to(case: GatedCase) -> str:
+    """Suggest a bound that covers the measured slow-down with its interval, in whole percent."""
+    verdict = deciding(case)
+    ratio = verdict.high or verdict.ratio or 1.0
+    return f"{max(math.ceil(100 * (ratio - 1)), 1)}%"

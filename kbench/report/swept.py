@@ -1,0 +1,256 @@
+"""A sweep as text, Markdown, JSON or JUnit XML. Names and messages are a stranger's, and escaped."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+from kbench.core.model import Failed
+from kbench.report import units
+from kbench.report.document import plain, render_document
+from kbench.report.junit import clean
+from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
+from kbench.sweep.ladder import counts_as_failure
+from kbench.sweep.summary import Share, SweepSummary, speedup_of
+from kbench.sweep.task import DeviceState, Ended, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
+
+MOST_SHOWN = 20
+"""Failures that the text names; all are in the CSV."""
+LONGEST_REASON = 160
+
+
+def render_text(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, verbosity: int, width: int | None) -> str:
+    """Write a sweep for people: what failed, then the figures."""
+    blocks = [headline(summary), _stack(summary)]
+    failed = [verdict for verdict in verdicts if isinstance(verdict.last.outcome, Failed)]
+    if failed and verbosity >= 0:
+        shown = failed if verbosity > 0 else failed[:MOST_SHOWN]
+        columns = [
+            Column(title="problem"),
+            Column(title="solution"),
+            Column(title="status"),
+            Column(title="reason", wraps=True),
+        ]
+        table = render_table(columns, [_failure(verdict) for verdict in shown], width=width)
+        more = f"\n  and {len(failed) - len(shown)} more: `-v` shows all" if len(shown) < len(failed) else ""
+        blocks.append(table + more)
+    blocks.append("\n".join(f"  {name:<12}{text}" for name, text in figures(summary).items()))
+    if summary.reason or summary.left:
+        blocks.append(_broken_off(summary))
+    if summary.csv_path:
+        blocks.append(f"saved {summary.csv_path}")
+    return "\n\n".join(block for block in blocks if block)
+
+
+def headline(summary: SweepSummary) -> str:
+    """Say in one line how many verdicts there are, and of which kinds."""
+    counts = ", ".join(f"{count} {status}" for status, count in summary.statuses.items())
+    resumed = f" ({summary.resumed} of them from the journal)" if summary.resumed else ""
+    return f"sweep {summary.run}: {summary.done} of {summary.tasks} verdicts{resumed}" + (
+        f": {counts}" if counts else ""
+    )
+
+
+def figures(summary: SweepSummary) -> dict[str, str]:
+    """Return what a sweep measured, a line each, by name; those that there are none of are left out."""
+    told = {
+        "level": ", ".join(f"{count} {level}" for level, count in summary.levels.items()),
+        "fast_p": " · ".join(f"p = {p:g}: {_share(share)}" for p, share in summary.fast.items()),
+        "speed-up": _mean(summary),
+        "not judged": f"{summary.not_judged}, which is no fault of the solutions" if summary.not_judged else "",
+        "retried": str(summary.retried) if summary.retried else "",
+        "rate": _rate(summary),
+        "time went": ", ".join(
+            f"{stage} {units.seconds(spent_s)}" for stage, spent_s in _longest_first(summary.stage_s)
+        ),
+        "slowest": ", ".join(f"{one_line(slow.name)} {units.seconds(slow.elapsed_s)}" for slow in summary.slowest),
+    }
+    return {name: text for name, text in told.items() if text}
+
+
+def render_markdown(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> str:
+    """Write a sweep for a pull request: the figures, and one line for each verdict."""
+    columns = [
+        Column(title="problem"),
+        Column(title="solution"),
+        Column(title="case"),
+        Column(title="status"),
+        Column(title="level"),
+        Column(title="speed-up", right=True),
+        Column(title="claim", right=True),
+        Column(title="reason"),
+    ]
+    blocks = [f"### {escape_markdown(headline(summary))}", escape_markdown(_stack(summary))]
+    blocks.append("\n".join(f"- {name}: {escape_markdown(text)}" for name, text in figures(summary).items()))
+    if verdicts:
+        blocks.append(render_markdown_table(columns, [_cells(verdict) for verdict in verdicts]))
+    if summary.reason or summary.left:
+        blocks.append(escape_markdown(_broken_off(summary)))
+    return "\n\n".join(block for block in blocks if block)
+
+
+def render_json(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, exit_code: int, hint: str | None) -> str:
+    """Write a sweep as one document; `results` has a verdict each, without samples, which are in the files."""
+    told: dict[str, Any] = plain(summary)
+    told["fast"] = [{"p": p, **plain(share), "share": share.share} for p, share in summary.fast.items()]
+    return render_document(
+        "sweep",
+        status="ok" if not summary.reason else "ended",
+        reason=summary.reason,
+        hint=hint,
+        exit_code=exit_code,
+        speedup=summary.speedup.value if summary.speedup is not None else None,
+        environment=summary.environment,
+        csv=summary.csv_path,
+        summary=told,
+        results=[_result(verdict) for verdict in verdicts],
+    )
+
+
+def render_junit(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> str:
+    """Write a sweep as JUnit XML; what says nothing of a solution is an error, not a failure."""
+    suite = Xml.Element(
+        "testsuite",
+        name=f"kbench sweep {summary.run}",
+        tests=str(max(len(verdicts), 1)),
+        failures=str(summary.failures),
+        errors=str(summary.not_judged if verdicts else 1),
+        time=f"{summary.elapsed_s:.3f}",
+    )
+    for verdict in verdicts:
+        task, elapsed_s = verdict.task, sum(verdict.stage_s.values())
+        case = Xml.SubElement(suite, "testcase", classname=clean(f"{task.problem.name}.{task.solution.name}"))
+        case.set("name", clean(task.case.name))
+        case.set("time", f"{elapsed_s:.3f}")
+        outcome = verdict.last.outcome
+        if isinstance(outcome, Failed):
+            kind = "failure" if counts_as_failure(verdict.last) else "error"
+            Xml.SubElement(case, kind, type=outcome.status.value, message=clean(outcome.reason))
+    if not verdicts:
+        empty = Xml.SubElement(suite, "testcase", classname="kbench", name="sweep")
+        Xml.SubElement(empty, "error", message=summary.reason or "nothing was judged")
+    Xml.indent(suite)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(suite, encoding="unicode")
+
+
+def describe(event: SweepEvent, done: int, tasks: int) -> str:
+    """Say an event in one line of a log; empty for those that a log does not need."""
+    match event:
+        case SweepPlanned():
+            devices = ", ".join(event.devices)
+            resumed = f" · {event.resumed} from the journal" if event.resumed else ""
+            lanes = f"{event.lanes} lane{'s' * (event.lanes > 1)} each, {event.jobs} builds at a time"
+            return f"{event.run} · {event.tasks} verdicts{resumed} · on {devices} · {lanes}"
+        case Finished() if not event.verdict.resumed:
+            return f"[{done:>{len(str(tasks))}}/{tasks}] {_line(event.verdict)}  {units.seconds(event.elapsed_s)}"
+        case Retried():
+            return f"  again, attempt {event.attempt + 1}: {one_line(event.task.name)}: {_short(event.reason)}"
+        case DeviceState():
+            return f"  {event.device} is {event.state}: {_short(event.reason)}"
+        case Finished() | Ended():
+            return ""
+
+
+def _line(verdict: TaskVerdict) -> str:
+    speedup = _speedup(verdict)
+    outcome = verdict.last.outcome
+    reason = f"  {_short(outcome.reason)}" if isinstance(outcome, Failed) else ""
+    return f"{one_line(verdict.task.name)}  {verdict.status.value}  {speedup}".rstrip() + reason
+
+
+def _speedup(verdict: TaskVerdict) -> str:
+    """Write a speed-up, which its row has in full; `~` where the judge's clock does not confirm it."""
+    value = speedup_of(verdict)
+    if value is None:
+        return ""
+    timings = getattr(verdict.last.outcome, "timings", ())
+    held = bool(timings) and all(timing.attestation == "held" for timing in timings)
+    return f"{value:.2f}×" if held else f"~{value:.1f}×"
+
+
+def _short(text: str) -> str:
+    shown = one_line(text)
+    return shown if len(shown) <= LONGEST_REASON else shown[: LONGEST_REASON - 1] + "…"
+
+
+def _failure(verdict: TaskVerdict) -> list[str]:
+    task, outcome = verdict.task, verdict.last.outcome
+    reason = outcome.reason if isinstance(outcome, Failed) else ""
+    return [one_line(task.problem.name), one_line(task.solution.name), verdict.status.value.upper(), _short(reason)]
+
+
+def _cells(verdict: TaskVerdict) -> list[str]:
+    task, outcome = verdict.task, verdict.last.outcome
+    return [
+        task.problem.name,
+        task.solution.name,
+        task.case.name,
+        verdict.status.value,
+        outcome.level or "",
+        _speedup(verdict),
+        "" if task.claim is None else f"{task.claim:g}×",
+        _short(outcome.reason) if isinstance(outcome, Failed) else "",
+    ]
+
+
+def _result(verdict: TaskVerdict) -> dict[str, Any]:
+    task, last = verdict.task, verdict.last
+    outcome = last.outcome
+    return {
+        "key": task.key,
+        "problem": task.problem.name,
+        "solution": task.solution.name,
+        "also": task.also,
+        "path": task.solution.path,
+        "case": (last.case or task.case).name,
+        "overrides": (last.case or task.case).overrides,
+        "claim": task.claim,
+        "tags": task.tags,
+        "status": last.status,
+        "reason": outcome.reason if isinstance(outcome, Failed) else "",
+        "retryable": last.retryable,
+        "attempts": last.attempts,
+        "level": outcome.level,
+        "lacks": outcome.lacks,
+        "findings": [finding.code for finding in outcome.findings],
+        "speedup": speedup_of(verdict),
+        "processes": len(verdict.results),
+        "stage_s": verdict.stage_s,
+        "resumed": verdict.resumed,
+        "environment": dataclasses.asdict(last.environment) if last.environment is not None else None,
+    }
+
+
+def _stack(summary: SweepSummary) -> str:
+    here = summary.environment
+    if here is None:
+        return ""
+    clock = "CPU timing" if here.device == "cpu" else f"driver {here.driver} · CUDA {here.cuda}"
+    return f"{here.gpu_name} · {clock} · torch {here.torch}"
+
+
+def _share(share: Share) -> str:
+    return f"{100 * share.share:.1f} % ({100 * share.low:.1f} to {100 * share.high:.1f})"
+
+
+def _mean(summary: SweepSummary) -> str:
+    mean = summary.speedup
+    if mean is None:
+        return ""
+    interval = "" if mean.low is None or mean.high is None else f" ({mean.low:.3f} to {mean.high:.3f})"
+    return f"geometric mean {mean.value:.3f}×{interval} of {mean.count}, {summary.held} confirmed by the judge's clock"
+
+
+def _rate(summary: SweepSummary) -> str:
+    if summary.units_per_hour is None:
+        return ""
+    return f"{summary.units_per_hour:.0f} units an hour, {units.seconds(summary.elapsed_s)} in all"
+
+
+def _longest_first(stage_s: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(stage_s.items(), key=lambda item: -item[1])
+
+
+def _broken_off(summary: SweepSummary) -> str:
+    why = summary.reason or "it ended early"
+    return f"{summary.left} of {summary.tasks} are left: {why}; `kbench sweep --resume {summary.run}` goes on"

@@ -1,0 +1,1 @@
+"""`run` and `verify`: plan, build, verify, time, record."""

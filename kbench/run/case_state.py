@@ -1,0 +1,91 @@
+"""What a run knows so far of one (solution, case), process after process."""
+
+import math
+from dataclasses import dataclass, field, replace
+
+from kbench.core.budget import advice, affords_more, is_far_off
+from kbench.core.events import RunOptions
+from kbench.core.levels import OF_WEIGHTS, Level
+from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
+from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate, ratio_interval, timings_interval
+from kbench.plugins.registry import Entry
+
+NOT_RUN = Failed(status=Status.NOT_VERIFIED, reason="not run")
+
+
+@dataclass(slots=True)
+class CaseState:
+    """What is known so far of one (solution, case)."""
+
+    entry: Entry
+    case: Case
+    outcome: Outcome = NOT_RUN
+    rows: tuple[ResultRow, ...] = ()
+    stage_s: dict[str, float] = field(default_factory=dict)
+    started: bool = False
+    closed: bool = False
+    out_of_budget: bool = False
+    """Whether only the budget kept it from another process."""
+
+    def add(self, outcome: Outcome) -> None:
+        """Take the outcome of one more process: a failure ends it, a pass adds its timing."""
+        if isinstance(outcome, Passed) and isinstance(self.outcome, Passed):
+            outcome = replace(
+                self.outcome,
+                timings=(*self.outcome.timings, *outcome.timings),
+                findings=tuple(dict.fromkeys((*self.outcome.findings, *outcome.findings))),
+            )
+        self.outcome = outcome
+        self.started = True
+
+    def follows_weights(self, options: RunOptions) -> bool:
+        """Say whether it was found to follow parameters that change after construction, so that they may in timing."""
+        passed = isinstance(self.outcome, Passed) and options.level is not Level.TASK
+        return passed and OF_WEIGHTS.isdisjoint(self.outcome.lacks)
+
+    def give_up(self, reason: str) -> None:
+        """Leave a solution as it is known so far, since its device is gone: unjudged, or with the processes it has."""
+        if isinstance(self.outcome, Passed):
+            cut = Finding(code="device_quarantined", kind=FindingKind.TIMING, message=reason)
+            self.outcome = replace(self.outcome, findings=(*self.outcome.findings, cut))
+        elif self.outcome is NOT_RUN:
+            self.outcome = Failed(status=Status.NOT_VERIFIED, reason=reason)
+
+    @property
+    def estimates(self) -> list[float]:
+        """Log speed-up of each process that has pairs to tell it from."""
+        timings = self.outcome.timings if isinstance(self.outcome, Passed) else ()
+        return [process_estimate(t) for t in timings if pair_log_ratios(t.samples)]
+
+    def wants_more(self, options: RunOptions) -> bool:
+        """Say whether another process is due: for verification once, for timing until the interval is narrow."""
+        if not self.started:
+            return self.outcome is NOT_RUN
+        if isinstance(self.outcome, Failed) or options.verify_only:
+            return False
+        estimates = self.estimates
+        done = len(self.outcome.timings)
+        if done >= options.max_processes or options.max_processes == 1:
+            return False
+        if not needs_more_processes(estimates, options.precision, options.processes, options.max_processes):
+            return False
+        # Those to begin with are measured in any case: an interval of two processes says nothing.
+        if options.budget_s is None or done < options.processes:
+            return True
+        measured_s = self.stage_s.get("time", 0.0)
+        width = ratio_interval(estimates).half_width if len(estimates) > 1 else math.inf
+        self.out_of_budget = not affords_more(measured_s, done, options.budget_s) or is_far_off(
+            width, math.log1p(options.precision), measured_s, done, options.budget_s
+        )
+        return not self.out_of_budget
+
+    def tell_budget(self, options: RunOptions) -> None:
+        """Say what more time would bring, where the budget ended the measuring."""
+        if not self.out_of_budget or not isinstance(self.outcome, Passed):
+            return
+        interval = timings_interval(self.outcome.timings)
+        if interval is not None and interval.half_width > math.log1p(options.precision):
+            processes = len(self.outcome.timings)
+            message = advice(interval.half_width, options.precision, self.stage_s["time"], processes)
+            found = Finding(code="budget", kind=FindingKind.TIMING, message=message)
+            self.outcome = replace(self.outcome, findings=(*self.outcome.findings, found))

@@ -1,0 +1,362 @@
+"""`run` and `verify`: plan, build, verify, time, record. Yields events and prints nothing."""
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kbench.build import cache, sources
+from kbench.core.budget import DEFAULT_S
+from kbench.core.errors import MachineError, UsageError
+from kbench.core.events import (
+    OF_THE_REFERENCE,
+    REFERENCE,
+    Event,
+    Judged,
+    Planned,
+    RunOptions,
+    Saved,
+    StageFinished,
+    StageStarted,
+    Waiting,
+)
+from kbench.core.model import (
+    Case,
+    Environment,
+    Failed,
+    Finding,
+    FindingKind,
+    Passed,
+    ResultRow,
+    Status,
+)
+from kbench.core.stats import worthwhile_precision
+from kbench.devices import clock_lock, identity, peaks, selection
+from kbench.devices.admission import Admission, in_use
+from kbench.devices.selection import DeviceChoice
+from kbench.host import health, nursery_process, sanitizer
+from kbench.host.builder import Builder
+from kbench.plugins import case_selection, registry
+from kbench.plugins.registry import Entry
+from kbench.plugins.shapes import Derived
+from kbench.run.builds import Job, build_all
+from kbench.run.case_state import NOT_RUN, CaseState
+from kbench.sandbox import rung_probe, rungs
+from kbench.storage import quarantine
+from kbench.storage import rows as rowmaker
+from kbench.storage.results import RunWriter
+from kbench.storage.settings import cache_dir
+from kbench.units.evaluator import Evaluator
+from kbench.units.unit import Unit, UnitResult
+
+
+def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iterator[Event]:
+    """Judge solutions of a problem, case by case; each yielded event is already true, each row already on disk.
+
+    Raises:
+        UsageError: an unknown case or constant, or a mode that the device does not have.
+        MachineError: a device that is not there, or that is quarantined.
+        NothingSelectedError: no case matches.
+        PluginError: the problem itself cannot be run.
+    """
+    device = selection.choose(options.device)
+    if options.mode == "graph" and device.kind == "cpu":
+        raise UsageError("`--mode graph` replays CUDA graphs, and this run is on a CPU", "leave it out")
+    solutions = registry.told_apart(solutions)
+    options = replace(options, budget_s=options.budget_s or DEFAULT_S[device.kind])
+    quarantine.refuse(cache_dir(), device.uuid)
+    sanitizer.require(options, device)
+    cases = case_selection.select(problem, options, device.kind)
+    rung = sandbox_rung(options, device.kind)
+    yield Planned(
+        problem=problem.name,
+        solutions=tuple(entry.name for entry in solutions),
+        cases=cases,
+        device=device.kind,
+        processes=1 if options.verify_only else options.processes,
+    )
+    with contextlib.ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
+        writer = None
+        if options.save:
+            names = [entry.name for entry in solutions]
+            writer = stack.enter_context(
+                RunWriter(options.results_dir, options.name, problem=problem.name, solutions=names)
+            )
+        stack.enter_context(nursery_process.nursery())
+        session = Session(problem, solutions, options, device, rung, scratch, writer)
+        stack.callback(session.close)
+        yield from session.derive(solutions, cases)
+        yield from session.build(solutions, cases)
+        if options.wait_for_device and not options.verify_only:
+            session.settle_device(stack)
+        for case in cases:
+            yield from session.judge(case, solutions)
+        saved = str(writer.csv_path) if writer is not None else None
+        yield Saved(csv_path=saved, environment=session.environment)
+
+
+def sandbox_rung(options: RunOptions, device: str) -> int:
+    """Return the rung of the sandbox: the highest that works here, or none for trusted code.
+
+    Raises MachineError where `--isolation` asks for more than there is.
+    """
+    if options.trusted:
+        return 0
+    rung = rung_probe.reached(device, cache_dir())
+    rungs.require(rung, options.isolation)
+    return int(rung)
+
+
+class Session:
+    """One run's parent: builds ahead, and drives one judge through all cases and processes."""
+
+    def __init__(
+        self,
+        problem: Entry,
+        solutions: Sequence[Entry],
+        options: RunOptions,
+        device: DeviceChoice,
+        rung: int,
+        scratch: Path,
+        writer: RunWriter | None,
+    ):
+        self._problem = problem
+        self._options = options
+        self._device = device
+        self._rung = rung
+        self._scratch = scratch
+        self._writer = writer
+        self._entries: dict[str, cache.CacheEntry] = {}
+        self._failed: dict[str, Failed] = {}
+        self._stage_s: dict[str, float] = {}
+        self._deadlines: dict[str, float] = {}
+        self._remarks: tuple[Finding, ...] = ()
+        self._watch = health.Watch(device, cache_dir())
+        self._evaluator = Evaluator(device, rung, scratch, self._watch)
+        self._evaluator.turn_to(problem, solutions, options)
+        self._derived = Derived()
+        self._provenance = rowmaker.collect(
+            problem.name,
+            sources.source_sha256(problem.path),
+            writer.csv_path.stem if writer is not None else options.name or "unsaved",
+        )
+        self.environment: Environment | None = None
+
+    def derive(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
+        """Find shapes for solutions of one's own, where the problem lists no ragged ones itself."""
+        if case_selection.lists_shapes(self._problem) or all(entry.builtin is not None for entry in solutions):
+            return
+        name = cases[0].name
+        yield StageStarted(stage="shapes", solution=REFERENCE, case=name)
+        started = time.monotonic()
+        self._derived = self._evaluator.derive(solutions)
+        yield finished("shapes", name, None, time.monotonic() - started)
+
+    def build(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
+        """Build what the cache lacks; a failure waits for its turn to be reported."""
+        jobs = [job for entry in solutions if (job := self._job(entry, cases)) is not None]
+        builder = Builder(self._problem, self._options, self._device, self._rung, self._scratch)
+        name = cases[0].name
+        for news in build_all(jobs, builder):
+            if isinstance(news, Job):
+                yield StageStarted(stage="build", solution=news.entry.name, case=name)
+                continue
+            entry, failure, elapsed_s = news.job.entry, news.failure, news.elapsed_s
+            self._stage_s[entry.name] = elapsed_s
+            if failure is not None:
+                self._failed[entry.name] = self._evaluator.explain(failure, entry, cases[0])
+                self._watch.look(failure.status)
+            detail = "compiled" if failure is None else failure.reason
+            ok = failure is None
+            yield StageFinished(
+                stage="build", solution=entry.name, case=name, process=None, ok=ok, elapsed_s=elapsed_s, detail=detail
+            )
+
+    def _job(self, entry: Entry, cases: tuple[Case, ...]) -> Job | None:
+        cached = cache.entry_for(entry.path, entry.variant, self._device.key, cache_dir())
+        self._entries[entry.name] = cached
+        others = case_selection.others(self._problem, self._options, cases)
+        wanted = case_selection.rehearsals(self._problem, cases, others.values(), self._derive(entry).cases)
+        seen = cached.rehearsed()
+        missing = {key: rehearsal for key, rehearsal in wanted.items() if key not in seen}
+        nothing_to_do = not sources.compiles(entry.path, entry.builtin) or (cached.is_built and not missing)
+        if nothing_to_do or self._unsupported(entry) is not None:
+            return None
+        return Job(entry=entry, cached=cached, rehearsals=missing)
+
+    def settle_device(self, stack: contextlib.ExitStack) -> None:
+        """Measure the device's peaks where they are not known, lock its clocks where asked to, look for strangers."""
+        if self._evaluator.peaks is None and self._device.kind == "cuda":
+            try:
+                with Admission(uuid=self._device.uuid).exclusive():
+                    self._evaluator.peaks = peaks.refresh_peaks(self._device, cache_dir())
+            except MachineError as error:
+                self._remarks += (Finding.note("no_peaks", error.message),)
+        if (mhz := self._options.lock_clocks_mhz) is not None:
+            stack.enter_context(clock_lock.locked(self._device, mhz))
+            code, message = f"{rowmaker.CLOCKS_LOCKED}_{mhz}", f"SM clock locked at {mhz} MHz"
+            self._remarks += (Finding.note(code, message),)
+        strangers = identity.foreign_processes(self._device)
+        if strangers and not in_use(self._device.uuid):
+            message = f"other processes computed on the device when the run began: {', '.join(strangers)}"
+            self._remarks += (Finding(code="foreign_processes", kind=FindingKind.TIMING, message=message),)
+
+    def judge(self, case: Case, solutions: Sequence[Entry]) -> Iterator[Event]:
+        """Judge every solution on one case: replicate after replicate, each with fresh workers."""
+        states = [CaseState(entry=entry, case=case) for entry in solutions]
+        for state in states:
+            # Built once for all cases: where the time went, it went once.
+            state.stage_s |= (
+                {"build": built} if (built := self._stage_s.pop(state.entry.name, None)) is not None else {}
+            )
+            state.outcome = self._unsupported(state.entry) or self._build_failure(state.entry, case) or NOT_RUN
+        process = 0
+        while unfinished := [state for state in states if not state.closed]:
+            # Turn about, so that what a judge does to those who come first is no advantage to any of them.
+            yield from self._replicate(unfinished[:: -1 if process % 2 else 1], process)
+            process += 1
+
+    def _build_failure(self, entry: Entry, case: Case) -> Failed | None:
+        """Return what the build came to; a model that could not be constructed may be the problem's own fault."""
+        failure = self._failed.get(entry.name)
+        if failure is not None and failure.status is Status.INIT_FAILED:
+            return self._evaluator.why_not(case, [entry]) or failure
+        return failure
+
+    def _replicate(self, states: list[CaseState], process: int) -> Iterator[Event]:
+        """Take every unfinished case one process further, and close those that need no more."""
+        for number, state in enumerate(states):
+            if self._watch.quarantine is not None:
+                state.give_up(f"the device stopped working: {self._watch.quarantine.reason}")
+            elif state.wants_more(self._options):
+                # After these, the same ones again, as often as not: in the other order.
+                later = [*states[number + 1 :], *([] if self._options.verify_only else states[::-1])]
+                following = [other.entry for other in later if other.wants_more(self._options)]
+                yield from self._evaluate(state, process, following)
+            if not state.wants_more(self._options):
+                yield self._close(state)
+
+    def _derive(self, entry: Entry) -> Derived:
+        """Return the shapes, beside the problem's cases, that a solution is verified at: built-in ones at none."""
+        return self._derived if entry.builtin is None else Derived()
+
+    def close(self) -> None:
+        """End the judge and all below it."""
+        self._evaluator.close()
+
+    def _evaluate(self, state: CaseState, process: int, following: Sequence[Entry]) -> Iterator[Event]:
+        entry, case = state.entry, state.case
+        unit = Unit(
+            problem=self._problem,
+            solution=entry,
+            case=case,
+            process=process,
+            options=self._options,
+            derived=self._derive(entry),
+            follows=state.follows_weights(self._options),
+            precision=worthwhile_precision(state.estimates, self._options.precision),
+        )
+        result = yield from self._follow(unit, state, following)
+        self.environment = result.environment or self.environment
+        if result.cost is None:  # the problem itself fails
+            state.outcome = result.outcome
+            return
+        outcome = result.outcome
+        if isinstance(outcome, Passed):
+            outcome = replace(outcome, findings=(*outcome.findings, *self._remarks))
+        state.add(outcome)
+        row = self._row(state, process, result)
+        samples = outcome.timings[0].samples if isinstance(outcome, Passed) and outcome.timings else ()
+        state.rows += self._writer.append([row], samples) if self._writer is not None else (row,)
+
+    def _follow(self, unit: Unit, state: CaseState, following: Sequence[Entry]) -> Generator[Event, None, UnitResult]:
+        """Judge a unit; tell its stages as events."""
+        stages = self._evaluator.evaluate(unit, following, self._deadline(unit.solution.name))
+        case, process = unit.case.name, unit.process
+        while True:
+            try:
+                news = next(stages)
+            except StopIteration as end:
+                result: UnitResult = end.value
+                return result
+            name = REFERENCE if news.stage in OF_THE_REFERENCE else unit.solution.name
+            if news.elapsed_s is None:
+                if news.stage == "wait":
+                    yield Waiting(device=self._device.name, holder=news.holder)
+                yield StageStarted(stage=news.stage, solution=name, case=case, process=process)
+            elif name == REFERENCE:
+                yield finished(news.stage, case, process, news.elapsed_s, ok=news.ok)
+            else:
+                state.stage_s[news.stage] = state.stage_s.get(news.stage, 0.0) + news.elapsed_s
+                yield StageFinished(
+                    stage=news.stage,
+                    solution=name,
+                    case=case,
+                    process=process,
+                    ok=news.ok,
+                    elapsed_s=news.elapsed_s,
+                    detail="",
+                )
+
+    def _row(self, state: CaseState, process: int, result: UnitResult | None) -> ResultRow:
+        """Make the row of the process that was just added to a state."""
+        entry, options = state.entry, self._options
+        judgement = rowmaker.Judgement(
+            solution=entry.name,
+            source_sha256=sources.source_sha256(entry.path, entry.variant),
+            case=state.case,
+            process=process,
+            outcome=state.outcome,
+            device=self._device.kind,
+            mode=options.mode,
+            isolation=rungs.Rung(self._rung).name.lower(),
+            weights=result.weights if result is not None else "",
+            tf32=options.allow_tf32,
+            required=options.level,
+            accepted=options.accept,
+            environment=self.environment,
+            cost=result.cost if result is not None else None,
+            peaks=self._evaluator.peaks,
+        )
+        return rowmaker.make_row(self._provenance, judgement)
+
+    def _close(self, state: CaseState) -> Judged:
+        """Finish one (solution, case): its rows get the interval over all processes."""
+        state.closed = True
+        state.tell_budget(self._options)
+        if not state.rows:
+            row = self._row(state, 0, None)
+            state.rows = self._writer.append([row]) if self._writer is not None else (row,)
+        elif isinstance(state.outcome, Passed) and state.outcome.timings:
+            state.rows = rowmaker.with_interval(state.rows, state.outcome.timings, self._options.precision)
+            if self._writer is not None:
+                self._writer.amend(state.rows)
+        return Judged(
+            solution=state.entry.name,
+            case=state.case.name,
+            outcome=state.outcome,
+            rows=tuple(state.rows),
+            stage_s=dict(state.stage_s),
+        )
+
+    def _unsupported(self, entry: Entry) -> Failed | None:
+        if self._device.kind in entry.devices:
+            return None
+        runs_on = ", ".join(entry.devices)
+        return Failed(status=Status.SKIPPED, reason=f"runs on {runs_on}, not on {self._device.kind}")
+
+    def _deadline(self, name: str) -> float | None:
+        total = self._options.limits.total_s
+        if total is None:
+            return None
+        return self._deadlines.setdefault(name, time.monotonic() + total)
+
+
+def finished(stage: str, case: str, process: int | None, elapsed_s: float, *, ok: bool = True) -> StageFinished:
+    """Return the end of a stage of the judge's own side."""
+    return StageFinished(
+        stage=stage, solution=REFERENCE, case=case, process=process, ok=ok, elapsed_s=elapsed_s, detail=""
+    )

@@ -1,0 +1,237 @@
+"""How far an untrusted process is locked in: the rungs, and how a process enters one.
+
+`command` wraps a command line so that it starts under a supervisor (see `process_tree`), `restrict_self` is the
+child's first act. `rung_probe.reached` finds the highest rung that works here. What each rung stops is in
+docs/threat-model.md. Standard library only; nothing here imports torch.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+from collections.abc import Sequence
+from enum import IntEnum
+from pathlib import Path
+
+from kbench.core.errors import MachineError, UsageError
+from kbench.sandbox import landlock, namespaces, process_tree, seccomp
+from kbench.sandbox.namespaces import Surroundings
+from kbench.sandbox.process_tree import become_subreaper, continue_tree, kill_tree, stop_tree
+
+__all__ = [
+    "Rung",
+    "become_subreaper",
+    "command",
+    "continue_tree",
+    "harden_judge",
+    "kill_tree",
+    "parse",
+    "require",
+    "restrict_self",
+    "restrict_tool",
+    "stop_tree",
+]
+
+PR_CAPBSET_DROP = 24
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
+CAPABILITY_VERSION_3 = 0x20080522
+MOST_CAPABILITIES = 64
+
+ROOT = Path(__file__).resolve().parents[2]
+SUPERVISOR = """
+import sys
+sys.path.append(sys.argv[1])
+from kbench.sandbox import process_tree
+process_tree.main(*sys.argv[2:])
+"""
+
+MAX_OPEN_FILES = 4096
+MAX_FILE_BYTES = 8 << 30
+MAX_PROCESSES = 2048
+OUT_OF_MEMORY_SCORE = "1000"
+
+
+class Rung(IntEnum):
+    """How far untrusted code is locked in. A higher rung stops more; docs/threat-model.md has the table."""
+
+    NONE = 0
+    LIMITS = 1
+    NAMESPACES = 2
+    LANDLOCK = 3
+    FULL = 4
+
+    @property
+    def description(self) -> str:
+        """What the rung consists of, for a person."""
+        return DESCRIPTIONS[self]
+
+    @property
+    def has_namespaces(self) -> bool:
+        """Whether the process gets its own user, PID, IPC, mount and network namespaces."""
+        return self in (Rung.NAMESPACES, Rung.FULL)
+
+    @property
+    def has_landlock(self) -> bool:
+        """Whether the process can write below its own folders only."""
+        return self >= Rung.LANDLOCK
+
+
+DESCRIPTIONS = {
+    Rung.NONE: "no sandbox: the process can do whatever its user can",
+    Rung.LIMITS: "supervised tree, resource limits, no capabilities, system-call filter; it can write files",
+    Rung.NAMESPACES: "limits, own PID, IPC, mount, user, network namespaces, own /tmp and /dev/shm; it can write files",
+    Rung.LANDLOCK: "limits, Landlock: writes in its scratch folder only, not in /tmp, no network, no signals outwards",
+    Rung.FULL: "limits, Landlock and namespaces, with a /tmp and a /dev/shm of its own",
+}
+
+
+def parse(text: str) -> Rung:
+    """Return the rung of a number (`3`) or a name (`landlock`). Raises UsageError."""
+    with contextlib.suppress(ValueError, KeyError):
+        return Rung(int(text)) if text.strip().isdigit() else Rung[text.strip().upper()]
+    names = ", ".join(f"{rung.value} {rung.name.lower()}" for rung in Rung)
+    raise UsageError(f"no isolation rung {text!r}", hint=f"one of: {names}")
+
+
+def require(reached: Rung, wanted: int | None) -> None:
+    """Refuse to go on below the wanted rung. Raises MachineError."""
+    if wanted is not None and reached < wanted:
+        raise MachineError(
+            f"isolation {wanted} was asked for, and this machine reaches {reached.value} ({reached.name.lower()})",
+            hint="`kbench doctor` says what is missing",
+        )
+
+
+def harden_judge() -> None:
+    """Keep processes of the same user from reading or tracing this one, and its memory out of core files."""
+    process_tree.prctl(process_tree.PR_SET_DUMPABLE, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def command(rung: Rung, argv: Sequence[str], surroundings: Surroundings | None = None) -> list[str]:
+    """Return the command line for this process to run `argv` as the rung wants it; `argv` then calls `restrict_self`.
+
+    Inherited descriptors and the environment pass through. Rungs with namespaces give it those `surroundings`.
+    End it with `kill_tree`, not by a signal.
+    """
+    mode = supervision(rung)
+    if mode is None:
+        return list(argv)
+    around = surroundings.to_json() if surroundings is not None else ""
+    return [sys.executable, "-I", "-S", "-c", SUPERVISOR, str(ROOT), str(os.getpid()), mode, around, *argv]
+
+
+def supervision(rung: Rung) -> str | None:
+    """Return how `tree.supervise` is to lead a process on this rung, or None where nobody supervises it."""
+    if rung == Rung.NONE:
+        return None
+    return "namespaces" if rung.has_namespaces else "plain"
+
+
+def restrict_self(
+    rung: Rung,
+    *,
+    writable: Sequence[Path],
+    temporary: Path | None = None,
+    hidden: Sequence[Path] = (),
+    readable: Sequence[Path] = (),
+    allow_exec: bool,
+    then_exec: bool = False,
+) -> None:
+    """Lock this process in, for good. To be called before any thread or CUDA exists.
+
+    `writable` are the folders that it may change files in (and /dev/shm, where namespaces give it one of its own,
+    and /tmp, where that is `temporary` as namespaces mounted it),
+    `hidden` those that it may not read, but for what is `readable` there (Landlock rungs only). Without `allow_exec`
+    it can start neither programs nor processes; threads are free. With `then_exec` the process becomes another program
+    next, which ends all threads but this one. Raises OSError where the kernel refuses, so that a process which returns
+    from here is locked in.
+    """
+    if rung == Rung.NONE:
+        return
+    if len(os.listdir("/proc/self/task")) != 1 and not then_exec:  # noqa: PTH208
+        raise OSError("a sandbox must be entered before the first thread starts")
+    _limit_resources()
+    _drop_capabilities()
+    process_tree.prctl(PR_SET_NO_NEW_PRIVS, 1)
+    if rung.has_landlock:
+        own = [Path(namespaces.SHARED_MEMORY)] if rung.has_namespaces else []
+        if rung.has_namespaces and temporary is not None and namespaces.has(temporary):
+            own.append(namespaces.place())
+        landlock.restrict(
+            writable=[*writable, *own], hidden=hidden, readable=readable, allow_exec=allow_exec, then_exec=then_exec
+        )
+    _filter_calls(rung, allow_exec=allow_exec, connect=False)
+
+
+def restrict_tool(rung: Rung) -> None:
+    """Lock in a tool of ours that starts an untrusted process and talks with it over a local socket.
+
+    It may connect to local sockets, and has no Landlock: this would bind what it starts, whose own folder in /proc,
+    which CUDA writes, does not exist yet. What it starts calls `restrict_self` with `then_exec`. Raises OSError.
+    """
+    if rung == Rung.NONE:
+        return
+    _limit_resources()
+    _drop_capabilities()
+    process_tree.prctl(PR_SET_NO_NEW_PRIVS, 1)
+    _filter_calls(rung, allow_exec=True, connect=True)
+
+
+def _filter_calls(rung: Rung, *, allow_exec: bool, connect: bool) -> None:
+    version = landlock.abi()
+    seccomp.install(
+        allow_exec=allow_exec,
+        connect=connect,
+        # What Landlock does not yet do on this kernel, the filter does, if more coarsely.
+        signals=rung.has_namespaces or (rung.has_landlock and version >= landlock.ABI_SCOPES),
+        strangers=rung.has_namespaces,
+        truncate=not rung.has_landlock or version >= landlock.ABI_TRUNCATE,
+    )
+
+
+def _limit_resources() -> None:
+    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_NOFILE, MAX_OPEN_FILES)
+    _lower(resource.RLIMIT_FSIZE, MAX_FILE_BYTES)
+    # The limit counts all threads of the user; the kernel does not apply it to root.
+    _lower(resource.RLIMIT_NPROC, _threads_of_user() + MAX_PROCESSES)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(OUT_OF_MEMORY_SCORE)
+    for number in (signal.SIGXFSZ, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _lower(limit: int, value: int) -> None:
+    _soft, hard = resource.getrlimit(limit)
+    if hard == resource.RLIM_INFINITY or hard > value:
+        hard = value
+    resource.setrlimit(limit, (hard, hard))
+
+
+def _threads_of_user() -> int:
+    count = 0
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                if entry.stat().st_uid == os.getuid():
+                    count += len(os.listdir(f"/proc/{entry.name}/task"))  # noqa: PTH208
+    return count
+
+
+class _CapabilityHeader(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+def _drop_capabilities() -> None:
+    """Give up every capability: as root they reach past a sandbox, into the judge's memory for one."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    for capability in range(MOST_CAPABILITIES):
+        libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
+    libc.prctl(PR_CAP_AMBIENT, ctypes.c_ulong(PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    if libc.capset(ctypes.byref(_CapabilityHeader(CAPABILITY_VERSION_3, 0)), nothing):
+        raise OSError(ctypes.get_errno(), f"capset: {os.strerror(ctypes.get_errno())}")

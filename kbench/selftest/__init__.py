@@ -1,0 +1,1 @@
+"""`selftest`: every attack of the shipped corpus must be caught, every honest look-alike must pass."""

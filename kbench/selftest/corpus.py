@@ -1,0 +1,121 @@
+"""The selftest's corpus: cheats and honest look-alikes, one file each, described by literals in the file.
+
+A fixture is a solution file with `PROBLEM`, `CLASS` and, where the default does not hold: `EXPECT` (statuses
+that it may get), `LEVEL` (that it must be found at), `LACKS` (globs of codes of which one each must be lacking),
+`FINDINGS` (globs of codes that must be among its findings), `SPEEDUP_BELOW`, `EFFECTS`
+(what must not have happened), `OPTIONS` and `LIMITS` of the run, `SPEED = "fast"` (part of the quick half),
+`CATALOGUE` (the known attacks that it stands for), `DEVICES` and `ALONE`. Fixtures are read, never imported.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kbench.core.errors import PluginError, UsageError
+from kbench.core.levels import Level
+from kbench.core.model import Status
+from kbench.plugins import source
+from kbench.plugins.source import Source, did_you_mean
+
+SHIPPED = Path(__file__).resolve().parent.parent / "attacks"
+TIMED_PROBLEM = "sine_chain"
+"""Fixtures of this problem are about time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixture:
+    """One attack or honest look-alike, with what must come of it."""
+
+    name: str
+    honest: bool
+    category: str
+    problem: str
+    summary: str
+    devices: tuple[str, ...]
+    catalogue: str = ""
+    fast: bool = False
+    expect: tuple[str, ...] = (Status.PASSED.value,)
+    """Statuses that it may end with."""
+    level: str = ""
+    """The highest that it must be found to hold; empty: any."""
+    lacks: tuple[str, ...] = ()
+    """Globs; each must match the code of a property that it lacks."""
+    findings: tuple[str, ...] = ()
+    """Globs; each must match a finding's code, or `contract_` and the state of the contract."""
+    speedup_below: float | None = None
+    """Where it passes: the attested speed-up must be below this, or absent."""
+    effects: tuple[str, ...] = ()
+    """What must not have happened: `file PATH`, `changed PATH`, `process NAME`, `tcp PORT`, `udp PORT`."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of RunOptions."""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """Fields of TimeLimits."""
+    alone: bool = False
+    """It leaves no room for others, or searches what they hold."""
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether nothing may run beside it."""
+        return self.alone or self.problem == TIMED_PROBLEM
+
+
+def read(folder: Path = SHIPPED) -> tuple[Fixture, ...]:
+    """Read every fixture below `folder`: `cheats/*.py`, then `honest/*.py`, each in alphabetical order.
+
+    Raises:
+        PluginError: a file that cannot be parsed, lacks `PROBLEM` or `CLASS`, or expects what is no status.
+    """
+    paths = [*sorted((folder / "cheats").glob("[!_]*.py")), *sorted((folder / "honest").glob("[!_]*.py"))]
+    return tuple(_fixture(source.parse(path)) for path in paths)
+
+
+def select(
+    fixtures: Sequence[Fixture], *, device: str, fast: bool = False, names: Sequence[str] = ()
+) -> tuple[Fixture, ...]:
+    """Choose the fixtures that run on `device`: the named ones, or the fast half, or all.
+
+    Raises:
+        UsageError: a name that no fixture has.
+    """
+    known = {fixture.name for fixture in fixtures}
+    for name in names:
+        if name not in known:
+            raise UsageError(f"no fixture named `{name}`", did_you_mean(name, sorted(known)))
+    here = [fixture for fixture in fixtures if device in fixture.devices]
+    if names:
+        return tuple(fixture for fixture in here if fixture.name in names)
+    return tuple(fixture for fixture in here if fixture.fast or not fast)
+
+
+def _fixture(parsed: Source) -> Fixture:
+    values = parsed.constants
+    missing = sorted({"PROBLEM", "CLASS"} - set(values))
+    if missing:
+        raise PluginError(f"{parsed.path} has no literal `{missing[0]}`, so it is not a fixture")
+    expect = tuple(values.get("EXPECT", (Status.PASSED.value,)))
+    unknown = sorted(set(expect) - {status.value for status in Status})
+    if unknown:
+        raise PluginError(f"{parsed.path} expects `{unknown[0]}`, which is not a status")
+    level = values.get("LEVEL", "")
+    if level and level not in set(Level):
+        raise PluginError(f"{parsed.path} expects `{level}`, which is not a level")
+    return Fixture(
+        name=parsed.path.stem,
+        honest=parsed.path.parent.name == "honest",
+        category=values["CLASS"],
+        problem=values["PROBLEM"],
+        summary=parsed.summary,
+        devices=parsed.devices,
+        catalogue=values.get("CATALOGUE", ""),
+        fast=values.get("SPEED") == "fast",
+        expect=expect,
+        level=level,
+        lacks=tuple(values.get("LACKS", ())),
+        findings=tuple(values.get("FINDINGS", ())),
+        speedup_below=values.get("SPEEDUP_BELOW"),
+        effects=tuple(values.get("EFFECTS", ())),
+        options=values.get("OPTIONS", {}),
+        limits=values.get("LIMITS", {}),
+        alone=values.get("ALONE", False),
+    )

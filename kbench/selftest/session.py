@@ -1,0 +1,384 @@
+"""`selftest`: every attack of the shipped corpus must be caught, every honest look-alike must pass."""
+
+import contextlib
+import queue
+import shutil
+import sysconfig
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast
+
+from kbench.core.errors import ExitCode, InternalError, KbenchError, NothingSelectedError
+from kbench.core.events import Event, Judged, RunOptions, TimeLimits
+from kbench.core.levels import Level
+from kbench.core.model import Failed, Outcome, Passed, Status
+from kbench.devices import selection
+from kbench.host import nursery_process
+from kbench.plugins import registry
+from kbench.run.session import run
+from kbench.selftest import corpus
+from kbench.selftest.canaries import Canaries
+from kbench.selftest.corpus import Fixture
+from kbench.selftest.expectations import TOO_FAST, complain, complain_of_level, evidence
+from kbench.storage.settings import Settings, cache_dir
+
+PAIRS = 8
+"""Timed pairs per fixture: every timed call is verified, and a false clock shows at once."""
+GROUP_SIZE = 12
+"""Fixtures that share a judge: fewer start a judge too often, more keep the second job waiting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """The selection is known."""
+
+    device: str
+    fixtures: tuple[Fixture, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """One fixture was judged; `complaint` says what was wrong with that, None: nothing."""
+
+    name: str
+    honest: bool
+    category: str
+    problem: str
+    catalogue: str
+    expected: tuple[str, ...]
+    status: str
+    reason: str
+    findings: tuple[str, ...]
+    level: str
+    lacks: tuple[str, ...]
+    speedup: float | None
+    """As attested by the judge's clock; None where that could not be."""
+    escapes: tuple[str, ...]
+    elapsed_s: float
+    complaint: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassFigures:
+    """How the fixtures of one class fared."""
+
+    category: str
+    honest: bool
+    checks: int
+    right: int
+    elapsed_s: float
+
+    @property
+    def seconds_per_check(self) -> float:
+        """Mean time of one check."""
+        return self.elapsed_s / self.checks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelftestReport:
+    """The proof: all checks of one selftest. `elapsed_s` is wall time, builds and judges' starts included."""
+
+    device: str
+    device_name: str
+    isolation: str
+    torch: str
+    checks: tuple[Checked, ...]
+    elapsed_s: float
+
+    @property
+    def detection_rate(self) -> float | None:
+        """Share of attacks that were caught or contained; None without attacks."""
+        return _share([check.complaint is None for check in self.checks if not check.honest])
+
+    @property
+    def false_positive_rate(self) -> float | None:
+        """Share of honest solutions that did not pass; None without any."""
+        return _share([check.complaint is not None for check in self.checks if check.honest])
+
+    @property
+    def misses(self) -> tuple[Checked, ...]:
+        """Attacks that went through and honest solutions that did not."""
+        return tuple(check for check in self.checks if check.complaint is not None)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What the command ends with."""
+        return ExitCode.NEGATIVE if self.misses else ExitCode.OK
+
+    @property
+    def tallies(self) -> tuple[ClassFigures, ...]:
+        """Figures per class, attacks first."""
+        groups: dict[tuple[bool, str], list[Checked]] = defaultdict(list)
+        for check in self.checks:
+            groups[check.honest, check.category].append(check)
+        return tuple(
+            ClassFigures(
+                category=category,
+                honest=honest,
+                checks=len(group),
+                right=sum(check.complaint is None for check in group),
+                elapsed_s=sum(check.elapsed_s for check in group),
+            )
+            for (honest, category), group in sorted(groups.items())
+        )
+
+
+SelftestEvent = Started | Checked | SelftestReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixtureGroup:
+    """Fixtures that one run can judge: same problem, same options."""
+
+    problem: str
+    options: RunOptions
+    fixtures: tuple[Fixture, ...]
+    exclusive: bool
+
+
+@dataclass(slots=True)
+class MachineFacts:
+    """What the rows say about the machine; filled by the first row."""
+
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+def selftest(
+    *,
+    device: str = "auto",
+    fast: bool = False,
+    names: Sequence[str] = (),
+    jobs: int = 3,
+    folder: Path = corpus.SHIPPED,
+) -> Generator[SelftestEvent, None, None]:
+    """Judge the corpus in `folder` and yield what came of each fixture, then a Report.
+
+    Fixtures about time run alone. So does the second look at those that time alone speaks against, as on a busy machine
+    it may: a miss of that kind must show twice.
+
+    Raises:
+        UsageError: a name that no fixture has.
+        NothingSelectedError: no fixture runs on this device.
+        MachineError: a port that the network fixtures need is taken.
+    """
+    chosen_device = selection.choose(device)
+    selected = corpus.select(corpus.read(folder), device=chosen_device.kind, fast=fast, names=names)
+    if not selected:
+        raise NothingSelectedError(f"no fixture runs on {chosen_device.kind}")
+    yield Started(device=chosen_device.kind, fixtures=selected)
+    started = time.monotonic()
+    checks: list[Checked] = []
+    environment = MachineFacts()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(nursery_process.kept())
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-selftest-")))
+        staged = scratch / "corpus"
+        shutil.copytree(folder, staged, ignore=shutil.ignore_patterns("__pycache__"))
+        canaries = stack.enter_context(
+            Canaries((effect for fixture in selected for effect in fixture.effects), places(staged))
+        )
+        bench = FixtureRunner(staged, canaries, environment)
+        groups = group(selected, device, scratch)
+        doubted: set[str] = set()
+        for lane, width in (
+            ([g for g in groups if not g.exclusive], max(1, jobs)),
+            ([g for g in groups if g.exclusive], 1),
+        ):
+            for check in bench.judge_all(lane, width):
+                if is_doubtful(check):
+                    doubted.add(check.name)
+                    continue
+                checks.append(check)
+                yield check
+        again = group([fixture for fixture in selected if fixture.name in doubted], device, scratch, alone=True)
+        for check in bench.judge_all(again, 1):
+            checks.append(check)
+            yield check
+    facts = environment.facts
+    yield SelftestReport(
+        device=chosen_device.kind,
+        device_name=facts.get("gpu_name", ""),
+        isolation=facts.get("isolation", ""),
+        torch=facts.get("torch", ""),
+        checks=tuple(checks),
+        elapsed_s=time.monotonic() - started,
+    )
+
+
+def group(fixtures: Sequence[Fixture], device: str, scratch: Path, *, alone: bool = False) -> tuple[FixtureGroup, ...]:
+    """Put fixtures of one problem and equal options together, at most GROUP_SIZE of them; `alone`: all exclusive."""
+    found: dict[str, list[Fixture]] = defaultdict(list)
+    for fixture in fixtures:
+        limits = sorted(fixture.limits.items())
+        key = repr((fixture.problem, fixture.is_exclusive, sorted(fixture.options.items()), limits))
+        found[key].append(fixture)
+    return tuple(
+        FixtureGroup(
+            problem=members[0].problem,
+            options=_options(members[0], device, scratch, alone=alone or members[0].is_exclusive),
+            fixtures=tuple(members[first : first + GROUP_SIZE]),
+            exclusive=alone or members[0].is_exclusive,
+        )
+        for members in found.values()
+        for first in range(0, len(members), GROUP_SIZE)
+    )
+
+
+def places(staged: Path) -> dict[str, str]:
+    """Return the folders that effects are written in terms of."""
+    torch = find_spec("torch")
+    assert torch is not None, "torch is a dependency"
+    assert torch.origin is not None, "torch is a package with a file"
+    return {
+        "corpus": str(staged),
+        "results": str(staged / "results"),
+        "torch": str(Path(torch.origin).parent),
+        "site": sysconfig.get_paths()["purelib"],
+        "home": str(Path.home()),
+        "tmp": tempfile.gettempdir(),
+        "cwd": str(Path.cwd()),
+        "cache": str(cache_dir()),
+    }
+
+
+class FixtureRunner:
+    """Runs groups through `kbench.run` and holds what comes out against what the fixtures expect."""
+
+    def __init__(self, staged: Path, canaries: Canaries, environment: MachineFacts):
+        self._staged = staged
+        self._canaries = canaries
+        self._environment = environment
+
+    def judge_all(self, groups: Sequence[FixtureGroup], width: int) -> Iterator[Checked]:
+        """Judge groups on `width` threads; whatever a thread raises is raised here."""
+        waiting: queue.SimpleQueue[FixtureGroup] = queue.SimpleQueue()
+        done: queue.SimpleQueue[Checked | BaseException | None] = queue.SimpleQueue()
+        for one in groups:
+            waiting.put(one)
+
+        def work() -> None:
+            try:
+                with contextlib.suppress(queue.Empty):
+                    while True:
+                        for check in self.judge(waiting.get_nowait()):
+                            done.put(check)
+            except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
+                done.put(error)
+            done.put(None)
+
+        threads = [threading.Thread(target=work, daemon=True) for _ in range(min(width, len(groups)))]
+        for thread in threads:
+            thread.start()
+        running = len(threads)
+        while running:
+            match done.get():
+                case None:
+                    running -= 1
+                case Checked() as check:
+                    yield check
+                case BaseException() as error:
+                    raise error
+
+    def judge(self, group: FixtureGroup) -> Iterator[Checked]:
+        """Judge one group; fixtures that a broken run leaves unjudged count as harness errors."""
+        settings = Settings()
+        problem = registry.find_problem(self._staged / "problems" / f"{group.problem}.py", settings)
+        entries = [
+            registry.find_solution(problem, self._staged / _folder(fixture) / f"{fixture.name}.py", settings)
+            for fixture in group.fixtures
+        ]
+        left = {fixture.name: fixture for fixture in group.fixtures}
+        try:
+            stream = cast("Generator[Event, None, None]", run(problem, entries, group.options))
+            with contextlib.closing(stream) as events:
+                for event in events:
+                    if isinstance(event, Judged):
+                        yield self._check(left.pop(event.solution), event)
+        except KbenchError as error:
+            broken = f"{type(error).__name__}: {error.message}"
+        else:
+            broken = "the run ended without judging it"
+        for fixture in left.values():
+            failed = Failed(status=Status.HARNESS_ERROR, reason=broken)
+            unjudged = Judged(solution=fixture.name, case="", outcome=failed, rows=(), stage_s={})
+            yield self._check(fixture, unjudged)
+
+    def _check(self, fixture: Fixture, judged: Judged) -> Checked:
+        if judged.rows and not self._environment.facts:
+            row = judged.rows[0]
+            facts = {"gpu_name": row.gpu_name, "isolation": row.isolation, "torch": row.torch}
+            self._environment.facts = facts
+        escapes = self._canaries.happened(fixture.effects)
+        status, reason = _ending(judged.outcome)
+        # A weak attestation says in the row that the claim is unproved: nothing was gained by it.
+        proved = [row for row in judged.rows if row.attestation == "held"]
+        speedups = [row.speedup for row in proved if row.speedup is not None]
+        seen = evidence(judged.outcome)
+        speedup = max(speedups, default=None)
+        return Checked(
+            name=fixture.name,
+            honest=fixture.honest,
+            category=fixture.category,
+            problem=fixture.problem,
+            catalogue=fixture.catalogue,
+            expected=fixture.expect,
+            status=status,
+            reason=reason,
+            findings=seen,
+            level=judged.outcome.level or "",
+            lacks=judged.outcome.lacks,
+            speedup=speedup,
+            escapes=escapes,
+            elapsed_s=sum(judged.stage_s.values()),
+            complaint=complain(fixture, status, seen, speedup, escapes)
+            or complain_of_level(fixture, status, judged.outcome),
+        )
+
+
+def is_doubtful(check: Checked) -> bool:
+    """Say whether time alone speaks against how a fixture ended: what else the machine did may have made that."""
+    complaint = check.complaint or ""
+    return complaint.startswith((TOO_FAST, Status.TIMING_UNATTESTED.value))
+
+
+def _ending(outcome: Outcome) -> tuple[str, str]:
+    match outcome:
+        case Passed():
+            return Status.PASSED.value, ""
+        case Failed(status=status, reason=reason):
+            return status.value, reason
+    raise InternalError("an outcome is either passed or failed")
+
+
+def _folder(fixture: Fixture) -> str:
+    return "honest" if fixture.honest else "cheats"
+
+
+def _options(fixture: Fixture, device: str, scratch: Path, *, alone: bool) -> RunOptions:
+    # Which line a cheat crashes at is not asked: each time would cost a build and a slow run.
+    extra: dict[str, Any] = {"sanitize": False, **fixture.options}
+    if "level" in extra:
+        extra["level"] = Level(extra["level"])
+    return RunOptions(
+        device=device,
+        processes=1,
+        max_processes=1,
+        pairs=PAIRS,
+        precision=0.99,
+        # Side by side: what is not about time is judged alike on a busy device.
+        wait_for_device=alone,
+        limits=TimeLimits(**fixture.limits),
+        save=False,
+        results_dir=scratch / "results",
+        **extra,
+    )
+
+
+def _share(answers: Sequence[bool]) -> float | None:
+    return sum(answers) / len(answers) if answers else None

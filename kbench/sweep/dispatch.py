@@ -1,0 +1,109 @@
+"""Which lane does what: the tasks that are ready, in flight and done, for threads."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from kbench.core.events import RunOptions
+from kbench.sweep.ladder import counts_as_failure, halted, is_done, next_batch
+from kbench.sweep.task import Halt, Task, TaskVerdict
+from kbench.units.unit import UnitResult
+
+Write = Callable[[Task, int, UnitResult, str], None]
+"""Puts a finished unit on the disk: task, process, result, device."""
+
+
+class Dispatcher:
+    """The state that lanes and builders share; every method may be called by any thread."""
+
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        known: Mapping[str, tuple[UnitResult, ...]],
+        options: RunOptions,
+        *,
+        halt: Halt,
+        write: Write,
+        lanes: int,
+    ):
+        self._options = options
+        self._halt = halt
+        self._write = write
+        self._lanes = lanes
+        self._results = {task.key: tuple(known.get(task.key, ())) for task in tasks}
+        self._building = len(tasks)
+        self._ready: list[Task] = []
+        self._flying = 0
+        self._verdicts = self._failures = 0
+        self._stopped = ""
+        self._news = threading.Condition()
+
+    def why_stopped(self) -> str:
+        """Say why nothing more is begun; empty while the sweep goes on."""
+        with self._news:
+            return self._stopped
+
+    @property
+    def left(self) -> int:
+        """Tasks without a verdict."""
+        with self._news:
+            return len(self._results) - self._verdicts
+
+    def stop(self, reason: str) -> None:
+        """Begin nothing more; what is in flight ends by itself."""
+        with self._news:
+            self._stopped = self._stopped or reason
+            self._news.notify_all()
+
+    def built(self, task: Task, refused: UnitResult | None = None, device: str = "") -> TaskVerdict | None:
+        """Let lanes have a task that is built, or record why it got no further."""
+        with self._news:
+            self._building -= 1
+            self._flying += refused is not None
+            if refused is None:
+                self._ready.append(task)
+            self._news.notify_all()
+        return None if refused is None else self.record(task, refused, device)
+
+    def take(self, problem: str | None) -> list[Task]:
+        """Wait for tasks for a lane that has `problem` open; none where nothing will come any more."""
+        with self._news:
+            while True:
+                if self._stopped:
+                    return []
+                batch = next_batch(self._ready, problem, self._lanes)
+                if batch:
+                    taken = {task.key for task in batch}
+                    self._ready = [task for task in self._ready if task.key not in taken]
+                    self._flying += len(batch)
+                    return batch
+                if not self._building and not self._flying:
+                    return []
+                self._news.wait()
+
+    def give_back(self, tasks: Sequence[Task]) -> None:
+        """Let other lanes have what this one took."""
+        with self._news:
+            self._flying -= len(tasks)
+            self._ready = [*tasks, *self._ready]
+            self._news.notify_all()
+
+    def results(self, task: Task) -> tuple[UnitResult, ...]:
+        """Return what is known of a task."""
+        with self._news:
+            return self._results[task.key]
+
+    def record(self, task: Task, result: UnitResult, device: str) -> TaskVerdict | None:
+        """Keep what came of a unit, on the disk first; return the verdict where it was the task's last."""
+        with self._news:
+            known = self._results[task.key]
+            self._write(task, len(known), result, device)
+            results = self._results[task.key] = (*known, result)
+            if not is_done(task, results, self._options):
+                return None
+            verdict = TaskVerdict(task=task, results=results)
+            self._verdicts += 1
+            self._failures += counts_as_failure(result)
+            self._flying -= 1
+            self._stopped = self._stopped or halted(self._failures, self._halt)
+            self._news.notify_all()
+            return verdict

@@ -1,0 +1,183 @@
+"""The journal of a sweep: append-only, one line for each finished unit, on the disk before anybody is told.
+
+The first line says what was asked for. Whatever is killed at whatever moment, the lines before stay; a last one
+without its end is cut off by whoever goes on.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from kbench import __version__
+from kbench.core.errors import MachineError, ResultsError, UsageError
+from kbench.storage.csvfile import write_failed
+from kbench.sweep.task import Task
+from kbench.units.encoding import result_from_json, result_to_json
+from kbench.units.unit import UnitResult
+
+FORMAT = 1
+SUFFIX = ".journal.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """What was asked for, so that the run's name alone is enough to go on."""
+
+    run: str
+    started_utc: str
+    arguments: dict[str, Any]
+    kbench_version: str = __version__
+    format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What a journal holds: the results of each task's units, by the task's key, in the order of their processes."""
+
+    header: Header
+    results: dict[str, tuple[UnitResult, ...]]
+    whole_bytes: int
+    """Length of the file without a last line that was not finished."""
+
+
+class Journal:
+    """The open journal of a sweep that runs; a context manager. Nobody else can write to it meanwhile."""
+
+    def __init__(self, path: Path, header: Header, *, resumed: Record | None = None):
+        self.path = path
+        self._header = header
+        self._resumed = resumed
+        self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (0 if self._resumed else os.O_CREAT | os.O_EXCL)
+            self._descriptor = os.open(self.path, flags, 0o644)
+            self._lock()
+            if self._resumed is None:
+                header = {name: getattr(self._header, name) for name in self._header.__slots__}
+                self._write({"sweep": header})
+                _sync_folder(self.path.parent)
+            else:
+                os.ftruncate(self._descriptor, self._resumed.whole_bytes)
+        except FileExistsError:
+            hint = f"`--resume {self._header.run}` goes on with it, `--name` takes another name"
+            raise UsageError(f"a sweep named `{self._header.run}` exists already", hint) from None
+        except OSError as error:
+            raise write_failed(self.path, error) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = -1
+
+    def append(self, task: Task, process: int, result: UnitResult, device: str) -> None:
+        """Write what became of a unit; when this returns, it is on the disk. Raises MachineError."""
+        told = {
+            "key": task.key,
+            "process": process,
+            "problem": task.problem.name,
+            "solution": task.solution.name,
+            "case": task.case.name,
+            "device": device,
+            "at_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+            "result": result_to_json(result),
+        }
+        try:
+            self._write(told)
+        except OSError as error:
+            raise write_failed(self.path, error) from error
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = f"another process goes on with `{self._header.run}` at this moment"
+            raise MachineError(message, "wait for it, or end it") from None
+
+    def _write(self, told: Mapping[str, Any]) -> None:
+        text = json.dumps(told, separators=(",", ":"), allow_nan=False, ensure_ascii=True) + "\n"
+        data = text.encode()
+        before = os.fstat(self._descriptor).st_size
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+            os.fsync(self._descriptor)
+        except OSError:
+            os.ftruncate(self._descriptor, before)  # half of a line would spoil the next one
+            raise
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def find(name: str, results: Path) -> Path:
+    """Return the journal of the sweep that a user named: its name, or a path of its journal or CSV.
+
+    Raises UsageError where there is none.
+    """
+    stem = name.removesuffix(SUFFIX).removesuffix(".csv")
+    for path in (Path(f"{stem}{SUFFIX}"), results / f"{stem}{SUFFIX}"):
+        if path.is_file():
+            return path
+    known = sorted(path.name.removesuffix(SUFFIX) for path in results.glob(f"*{SUFFIX}")) if results.is_dir() else []
+    hint = f"sweeps in {results}: {', '.join(known[-5:])}" if known else f"there is no sweep in {results}"
+    raise UsageError(f"no sweep named `{name}`", hint)
+
+
+def read(path: Path) -> Record:
+    """Read a journal. Of two lines about one unit the last counts; a new first process replaces all of a task.
+
+    Raises ResultsError for one that is not a journal, or of another version, and MachineError where it cannot be read.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise MachineError(f"{path} cannot be read: {error.strerror}", "check its permissions") from error
+    whole_bytes = data.rfind(b"\n") + 1
+    lines = data[:whole_bytes].splitlines()
+    header = _header(path, lines[0] if lines else b"")
+    results: dict[str, tuple[UnitResult, ...]] = {}
+    for number, line in enumerate(lines[1:], start=2):
+        try:
+            told = json.loads(line)
+            key, process = str(told["key"]), int(told["process"])
+            results[key] = _follow(results.get(key, ()), process, result_from_json(told["result"]))
+        except (ValueError, KeyError, TypeError, ResultsError) as error:
+            raise ResultsError(f"{path} is damaged in line {number}: {error}", "run the sweep anew") from error
+    return Record(header=header, results=results, whole_bytes=whole_bytes)
+
+
+def _follow(before: tuple[UnitResult, ...], process: int, result: UnitResult) -> tuple[UnitResult, ...]:
+    if not 0 <= process <= len(before):
+        raise ValueError(f"process {process} without the one before")
+    return (*before[:process], result)
+
+
+def _header(path: Path, line: bytes) -> Header:
+    try:
+        told = json.loads(line)["sweep"]
+        header = Header(**told)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ResultsError(f"{path} is not the journal of a sweep", "name a run of `kbench sweep`") from error
+    if header.format != FORMAT:
+        raise ResultsError(f"{path} is of format {header.format}, not {FORMAT}", "run the sweep anew")
+    if header.kbench_version != __version__:
+        message = f"{path} was begun by kbench {header.kbench_version}, and this is {__version__}"
+        raise ResultsError(message, "verdicts of two versions are not mixed: run the sweep anew")
+    return header

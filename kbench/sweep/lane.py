@@ -1,0 +1,243 @@
+"""One lane of a device: takes tasks, judges their units, and never lets one of them end the sweep."""
+
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from kbench.core.events import RunOptions
+from kbench.core.health import PROBED_AFTER
+from kbench.core.model import Case, Failed, Finding, Status
+from kbench.core.stats import worthwhile_precision
+from kbench.plugins.registry import Entry
+from kbench.plugins.shapes import Derived
+from kbench.sweep.builds import Builds, DerivedShapes
+from kbench.sweep.dispatch import Dispatcher
+from kbench.sweep.guard import Guard
+from kbench.sweep.ladder import budget_s, does_not_fit, may_retry
+from kbench.sweep.task import Budgets, DeviceState, Finished, Retried, Task, state_of
+from kbench.units.evaluator import StageProgress
+from kbench.units.unit import Unit, UnitResult
+
+SMALLER = "smaller"
+"""The case that takes the place of one that the device has no memory for."""
+
+Tell = Callable[[Finished | Retried | DeviceState], None]
+
+
+class Judging(Protocol):
+    """What a lane needs of an Evaluator."""
+
+    def turn_to(self, problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> None:
+        """Judge units of this problem and these solutions from now on."""
+        ...
+
+    def derive(self, expected: Sequence[Entry] = ()) -> Derived:
+        """Look for shapes that the problem does not list."""
+        ...
+
+    def why_not(self, case: Case, expected: Sequence[Entry]) -> Failed | None:
+        """Say why the problem itself cannot be judged at a case."""
+        ...
+
+    def evaluate(
+        self, unit: Unit, following: Sequence[Entry] = (), deadline_s: float | None = None
+    ) -> Generator[StageProgress, None, UnitResult]:
+        """Judge a unit."""
+        ...
+
+    def interrupt(self) -> None:
+        """Kill the judge, from another thread."""
+        ...
+
+    def close(self) -> None:
+        """End the judge."""
+        ...
+
+
+class Post:
+    """What the lanes of one device share: its health, and who is on it."""
+
+    def __init__(self, guard: Guard, tell: Tell):
+        self.guard = guard
+        self.name = guard.device.uuid
+        self.lanes: list[Judging] = []
+        self.incidents = 0
+        """How often the device was suspect."""
+        self._tell = tell
+        self._lock = threading.Lock()
+
+    def is_fit(self) -> bool:
+        """Say whether the device may be used: at once for one that is well, else after a second look at it."""
+        if self.guard.is_suspect():
+            with self._lock:
+                self._look_again()
+        return self.guard.quarantine is None
+
+    def _look_again(self) -> None:
+        if not self.guard.is_suspect() or self.guard.quarantine is not None:
+            return  # another lane did it
+        self.incidents += 1
+        reason = self.guard.suspect
+        self._tell(DeviceState(device=self.name, state="suspect", reason=reason))
+        for lane in self.lanes:
+            lane.interrupt()
+        if self.guard.recover():
+            self._tell(DeviceState(device=self.name, state="back in service", reason=reason))
+        else:
+            self._tell(DeviceState(device=self.name, state="quarantined", reason=self.guard.suspect))
+
+
+class Lane:
+    """Judges one unit at a time on one device."""
+
+    def __init__(
+        self,
+        evaluator: Judging,
+        post: Post,
+        dispatcher: Dispatcher,
+        builds: Builds,
+        shapes: DerivedShapes,
+        options: RunOptions,
+        budgets: Budgets,
+        tell: Tell,
+    ):
+        self._evaluator = evaluator
+        self._post = post
+        self._dispatcher = dispatcher
+        self._builds = builds
+        self._shapes = shapes
+        self._options = options
+        self._budgets = budgets
+        self._tell = tell
+        post.lanes.append(evaluator)
+
+    def serve(self) -> None:
+        """Take tasks until there are none, the sweep is stopped or the device is gone."""
+        problem: str | None = None
+        try:
+            while self._post.is_fit() and (batch := self._dispatcher.take(problem)):
+                problem = str(batch[0].problem.path)
+                left = self._judge_all(batch)
+                if left:
+                    self._dispatcher.give_back(left)
+        finally:
+            self._evaluator.close()
+
+    def _judge_all(self, batch: Sequence[Task]) -> list[Task]:
+        """Judge tasks of one problem; return those that this lane had to leave."""
+        solutions = [task.solution for task in batch]
+        self._evaluator.turn_to(batch[0].problem, solutions, self._options)
+        for number, task in enumerate(batch):
+            if self._dispatcher.why_stopped() or not self._post.is_fit():
+                return list(batch[number:])
+            if not self._judge(task, solutions[number + 1 :]):
+                return list(batch[number:])
+        return []
+
+    def _judge(self, task: Task, following: Sequence[Entry]) -> bool:
+        """Judge a task, unit after unit; say whether it has its verdict now."""
+        began = time.monotonic()
+        total_s = self._options.limits.total_s
+        deadline_s = None if total_s is None else began + total_s
+        verdict = None
+        while verdict is None:
+            if self._dispatcher.why_stopped() or not self._post.is_fit():
+                return False
+            result = self._unit(task, following, deadline_s)
+            if result is None:
+                return False
+            verdict = self._dispatcher.record(task, result, self._post.name)
+        elapsed_s = time.monotonic() - began
+        self._tell(Finished(verdict=verdict, device=self._post.name, elapsed_s=elapsed_s))
+        return True
+
+    def _unit(self, task: Task, following: Sequence[Entry], deadline_s: float | None) -> UnitResult | None:
+        """Judge the next unit of a task, again where that is the harness's fault; None where the device is gone."""
+        known = self._dispatcher.results(task)
+        case = known[-1].case if known else None
+        attempts = 0
+        while True:
+            incidents = self._post.incidents
+            result = self._attempt(task, known, case, following, deadline_s)
+            attempts += 1
+            sick = self._post.guard.is_suspect() or self._post.incidents != incidents
+            if result.status in PROBED_AFTER:
+                self._evaluator.close()  # the next unit gets a judge that has seen no crash
+            if may_retry(result, attempts, device_sick=sick) and not self._dispatcher.why_stopped():
+                reason = getattr(result.outcome, "reason", "")
+                self._tell(Retried(task=task, attempt=attempts, reason=reason))
+                if not self._post.is_fit():
+                    return None
+                continue
+            if does_not_fit(result) and case is None and (case := self._smaller(task)) is not None:
+                attempts -= 1
+                continue
+            if self._dispatcher.why_stopped() and result.retryable:
+                return None  # what stopped it may be what it failed of
+            return replace(result, attempts=attempts)
+
+    def _smaller(self, task: Task) -> Case | None:
+        """Return a case that the device has memory for, if there is one."""
+        derived = self._evaluator.derive([task.solution])
+        return Case(name=SMALLER, overrides={**task.case.overrides, **derived.cases[0]}) if derived.cases else None
+
+    def _attempt(
+        self,
+        task: Task,
+        known: Sequence[UnitResult],
+        case: Case | None,
+        following: Sequence[Entry],
+        deadline_s: float | None,
+    ) -> UnitResult:
+        failure = self._builds.failure(task)
+        if failure is not None:
+            return UnitResult(outcome=self._evaluator.why_not(task.case, [task.solution]) or failure)
+        state = state_of(task, known)
+        unit = Unit(
+            problem=task.problem,
+            solution=task.solution,
+            case=case or task.case,
+            process=len(known),
+            options=self._options,
+            derived=self._shapes.of(task.problem, task.solution),
+            follows=state.follows_weights(self._options),
+            precision=worthwhile_precision(state.estimates, self._options.precision),
+        )
+        result = self._within_budget(unit, following, deadline_s)
+        if (built_s := self._builds.took_s(task)) is not None:
+            result = replace(result, stage_s={"build": built_s, **result.stage_s})
+        if case is not None and not isinstance(result.outcome, Failed):
+            message = f"case {task.case.name} does not fit the device; judged at {case.overrides}"
+            noted = (*result.outcome.findings, Finding.note("smaller_case", message))
+            result = replace(result, outcome=replace(result.outcome, findings=noted))
+        return replace(result, case=case)
+
+    def _within_budget(self, unit: Unit, following: Sequence[Entry], deadline_s: float | None) -> UnitResult:
+        """Judge a unit; one whose rung takes too long loses its judge, and fails for that."""
+        overrun: list[str] = []
+        timer: threading.Timer | None = None
+
+        def give_up(stage: str, limit_s: float) -> None:
+            overrun.append(f"`{stage}` took longer than {limit_s:.0f} s")
+            self._evaluator.interrupt()
+
+        stages = self._evaluator.evaluate(unit, following, deadline_s)
+        while True:
+            try:
+                news = next(stages)
+            except StopIteration as end:
+                result: UnitResult = end.value
+                break
+            finally:
+                if timer is not None:
+                    timer.cancel()
+            limit_s = budget_s(news.stage, self._budgets) if news.elapsed_s is None else None
+            if limit_s is not None:
+                timer = threading.Timer(limit_s, give_up, (news.stage, limit_s))
+                timer.daemon = True
+                timer.start()
+        if overrun and result.status is Status.HARNESS_ERROR:
+            return replace(result, outcome=Failed(status=Status.TOTAL_TIMEOUT, reason=overrun[0]))
+        return result

@@ -1,0 +1,132 @@
+"""From pairs to tasks: the first rung of the ladder, on which files are read and nothing is run."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kbench.core.errors import KbenchError, UsageError
+from kbench.core.events import RunOptions
+from kbench.core.model import Case, Failed, Status
+from kbench.devices.selection import DeviceChoice
+from kbench.plugins import case_selection, registry
+from kbench.plugins.places import as_path
+from kbench.plugins.registry import Entry
+from kbench.storage.settings import Settings
+from kbench.sweep.selection import SolutionPair
+from kbench.sweep.task import Task
+from kbench.units.unit import Unit, task_key
+
+
+def make_tasks(
+    pairs: Sequence[SolutionPair],
+    options: RunOptions,
+    device: DeviceChoice,
+    settings: Settings,
+    *,
+    entry: str | None = None,
+) -> tuple[list[Task], list[str]]:
+    """Return one task for each pair and case, equal sources once, and notes on what that changes.
+
+    A file that is there and cannot be read as a problem or solution becomes a task that is refused: one of many must
+    not end the sweep. Raises UsageError for a name or a path that does not exist, and for a case or constant that the
+    only problem does not have.
+    """
+    problems = _problems(pairs, settings)
+    cases = {name: _cases(found, options, device.kind, len(problems)) for name, found in problems.items()}
+    tasks: dict[str, Task] = {}
+    names: dict[str, dict[str, Entry]] = {}
+    notes: list[str] = []
+    for pair in pairs:
+        problem, failed = problems[pair.problem]
+        solution, refused = _solution(problem, pair.solution, settings, entry, failed)
+        solution = _named_apart(names.setdefault(str(problem.path), {}), solution)
+        chosen, unfit = cases[pair.problem]
+        for case in chosen:
+            unit = Unit(problem=problem, solution=solution, case=case, process=0, options=options)
+            key = task_key(unit, device)
+            known = tasks.get(key)
+            if known is not None:
+                if solution.name not in {known.solution.name, *known.also}:
+                    tasks[key] = replace(known, also=(*known.also, solution.name))
+                continue
+            tasks[key] = Task(
+                key=key,
+                problem=problem,
+                solution=solution,
+                case=case,
+                claim=pair.claim,
+                tags=pair.tags,
+                refused=refused or unfit,
+            )
+    twins = sum(len(task.also) for task in tasks.values())
+    if twins:
+        notes.append(f"{twins} solutions have the source of another one, and share its verdict")
+    return list(tasks.values()), notes
+
+
+def _problems(pairs: Sequence[SolutionPair], settings: Settings) -> dict[str, tuple[Entry, Failed | None]]:
+    """Find every problem, with names that tell them apart, and why some of them cannot be used."""
+    found: dict[str, tuple[Entry, Failed | None]] = {}
+    for name in dict.fromkeys(pair.problem for pair in pairs):
+        try:
+            found[name] = registry.find_problem(name, settings), None
+        except KbenchError as error:
+            broken = _broken(name, "problem")
+            if broken is None:
+                raise
+            found[name] = broken, Failed(status=Status.REFERENCE_FAILED, reason=f"the problem fails: {error.message}")
+    entries = {entry.path.resolve(): entry for entry, _ in found.values()}
+    apart = {entry.path.resolve(): entry.name for entry in registry.told_apart(list(entries.values()))}
+    return {name: (replace(entry, name=apart[entry.path.resolve()]), failed) for name, (entry, failed) in found.items()}
+
+
+def _broken(name: str, kind: registry.EntryKind) -> Entry | None:
+    """Return an entry for a file that is there, whatever is in it; None for one that is not."""
+    path = as_path(name)
+    if path is None or not path.is_file():
+        return None
+    return Entry(name=path.stem, path=path.absolute(), summary="", kind=kind, origin="path", devices=("cuda", "cpu"))
+
+
+def _cases(
+    found: tuple[Entry, Failed | None], options: RunOptions, kind: str, problems: int
+) -> tuple[tuple[Case, ...], Failed | None]:
+    """Return the cases of a problem; where it lacks what is asked of all, one that says so."""
+    problem, failed = found
+    if failed is not None:
+        return (Case(name="default"),), None
+    try:
+        return case_selection.select(problem, options, kind), None
+    except UsageError as error:
+        if problems == 1:
+            raise
+        return (Case(name="default"),), Failed(status=Status.SKIPPED, reason=error.message)
+    except KbenchError as error:
+        return (Case(name="default"),), Failed(status=Status.REFERENCE_FAILED, reason=error.message)
+
+
+def _solution(
+    problem: Entry, name: str, settings: Settings, entry: str | None, failed: Failed | None
+) -> tuple[Entry, Failed | None]:
+    try:
+        return registry.find_solution(problem, name, settings, entry=entry), failed
+    except KbenchError as error:
+        broken = _broken(name, "solution")
+        if broken is None:
+            raise
+        return broken, failed or Failed(status=Status.IMPORT_FAILED, reason=error.message)
+
+
+def _named_apart(taken: dict[str, Entry], solution: Entry) -> Entry:
+    """Return a solution with a name that no other one of its problem has: with its folder, then with a number."""
+    folders = [*solution.path.resolve().parts[1:-1]]
+    name, number = solution.name, 1
+    while name in taken and not _is_same(taken[name], solution):
+        number += not folders
+        name = f"{folders.pop()}.{name}" if folders else f"{solution.name}-{number}"
+    taken.setdefault(name, solution)
+    return replace(solution, name=name)
+
+
+def _is_same(one: Entry, other: Entry) -> bool:
+    return (Path(one.path).resolve(), one.variant) == (Path(other.path).resolve(), other.variant)

@@ -1,0 +1,204 @@
+"""What a sweep is made of: tasks, what is known of each, and what is told while it goes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kbench.build import sources
+from kbench.core.events import RunOptions
+from kbench.core.model import Case, Failed, Passed, ResultRow, Sample, Status
+from kbench.plugins.registry import Entry
+from kbench.run.case_state import CaseState
+from kbench.storage import rows as rowmaker
+from kbench.storage.rows import Provenance
+from kbench.units.unit import UnitResult
+
+
+class LadderRung(StrEnum):
+    """A step of the ladder; each costs more than the one before."""
+
+    PARSE = "parse"
+    BUILD = "build"
+    TINY = "tiny"
+    VERIFY = "verify"
+    TIME = "time"
+
+
+RUNGS = tuple(LadderRung)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One solution of one case of a problem: one verdict, of as many units as it takes."""
+
+    key: str
+    problem: Entry
+    solution: Entry
+    case: Case
+    claim: float | None = None
+    """The speed-up that somebody claims for it."""
+    tags: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    """Names of solutions with the same source, which share its verdict."""
+    refused: Failed | None = None
+    """Why it gets no further than the first rung."""
+
+    @property
+    def name(self) -> str:
+        """Problem, solution and case."""
+        return f"{self.problem.name} · {self.solution.name} · {self.case.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskVerdict:
+    """A task and the results of its units, one for each process."""
+
+    task: Task
+    results: tuple[UnitResult, ...]
+    resumed: bool = False
+    """Whether it was read from the journal."""
+
+    @property
+    def last(self) -> UnitResult:
+        """What the last unit came to, which decides."""
+        return self.results[-1]
+
+    @property
+    def status(self) -> Status:
+        """`passed`, or why not."""
+        return self.last.status
+
+    @property
+    def stage_s(self) -> dict[str, float]:
+        """Seconds by stage over all processes."""
+        total: dict[str, float] = {}
+        for result in self.results:
+            for stage, elapsed_s in result.stage_s.items():
+                total[stage] = total.get(stage, 0.0) + elapsed_s
+        return total
+
+    def rows(self, run_id: str, started_utc: str, options: RunOptions) -> list[tuple[ResultRow, Sequence[Sample]]]:
+        """Return the rows of a results file, each with its samples."""
+        task = self.task
+        sha256 = sources.source_sha256(task.problem.path)
+        provenance = rowmaker.collect(task.problem.name, sha256, run_id, started_utc)
+        made = [_row(provenance, task, process, result, options) for process, result in enumerate(self.results)]
+        outcome = state_of(task, self.results).outcome
+        if isinstance(outcome, Passed) and outcome.timings:
+            made = [*rowmaker.with_interval(made, outcome.timings, options.precision)]
+        return [(row, _samples(result)) for row, result in zip(made, self.results, strict=True)]
+
+
+def _row(provenance: Provenance, task: Task, process: int, result: UnitResult, options: RunOptions) -> ResultRow:
+    here = result.environment
+    judgement = rowmaker.Judgement(
+        solution=task.solution.name,
+        source_sha256=sources.source_sha256(task.solution.path, task.solution.variant),
+        case=result.case or task.case,
+        process=process,
+        outcome=result.outcome,
+        device=here.device if here is not None else "",
+        mode=options.mode,
+        isolation=result.isolation,
+        weights=result.weights,
+        tf32=options.allow_tf32,
+        required=options.level,
+        accepted=options.accept,
+        environment=here,
+        cost=result.cost,
+        peaks=result.peaks,
+    )
+    return rowmaker.make_row(provenance, judgement)
+
+
+def _samples(result: UnitResult) -> Sequence[Sample]:
+    outcome = result.outcome
+    return outcome.timings[0].samples if isinstance(outcome, Passed) and outcome.timings else ()
+
+
+def state_of(task: Task, results: Sequence[UnitResult]) -> CaseState:
+    """Return what is known of a task after these units."""
+    state = CaseState(entry=task.solution, case=task.case)
+    for result in results:
+        state.add(result.outcome)
+        for stage, elapsed_s in result.stage_s.items():
+            state.stage_s[stage] = state.stage_s.get(stage, 0.0) + elapsed_s
+    return state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """Seconds that a unit may spend on a rung; waiting for the device does not count. Chosen."""
+
+    tiny_s: float = 60.0
+    verify_s: float = 300.0
+    time_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halt:
+    """When a sweep ends before all is done."""
+
+    failures: int | None = None
+    """So many verdicts that are neither passed nor the harness's fault."""
+
+
+# --- events ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepPlanned:
+    """The work is known: what is asked for, and what the journal has already."""
+
+    run: str
+    tasks: int
+    resumed: int
+    devices: tuple[str, ...]
+    lanes: int
+    jobs: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """One verdict is on the disk."""
+
+    verdict: TaskVerdict
+    device: str
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceState:
+    """A device does something else now."""
+
+    device: str
+    state: str
+    """`ready`, `suspect`, `back in service` or `quarantined`."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retried:
+    """A unit failed by the harness's fault, and is tried again."""
+
+    task: Task
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The sweep is over."""
+
+    csv_path: str | None
+    left: int
+    """Tasks without a verdict."""
+    reason: str = ""
+    """Why it ended before all was done."""
+    elapsed_s: float = 0.0
+    busy_s: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of all lanes together, by stage."""
+
+
+SweepEvent = SweepPlanned | Finished | DeviceState | Retried | Ended

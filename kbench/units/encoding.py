@@ -1,0 +1,76 @@
+"""Units and their results as JSON: what a journal keeps, and what travels to another process or host."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import PurePath
+from typing import Any, TypeVar
+
+from kbench.core.errors import ResultsError
+from kbench.units.unit import Unit, UnitResult
+from kbench.wire.channel import decode_constants, encode_constants
+
+T = TypeVar("T")
+_adapters: dict[Any, Any] = {}
+CONSTANTS = {"case": "overrides", "options": "overrides"}
+"""Where a unit holds a problem's constants, which may be of any type."""
+
+
+def unit_to_json(unit: Unit) -> dict[str, Any]:
+    """Return a unit as JSON values, which `unit_from_json` reads back."""
+    told: dict[str, Any] = plain(unit)
+    for part, name in CONSTANTS.items():
+        told[part][name] = encode_constants(getattr(getattr(unit, part), name))
+    told["derived"]["cases"] = [encode_constants(case) for case in unit.derived.cases]
+    return told
+
+
+def unit_from_json(told: Mapping[str, Any]) -> Unit:
+    """Read what `unit_to_json` wrote. Raises ResultsError."""
+    try:
+        parts = {name: {**told[name]} for name in (*CONSTANTS, "derived")}
+        for part, name in CONSTANTS.items():
+            parts[part][name] = decode_constants(parts[part][name])
+        parts["derived"]["cases"] = [decode_constants(case) for case in parts["derived"]["cases"]]
+        return _read(Unit, {**told, **parts})
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ResultsError(f"this is no unit: {error}") from error
+
+
+def result_to_json(result: UnitResult) -> dict[str, Any]:
+    """Return a result as JSON values, which `result_from_json` reads back."""
+    told: dict[str, Any] = plain(result)
+    return told
+
+
+def result_from_json(told: Mapping[str, Any]) -> UnitResult:
+    """Read what `result_to_json` wrote. Raises ResultsError."""
+    try:
+        return _read(UnitResult, told)
+    except ValueError as error:
+        raise ResultsError(f"this is no result of a unit: {error}") from error
+
+
+def plain(value: Any) -> Any:
+    """Return a record as JSON values; numbers that JSON lacks become words, which are read back."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, PurePath) or (isinstance(value, float) and not math.isfinite(value)):
+        return str(value)
+    return value
+
+
+def _read(kind: type[T], told: Mapping[str, Any]) -> T:
+    if kind not in _adapters:
+        from pydantic import TypeAdapter
+
+        _adapters[kind] = TypeAdapter(kind)
+    read: T = _adapters[kind].validate_python(told)
+    return read

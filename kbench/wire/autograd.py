@@ -1,0 +1,19 @@
+"""How both sides call a model for its gradients."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kbench.wire.channel import flatten
+
+
+def owned(arguments: Sequence[Any]) -> list[Any]:
+    """Return arguments that a model may change in place, which leaves of autograd may not be."""
+    return [a.clone() if getattr(a, "requires_grad", False) else a for a in arguments]
+
+
+def differentiable(returned: Any, seeds: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Pair each floating-point output that has gradients with its seed; all floating-point outputs have seeds."""
+    import torch
+
+    outputs = [t for _, t in flatten(returned) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+    return [(output, seed) for output, seed in zip(outputs, seeds, strict=False) if output.requires_grad]

@@ -1,0 +1,199 @@
+"""Memory that a judge owns and a worker maps: a sealed memfd on the CPU, CUDA IPC on a GPU.
+
+The judge allocates, keeps the allocation for itself, and sends a *descriptor* (plain JSON, with a file descriptor
+beside it on the CPU). A worker can write into what it maps, but can neither resize, free nor move it: the judge's view
+survives the worker's death.
+"""
+
+import base64
+import fcntl
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.devices.cuda_driver import Driver
+
+ALIGNMENT = 256
+"""Bytes; every tensor starts on such a boundary, as in torch's own allocator."""
+IPC_GRANULE = 2 << 20
+"""Bytes; the driver packs smaller allocations together, and a handle names the whole pack."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorSpec:
+    """Where a tensor lies in a block: byte offset, dtype name (`float32`), shape and strides in elements."""
+
+    offset: int
+    dtype: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+
+    def to_json(self) -> list[Any]:
+        """Return the fields as a JSON list."""
+        return [self.offset, self.dtype, list(self.shape), list(self.stride)]
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where the tensor begins and ends, in bytes of the block."""
+        import torch
+
+        return self.offset, self.offset + span_bytes(self, getattr(torch, self.dtype).itemsize)
+
+    @classmethod
+    def from_json(cls, fields: Sequence[Any]) -> "TensorSpec":
+        """Undo `to_json`."""
+        offset, dtype, shape, stride = fields
+        return cls(offset=offset, dtype=dtype, shape=tuple(shape), stride=tuple(stride))
+
+
+def layout_of(tensor: Any) -> str:
+    """Name what keeps a tensor from lying in memory as its shape and strides say; empty for a dense one."""
+    import torch
+
+    if tensor.is_nested:
+        return "nested"
+    if tensor.is_quantized:
+        return "quantised"
+    return "" if tensor.layout is torch.strided else str(tensor.layout).removeprefix("torch.").lstrip("_")
+
+
+def span_bytes(spec: TensorSpec, element_bytes: int) -> int:
+    """Return the bytes from a tensor's first to its last element, both included."""
+    if 0 in spec.shape:
+        return 0
+    return element_bytes * (1 + sum((n - 1) * s for n, s in zip(spec.shape, spec.stride, strict=True)))
+
+
+def lay_out(tensors: Sequence[Any], offset: int = 0) -> tuple[list[TensorSpec], int]:
+    """Place tensors one after the other, aligned, with their own strides; return the specs and the end offset."""
+    specs = []
+    for tensor in tensors:
+        spec = TensorSpec(
+            offset=offset,
+            dtype=str(tensor.dtype).removeprefix("torch."),
+            shape=tuple(tensor.shape),
+            stride=_dense_stride(tensor),
+        )
+        specs.append(spec)
+        end = offset + span_bytes(spec, tensor.element_size())
+        offset = -(-end // ALIGNMENT) * ALIGNMENT
+    return specs, offset
+
+
+def _dense_stride(tensor: Any) -> tuple[int, ...]:
+    """Return the tensor's strides, or contiguous ones where its own overlap (expanded tensors, sliding windows)."""
+    reach = 0
+    for stride, size in sorted((s, n) for n, s in zip(tensor.shape, tensor.stride(), strict=True) if n > 1):
+        if stride <= reach:
+            return tuple(tensor.new_empty(tensor.shape).stride())
+        reach += (size - 1) * stride
+    return tuple(tensor.stride())
+
+
+class Block:
+    """A block of memory; `bytes` is a uint8 tensor over it. Use `Block.allocate` or `Block.attach`."""
+
+    def __init__(self, tensor: Any, descriptor: dict[str, Any], fd: int | None, pointer: int | None, owned: bool):
+        self.bytes = tensor
+        self.descriptor = descriptor
+        self.fd = fd
+        self._pointer = pointer
+        self._owned = owned
+
+    @classmethod
+    def allocate(cls, nbytes: int, device: str) -> "Block":
+        """Allocate in the judge. Raises MemoryError where the device has no room."""
+        nbytes = max(nbytes, ALIGNMENT)
+        return cls._allocate_cuda(nbytes) if device == "cuda" else cls._allocate_cpu(nbytes)
+
+    @classmethod
+    def _allocate_cpu(cls, nbytes: int) -> "Block":
+        fd = os.memfd_create("kbench", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, nbytes)
+        # Without the seals a worker could shrink the file and kill the judge by SIGBUS.
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        return cls(_map(fd, nbytes), {"kind": "memfd", "nbytes": nbytes}, fd, None, owned=True)
+
+    @classmethod
+    def _allocate_cuda(cls, nbytes: int) -> "Block":
+        driver = Driver()
+        nbytes = -(-nbytes // IPC_GRANULE) * IPC_GRANULE
+        pointer = driver.allocate(nbytes)
+        handle = base64.b64encode(driver.export(pointer)).decode()
+        descriptor = {"kind": "cuda", "nbytes": nbytes, "handle": handle}
+        return cls(wrap(pointer, nbytes), descriptor, None, pointer, owned=True)
+
+    @classmethod
+    def attach(cls, descriptor: dict[str, Any], fd: int | None) -> "Block":
+        """Map a judge's block in the worker."""
+        nbytes = descriptor["nbytes"]
+        if descriptor["kind"] == "memfd":
+            assert fd is not None, "a memfd block travels with its descriptor"
+            return cls(_map(fd, nbytes), descriptor, fd, None, owned=False)
+        pointer = Driver().open(base64.b64decode(descriptor["handle"]))
+        return cls(wrap(pointer, nbytes), descriptor, None, pointer, owned=False)
+
+    def view(self, spec: TensorSpec) -> Any:
+        """Return the tensor that lies at `spec`."""
+        return view(spec, self.bytes)
+
+    def close(self) -> None:
+        """Free the memory, or end the mapping of a judge's; views of it must not be used afterwards."""
+        if self.fd is not None:
+            os.close(self.fd)
+            self.fd = None
+        if self._pointer is not None:
+            import torch
+
+            torch.cuda.synchronize()
+            driver = Driver()
+            (driver.free if self._owned else driver.unmap)(self._pointer)
+        self._pointer = None
+
+
+def view(spec: TensorSpec, memory: Any) -> Any:
+    """Return the tensor that lies at `spec` in memory given as bytes."""
+    import torch
+
+    dtype = getattr(torch, spec.dtype)
+    if 0 in spec.shape:
+        return torch.empty_strided(spec.shape, spec.stride, dtype=dtype, device=memory.device)
+    begin, end = spec.span
+    span = memory[begin:end].view(dtype)
+    return span.as_strided(spec.shape, spec.stride, span.storage_offset())
+
+
+def release_cached(device: str) -> None:
+    """Give back to the device what this process's torch holds of its memory and does not use."""
+    if device == "cuda":
+        import torch
+
+        torch.cuda.empty_cache()
+
+
+def _map(fd: int, nbytes: int) -> Any:
+    import torch
+
+    return torch.frombuffer(mmap.mmap(fd, nbytes), dtype=torch.uint8)
+
+
+class _CudaArray:
+    """Raw device memory as torch takes it: the CUDA array interface, version 3."""
+
+    def __init__(self, pointer: int, nbytes: int):
+        self.__cuda_array_interface__ = {
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (pointer, False),
+            "version": 3,
+            "strides": None,
+        }
+
+
+def wrap(pointer: int, nbytes: int) -> Any:
+    """Return device memory as a tensor of bytes."""
+    import torch
+
+    return torch.as_tensor(_CudaArray(pointer, nbytes), device="cuda")

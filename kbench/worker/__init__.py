@@ -1,0 +1,1 @@
+"""The untrusted child: the only room that imports a solution."""

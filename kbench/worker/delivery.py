@@ -1,0 +1,39 @@
+"""What a worker does with a result: describe every leaf of it, and copy what fits into the judge's buffers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kbench.devices.timer import tensor_leaves
+from kbench.wire.channel import as_text, flatten
+from kbench.wire.shared_memory import layout_of
+
+
+def deliver(output: Any, targets: Sequence[Any], arguments: Sequence[Any]) -> list[list[Any]]:
+    """Describe the leaves of one result and copy those that fit; the judge compares the description.
+
+    Without `targets` they are described only.
+    """
+    import torch
+
+    inputs = {leaf.untyped_storage().data_ptr() for leaf in tensor_leaves(arguments)}
+    described, remaining = [], iter(targets)
+    for path, leaf in flatten(output):
+        if not isinstance(leaf, torch.Tensor):
+            described.append([path, type(leaf).__name__, as_text(leaf), [], "", False])
+            continue
+        target = next(remaining, None)
+        if layout := layout_of(leaf):
+            described.append([path, f"{layout} tensor", str(leaf.dtype), [], leaf.device.type, False])
+            continue
+        exact = type(leaf) in {torch.Tensor, torch.nn.Parameter}
+        aliased = leaf.numel() > 0 and exact and leaf.untyped_storage().data_ptr() in inputs
+        kind = "tensor" if exact else f"{type(leaf).__module__}.{type(leaf).__qualname__}"
+        described.append([path, kind, str(leaf.dtype), list(leaf.shape), leaf.device.type, aliased])
+        if target is not None and exact and fits(leaf, target):
+            target.copy_(leaf)
+    return described
+
+
+def fits(leaf: Any, target: Any) -> bool:
+    """Say whether a result can be copied as it is, without a cast or a broadcast."""
+    return bool(leaf.dtype == target.dtype and leaf.shape == target.shape and leaf.device.type == target.device.type)

@@ -1,0 +1,382 @@
+"""The worker child: the only process that imports a solution. It holds no seed, no expected value and no verdict.
+
+It serves requests from its channel one after the other (see `Worker`). Whatever the solution raises is reported;
+whatever else it does (exit, crash, hang, forge) the judge finds out by itself.
+"""
+
+import contextlib
+import importlib
+import os
+import socket
+import sys
+from pathlib import Path
+from statistics import median
+from types import ModuleType
+from typing import Any
+
+from kbench.devices.profiler import profile
+from kbench.devices.timer import Timer, poison_pool, start_on, synchronize, timer_for
+from kbench.sandbox import rungs
+from kbench.wire import precision_switches
+from kbench.wire.autograd import differentiable, owned
+from kbench.wire.channel import Channel, Message, PeerGoneError, decode_constants, decode_tree
+from kbench.wire.layouts import layouts_of, misaligned
+from kbench.wire.shared_memory import Block, TensorSpec, release_cached
+from kbench.worker.delivery import deliver
+from kbench.worker.extensions import record_builds, require_builds
+from kbench.worker.queued_calls import CallQueue, queue_calls
+from kbench.worker.solution import builtin, constructor_of, descriptions, import_solution, settled
+from kbench.worker.stages import Stage, describe
+from kbench.worker.tampering import Originals
+
+
+class Worker:
+    """State of the child between requests: the module, the model, the mapped memory."""
+
+    def __init__(self, channel: Channel):
+        self._channel = channel
+        self._device = "cpu"
+        self._module: ModuleType | None = None
+        self._model: Any = None
+        self._state: list[tuple[str, Any]] = []
+        self._block: Block | None = None
+        self._lent: Block | None = None
+        self._tensors: list[list[Any]] = []
+        self._inputs: dict[int, list[Any]] = {}
+        self._outputs: list[list[Any]] = []
+        self._weights: list[Any] = []
+        self._timer: Timer | None = None
+        self._solution: Message = {}
+        self._originals: Originals | None = None
+        self._queue: CallQueue | None = None
+        self._results: list[Any] = []
+        self._switches: dict[str, str] = {}
+        self._overrides: Any = None
+        """Of the case that the model was constructed for last."""
+
+    def serve(self) -> None:
+        """Answer requests until the judge hangs up."""
+        while True:
+            try:
+                message, fds = self._channel.receive_with_fds()
+            except PeerGoneError:
+                return
+            answer: Message
+            try:
+                answer = getattr(self, f"do_{message['op']}")(message, fds) or {}
+            except Exception as error:  # noqa: BLE001 - a child main: what a solution raises is an answer
+                answer = {"error": describe(error)}
+            if self._originals is not None and (replaced := self._originals.replaced()):
+                answer["replaced"] = list(replaced)
+            self._channel.send({"n": message["n"], **answer})
+
+    def do_setup(self, message: Message, _fds: list[int]) -> Message:
+        """Lock this process in, then import torch, before any solution is known."""
+        restrict(message)
+        import torch
+
+        self._device = message["device"]
+        torch.set_num_threads(message["threads"])
+        for name in message.get("imports", ()):
+            # One that is missing or broken is the solution's to complain of.
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+        return {"pid": os.getpid()}
+
+    def do_open(self, message: Message, fds: list[int]) -> None:
+        """Open the device, which costs whoever computes on it some milliseconds; the gate's page comes with it."""
+        if fds:
+            self._queue = CallQueue(fds[0])
+        self._timer = timer_for(self._device, message["mode"])
+        self._originals = Originals()
+
+    def do_load(self, message: Message, fds: list[int]) -> Message:
+        """Import the solution (once) and construct its model; answer with its parameters and buffers."""
+        import torch
+
+        require_builds()
+        blocks = attach(message["blocks"], fds)
+        tensors = [blocks[0].view(TensorSpec.from_json(spec)).clone() for spec in message["tensors"]]
+        for block in blocks:
+            block.close()
+        arguments = decode_tree(message["arguments"], tensors, torch)
+        keywords = decode_tree(message["keywords"], tensors, torch)
+        self._construct(message, arguments, keywords, seed=message["seed"])
+        with Stage("init"):
+            self._state = settled(self._model, message["example"], message["seed"], self._device)
+        return {"state": descriptions(self._state)}
+
+    def do_build(self, message: Message, _fds: list[int]) -> None:
+        """Import the solution and construct its model once, compiling what they ask for."""
+        record_builds(lambda: self._channel.send({"progress": "compiling", "n": message["n"]}))
+        self._solution = message
+        problem = problem_of(message, self._device)
+        self._construct(message, *problem.init_inputs(), seed=0)
+
+    def do_rehearse(self, message: Message, _fds: list[int]) -> None:
+        """Call the model once on the problem's own inputs, so that just-in-time compilers do their work now.
+
+        With `layouts` they are called again on other layouts of these, which a solution need not accept.
+        """
+        import torch
+
+        problem = problem_of(message, self._device)
+        self._solution.update(message)  # a compiler that starts in this call is announced by its number
+        self._construct(self._solution, *problem.init_inputs(), seed=0)
+        inputs = problem.inputs(seed=0)
+        with torch.no_grad():
+            with Stage("forward"):
+                self._model(*inputs)
+                synchronize(self._device)
+            if message.get("layouts"):
+                self._channel.send({"progress": "layouts", "n": message["n"]})
+                for _, changed, misalign in layouts_of(inputs):
+                    with contextlib.suppress(Exception):
+                        self._model(*[misaligned(a) if misalign and torch.is_tensor(a) else a for a in changed])
+                synchronize(self._device)
+
+    def _construct(self, message: Message, arguments: list[Any], keywords: Message, *, seed: int) -> None:
+        import torch
+
+        from kbench.plugins.problem import pin_precision
+
+        pin_precision(message["allow_tf32"])
+        self._switches = self._switches or precision_switches.settings()
+        if "torch._dynamo" in sys.modules and message["overrides"] != self._overrides:
+            # What was compiled for another case would make this one's graph dynamic, and slower.
+            torch._dynamo.reset()  # noqa: SLF001 - the documented way to forget
+        self._overrides = message["overrides"]
+        constructor = self._constructor(message)
+        with Stage("init"):
+            torch.manual_seed(seed)
+            with torch.device(message.get("construct_on", self._device)):
+                model = constructor(*arguments, **keywords)
+            self._model = model.to(self._device) if isinstance(model, torch.nn.Module) else model
+            if message.get("eval_mode") and isinstance(model, torch.nn.Module):
+                self._model.eval()
+            self._model = builtin(message["builtin"], self._model)
+            if not callable(self._model):
+                raise TypeError(f"{message['entry']} is not callable")
+
+    def _constructor(self, message: Message) -> Any:
+        path = Path(message["path"])
+        if message["builtin"]:
+            return problem_of(message, self._device).module.Model
+        with Stage("import"):
+            if self._module is None:
+                self._module = import_solution(path)
+            return constructor_of(self._module, message["entry"])
+
+    def do_switches(self, _message: Message, _fds: list[int]) -> Message:
+        """Answer with torch's precision switches that stand elsewhere than before the solution was imported."""
+        return {"changed": precision_switches.changed(self._switches)}
+
+    def do_bind(self, message: Message, fds: list[int]) -> None:
+        """Map the judge's memory: input and output slots, and the parameters' values."""
+        self.do_unbind(message, [])
+        self._block = block = attach(message["blocks"], fds)[0]
+
+        def tensors(specs: list[Any]) -> list[Any]:
+            return [block.view(TensorSpec.from_json(spec)) for spec in specs]
+
+        for number, slot in enumerate(message["slots"]):
+            self._tensors.append(tensors(slot["inputs"]))
+            self._outputs.append(tensors(slot["outputs"]))
+            self.do_arguments({"slot": number, "arguments": message["arguments"]}, [])
+        self._weights = tensors(message["weights"])
+
+    def do_unbind(self, _message: Message, _fds: list[int]) -> None:
+        """Close the judge's memory, and let go of what results took: the next call finds memory as a first one does."""
+        self._inputs, self._tensors, self._outputs, self._weights, self._results = {}, [], [], [], []
+        for block in (self._lent, self._block):
+            if block is not None:
+                block.close()
+        self._lent = self._block = None
+        release_cached(self._device)
+        if self._timer is not None:
+            self._timer.forget()
+
+    def do_lend(self, message: Message, fds: list[int]) -> None:
+        """Map the memory for the outputs of the next call, where that is not the arena's."""
+        self._lent = block = attach(message["blocks"], fds)[0]
+        self._outputs = [[block.view(TensorSpec.from_json(spec)) for spec in message["outputs"]]]
+
+    def do_take_back(self, _message: Message, _fds: list[int]) -> None:
+        """Close that memory again."""
+        self._outputs = [[]]
+        if self._lent is not None:
+            self._lent.close()
+        self._lent = None
+
+    def do_arguments(self, message: Message, _fds: list[int]) -> None:
+        """Take other values of what is no tensor among a slot's arguments."""
+        import torch
+
+        slot = message["slot"]
+        self._inputs[slot] = decode_tree(message["arguments"], self._tensors[slot], torch)
+        if self._timer is not None:
+            self._timer.forget()
+
+    def do_weights(self, message: Message, _fds: list[int]) -> None:
+        """Copy the judge's parameter values into the model, in place; `names` has the target of each, or null."""
+        import torch
+
+        with torch.no_grad():
+            for mine, theirs in self._matched(message):
+                mine.copy_(theirs)
+        synchronize(self._device)
+
+    def do_read_weights(self, message: Message, _fds: list[int]) -> None:
+        """Copy the model's parameters back, so that the judge can see whether a call changed them."""
+        for mine, theirs in self._matched(message):
+            theirs.copy_(mine.detach())
+        synchronize(self._device)  # the judge reads it the moment that it has the answer
+
+    def _matched(self, message: Message) -> list[tuple[Any, Any]]:
+        by_name = dict(self._state)
+        return [(by_name[name], value) for name, value in zip(message["names"], self._weights, strict=True) if name]
+
+    def do_call(self, message: Message, _fds: list[int]) -> Message:
+        """Call the model on the given slots, one after the other, and copy the results into the judge's buffers.
+
+        Each result is copied and freed before the next call. Times are medians; copies are no part of them. With
+        `attest` nothing else happens in the request: the judge's clock is to see the calls alone.
+        """
+        assert self._timer is not None, "set up before called"
+        slots: list[int] = message["slots"]
+        if self._device == "cpu" and slots:
+            start_on(slots[0])
+        described, event_ns, submit_ns = [], [], []
+        with torch_no_grad():
+            for slot in slots:
+                if not message["attest"]:
+                    poison_pool(self._outputs[slot])
+                with Stage("forward"):
+                    measured = self._timer.measure(self._forward, slot)
+                with Stage("output"):
+                    described.append(deliver(measured.output, self._outputs[slot], self._inputs[slot]))
+                event_ns.append(measured.t_event_ns)
+                submit_ns.append(measured.t_submit_ns)
+                del measured
+            synchronize(self._device)
+        times = {"event_ns": round(median(event_ns or [0])), "submit_ns": round(median(submit_ns or [0]))}
+        return {**times, "outputs": described}
+
+    def do_round(self, message: Message, _fds: list[int]) -> Message:
+        """Call the model on the given slots in a row, behind the judge's gate or not, and tell where results lie.
+
+        Nothing but the calls happens in between, unless the judge wants each result copied into its buffers
+        (`deliver`). Two messages go back: `queued` once all is submitted (without a gate: `done`), then the times.
+        """
+        assert self._queue is not None and self._timer is not None, "opened before"  # noqa: PT018
+        slots: list[int] = message["slots"]
+        queue, described, places = self._queue, [], []
+        self._results = []
+        queue.forget()
+        taken: list[Any] = []
+        keep = message["keep"]
+
+        def take(slot: int, result: Any) -> None:
+            taken.append(deliver(result, self._outputs[slot], self._inputs[slot]))
+
+        with torch_no_grad(), Stage("forward"):
+            call = self._timer.prepared(self._forward, slots)
+            behind = queue.gated(message["number"]) if message["gated"] else contextlib.nullcontext()
+            with behind, queue.timed(len(slots)):
+                self._results = queue_calls(call, slots, take if message["deliver"] else None, keep=keep)
+            if not message["gated"]:
+                queue.read(len(slots))
+                self._channel.send({"progress": "done", "n": message["n"]})
+        described = taken
+        with Stage("output"):
+            for slot, result in zip(slots, self._results, strict=False):
+                described.append(deliver(result, (), self._inputs[slot]))
+                places.append(queue.places(result))
+        told = {"outputs": described, "places": places, "handles": queue.handles}
+        if message["gated"]:
+            self._channel.send({"progress": "queued", "n": message["n"], **told})
+            queue.read(len(slots))
+        return {**told, "event_ns": round(queue.event_ns), "submit_ns": queue.submit_ns}
+
+    def _forward(self, slot: int) -> Any:
+        return self._model(*self._inputs[slot])
+
+    def do_profile(self, message: Message, _fds: list[int]) -> Message:
+        """Call the model once under the profiler and deliver the result; answer with what ran on the device."""
+        import torch
+
+        slot = message["slot"]
+        with torch.no_grad(), Stage("forward"):
+            output, activities = profile(lambda: self._forward(slot), torch.cuda.synchronize)
+        described = deliver(output, self._outputs[slot], self._inputs[slot])
+        torch.cuda.synchronize()
+        return {"activities": activities, "outputs": [described]}
+
+    def do_backward(self, message: Message, _fds: list[int]) -> Message:
+        """Run forward and backward; copy gradients of the inputs and parameters into the output slot's buffers."""
+        import torch
+
+        slot = message["slot"]
+        arguments = [
+            a.detach().clone().requires_grad_() if isinstance(a, torch.Tensor) and a.is_floating_point() else a
+            for a in self._inputs[slot]
+        ]
+        parameters = dict(self._state)
+        wanted = [a for a in arguments if isinstance(a, torch.Tensor) and a.requires_grad]
+        wanted += [parameters[name] for name in message["names"]]
+        for parameter in wanted:
+            parameter.grad = None
+        with torch.enable_grad(), Stage("forward"):
+            seeds = self._outputs[slot][: message["first_gradient"]]
+            pairs = differentiable(self._model(*owned(arguments)), seeds)
+            if pairs:
+                torch.autograd.backward([output for output, _ in pairs], [seed.clone() for _, seed in pairs])
+        given = []
+        for leaf, target in zip(wanted, self._outputs[slot][message["first_gradient"] :], strict=True):
+            given.append(leaf.grad is not None and tuple(leaf.grad.shape) == tuple(target.shape))
+            if given[-1]:
+                target.copy_(leaf.grad)
+            leaf.grad = None
+        synchronize(self._device)
+        return {"given": given}
+
+
+def restrict(message: Message) -> None:
+    """Apply the sandbox of the given rung to this process."""
+    rungs.restrict_self(
+        rungs.Rung(message["rung"]),
+        writable=[Path(path) for path in message["writable"]],
+        temporary=Path(message["temporary"]),
+        hidden=[Path(path) for path in message.get("hidden", ())],
+        readable=[Path(sys.pycache_prefix)] if sys.pycache_prefix is not None else [],
+        allow_exec=message["allow_exec"],
+    )
+
+
+def torch_no_grad() -> Any:
+    """Return torch's context without gradients; torch is imported in a worker only."""
+    import torch
+
+    return torch.no_grad()
+
+
+def attach(descriptors: list[Message], fds: list[int]) -> list[Block]:
+    """Map the blocks of a message; the file descriptors came in the order of the memfd blocks."""
+    remaining = iter(fds)
+    return [Block.attach(d, next(remaining) if d["kind"] == "memfd" else None) for d in descriptors]
+
+
+def problem_of(message: Message, device: str) -> Any:
+    """Load the problem that a message names, with its constants."""
+    from kbench.plugins.problem import load
+
+    return load(Path(message["problem"]), decode_constants(message["overrides"]), device)
+
+
+def serve(link: int) -> None:
+    """Serve the judge at the other end of the socket with this descriptor."""
+    Worker(Channel(socket.socket(fileno=link))).serve()
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))

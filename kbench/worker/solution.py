@@ -1,0 +1,128 @@
+"""A solution in a worker: what is imported is the source that was hashed, and what its model has."""
+
+import functools
+import importlib.machinery
+import importlib.util
+import inspect
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kbench.build.sources import kernels_of
+from kbench.wire.channel import decode_tree
+from kbench.wire.shared_memory import TensorSpec, layout_of
+
+CLASSES = ("Model", "ModelNew")
+BUILTIN_MODES = {"eager": None, "compile": "default", "compile-max-autotune": "max-autotune-no-cudagraphs"}
+
+
+def import_solution(path: Path) -> ModuleType:
+    """Import a solution file under its own name, with its folder importable, as `python file.py` would.
+
+    `kbench.kernels` is what lies beside it in its checkout, so that two commits can be measured in one run.
+    """
+    import kbench.kernels
+
+    kbench.kernels.__path__ = [str(kernels_of(path))]
+    name = f"kbench_solution_{path.stem}"
+    # What runs is the source that was hashed: a `__pycache__` beside it may hold something else.
+    roots = (path.parent, kernels_of(path))
+    sys.path_hooks.insert(0, functools.partial(source_finder, roots))
+    spec = importlib.util.spec_from_file_location(name, path, loader=SourceLoader(name, str(path)))
+    assert spec is not None, "a .py path always has a loader"
+    assert spec.loader is not None, "as above"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.append(str(path.parent))  # last: a solution may be called `triton.py`
+    spec.loader.exec_module(module)
+    return module
+
+
+def constructor_of(module: ModuleType, entry: str) -> Any:
+    """Return what makes the model that is judged: a class, or a factory by one of the usual names.
+
+    A function by another name is the forward itself, whatever the constructor's arguments are.
+    """
+    if not hasattr(module, entry):
+        raise AttributeError(f"{Path(str(module.__file__)).name} defines no `{entry}`")
+    found = getattr(module, entry)
+    if entry in CLASSES or inspect.isclass(found):
+        return found
+    return lambda *_arguments, **_keywords: found
+
+
+class SourceLoader(importlib.machinery.SourceFileLoader):
+    """Compiles the source itself, whatever is cached."""
+
+    def get_code(self, fullname: str) -> Any:
+        """Return the code of the module's source."""
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+def source_finder(roots: tuple[Path, ...], folder: str) -> Any:
+    """Find modules below a solution's folders as sources and extensions only: an entry for `sys.path_hooks`.
+
+    Python's own folders are left to Python, also where they lie below. Raises ImportError for what is not its to find.
+    """
+    place = Path(folder)
+    installed = any(place.is_relative_to(prefix) for prefix in (sys.prefix, sys.base_prefix))
+    if installed or not any(place.is_relative_to(root) for root in roots):
+        raise ImportError(folder)
+    extensions = importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES
+    return importlib.machinery.FileFinder(folder, extensions, (SourceLoader, importlib.machinery.SOURCE_SUFFIXES))
+
+
+def builtin(name: str, model: Any) -> Any:
+    """Wrap the reference's own model for a built-in solution; other models come back as they are."""
+    mode = BUILTIN_MODES.get(name)
+    if mode is None:
+        return model
+    import torch
+
+    return torch.compile(model, mode=mode)
+
+
+def state_of(model: Any) -> list[tuple[str, Any]]:
+    """Return a model's parameters and buffers with their names; a compiled model answers for its original."""
+    inner = getattr(model, "_orig_mod", model)
+    if not hasattr(inner, "named_parameters"):
+        return []
+    import torch
+
+    if isinstance(inner, torch.nn.Module):  # what it holds under two names may be the reference's under either
+        return [*torch.nn.Module.named_parameters(inner, remove_duplicate=False), *inner.named_buffers()]
+    return [*inner.named_parameters(), *inner.named_buffers()]
+
+
+def settled(model: Any, example: Sequence[Any], seed: int, device: str) -> list[tuple[str, Any]]:
+    """Return the state of a model that is to be used; a lazy one is called on zeros first, as `example` describes them.
+
+    `example` has the arguments of `forward` as a tree, and dtype and shape of each tensor in it.
+    """
+    import torch
+
+    from kbench.plugins.problem import is_lazy, materialise
+
+    inner = getattr(model, "_orig_mod", model)
+    if isinstance(inner, torch.nn.Module) and is_lazy(inner):
+        tree, specs = example[0], [TensorSpec.from_json(fields) for fields in example[1]]
+        zeros = [torch.zeros(spec.shape, dtype=getattr(torch, spec.dtype), device=device) for spec in specs]
+        materialise(inner, decode_tree(tree, zeros, torch), seed)
+    return state_of(model)
+
+
+def descriptions(state: Sequence[tuple[str, Any]]) -> list[list[Any]]:
+    """Describe parameters and buffers for the judge: name, dtype, shape, whether a parameter, and the first name."""
+    import torch
+
+    first: dict[int, str] = {}
+    found = []
+    for name, tensor in state:
+        layout = layout_of(tensor)
+        kind = [f"{layout} {tensor.dtype}", []] if layout else [str(tensor.dtype), list(tensor.shape)]
+        same_as = first.setdefault(id(tensor), name)
+        found.append([name, *kind, isinstance(tensor, torch.nn.Parameter), "" if same_as == name else same_as])
+    return found

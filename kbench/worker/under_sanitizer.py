@@ -1,0 +1,47 @@
+"""The steps between kbench and a worker below compute-sanitizer: each locks itself in, then becomes the next program.
+
+`front` becomes the tool. The tool starts `lock` with its libraries injected, which becomes `work`, the worker. An exec
+ends the threads that the libraries have started by then, so that every thread of the worker, theirs included, is within
+the walls. Why it takes so many: docs/adr/0021-after-a-crash.md.
+"""
+
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+from kbench.sandbox import rungs
+from kbench.wire.channel import Channel
+from kbench.worker.extensions import require_builds
+from kbench.worker.main import Worker
+
+ORDERS = "KBENCH_SANITIZER"
+"""Environment variable: the tool's command line, the rung, the folder that may be written, what must not be read."""
+
+
+def main(descriptor: str, step: str = "front") -> None:
+    """Take one step, on the channel with the given descriptor; the first two never return. Raises OSError."""
+    orders = json.loads(os.environ[ORDERS])
+    rung = rungs.Rung(orders["rung"])
+    again = [sys.executable, "-P", "-m", "kbench.worker.under_sanitizer", descriptor]
+    if step == "front":
+        rungs.restrict_tool(rung)
+        _become([*orders["command"], *again, "lock"])
+    elif step == "lock":
+        hidden = [Path(path) for path in orders["hidden"]]
+        folder, temporary = Path(orders["folder"]), Path(orders["temporary"])
+        rungs.restrict_self(
+            rung, writable=[folder], temporary=temporary, hidden=hidden, allow_exec=True, then_exec=True
+        )
+        _become([*again, "work"])
+    require_builds()  # a compiler below the tool would take an hour
+    Worker(Channel(socket.socket(fileno=int(descriptor)))).serve()
+
+
+def _become(command: list[str]) -> None:
+    os.execv(command[0], command)  # noqa: S606
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

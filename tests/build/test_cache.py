@@ -1,0 +1,243 @@
+"""The build cache: keys, entries that appear as a whole, and what compilers say."""
+
+import os
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from kbench.build import cache as build_cache
+from kbench.build.cache import CacheEntry
+from kbench.core.errors import MachineError
+
+
+def test_the_key_covers_source_device_toolchain_and_builtin(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "solution.py"
+    path.write_text("import torch\n")
+    cache = tmp_path / "cache"
+
+    def key(builtin: str | None = None, device: str = "cpu") -> Path:
+        return build_cache.entry_for(path, builtin or "", device, cache).folder
+
+    first = key()
+    assert first == key()
+    assert first.parent == cache / "builds"
+    different = [key(device="H200 sm_90"), key(device="H100 sm_90"), key("eager"), key("compile")]
+    monkeypatch.setattr(build_cache, "toolchain", lambda: "another nvcc")
+    different.append(key())
+    monkeypatch.undo()
+    monkeypatch.setattr(build_cache, "FORMAT", build_cache.FORMAT + 1)
+    different.append(key())
+    monkeypatch.undo()
+    path.write_text(path.read_text() + "# flags: -O3\n")
+    different.append(key())
+    assert len({first, *different}) == 1 + len(different)
+
+
+def test_the_toolchain_names_what_compiles(monkeypatch, tmp_path) -> None:
+    fake = tmp_path / "fake-cxx"
+    fake.write_text("#!/bin/sh\necho fake compiler 1.2\n")
+    fake.chmod(0o755)
+    found = {}
+    for compiler in (str(fake), "/nonexistent/compiler"):
+        monkeypatch.setenv("CXX", compiler)
+        found[compiler] = build_cache.toolchain.__wrapped__()
+    assert "fake compiler 1.2" in found[str(fake)]
+    assert "absent" in found["/nonexistent/compiler"]
+
+
+# --- entries -------------------------------------------------------------------
+
+
+def staged(entry: CacheEntry, text: str) -> Path:
+    staging = entry.stage()
+    (staging / "artefact").write_text(text)
+    (staging / "only").mkdir(exist_ok=True)
+    (staging / "only" / text).touch()
+    return staging
+
+
+def test_an_entry_appears_when_it_is_published(tmp_path) -> None:
+    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+    assert (entry.is_built, entry.rehearsed()) == (False, set())
+    staging = staged(entry, "one")
+    assert not entry.folder.exists()
+    assert staging.parent == entry.folder.parent
+    entry.publish(staging, {"b", "a"})
+    assert (entry.is_built, entry.rehearsed()) == (True, {"a", "b"})
+    assert not staging.exists()
+
+
+def test_staging_begins_with_what_there_is_and_changes_nothing(tmp_path) -> None:
+    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+    entry.publish(staged(entry, "one"), {"a"})
+    staging = staged(entry, "two")
+    assert (staging / "only" / "one").exists()
+    assert (entry.folder / "artefact").read_text() == "one"
+    entry.publish(staging, {"a", "b"})
+    assert (entry.folder / "artefact").read_text() == "two"
+    assert os.listdir(tmp_path / "builds") == ["key"]  # noqa: PTH208 - hidden leftovers count
+
+
+def test_a_worker_gets_a_copy_of_its_own(tmp_path) -> None:
+    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+    entry.copy_to(tmp_path / "nothing yet")
+    entry.publish(staged(entry, "one"), ())
+    entry.copy_to(tmp_path / "copy")
+    (tmp_path / "copy" / "artefact").write_text("forged")
+    assert (entry.folder / "artefact").read_text() == "one"
+
+
+def test_builders_that_race_leave_one_whole_entry(tmp_path) -> None:
+    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+    stagings = [staged(entry, f"builder{n}") for n in range(24)]
+    errors: list[BaseException] = []
+    barrier = threading.Barrier(len(stagings))
+
+    def publish(staging: Path) -> None:
+        barrier.wait()
+        try:
+            entry.publish(staging, {staging.name})
+        except BaseException as error:  # noqa: BLE001 - the thread's failure is the test's
+            errors.append(error)
+
+    threads = [threading.Thread(target=publish, args=(staging,)) for staging in stagings]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    winner = (entry.folder / "artefact").read_text()
+    assert [file.name for file in (entry.folder / "only").iterdir()] == [winner]
+    assert len(entry.rehearsed()) == 1
+    assert os.listdir(tmp_path / "builds") == ["key"]  # noqa: PTH208 - hidden leftovers count
+
+
+def test_a_copy_taken_while_others_publish_is_one_whole_build(tmp_path) -> None:
+    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+    entry.publish(staged(entry, "build0"), ())
+    done = threading.Event()
+    errors: list[BaseException] = []
+
+    def publish() -> None:
+        try:
+            for number in range(1, 150):
+                staging = Path(tempfile.mkdtemp(dir=entry.folder.parent))
+                for name in ("artefact", *(f"part{n}" for n in range(20))):
+                    (staging / name).write_text(f"build{number}")
+                entry.publish(staging, ())
+        except BaseException as error:  # noqa: BLE001 - the thread's failure is the test's
+            errors.append(error)
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    copies = 0
+    while not done.is_set() or not copies:
+        copy = tmp_path / f"copy{copies}"
+        entry.copy_to(copy)
+        texts = {file.read_text() for file in copy.iterdir() if file.is_file() and file.name != "built.json"}
+        assert len(texts) == 1, "a copy is of one build"
+        assert (copy / "built.json").exists()
+        copies += 1
+    thread.join()
+    assert errors == []
+
+
+def test_a_copy_that_cannot_be_made_is_an_error(tmp_path) -> None:
+    entry = CacheEntry(folder=tmp_path / "builds" / "key")
+    entry.publish(staged(entry, "one"), ())
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        entry.copy_to(tmp_path / "file" / "copy")
+
+
+def test_a_broken_record_is_no_rehearsal(tmp_path) -> None:
+    entry = CacheEntry(folder=tmp_path)
+    for text in ("", "[]", "{}", '{"rehearsed":'):
+        (tmp_path / "built.json").write_text(text)
+        assert entry.rehearsed() == set()
+
+
+# --- what needs a compiler -----------------------------------------------------
+
+
+LOGS = {
+    "nvcc": (
+        (
+            "[1/2] nvcc -c a.cu\na.cu(1): warning #177-D: variable was declared but never referenced\n"
+            'a.cu(2): error: identifier "undefined_name" is undefined\n  p[0] = undefined_name;\n\n'
+            '1 error detected in the compilation of "a.cu".\nninja: build stopped: subcommand failed.\n'
+        ),
+        'a.cu(2): error: identifier "undefined_name" is undefined',
+    ),
+    "ptxas": (
+        (
+            "ptxas info    : 0 bytes gmem\n"
+            "ptxas error   : Entry function '_Z1kPf' uses too much shared data (0x40000 bytes, 0xc000 max)\n"
+        ),
+        "ptxas error   : Entry function '_Z1kPf' uses too much shared data (0x40000 bytes, 0xc000 max)",
+    ),
+    "nvcc fatal": (
+        "nvcc fatal   : Unsupported gpu architecture 'sm_12'\n",
+        "nvcc fatal   : Unsupported gpu architecture 'sm_12'",
+    ),
+    "g++": (
+        (
+            "b.cpp: In function ‘int main()’:\n"
+            "b.cpp:2:22: error: invalid conversion from ‘const char*’ to ‘int’ [-fpermissive]\n    2 | int main()\n"
+        ),
+        "b.cpp:2:22: error: invalid conversion from ‘const char*’ to ‘int’ [-fpermissive]",
+    ),
+    "missing header": (
+        "e.cpp:1:10: fatal error: not_there.h: No such file or directory\ncompilation terminated.\n",
+        "e.cpp:1:10: fatal error: not_there.h: No such file or directory",
+    ),
+    "linker": (
+        (
+            "/usr/bin/ld: /tmp/c.o: in function `main':\n"
+            "c.cpp:(.text+0xa): undefined reference to `missing_function(int)'\n"
+            "collect2: error: ld returned 1 exit status\n"
+        ),
+        "c.cpp:(.text+0xa): undefined reference to `missing_function(int)'",
+    ),
+    "missing library": (
+        "/usr/bin/ld: cannot find -lnot_there: No such file or directory\ncollect2: error: ld returned 1 exit status\n",
+        "/usr/bin/ld: cannot find -lnot_there: No such file or directory",
+    ),
+    "in the folder of the build": (
+        '/cache/builds/.5cda90-x/extensions/mine/cuda.cu(5): error: identifier "x" is undefined\n',
+        'mine/cuda.cu(5): error: identifier "x" is undefined',
+    ),
+    "torch without CUDA": (
+        "/usr/bin/ld: cannot find -lc10_cuda: No such file or directory\ncollect2: error: ld returned 1 exit status\n",
+        "its CUDA sources compile, but this torch was built without CUDA and cannot link them",
+    ),
+    "no nvcc": (
+        "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.\n",
+        "no CUDA compiler: nvcc is not on PATH, and CUDA_HOME is not set",
+    ),
+    "none": (
+        (
+            "a.cu(1): warning #177-D: variable error_count was declared but never referenced\n0 errors\n"
+            "RuntimeError: Error building extension 'x'\n"
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_first_error(name) -> None:
+    log, expected = LOGS[name]
+    assert build_cache.first_error(log) == expected
+
+
+def test_a_cache_that_cannot_be_written_is_the_machines_fault(tmp_path):
+    (tmp_path / "file").write_text("")
+    entry = CacheEntry(folder=tmp_path / "file" / "builds" / "key")
+    with pytest.raises(MachineError, match="cannot be written: Not a directory") as caught:
+        entry.stage()
+    assert "KBENCH_CACHE" in (caught.value.hint or "")

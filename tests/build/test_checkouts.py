@@ -1,0 +1,65 @@
+"""A solution that lies in a checkout of its own builds from, and imports, that checkout's kernels."""
+
+import sys
+
+import pytest
+
+import kbench.kernels
+from kbench.build import sources
+from kbench.worker.solution import import_solution
+
+SOLUTION = "from kbench.kernels.knob import VALUE\n\nclass ModelNew:\n    value = VALUE\n"
+
+
+@pytest.fixture
+def other_kernels(monkeypatch):
+    """Undo what importing a solution of another checkout does to this process."""
+    monkeypatch.setattr(kbench.kernels, "__path__", list(kbench.kernels.__path__))
+    before = set(sys.modules)
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+def checkout(folder, value):
+    kernels = folder / "kbench" / "kernels"
+    (kernels / "include").mkdir(parents=True)
+    (kernels / "__init__.py").touch()
+    (kernels / "knob.py").write_text(f'VALUE = {value}\nSOURCE = "knob.cu"\n')
+    (kernels / "knob.cu").write_text("#include <knob.cuh>\n")
+    (kernels / "include" / "knob.cuh").touch()
+    solution = folder / "solutions" / "twist" / f"own{value}.py"
+    solution.parent.mkdir(parents=True)
+    solution.write_text(SOLUTION)
+    return solution
+
+
+def test_kernels_of_its_own_checkout_are_what_it_is_built_from(tmp_path):
+    solution = checkout(tmp_path / "one", 1)
+    names = [path.relative_to(tmp_path / "one") for path in sources.dependencies(solution)]
+    assert sorted(map(str, names)) == [
+        "kbench/kernels/__init__.py",
+        "kbench/kernels/include/knob.cuh",
+        "kbench/kernels/knob.cu",
+        "kbench/kernels/knob.py",
+        "solutions/twist/own1.py",
+    ]
+    before = sources.source_sha256(solution)
+    (tmp_path / "one" / "kbench" / "kernels" / "include" / "knob.cuh").write_text("// other\n")
+    assert sources.source_sha256(solution) != before
+
+
+@pytest.mark.parametrize("value", [1, 2])
+def test_kernels_of_its_own_checkout_are_what_it_imports(tmp_path, other_kernels, value):
+    solution = checkout(tmp_path / "one", value)
+    assert import_solution(solution).ModelNew.value == value
+
+
+def test_elsewhere_they_are_the_installed_ones(tmp_path, other_kernels):
+    solution = tmp_path / "plain.py"
+    solution.write_text("from kbench.kernels.native import POINTER as ModelNew\n")
+    assert sources.kernels_of(solution) == sources.PACKAGE / "kernels"
+    assert sources.PACKAGE / "kernels" / "native.py" in sources.dependencies(solution)
+    assert import_solution(solution).__name__ == "kbench_solution_plain"

@@ -1,0 +1,269 @@
+"""What a solution is built from: files found without running it, and only plain ones read."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from kbench.build import sources
+
+
+def write(folder: Path, files: dict[str, str]) -> Path:
+    """Write files below a folder; return the path of `solution.py`."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder / "solution.py"
+
+
+def names(path: Path) -> set[str]:
+    return {file.relative_to(path.parent).as_posix() for file in sources.dependencies(path)}
+
+
+FILES = {
+    "solution.py": 'import beside\nfrom torch.utils.cpp_extension import load\nload("x", [here("kernel.cu")])\n',
+    "beside.py": "from further import constant\n",
+    "further.py": "constant = 3\n",
+    "kernel.cu": '#include "tile.cuh"\n  #  include <inner/shared.h>\n#include <cuda.h>\n// #include "comment.h"\n',
+    "tile.cuh": '#include "deepest.cuh"\n#include "solution_is_no_header.h"\n',
+    "deepest.cuh": '#pragma once\n#include "tile.cuh"\n',
+    "include/inner/shared.h": "int shared;\n",
+    "comment.h": "",
+    "unrelated.py": "",
+    "unrelated.cu": "",
+}
+WANTED = {"solution.py", "beside.py", "further.py", "kernel.cu", "tile.cuh", "deepest.cuh", "include/inner/shared.h"}
+
+
+# --- what a solution is made of ------------------------------------------------
+
+
+def test_dependencies_are_followed_through_imports_and_includes(tmp_path) -> None:
+    assert names(write(tmp_path, FILES)) == WANTED
+
+
+@pytest.mark.parametrize(
+    ("line", "files"),
+    [
+        ("import pack", {"pack/__init__.py"}),
+        ("import pack.inner", {"pack/__init__.py", "pack/inner.py", "pack/sibling.py", "root.py"}),
+        ("from pack import inner", {"pack/__init__.py", "pack/inner.py", "pack/sibling.py", "root.py"}),
+        ("from pack.inner import x", {"pack/__init__.py", "pack/inner.py", "pack/sibling.py", "root.py"}),
+        ("from . import root", {"root.py"}),
+        ("from .root import x", {"root.py"}),
+        ("def f():\n    import root", {"root.py"}),
+        ("import torch, json", set()),
+        ('source = """\n#include "a.h"\n"""', {"a.h"}),
+        ("text = " + repr("x" * 5000 + ".cu"), set()),
+        ("this is no Python", set()),
+    ],
+)
+def test_forms_of_references(tmp_path, line, files) -> None:
+    package = {
+        "pack/__init__.py": "",
+        "pack/inner.py": "from . import sibling\nfrom ..root import x\n",
+        "pack/sibling.py": "",
+        "root.py": "",
+        "a.h": "",
+    }
+    assert names(write(tmp_path, {"solution.py": line + "\n", **package})) == {"solution.py", *files}
+
+
+def test_kernels_come_from_the_solutions_own_checkout(tmp_path) -> None:
+    solution = {"solutions/solution.py": "from kbench.kernels import mine\nfrom kbench.kernels.other import f\n"}
+    kernels = {"mine.py": 'load(sources=["mine.cu"])\n', "other.py": "", "mine.cu": "", "include/common.cuh": ""}
+    kernels["mine.cu"] = '#include "common.cuh"\n'
+    write(tmp_path, {**solution, **{f"kbench/kernels/{name}": text for name, text in kernels.items()}})
+    write(tmp_path, {"kbench/kernels/__init__.py": ""})
+    found = sources.dependencies(tmp_path / "solutions" / "solution.py")
+    relative = {file.relative_to(tmp_path).as_posix() for file in found}
+    assert {f"kbench/kernels/{name}" for name in kernels} <= relative
+    assert all(file.is_relative_to(tmp_path) for file in found)
+
+
+def test_elsewhere_kernels_are_the_installed_ones(tmp_path) -> None:
+    path = write(tmp_path, {"solution.py": "from kbench.kernels import group_norm\n"})
+    found = sources.dependencies(path)
+    assert sources.PACKAGE / "kernels" / "group_norm.py" in found
+
+
+@pytest.mark.parametrize("name", sorted(WANTED))
+def test_the_hash_changes_with_every_file_it_covers(tmp_path, name) -> None:
+    path = write(tmp_path, FILES)
+    before = sources.source_sha256(path)
+    with (tmp_path / name).open("a") as stream:
+        stream.write("\n")
+    assert sources.source_sha256(path) != before
+
+
+def test_the_hash_ignores_the_rest(tmp_path) -> None:
+    path = write(tmp_path / "one", FILES)
+    before = sources.source_sha256(path)
+    (path.parent / "unrelated.py").write_text("changed = True\n")
+    assert sources.source_sha256(path) == before
+    assert sources.source_sha256(write(tmp_path / "moved", FILES)) == before
+    assert sources.source_sha256(path, "compile") != before
+
+
+# --- what strangers name -------------------------------------------------------
+
+ODD_NAMES = [
+    "/proc/self/mem",
+    "/proc/kmsg",
+    "/proc/kcore",
+    "/dev/zero",
+    "../" * 40 + "proc/self/mem",
+    "pipe.h",
+    "zero.h",
+    "circle.h",
+    "folder.h",
+    "a" * 300 + ".h",
+    "a/" * 3000,
+    "\0.h",
+    "\ud800.h",
+]
+
+
+@pytest.fixture
+def odd(tmp_path) -> Path:
+    """Return the path of a solution's file with odd things beside it."""
+    folder = tmp_path / "mine"
+    write(tmp_path, {"outside/secret.h": "", "mine/inner/deep.h": "", "mine/beside.h": "", "mine/include/far.h": ""})
+    os.mkfifo(folder / "pipe.h")
+    (folder / "folder.h").mkdir()
+    for name, target in {"zero.h": "/dev/zero", "circle.h": "circle.h", "outside.h": "../outside/secret.h"}.items():
+        (folder / name).symlink_to(target)
+    return folder / "solution.py"
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+@pytest.mark.parametrize("where", ["string", "source"])
+def test_odd_names_lead_nowhere(odd, name, where) -> None:
+    line = f'#include "{name}"\n#include "beside.h"\n'
+    text = f"S = {line!r}\n" if where == "source" else f'S = r"""\n{line}"""\n'
+    odd.write_bytes((f'import torch\nT = {name!r}\nU = "kernel.cu"\n' + text).encode("utf-8", "surrogatepass"))
+    (odd.parent / "kernel.cu").write_bytes(line.encode("utf-8", "surrogatepass"))
+    assert {file.name for file in sources.dependencies(odd)} <= {odd.name, "kernel.cu", "beside.h"}
+    assert len(sources.source_sha256(odd)) == 64
+    assert not sources.compiles(odd, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "followed"),
+    [
+        ("beside.h", True),
+        ("inner/deep.h", True),
+        ("inner/../beside.h", True),
+        ("../mine/beside.h", True),
+        ("{folder}/inner/deep.h", True),
+        ("far.h", True),
+        ("{kernels}/include/launch.cuh", True),
+        ("launch.cuh", True),
+        ("../outside/secret.h", True),
+        ("{folder}/../outside/secret.h", True),
+        ("outside.h", True),
+        ("secret.h", False),
+        ("cuda_runtime.h", False),
+    ],
+)
+def test_includes_are_followed_by_paths_from_a_folder_of_sources(odd, name, followed) -> None:
+    given = name.format(folder=odd.parent, kernels=sources.PACKAGE / "kernels")
+    odd.write_text(f'SOURCE = """\n#include "{given}"\n"""\n')
+    assert (len(sources.dependencies(odd)) > 1) is followed
+
+
+@pytest.mark.parametrize(
+    ("place", "folder", "expected"),
+    [
+        ("/proc/self/mem", "/", True),
+        ("/dev/shm/mine/a.h", "/", True),
+        ("/dev/shm/mine/a.h", "/dev/shm/mine", False),
+        ("/proc/self/mem", "/dev/shm/mine", True),
+        ("/home/dev/a.h", "/", False),
+        ("/device/a.h", "/home", False),
+    ],
+)
+def test_what_only_looks_like_a_file(place, folder, expected) -> None:
+    assert sources.is_odd(Path(place), Path(folder)) is expected
+
+
+@pytest.mark.parametrize("line", ["import proc.self.environ", "import " + "b" * 300, "from " + "." * 300 + " import x"])
+def test_odd_imports_lead_nowhere(tmp_path, line) -> None:
+    assert names(write(tmp_path, {"solution.py": line + "\n"})) == {"solution.py"}
+
+
+@pytest.mark.parametrize(
+    "text", ["x = '\0'", "x = " + "-" * 50_000 + "1", "import a" + ".a" * 100_000, "# coding: hex"]
+)
+def test_a_hostile_module_beside_a_solution_is_followed_no_further(tmp_path, text) -> None:
+    path = write(
+        tmp_path, {"solution.py": "import beside\n", "beside.py": f"{text}\nimport further\n", "further.py": ""}
+    )
+    assert names(path) == {"solution.py", "beside.py"}
+
+
+def test_a_very_long_file_is_known_by_its_beginning_size_and_date(tmp_path) -> None:
+    path = write(tmp_path, {"solution.py": "S = 'long.cu'\n", "long.cu": "int x;\n"})
+    with (tmp_path / "long.cu").open("r+") as file:
+        file.truncate(1 << 40)
+    before = sources.source_sha256(path)
+    with (tmp_path / "long.cu").open("r+") as file:
+        file.truncate((1 << 40) + 1)
+    assert sources.source_sha256(path) != before
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["#include <\n" * 200_000, "".join(f'#include "{n}"\n' for n in range(100_000)), "#" + " " * 1_000_000],
+    ids=["unfinished", "many", "blank"],
+)
+def test_following_takes_no_time(tmp_path, text) -> None:
+    path = write(tmp_path, {"solution.py": "S = 'odd.cu'\n", "odd.cu": text})
+    started = time.monotonic()
+    assert names(path) == {"solution.py", "odd.cu"}
+    assert time.monotonic() - started < 20
+
+
+# --- keys ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "compiles", "compiler"),
+    [
+        ("import torch\n", False, ""),
+        ("from torch.utils.cpp_extension import load_inline\n", True, ""),
+        ("import triton\n", True, "kernels"),
+        ("f = torch.compile(model)\n", True, "graphs"),
+        ("import triton\nf = torch.compile(model)\n", True, "graphs"),
+        ("f = torch.jit.script(model)\n", True, ""),
+        ("import helper\n", True, "kernels"),
+        ("note = 'tritonic'\n", False, ""),
+    ],
+)
+def test_what_needs_a_compiler(tmp_path, text, compiles, compiler) -> None:
+    path = write(tmp_path, {"solution.py": text, "helper.py": "import triton.language as tl\n"})
+    assert sources.compiles(path, None) is compiles
+    assert sources.compiler_of(path, None) == compiler
+    for builtin, expected in (("eager", ""), ("compile", "graphs")):
+        assert sources.compiles(path, builtin) is bool(expected)
+        assert sources.compiler_of(path, builtin) == expected
+
+
+# --- what compilers say --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "compiles", "extension"),
+    [
+        ("import torch", False, False),
+        ("from torch.utils.cpp_extension import load", True, True),
+        ("import subprocess", True, False),
+        ("import triton", True, False),
+        ("os.system('gcc kernel.c')", True, False),
+    ],
+)
+def test_what_may_compile(tmp_path, text, compiles, extension) -> None:
+    path = write(tmp_path, {"solution.py": text + "\n"})
+    assert (sources.compiles(path, None), sources.has_extension(path, None)) == (compiles, extension)

@@ -1,0 +1,174 @@
+"""The attestation rule: what rounds on the judge's clock say of a time per call, and whose time a row may quote."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbench.core.clocks import (
+    LATE_NS,
+    REFUTED_BELOW,
+    SWITCH_NS,
+    VISIBLE_NS,
+    Attested,
+    Constant,
+    QuotedClock,
+    Round,
+    UsualDelays,
+    attest,
+    clock_to_quote,
+    constant_of,
+    per_call_ns,
+    usual_borne_out,
+)
+
+CONSTANT = Constant(ns=153_000.0, half_width_ns=500.0)
+USUAL_LATE_NS = 165_000
+USUAL_VISIBLE_NS = 90_000
+USUAL = UsualDelays(late_ns=USUAL_LATE_NS, visible_ns=USUAL_VISIBLE_NS)
+
+
+def rounds(*totals_ns: int, calls: int = 100, late_ns: int = USUAL_LATE_NS) -> list[Round]:
+    return [Round(calls=calls, total_ns=total_ns, late_ns=late_ns) for total_ns in totals_ns]
+
+
+@pytest.mark.parametrize(
+    ("totals_ns", "ns", "half_width_ns"),
+    [
+        ((153_000,), 153_000, 0),
+        ((152_000, 154_000), 153_000, 1_000),  # too few for an interval: half of the range
+        ((152_000, 153_000, 190_000), 153_000, 19_000),
+        ((152_500, 152_800, 153_000, 153_100, 153_200, 153_600, 190_000), 153_100, 18_750),
+        ((150_000, *[153_000] * 12, 400_000), 153_000, 0),  # one that was disturbed moves nothing
+    ],
+)
+def test_the_constant_is_the_median_of_empty_rounds(totals_ns, ns, half_width_ns):
+    found = constant_of(rounds(*totals_ns, calls=0))
+    assert (found.ns, found.half_width_ns, found.copy_ns) == (ns, half_width_ns, 0)
+
+
+def test_without_an_empty_round_there_is_no_constant():
+    with pytest.raises(ValueError, match="no median"):
+        constant_of([])
+
+
+@pytest.mark.parametrize(
+    ("total_ns", "calls", "copy_ns", "per_call"),
+    [
+        (1_153_000, 100, 0, 10_000),
+        (1_153_000, 1, 0, 1_000_000),
+        (1_153_000, 100, 2_500, 7_500),
+        (153_000, 100, 0, 1),  # no time is below one nanosecond
+        (100_000, 100, 0, 1),
+        (1_153_000, 100, 20_000, 1),
+    ],
+)
+def test_the_time_of_a_call_is_what_is_left_of_the_round(total_ns, calls, copy_ns, per_call):
+    constant = Constant(ns=153_000, half_width_ns=0, copy_ns=copy_ns)
+    assert per_call_ns(Round(calls=calls, total_ns=total_ns, late_ns=0), constant) == per_call
+
+
+ATTESTED = [
+    # totals, calls, how late the looks were beyond the usual -> ns, half width
+    ((1_153_000,), 100, 0, 10_000, (500 + SWITCH_NS + LATE_NS) / 100),
+    ((1_153_000,), 1, 0, 1_000_000, 500 + SWITCH_NS + LATE_NS),
+    ((1_153_000, 1_163_000), 100, 0, 10_050, 50 + (500 + SWITCH_NS + LATE_NS) / 100),
+    ((1_153_000,), 100, -100_000, 10_000, (500 + SWITCH_NS + LATE_NS) / 100),  # an early look takes nothing off
+    ((1_153_000,), 100, LATE_NS, 10_000, (500 + SWITCH_NS + LATE_NS) / 100),
+    ((1_153_000,), 100, LATE_NS + 1, 10_000 + (LATE_NS + 1) / 100, (500 + SWITCH_NS + LATE_NS) / 100),
+    ((203_000,), 100, 950_000, 10_000, (500 + SWITCH_NS + LATE_NS) / 100),  # nearly all was done behind the flag
+]
+
+
+@pytest.mark.parametrize(("totals_ns", "calls", "late_ns", "ns", "half_width_ns"), ATTESTED)
+def test_what_comes_behind_the_flag_is_added(totals_ns, calls, late_ns, ns, half_width_ns):
+    seen = rounds(*totals_ns, calls=calls, late_ns=USUAL_LATE_NS + late_ns)
+    found = attest(seen, CONSTANT, USUAL)
+    assert found.ns == pytest.approx(ns)
+    assert found.half_width_ns == pytest.approx(half_width_ns)
+
+
+@pytest.mark.parametrize(
+    ("longer_ns", "added_ns"), [(-50_000, 0), (VISIBLE_NS, 0), (VISIBLE_NS + 1, VISIBLE_NS + 1), (2e6, 2e6)]
+)
+def test_who_is_there_when_inputs_are_revealed_is_charged_for_it(longer_ns, added_ns):
+    visible_ns = round(USUAL_VISIBLE_NS + longer_ns)
+    seen = [Round(calls=100, total_ns=1_153_000, late_ns=USUAL_LATE_NS, visible_ns=visible_ns)]
+    assert attest(seen, CONSTANT, USUAL).ns == pytest.approx(10_000 + added_ns / 100)
+
+
+def test_one_late_look_is_no_habit():
+    late = Round(calls=100, total_ns=1_153_000, late_ns=USUAL_LATE_NS + 2_000_000)
+    assert attest([*rounds(1_153_000, 1_153_000), late], CONSTANT, USUAL).ns == pytest.approx(10_000)
+
+
+@pytest.mark.parametrize(
+    ("beside_us", "after_us", "usual_us", "noise_us"),
+    [
+        ([170], [168, 171, 170, 169, 172], 170, 25),
+        ([200], [168, 171, 170, 169, 172], 170, 25),  # it made the reference's looks late
+        ([223], [165, 168, 170, 190, 225], 223, 60),  # looks vary by as much without it
+        ([150], [168, 171, 170, 169, 172], 150, 25),
+    ],
+)
+def test_what_is_usual_is_borne_out_after_the_candidates_death(beside_us, after_us, usual_us, noise_us):
+    def looks(late_us: list[int]) -> list[Round]:
+        return [Round(calls=100, total_ns=1_153_000, late_ns=1_000 * late) for late in late_us]
+
+    found = usual_borne_out(looks(beside_us), looks(after_us))
+    assert (found.late_ns, found.late_noise_ns) == (1e3 * usual_us, 1e3 * noise_us)
+    late = Round(calls=100, total_ns=1_153_000, late_ns=1_000 * (usual_us + noise_us))
+    assert attest([late], CONSTANT, found).ns == 10_000
+    assert attest([late], CONSTANT, found).half_width_ns == pytest.approx((500 + SWITCH_NS + 1e3 * noise_us) / 100)
+
+
+def test_a_copy_inside_the_round_widens_by_itself():
+    """Whoever writes results where they are to be copied has no copy to make."""
+    constant = Constant(ns=153_000, half_width_ns=500, copy_ns=2_000)
+    found = attest(rounds(1_153_000), constant, USUAL)
+    assert found.ns == pytest.approx(8_000)
+    assert found.half_width_ns == pytest.approx((500 + SWITCH_NS + LATE_NS) / 100 + 2_000)
+
+
+@given(
+    true_us=st.floats(1, 10_000),
+    calls=st.integers(1, 256),
+    hidden=st.floats(0, 1),
+    switch=st.floats(0, 1),
+)
+def test_who_raises_the_flag_early_gains_no_more_than_is_told(true_us, calls, hidden, switch):
+    """The work is the same wherever it is hidden: behind the flag, or in a constant that polling shortens."""
+    work_ns = 1e3 * true_us * calls
+    late_ns = USUAL_LATE_NS + hidden * work_ns
+    total_ns = CONSTANT.ns + (1 - hidden) * work_ns - switch * SWITCH_NS
+    found = attest([Round(calls=calls, total_ns=round(total_ns), late_ns=round(late_ns))], CONSTANT, USUAL)
+    assert found.ns >= 1e3 * true_us - found.half_width_ns - (LATE_NS + 2) / calls - 1
+
+
+@pytest.mark.parametrize(
+    ("event_ns", "ns", "half_width_ns", "clock"),
+    [
+        (10_000, 10_000, 200, QuotedClock.EVENTS),
+        (9_800, 10_000, 200, QuotedClock.EVENTS),
+        (10_200, 10_000, 200, QuotedClock.EVENTS),
+        (9_799, 10_000, 200, QuotedClock.GATE),
+        (10_201, 10_000, 200, QuotedClock.GATE),  # more than the judge saw: its time stands
+        (8_820, 10_000, 200, QuotedClock.GATE),
+        (8_819, 10_000, 200, None),
+        (200, 10_000, 200, None),  # by a factor of 50
+        (1, 10_000, 200, None),
+        # One call a round: the interval is wide, and nothing may hide in it.
+        (40_000, 56_000, 20_500, QuotedClock.GATE),
+        (50_399, 56_000, 20_500, QuotedClock.GATE),
+        (50_400, 56_000, 20_500, QuotedClock.GATE),
+        (31_949, 56_000, 20_500, None),
+        (1, 10_000, 20_500, QuotedClock.GATE),  # too short to refute anything, and no claim is believed
+    ],
+)
+def test_whose_time_is_quoted(event_ns, ns, half_width_ns, clock):
+    assert clock_to_quote(event_ns, Attested(ns=ns, half_width_ns=half_width_ns)) is clock
+
+
+@given(claim=st.floats(1e-3, 2), ns=st.floats(1e3, 1e8), half=st.floats(0, 1))
+def test_no_claim_that_is_quoted_is_below_what_the_judge_saw_by_a_tenth(claim, ns, half):
+    if clock_to_quote(claim * ns, Attested(ns=ns, half_width_ns=half * ns)) is QuotedClock.EVENTS:
+        assert claim * ns >= REFUTED_BELOW * ns

@@ -1,0 +1,316 @@
+"""Estimators and intervals: against scipy, against known truth, and by their properties."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from records import make_samples
+
+from kbench.core import stats, student_t
+from kbench.core.model import Timing
+
+logs = st.floats(-1, 1)
+unhurried = settings(deadline=None)
+"""Quantiles take milliseconds, and a test machine may be busy."""
+
+
+def timing(**options) -> Timing:
+    return Timing(samples=tuple(make_samples(**options)), timer="events", l2="flushed")
+
+
+# --- distributions -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 8, 9.5, 18, 100, 2000])
+@pytest.mark.parametrize("probability", [0.01, 0.5, 0.6, 0.95, 0.975, 0.99, 0.9995])
+def test_t_quantile_is_scipys(freedom: float, probability: float) -> None:
+    expected = scipy.stats.t.ppf(probability, freedom)
+    assert student_t.t_quantile(probability, freedom) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("freedom", [2, 4, 8, 30])
+@pytest.mark.parametrize("noncentrality", [0.5, 3, 10])
+@pytest.mark.parametrize("value", [0.5, 2, 5, 12])
+def test_noncentral_t_is_scipys(freedom: float, noncentrality: float, value: float) -> None:
+    expected = scipy.stats.nct.cdf(value, freedom, noncentrality)
+    assert student_t.t_cdf(value, freedom, noncentrality) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("probability", [0.0, 1.0, -1.0, 2.0])
+def test_a_quantile_of_no_probability(probability: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        student_t.t_quantile(probability, 4)
+
+
+# --- pairs ---------------------------------------------------------------------
+
+
+def test_pairs_are_neighbours_whichever_arm_begins() -> None:
+    samples = make_samples(pairs=20, ratio=1.25, wobble=0)
+    found = stats.pairs(reversed(samples))
+    assert len(found) == 20
+    assert [pair.log_ratio for pair in found] == pytest.approx([math.log(1.25)] * 20, abs=1e-5)
+
+
+def test_a_linear_drift_cancels() -> None:
+    """Time creeps up by 10 % over the run; pairing leaves a thousandth of it."""
+    samples = make_samples(pairs=40, ratio=1.0, wobble=0, reference_ns=1e9)
+    count = len(samples)
+    drifting = [replace(s, t_event_ns=round(s.t_event_ns * (1 + 0.1 * s.sequence / count))) for s in samples]
+    estimate = stats.process_estimate(Timing(samples=tuple(drifting), timer="events", l2="warm"))
+    assert abs(estimate) < 1e-4
+
+
+def test_marked_pairs_are_counted_and_left_out() -> None:
+    samples = make_samples(pairs=20, ratio=1.0, wobble=0, marked=(0, 3))
+    slow = [replace(s, t_event_ns=2 * s.t_event_ns) if s.marked and s.arm == "candidate" else s for s in samples]
+    assert len(stats.pair_log_ratios(slow)) == 16
+    assert stats.marked_share(slow) == 0.2
+    assert stats.pair_log_ratios(slow) == [0.0] * 16
+
+
+def test_a_sample_without_partner_is_left_out() -> None:
+    assert len(stats.pairs(make_samples(pairs=4)[:-1])) == 3
+
+
+def test_three_arms() -> None:
+    samples = make_samples(pairs=10, ratio=1.02, wobble=0, arms=("reference", "old", "new"), reference_ns=1e9)
+    assert stats.pair_log_ratios(samples, "new", "old") == pytest.approx([math.log(1.02)] * 10)
+    assert stats.pair_log_ratios(samples, "new", "reference") == pytest.approx([math.log(1.02**2)] * 10)
+
+
+def test_processes_are_not_paired_with_each_other() -> None:
+    with pytest.raises(ValueError, match="2 processes"):
+        stats.pairs(make_samples(process=0) + make_samples(process=1))
+
+
+def test_a_time_of_zero() -> None:
+    with pytest.raises(ValueError, match="0 ns"):
+        stats.pairs([replace(make_samples()[0], t_event_ns=0)])
+
+
+def test_nothing_left_to_estimate_from() -> None:
+    with pytest.raises(ValueError, match="no unmarked pair"):
+        stats.process_estimate(timing(marked=tuple(range(10))))
+
+
+def test_arm_summary() -> None:
+    samples = make_samples(pairs=2, wobble=0)
+    times = iter([10, 20, 30, 40])
+    ladder = [
+        replace(s, t_event_ns=next(times)) if s.arm == "candidate" else s for s in samples + make_samples(pairs=2)
+    ]
+    summary = stats.summarise_arm(ladder)
+    assert (summary.samples, summary.median_ns, summary.q1_ns, summary.q3_ns, summary.min_ns) == (
+        4,
+        25,
+        17.5,
+        32.5,
+        10,
+    )
+    with pytest.raises(ValueError, match="no samples"):
+        stats.summarise_arm(samples, "nobody")
+
+
+# --- intervals -----------------------------------------------------------------
+
+
+@unhurried
+@given(st.lists(logs, min_size=2, max_size=12), st.sampled_from([0.9, 0.95, 0.98]))
+def test_ratio_interval_is_scipys(estimates: list[float], confidence: float) -> None:
+    interval = stats.ratio_interval(estimates, confidence)
+    error = np.std(estimates, ddof=1) / math.sqrt(len(estimates))
+    low, high = (
+        np.mean(estimates) + sign * scipy.stats.t.ppf(0.5 + confidence / 2, len(estimates) - 1) * error
+        for sign in (-1, 1)
+    )
+    assert (interval.low, interval.high) == pytest.approx((low, high), rel=1e-8, abs=1e-10)
+    assert interval.processes == len(estimates)
+
+
+@unhurried
+@given(st.lists(logs, min_size=2, max_size=8), st.lists(logs, min_size=2, max_size=8))
+def test_difference_interval_is_welchs_and_never_narrower(old: list[float], new: list[float]) -> None:
+    interval = stats.difference_interval(old, new)
+    assert interval.centre == pytest.approx(np.mean(new) - np.mean(old), abs=1e-12)
+    if np.var(old) + np.var(new) > 1e-12:
+        expected = scipy.stats.ttest_ind(new, old, equal_var=False).confidence_interval(0.95)
+        assert interval.high >= expected.high - 1e-9
+        assert interval.low <= expected.low + 1e-9
+
+
+def test_difference_interval_with_equal_spreads_is_exact() -> None:
+    old, new = [0.0, 0.01, 0.02], [0.1, 0.11, 0.12]
+    expected = scipy.stats.ttest_ind(new, old, equal_var=False).confidence_interval(0.95)
+    interval = stats.difference_interval(old, new)
+    assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high), rel=1e-9)
+
+
+def test_one_process_has_no_interval_across_processes() -> None:
+    with pytest.raises(ValueError, match="at least two"):
+        stats.ratio_interval([0.1])
+    with pytest.raises(ValueError, match="at least two"):
+        stats.difference_interval([0.1, 0.2], [0.3])
+    assert stats.timings_interval([timing()]) is None, "one process shows no spread between processes"
+
+
+def test_timings_interval_over_processes() -> None:
+    timings = [timing(process=p, ratio=r, wobble=0) for p, r in enumerate([0.5, 0.51, 0.49])]
+    interval = stats.timings_interval(timings)
+    assert interval is not None
+    assert (interval.basis, interval.processes) == ("processes", 3)
+    speedup = interval.as_speedup()
+    assert speedup.low < 2.0 < speedup.high
+    assert speedup.centre == pytest.approx((0.5 * 0.51 * 0.49) ** (-1 / 3), rel=1e-4)
+    assert stats.timings_interval([timings[0], timing(process=1, marked=tuple(range(10)))]) is None
+
+
+@pytest.mark.parametrize(("count", "rank"), [(5, None), (6, 1), (9, 2), (20, 6), (30, 10), (1500, 712)])
+def test_median_interval_ranks(count: int, rank: int | None) -> None:
+    """The rank is the largest whose binomial tail stays below 2.5 %; 30 values: the 10th and the 21st."""
+    interval = stats.median_interval(list(range(1, count + 1)))
+    if rank is None:
+        assert interval is None
+    else:
+        assert interval is not None
+        assert (interval.low, interval.high) == (rank, count + 1 - rank)
+        assert scipy.stats.binom.cdf(rank - 1, count, 0.5) <= 0.025 < scipy.stats.binom.cdf(rank, count, 0.5)
+
+
+def test_median_interval_covers_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(1000):
+        interval = stats.median_interval(rng.exponential(size=25).tolist())
+        assert interval is not None
+        hits += interval.low <= math.log(2) <= interval.high
+    assert 940 <= hits <= 985  # exact coverage of ranks 8 and 18 of 25: 95.7 %
+
+
+@unhurried
+@given(st.lists(logs, min_size=1, max_size=20))
+def test_hodges_lehmann_by_its_definition(values: list[float]) -> None:
+    walsh = [(a + b) / 2 for i, a in enumerate(values) for b in values[i:]]
+    assert stats.hodges_lehmann(values) == pytest.approx(float(np.median(walsh)), abs=1e-12)
+
+
+def test_hodges_lehmann_shrugs_off_an_outlier() -> None:
+    assert abs(stats.hodges_lehmann([0.01, 0.02, 0.0, 0.01, 5.0]) - 0.01) < 0.01
+
+
+@unhurried
+@given(st.lists(logs, min_size=1, max_size=8), st.lists(logs, min_size=1, max_size=8))
+def test_hodges_lehmann_shift_by_its_definition(old: list[float], new: list[float]) -> None:
+    differences = [n - o for n in new for o in old]
+    assert stats.hodges_lehmann_shift(old, new) == pytest.approx(float(np.median(differences)), abs=1e-12)
+
+
+# --- when to stop --------------------------------------------------------------
+
+
+def test_fixed_width_stop() -> None:
+    tight, loose = [0.0, 0.0001, 0.0002], [0.0, 0.01, 0.02]
+    assert stats.needs_more_processes([], 0.005, 3, 10)
+    assert stats.needs_more_processes(tight[:2], 0.005, 3, 10)
+    assert not stats.needs_more_processes(tight, 0.005, 3, 10)
+    assert stats.needs_more_processes(loose, 0.005, 3, 10)
+    assert not stats.needs_more_processes(loose, 0.005, 3, 3)
+    assert not stats.needs_more_processes([0.1], 0.005, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("estimates", "worth"),
+    [
+        ([], 0.005),
+        ([0.3], 0.005),
+        ([0.0, 0.0001, 0.0002], 0.005),
+        ([0.0, 0.05, 0.1], pytest.approx(4.3027 * 0.05 / 3**0.5, rel=1e-3)),
+    ],
+)
+def test_a_process_is_not_measured_far_more_finely_than_processes_differ(estimates, worth):
+    assert stats.worthwhile_precision(estimates, 0.005) == worth
+
+
+@unhurried
+@given(st.lists(logs, min_size=2, max_size=9), st.floats(-5, 5))
+def test_stopping_never_looks_at_the_size_of_the_effect(estimates: list[float], shift: float) -> None:
+    half = stats.ratio_interval(estimates).half_width
+    if abs(half - math.log1p(0.05)) > 1e-9:
+        moved = [value + shift for value in estimates]
+        assert stats.needs_more_processes(moved, 0.05, 3, 10) == stats.needs_more_processes(estimates, 0.05, 3, 10)
+
+
+# --- what can be detected ------------------------------------------------------
+
+
+@pytest.mark.parametrize("arms", [1, 2])
+@pytest.mark.parametrize("processes", [3, 5, 10])
+def test_detection_factor_against_scipy(processes: int, arms: int) -> None:
+    factor = stats.detection_factor(processes, arms=arms)
+    freedom = arms * (processes - 1)
+    critical = scipy.stats.t.ppf(0.99, freedom)
+    assert scipy.stats.nct.sf(critical, freedom, factor * math.sqrt(processes / arms)) == pytest.approx(0.99, abs=1e-6)
+
+
+def test_detection_factor_falls_with_processes() -> None:
+    factors = [stats.detection_factor(count) for count in range(2, 13)]
+    assert factors == sorted(factors, reverse=True)
+    assert [round(stats.detection_factor(count), 2) for count in (3, 5, 10)] == [8.79, 3.36, 1.76]
+    with pytest.raises(ValueError, match="one process"):
+        stats.detection_factor(1)
+
+
+def test_detectable_effect_is_detected_that_often() -> None:
+    """Draw runs at exactly that effect: the bound clears the margin 99 times in 100."""
+    rng = np.random.default_rng(2)
+    spread, margin, processes = 0.002, 0.005, 5
+    effect = math.log1p(stats.detectable_effect(spread, processes, margin, arms=1))
+    draws = rng.normal(effect, spread, (4000, processes))
+    bounds = draws.mean(1) - student_t.t_quantile(0.99, processes - 1) * draws.std(1, ddof=1) / math.sqrt(processes)
+    assert (bounds > math.log1p(margin)).mean() == pytest.approx(0.99, abs=0.006)
+
+
+# --- labels --------------------------------------------------------------------
+
+
+def test_outliers_are_labelled_not_dropped() -> None:
+    values = [100, 101, 99, 100, 102, 98, 100, 130]
+    assert stats.outliers(values) == [False] * 7 + [True]
+    assert stats.outliers([5.0] * 9) == [False] * 9
+    assert stats.outliers([5.0] * 99 + [6.0]) == [False] * 99 + [True]
+    assert stats.outliers([]) == []
+
+
+def test_two_modes_are_seen_and_one_is_not() -> None:
+    rng = np.random.default_rng(3)
+    one = [rng.normal(100, 1, 40) for _ in range(300)]
+    two = [np.concatenate([rng.normal(100, 1, 28), rng.normal(110, 1, 12)]) for _ in range(300)]
+    assert sum(stats.is_bimodal(values) for values in one) == 0
+    assert sum(stats.is_bimodal(values) for values in two) >= 298
+    assert not stats.is_bimodal([100.0] * 40)
+    assert not stats.is_bimodal([100.0] * 39 + [200.0])
+    assert stats.is_bimodal([100.0] * 30 + [200.0] * 10)
+
+
+def test_drift_is_seen_and_noise_is_not() -> None:
+    rng = np.random.default_rng(4)
+    noise = [rng.normal(100, 1, 60) for _ in range(300)]
+    assert sum(stats.has_drift(values) for values in noise) <= 1
+    assert all(stats.has_drift(values + np.linspace(0, 6, 60)) for values in noise)
+    assert not stats.has_drift(np.linspace(100, 100.1, 60))  # steady, but too small to matter
+    assert not stats.has_drift([100.0] * 60)
+
+
+def test_flags_name_what_is_there() -> None:
+    assert stats.timing_flags(make_samples(pairs=30)) == ()
+    spiked = make_samples(pairs=30)
+    spiked[7] = replace(spiked[7], t_event_ns=10 * spiked[7].t_event_ns)
+    assert stats.timing_flags(spiked) == ("outliers",)
+    rising = [replace(s, t_event_ns=round(s.t_event_ns * (1 + s.sequence / 1000))) for s in make_samples(pairs=30)]
+    assert "drift" in stats.timing_flags(rising)
+    split = [replace(s, t_event_ns=s.t_event_ns * (2 if s.block % 3 else 1)) for s in make_samples(pairs=30)]
+    assert "bimodal" in stats.timing_flags(split)

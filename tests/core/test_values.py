@@ -1,0 +1,207 @@
+"""The rules that decide right and wrong, and hold a claim against a clock: tables of examples."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbench.core.values import Ratios, attest, attest_single, rule, rule_all
+from kbench.judge.verify.fp64_errors import against_oracle
+from kbench.numerics import elements
+
+TABLE = [
+    # contract, oracle, reference, vacuous, factor -> right, by which rule
+    (0.5, None, None, False, 4, True, "held"),
+    (1.1, None, None, False, 4, False, "held"),
+    (0.5, 0.2, 0.1, False, 4, True, "held"),
+    (1.1, 0.2, 0.1, False, 4, False, "held"),
+    (0.5, 1.5, 0.1, False, 4, False, "held"),
+    (0.9, 1.5, 0.4, False, 4, True, "held"),
+    (3.0, 2.0, 0.6, False, 4, True, "unattainable"),
+    (3.0, 2.5, 0.6, False, 4, False, "unattainable"),
+    (0.1, 0.9, 0.1, True, 4, True, "vacuous"),
+    (0.1, 1.1, 0.1, True, 4, False, "vacuous"),
+    (5.0, 1.5, 0.1, False, 16, False, "held"),
+    (float("inf"), float("inf"), 0.1, False, 4, False, "held"),
+]
+
+
+@pytest.mark.parametrize(("contract", "oracle", "reference", "vacuous", "factor", "right", "kind"), TABLE)
+def test_rule(contract, oracle, reference, vacuous, factor, right, kind) -> None:
+    ratios = Ratios(contract=contract, oracle=oracle, reference=reference, vacuous=vacuous)
+    ruling = rule(ratios, factor)
+
+    assert (right, kind) == (ruling.right, ruling.contract)
+    assert ruling.reason
+
+
+COARSE = [
+    # contract, oracle, reference, factor -> right, by which rule
+    (0.9, 0.5, 0.3, 4, True, "held"),
+    (500.0, 1.2, 0.3, 4, True, "unattainable"),  # two honest results near zero
+    (500.0, 3.9, 0.3, 16, True, "unattainable"),  # partial results are rounded too
+    (500.0, 4.1, 0.3, 16, False, "unattainable"),
+    (500.0, 7.9, 2.0, 16, True, "unattainable"),
+    (500.0, 8.1, 2.0, 16, False, "unattainable"),
+]
+
+
+@pytest.mark.parametrize(("contract", "oracle", "reference", "factor", "right", "kind"), COARSE)
+def test_in_16_bits_the_distance_from_fp64_decides(contract, oracle, reference, factor, right, kind) -> None:
+    ratios = Ratios(contract=contract, oracle=oracle, reference=reference, coarse=True)
+    ruling = rule(ratios, factor)
+    assert (ruling.right, ruling.contract) == (right, kind)
+    if contract > 1 and reference <= 0.5:
+        assert not rule(replace(ratios, coarse=False), factor).right
+
+
+WORDS = "500 times the tolerance from fp64 in the change of an input, where 400 times is allowed"
+
+
+def test_what_an_input_was_changed_by_is_bounded_by_itself() -> None:
+    ratios = Ratios(contract=0.1, oracle=0.1, reference=0.1, change=(500.0, 100.0))
+    ruling = rule(ratios, 4.0)
+    assert (ruling.right, ruling.reason) == (False, WORDS)
+    assert rule(ratios, 16.0).right
+
+
+@pytest.mark.parametrize("terms", [16, 64, 128, 512, 2048])
+@pytest.mark.parametrize("operands", ["one_sign", "zero_mean"])
+def test_an_honest_order_of_summation_is_right_whichever_rule_decides(terms, operands) -> None:
+    """Where the reference is within UNATTAINABLE_ABOVE, so is a sum in another order: the factor is for the rest."""
+    torch.manual_seed(terms)
+    make = torch.rand if operands == "one_sign" else torch.randn
+    a, b = make(64, terms), make(terms, 64)
+    exact, reference, sequential = a.double() @ b.double(), a @ b, torch.zeros(64, 64)
+    for k in range(terms):
+        sequential += a[:, k : k + 1] * b[k : k + 1]
+    tolerance = elements.tolerance_for(torch.float32)
+    ratios = Ratios(contract=elements.compare(sequential, reference, tolerance).ratio)
+    ratios = against_oracle(ratios, sequential, reference, exact, tolerance)
+    assert rule(ratios, 16.0).right, ratios
+
+
+ratio = st.floats(0, 1e6)
+
+
+@given(ratio, ratio, ratio, st.booleans(), st.sampled_from([4.0, 16.0]), st.floats(1, 10))
+def test_a_larger_oracle_error_never_makes_it_right(contract, oracle, reference, vacuous, factor, worse) -> None:
+    """Monotone: what is wrong stays wrong when the candidate gets worse."""
+    ratios = Ratios(contract=contract, oracle=oracle, reference=reference, vacuous=vacuous)
+    after = replace(ratios, contract=contract * worse, oracle=oracle * worse)
+
+    assert rule(ratios, factor).right or not rule(after, factor).right
+
+
+@pytest.mark.parametrize(
+    ("claim_us", "slope_us", "expected"),
+    [
+        (4000, 4100, "held"),
+        (4000, 3000, "held"),
+        (3200, 4000, "weak"),
+        (2800, 4000, "weak"),
+        (2799, 4000, "failed"),
+        (2000, 4000, "failed"),
+        (900, 995, "held"),
+        (10, 19, "held"),  # apart by less than what two clocks differ by
+        (9, 19, "weak"),
+        (20, 110, "weak"),  # apart by no more than handing over a result takes
+        (20, 121, "failed"),
+    ],
+)
+def test_attest_on_a_host(claim_us, slope_us, expected) -> None:
+    claim_ns = 1e3 * claim_us
+    assert attest(claim_ns, claim_ns, 1e3 * slope_us, slack_ns=100_000, doubtful_from=0.7) == expected
+
+
+@pytest.mark.parametrize(
+    ("claim_ns", "quiet_ns", "verdict"),
+    [
+        (1_000_000, 980_000, "held"),
+        (1_400_000, 1_000_000, "held"),
+        (1_000_000, 720_000, "weak"),
+        (1_000_000, 995_000, "held"),
+        (500_000, 490_000, "failed"),
+    ],
+)
+def test_a_claim_that_only_a_busy_machine_lengthens_to_the_slope_is_not_proved(claim_ns, quiet_ns, verdict) -> None:
+    assert attest(claim_ns, quiet_ns, 1_000_000, doubtful_from=0.7) == verdict
+
+
+TAILS = [
+    # errors of half, a quarter, ... of the elements: the candidate's, the reference's; factor, of 16 bits, right
+    (((0.1, 0.1), (5.0, 2.0)), 4.0, False, True),
+    (((0.9, 0.0), (1.0, 0.0)), 4.0, False, True),  # within the tolerance, whatever the reference does
+    (((1.1, 0.1), (1.2, 0.2)), 4.0, False, False),
+    (((125.0, 9.0), (125.0, 20.0)), 16.0, False, True),
+    (((125.0, 9.0), (125.0, 20.0)), 16.0, True, False),  # rounding to 16 bits is much alike whoever does it
+    (((30.0, 9.0),), 16.0, True, True),
+    (((30.0, 9.0),), 2.0, True, False),
+    ((), 4.0, False, True),
+]
+
+
+BADLY_OFF = {"contract": 300.0, "oracle": 300.0, "reference": 299.0}
+
+
+@pytest.mark.parametrize(("tails", "factor", "coarse", "right"), TAILS)
+def test_one_bad_element_does_not_pay_for_the_others(tails, factor: float, coarse: bool, right: bool) -> None:
+    ruling = rule(Ratios(**BADLY_OFF, tails=tails, coarse=coarse), factor)
+    assert ruling.right == right
+    assert ("values" in ruling.reason) != right
+
+
+RIGHT = Ratios(contract=0.5, oracle=0.2, reference=0.1)
+ROUNDING = Ratios(contract=0.5, oracle=1e9, reference=1e9)
+"""An output that is the rounding of zero: anything is as near to fp64 as the reference."""
+
+
+@pytest.mark.parametrize("vacuous", [False, True])
+def test_outputs_without_an_oracle_keep_the_contract(vacuous) -> None:
+    wrong = Ratios(contract=2.0, vacuous=vacuous)
+    assert not rule_all([RIGHT, wrong], 4.0).right
+    assert rule_all([RIGHT, replace(wrong, contract=0.9)], 4.0).right
+
+
+def test_an_output_of_rounding_makes_no_room_for_another() -> None:
+    assert rule_all([RIGHT, ROUNDING], 4.0) == rule(ROUNDING, 4.0)
+    assert not rule_all([Ratios(contract=1e4, oracle=1e4, reference=0.1), ROUNDING], 4.0).right
+    assert rule_all([], 4.0).right
+
+
+def test_small_zeros_within_the_contract_are_not_explained_by_rounding() -> None:
+    zeros = Ratios(contract=0.5, oracle=1e5, reference=0.1, vacuous=True)
+    assert not zeros.explained(4.0)
+    assert Ratios(contract=3.0, oracle=1.5, reference=0.6).explained(4.0)
+    assert [Ratios(contract=ratio).explained(4.0) for ratio in (0.9, 1.1)] == [True, False]
+
+
+def test_what_a_large_output_loses_near_zero_pays_for_no_error_elsewhere() -> None:
+    assert rule(Ratios(contract=300, oracle=900, reference=100, scaled=(1.5, 0.2)), 16.0).right
+    assert not rule(Ratios(contract=300, oracle=900, reference=100, scaled=(25.0, 0.2)), 16.0).right
+
+
+def test_a_reference_that_overflows_leaves_the_oracle_to_decide() -> None:
+    lost = Ratios(contract=float("inf"), oracle=0.2, reference=0.1, overflows=True)
+    assert rule(lost, 4.0).contract == "unattainable"
+    assert rule(lost, 4.0).right
+    assert not rule(replace(lost, oracle=1.5), 4.0).right
+
+
+@pytest.mark.parametrize(
+    ("claim_us", "single_us", "verdict"),
+    [
+        (1000, 1000, "held"),
+        (1000, 1800, "held"),  # a first call may take half as long again, and what waking up takes
+        (1000, 1900, "weak"),
+        (1000, 3200, "failed"),
+        (5, 155, "held"),
+        (5, 200, "weak"),
+        (100, 1700, "weak"),  # tenfold, but not by a millisecond
+        (100, 1900, "failed"),
+    ],
+)
+def test_one_call_alone_may_take_no_longer_than_claimed(claim_us, single_us, verdict) -> None:
+    assert attest_single(claim_us * 1e3, single_us * 1e3, slack_ns=100_000) == verdict

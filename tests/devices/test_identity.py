@@ -1,0 +1,183 @@
+"""Lease, monitor, identity and peaks without a GPU: real locks between real processes, a fake NVML."""
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from kbench.core.errors import MachineError
+from kbench.core.model import Peaks
+from kbench.devices import identity, peaks, selection
+from kbench.devices.identity import DeviceMonitor, DeviceReading
+
+ROOT = Path(__file__).parents[2]
+GPU = selection.DeviceChoice(kind="cuda", name="NVIDIA Test", uuid="GPU-1", key="NVIDIA Test sm_90")
+PEAKS = Peaks(copy_bytes_per_s=1e12, fp32_flops_per_s=5e13, measured_utc="2026-01-01T00:00:00+00:00")
+
+
+def test_the_processor_is_identified():
+    environment = identity.identify("cpu")
+    assert environment.device == "cpu"
+    assert environment.gpu_uuid == selection.cpu().uuid == identity.identify("cpu").gpu_uuid
+    assert environment.gpu_name
+    assert environment.memory_bytes > 1 << 28
+    assert environment.l2_bytes is None
+
+
+def test_a_processor_has_nothing_to_read():
+    with DeviceMonitor("cpu") as monitor:
+        assert monitor.read() == DeviceReading()
+        assert not monitor.disturbed(monitor.read(), monitor.read())
+    assert identity.foreign_processes(selection.cpu()) == ()
+
+
+class FakeNvml:
+    """NVML of one GPU; `None` stands for a question that the device refuses."""
+
+    NVMLError = type("NVMLError", (Exception,), {})
+    NVML_CLOCK_SM, NVML_TEMPERATURE_GPU = 1, 0
+
+    def __init__(self, **answers):
+        self.answers = {"sm_mhz": 1980, "power_mw": 300_000, "reasons": 0, "processes": []} | answers
+
+    def _answer(self, name):
+        if self.answers[name] is None:
+            raise self.NVMLError
+        return self.answers[name]
+
+    def nvmlInit(self): ...
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        assert uuid == "GPU-1"
+        return "handle"
+
+    def nvmlDeviceGetClockInfo(self, handle, clock):
+        assert clock == self.NVML_CLOCK_SM
+        return self._answer("sm_mhz")
+
+    def nvmlDeviceGetPowerUsage(self, handle):
+        return self._answer("power_mw")
+
+    def nvmlDeviceGetTemperature(self, handle, sensor):
+        return 40
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle):
+        return self._answer("reasons")
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle):
+        return self._answer("processes")
+
+    def nvmlSystemGetProcessName(self, pid):
+        return b"/usr/bin/python3"
+
+    def nvmlSystemGetDriverVersion(self):
+        return "580.1"
+
+
+@pytest.fixture
+def nvml(monkeypatch):
+    fake = FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", fake)
+    return fake
+
+
+def test_a_reading_holds_what_the_device_tells(nvml):
+    with DeviceMonitor("cuda", "GPU-1") as monitor:
+        nvml.answers["power_mw"] = None
+        assert monitor.read() == DeviceReading(sm_clock_mhz=1980, power_mw=None, temperature_c=40, throttle_reasons=0)
+
+
+@pytest.mark.parametrize(("reasons", "disturbed"), [(0, False), (0x1, False), (0x2, False), (0x4, True), (0x41, True)])
+def test_a_slowdown_that_the_device_names_disturbs(nvml, reasons, disturbed):
+    with DeviceMonitor("cuda", "GPU-1") as monitor:
+        before = monitor.read()
+        nvml.answers["reasons"] = reasons
+        assert monitor.disturbed(before, monitor.read()) is disturbed
+
+
+@pytest.mark.parametrize(("clock", "disturbed"), [(1980, False), (1965, False), (1900, True), (2050, False)])
+def test_a_clock_below_the_usual_one_disturbs(nvml, clock, disturbed):
+    with DeviceMonitor("cuda", "GPU-1") as monitor:
+        for _ in range(20):
+            before = monitor.read()
+        nvml.answers["sm_mhz"] = clock
+        assert monitor.disturbed(before, monitor.read()) is disturbed
+
+
+def test_the_first_readings_judge_nothing(nvml):
+    with DeviceMonitor("cuda", "GPU-1") as monitor:
+        before = monitor.read()
+        nvml.answers["sm_mhz"] = 345
+        assert not monitor.disturbed(before, monitor.read())
+
+
+def test_foreign_processes_are_named(nvml):
+    assert identity.foreign_processes(GPU) == ()
+    nvml.answers["processes"] = [SimpleNamespace(pid=7)]
+    assert identity.foreign_processes(GPU) == ("7 python3",)
+    nvml.answers["processes"] = None
+    assert identity.foreign_processes(GPU) is None
+
+
+def test_peaks_are_remembered_by_device_and_driver(nvml, tmp_path, monkeypatch):
+    done = SimpleNamespace(stdout="a library's greeting\n" + json.dumps(dataclasses.asdict(PEAKS)) + "\n")
+    monkeypatch.setattr(peaks.subprocess, "run", lambda *_, **__: done)
+    assert peaks.load_peaks(GPU, tmp_path) is None
+    assert peaks.refresh_peaks(GPU, tmp_path) == PEAKS
+    assert peaks.load_peaks(GPU, tmp_path) == PEAKS
+    assert peaks.load_peaks(dataclasses.replace(GPU, uuid="GPU-2"), tmp_path) is None
+    assert peaks.load_peaks(selection.cpu(), tmp_path) is None
+    nvml.nvmlSystemGetDriverVersion = lambda: "590.1"
+    assert peaks.load_peaks(GPU, tmp_path) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"GPU-1 580.1": {"unknown": 1}}', '{"GPU-1 580.1": null}'])
+def test_a_broken_cache_is_no_peaks(nvml, tmp_path, text):
+    (tmp_path / peaks.CACHE_NAME).write_text(text)
+    assert peaks.load_peaks(GPU, tmp_path) is None
+
+
+def test_a_measurement_that_fails_says_why(tmp_path):
+    """A real child: there is no device of this kind."""
+    choice = dataclasses.replace(selection.cpu(), kind="cuda", environment={"CUDA_VISIBLE_DEVICES": ""})
+    with pytest.raises(MachineError, match="could not be measured"):
+        peaks.refresh_peaks(choice, tmp_path)
+    assert not (tmp_path / peaks.CACHE_NAME).exists()
+
+
+@pytest.mark.slow
+def test_the_peaks_of_this_processor_are_measured(tmp_path):
+    measured = peaks.refresh_peaks(selection.cpu(), tmp_path)
+    assert 1e8 < measured.copy_bytes_per_s < 1e13
+    assert 1e8 < measured.fp32_flops_per_s < 1e14
+    assert measured.tf32_flops_per_s is None
+    assert peaks.load_peaks(selection.cpu(), tmp_path) == measured
+
+
+GPUS = [dataclasses.replace(selection.cpu(), kind="cuda", uuid=uuid) for uuid in ("GPU-aa11", "GPU-ab22")]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "uuids"),
+    [
+        (None, ["GPU-aa11", "GPU-ab22"]),
+        ("1,0", ["GPU-ab22", "GPU-aa11"]),
+        (" 1 , 0 ", ["GPU-ab22", "GPU-aa11"]),
+        ("GPU-ab22", ["GPU-ab22"]),
+        ("GPU-ab", ["GPU-ab22"]),
+        ("", []),
+        ("-1", []),
+        ("1,7,0", ["GPU-ab22"]),
+    ],
+)
+def test_the_gpus_that_the_environment_leaves(wanted, uuids):
+    assert [gpu.uuid for gpu in selection.left_visible(GPUS, wanted)] == uuids
+
+
+@pytest.mark.parametrize("wanted", ["7", "GPU-cc", "GPU-a", "MIG-12ab", "all"])
+def test_a_gpu_that_is_not_there_is_no_reason_for_the_cpu(wanted):
+    with pytest.raises(MachineError, match=f"CUDA_VISIBLE_DEVICES names `{wanted}`"):
+        selection.left_visible(GPUS, wanted)

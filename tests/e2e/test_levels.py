@@ -1,0 +1,206 @@
+"""Levels through judge and worker: kernels of the kinds that others publish, and what becomes of each."""
+
+from pathlib import Path
+
+import pytest
+
+from kbench.core.events import Judged, RunOptions
+from kbench.core.levels import Level
+from kbench.core.model import Failed, Passed, Status
+from kbench.plugins import registry
+from kbench.run.session import run
+from kbench.storage.results import read_run
+from kbench.storage.settings import Settings
+
+pytestmark = pytest.mark.slow
+
+PROBLEM = """
+import torch
+from torch import nn
+batch_size = 8
+channels = 8
+size = 16
+class Model(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 1)
+        self.scale = nn.Parameter(torch.randn(channels, 1, 1))
+    def forward(self, x):
+        return self.conv(x) * self.scale
+def get_inputs():
+    return [torch.rand(batch_size, channels, size, size)]
+def get_init_inputs():
+    return [channels]
+"""
+HEAD = """
+import os
+import torch
+from torch import nn
+from torch.nn import functional as F
+def flat(x, channels, size):
+    return torch.as_strided(x, (x.shape[0], channels, size, size), (channels * size * size, size * size, size, 1),
+                            x.storage_offset())
+"""
+SAME = """
+class ModelNew(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 1)
+        self.scale = nn.Parameter(torch.randn(channels, 1, 1))
+        self.prepare()
+    def prepare(self):
+        pass
+    def forward(self, x):
+        {body}
+"""
+PLAIN = "return self.conv(x) * self.scale"
+FROZEN = """
+class ModelNew(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 1)
+        self.scale = nn.Parameter(torch.randn(channels, 1, 1))
+        self.kept = [self.conv.weight.detach().clone(), self.conv.bias.detach().clone(), self.scale.detach().clone()]
+    def forward(self, x):
+        weight, bias, scale = self.kept
+        return F.conv2d(x, weight, bias) * scale
+"""
+UNMATCHED = """
+class ModelNew(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        conv, scale = nn.Conv2d(channels, channels, 1), torch.randn(channels, 1, 1)
+        self.everything = nn.Parameter(torch.cat([conv.weight.detach().flatten(), conv.bias.detach(), scale.flatten()]))
+    def forward(self, x):
+        c = x.shape[1]
+        weight, bias, scale = self.everything.split([c * c, c, c])
+        return F.conv2d(x, weight.view(c, c, 1, 1), bias) * scale.view(c, 1, 1)
+"""
+SWAPPED = """
+class ModelNew(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.scale = nn.Parameter(torch.randn(channels, 1, 1))
+        self.conv = nn.Conv2d(channels, channels, 1)
+    def forward(self, x):
+        return self.conv(x) * self.scale
+"""
+LATER_WRONG = "self.n = getattr(self, 'n', 0) + 1; y = self.conv(x) * self.scale; return y if self.n < 14 else y + 1"
+SOLUTIONS = {
+    # name: (source, status at the default level, level, lacks)
+    "plain": (SAME.format(body=PLAIN), None, "general", set()),
+    "draws_in_another_order": (SWAPPED, None, "general", set()),
+    "frozen": (FROZEN, Status.BELOW_LEVEL, "task", {"frozen_weights"}),
+    "unmatched": (UNMATCHED, Status.BELOW_LEVEL, "task", {"unmatched_weights"}),
+    "contiguous_only": (
+        SAME.format(body="return self.conv(flat(x, x.shape[1], x.shape[2])) * self.scale"),
+        None,
+        "module",
+        {"channels_last", "strided"},
+    ),
+    "asks_for_contiguous": (
+        SAME.format(body="assert x.is_contiguous(), 'contiguous inputs only'; " + PLAIN),
+        None,
+        "module",
+        {"channels_last_refused", "strided_refused"},
+    ),
+    "whole_vectors": (
+        SAME.format(body="x.data_ptr() % 16 and os.abort(); " + PLAIN),
+        None,
+        "module",
+        {"misaligned"},
+    ),
+    "one_shape": (
+        SAME.format(body="y = self.conv(x) * self.scale; return y if x.shape[2] == 16 else y * 1.5"),
+        None,
+        "module",
+        {"shape_specialised"},
+    ),
+    "one_shape_and_says_so": (
+        SAME.format(body="assert x.shape[2] == 16, 'made for 16 x 16'; " + PLAIN),
+        None,
+        "module",
+        {"shape_refused"},
+    ),
+    "positive_only": (
+        SAME.format(body="return self.conv(x.abs()) * self.scale"),
+        Status.BELOW_LEVEL,
+        "task",
+        {"centred", "negated", "wide_range"},
+    ),
+    "dies_three_times": (
+        SAME.format(body="(x.data_ptr() % 16 or not x.is_contiguous() or x.shape[2] != 16) and os.abort(); " + PLAIN),
+        None,
+        "module",
+        {"channels_last", "misaligned", "shape_specialised", "strided"},
+    ),
+    "wrong": (SAME.format(body="return self.conv(x)"), Status.WRONG_VALUE, "", set()),
+    "wrong_later": (SAME.format(body=LATER_WRONG), Status.WRONG_VALUE, "", set()),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("levels")
+    (made / "problem.py").write_text(PROBLEM)
+    for name, (text, _, _, _) in SOLUTIONS.items():
+        (made / f"{name}.py").write_text(HEAD + text)
+    return made
+
+
+def judge(folder: Path, *names: str, **options: object) -> dict[str, Judged]:
+    problem = registry.find_problem(folder / "problem.py", Settings())
+    entries = [registry.find_solution(problem, folder / f"{name}.py", Settings()) for name in names]
+    chosen = RunOptions(**{"device": "cpu", "verify_only": True, "results_dir": folder, "save": False, **options})
+    return {Path(e.solution).stem: e for e in run(problem, entries, chosen) if isinstance(e, Judged)}
+
+
+@pytest.fixture(scope="module")
+def judged(folder: Path) -> dict[str, Judged]:
+    return judge(folder, *SOLUTIONS)
+
+
+@pytest.mark.parametrize("name", SOLUTIONS)
+def test_a_solution_holds_its_level_and_lacks_the_rest(judged: dict[str, Judged], name: str) -> None:
+    _, status, level, lacks = SOLUTIONS[name]
+    outcome, row = judged[name].outcome, judged[name].rows[0]
+    assert (outcome.status if isinstance(outcome, Failed) else None) == status, outcome
+    assert set(outcome.lacks) == lacks, outcome
+    assert ((outcome.level or ""), row.level, row.required_level) == (level, level, "module"), outcome
+    assert row.lacks.split() == sorted(outcome.lacks)
+    assert {f.code for f in outcome.findings if f.kind == "level"} == set(outcome.lacks)
+
+
+def test_the_reason_says_in_one_sentence_why_and_what_to_type(judged: dict[str, Judged]) -> None:
+    assert judged["frozen"].outcome.reason == (
+        "holds the level `task`, and `module` is required: right with the weights it was constructed with, wrong once "
+        "they change (frozen_weights); if that is enough, add `--level task` or `--accept frozen_weights`"
+    )
+    assert judged["wrong_later"].outcome.reason.count("right in its first calls, wrong after") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "lacks"),
+    [({"level": Level.TASK}, ()), ({"accept": ("frozen_weights", "unmatched_weights")}, ("frozen_weights",))],
+)
+def test_what_is_enough_passes_and_is_timed(folder: Path, options: dict, lacks: tuple[str, ...]) -> None:
+    """Every process is timed with the weights of its constructor, which never change; the row says what was asked."""
+    timed = {"verify_only": False, "processes": 2, "max_processes": 2, "pairs": 4, "precision": 0.9, "save": True}
+    name = f"timed-{len(lacks)}"
+    found = judge(folder, "frozen", "unmatched", **timed, **options, name=name)
+    for solution, one in found.items():
+        assert isinstance(one.outcome, Passed), one.outcome
+        assert one.outcome.level is Level.TASK
+        assert len(one.outcome.timings) == 2
+        told = lacks and (f"{solution}_weights",)
+        assert one.outcome.lacks == told
+    rows = read_run(folder / f"{name}.csv").rows
+    assert {row.required_level for row in rows} == {str(options.get("level", "module"))}
+    assert {row.accepted for row in rows} == {" ".join(options.get("accept", ()))}
+    assert all(row.time_ns_median is not None and row.level == "task" for row in rows)
+
+
+def test_general_can_be_required(folder: Path) -> None:
+    outcome = judge(folder, "whole_vectors", level=Level.GENERAL)["whole_vectors"].outcome
+    assert isinstance(outcome, Failed)
+    assert (outcome.status, outcome.level, outcome.lacks) == (Status.BELOW_LEVEL, Level.MODULE, ("misaligned",))

@@ -1,0 +1,378 @@
+"""Runs from end to end on the CPU: real judges, real workers, real files, with problems of a few lines."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas
+import pytest
+
+import kbench
+from kbench.core.errors import MachineError
+from kbench.core.events import Event, Judged, RunOptions, Saved, StageFinished, StageStarted
+from kbench.core.health import ProbeAnswer
+from kbench.core.model import Failed, Passed, Status
+from kbench.host import health
+from kbench.plugins import registry
+from kbench.run.session import run
+from kbench.storage import settings
+from kbench.storage.results import read_run
+
+SCALE = '''"""Scales rows."""
+import torch
+
+n = 64
+CASES = {"small": {"n": 16}, "default": {}}
+
+
+class Model(torch.nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(n))
+
+    def forward(self, x):
+        return torch.tanh(x) * self.scale
+
+
+def get_inputs():
+    return [torch.randn(32, n)]
+
+
+def get_init_inputs():
+    return [n]
+'''
+SOLUTION = """import torch
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(n))
+
+    def forward(self, x):
+        {body}
+"""
+MIXED = '''"""A dictionary with a tensor of integers, one of booleans, a number and a nested tuple."""
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, k):
+        order = x.argsort(dim=1)
+        return {"order": order, "rest": (x > 0, [2 * x]), "k": k}
+
+
+def get_inputs():
+    return [torch.randn(8, 16), 3]
+
+
+def get_init_inputs():
+    return []
+'''
+MIXED_SOLUTION = """import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x, k):
+        return {result}
+"""
+TIRES = '''"""Its reference raises after some calls, of long rows or of short ones."""
+import builtins
+import itertools
+
+import torch
+
+n = 64
+tires_of_long = True
+tires_after = 20.0
+kind = "IndexError"
+calls = itertools.count(1)
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        if x.device.type != "meta" and (x.shape[1] == 64) == tires_of_long and next(calls) > tires_after:
+            raise getattr(builtins, kind)("out of range")
+        return 2 * x
+
+
+def get_inputs():
+    return [torch.rand(32, n)]
+
+
+def get_init_inputs():
+    return []
+'''
+BROKEN = '''"""Its inputs cannot be made."""
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x
+
+
+def get_inputs():
+    raise RuntimeError("no inputs today")
+
+
+def get_init_inputs():
+    return []
+'''
+COMPILED = """import torch
+from torch.utils.cpp_extension import load_inline
+
+module = load_inline("doubled_for_test", "torch::Tensor f(torch::Tensor x, torch::Tensor s) { return x.tanh() * s; }",
+                     functions=["f"])
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(n))
+
+    def forward(self, x):
+        return module.f(x, self.scale)
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache_of_its_own(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+
+
+def begin(folder: Path, problem: str, solutions: dict[str, str], **options) -> Iterator[Event]:
+    """Write a problem and solutions, and start a run of them."""
+    (folder / "some_problem.py").write_text(problem)
+    for name, text in solutions.items():
+        (folder / f"{name}.py").write_text(text)
+    known = settings.load()
+    entry = registry.find_problem(folder / "some_problem.py", known)
+    chosen = [registry.find_solution(entry, folder / f"{name}.py", known) for name in solutions]
+    return run(entry, chosen, RunOptions(**{"device": "cpu", "results_dir": folder / "results", **options}))
+
+
+def judged(events: list[Event]) -> dict[str, Judged]:
+    return {event.solution: event for event in events if isinstance(event, Judged)}
+
+
+def csv_of(folder: Path) -> Path:
+    (path,) = [p for p in (folder / "results").glob("*.csv") if ".samples." not in p.name]
+    return path
+
+
+def test_rows_and_samples_of_a_timed_run(tmp_path) -> None:
+    right = SOLUTION.format(body="return x.tanh().mul_(self.scale)")
+    events = list(begin(tmp_path, SCALE, {"right": right}, processes=2, max_processes=2, pairs=6, name="timed"))
+
+    outcome = judged(events)["right"].outcome
+    assert isinstance(outcome, Passed), outcome
+    assert len(outcome.timings) == 2
+    saved = events[-1]
+    assert isinstance(saved, Saved)
+    path = tmp_path / "results" / "timed.csv"
+    assert saved.csv_path == str(path)
+
+    read = read_run(path)
+    assert [row.process for row in read.rows] == [0, 1]
+    assert read.rows == judged(events)["right"].rows
+    for row in read.rows:
+        samples = read.samples["some_problem", "right", "small", row.process]
+        assert row.samples == len(samples)
+        arms = [sample.arm for sample in samples]
+        assert arms.count("candidate") == arms.count("reference") >= 6
+        assert all(sample.t_event_ns > 0 for sample in samples)
+        assert row.speedup_low is not None
+        assert row.speedup_high is not None
+        assert row.speedup_low <= row.speedup_high
+
+    table = pandas.read_csv(path)
+    assert table["status"].tolist() == ["passed"] * 2
+    assert (table["time_ns_median"] > 0).all()
+    assert (table["ref_time_ns_median"] > 0).all()
+    samples = pandas.read_csv(tmp_path / "results" / "timed.samples.csv")
+    assert len(samples) == table["samples"].sum()
+
+
+WRONG = {
+    "ignores_scale": ("return x.tanh()", Status.BELOW_LEVEL),
+    "wrong": ("return x.sin() * self.scale", Status.WRONG_VALUE),
+    "wrong_shape": ("return (x.tanh() * self.scale).unsqueeze(0)", Status.WRONG_SHAPE),
+    "mutates": ("return x.tanh_() * self.scale", Status.INPUT_MUTATED),
+    "raises": ("raise ValueError('mine \\ud800, \\x00 and\\nmore')", Status.RAISED),
+}
+
+
+def test_every_failure_is_a_row(tmp_path) -> None:
+    """One run, many ways to be wrong, one of them with a message that is no text."""
+    solutions = {name: SOLUTION.format(body=body) for name, (body, _) in WRONG.items()}
+    solutions["right"] = SOLUTION.format(body="return x.tanh() * self.scale")
+    events = list(begin(tmp_path, SCALE, solutions, verify_only=True))
+
+    outcomes = {name: event.outcome for name, event in judged(events).items()}
+    assert isinstance(outcomes.pop("right"), Passed)
+    found = {name: outcome.status for name, outcome in outcomes.items() if isinstance(outcome, Failed)}
+    assert found == {name: status for name, (_, status) in WRONG.items()}
+    rows = {row.solution: row for row in read_run(csv_of(tmp_path)).rows}
+    assert {name: row.status for name, row in rows.items()} == {**found, "right": "passed"}
+    assert all(row.time_ns_median is None and row.speedup is None for row in rows.values())
+    assert rows["raises"].reason.startswith("ValueError: mine ?")
+    assert "output[" in rows["wrong"].reason
+    assert (rows["ignores_scale"].level, rows["ignores_scale"].lacks) == ("task", "frozen_weights")
+    assert (rows["right"].level, rows["right"].required_level, rows["wrong"].level) == ("general", "module", "")
+    assert len(pandas.read_csv(csv_of(tmp_path))) == len(solutions)
+
+
+def test_structures_and_integers_are_compared_exactly(tmp_path) -> None:
+    right = '{"k": k, "order": x.argsort(dim=1), "rest": [x.gt(0), (x + x,)]}'
+    results = {
+        "right": (right, None),
+        "last_two_swapped": (right.replace("x.argsort(dim=1)", "x.argsort(dim=1)[:, torch.tensor(SWAPPED)]"), "order"),
+        "other_number": (right.replace("k,", "k + 1,", 1), "'k'"),
+        "key_missing": (right.replace('"k": k, ', ""), "3 outputs"),
+        "long_key": (right.replace('"k"', '"k" * 200_000'), "output["),
+    }
+    swapped = str([*range(14), 15, 14])
+    solutions = {n: MIXED_SOLUTION.format(result=text.replace("SWAPPED", swapped)) for n, (text, _) in results.items()}
+    events = judged(list(begin(tmp_path, MIXED, solutions, verify_only=True)))
+
+    for name, (_, complaint) in results.items():
+        outcome = events[name].outcome
+        if complaint is None:
+            assert isinstance(outcome, Passed), outcome
+            continue
+        assert isinstance(outcome, Failed), name
+        assert outcome.status in {Status.WRONG_VALUE, Status.WRONG_STRUCTURE, Status.WRONG_DTYPE}, outcome.reason
+        assert complaint in outcome.reason, name
+        assert len(outcome.reason) < 2000, name
+    assert {row.solution for row in read_run(csv_of(tmp_path)).rows} == set(results)
+    with csv_of(tmp_path).open(newline="") as stream:
+        assert len(list(csv.reader(stream))) == 1 + len(results)
+
+
+def test_a_problem_that_fails_is_the_problems_fault(tmp_path) -> None:
+    text = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
+    events = list(begin(tmp_path, BROKEN, {"one": text, "other": text}, verify_only=True))
+    for event in judged(events).values():
+        assert isinstance(event.outcome, Failed)
+        assert event.outcome.status is Status.REFERENCE_FAILED
+        assert "no inputs today" in event.outcome.reason
+    assert [row.status for row in read_run(csv_of(tmp_path)).rows] == ["reference_failed"] * 2
+
+
+def test_a_reference_that_raises_later_is_the_problems_fault(tmp_path) -> None:
+    twice = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return 2 * x\n"
+    solutions = {f"s{number}": twice for number in range(4)}
+    *_, last = judged(list(begin(tmp_path, TIRES, solutions, verify_only=True))).values()
+    assert isinstance(last.outcome, Failed)
+    assert last.outcome.status is Status.REFERENCE_FAILED
+    assert last.outcome.reason == "the problem fails: IndexError: out of range"
+    assert "some_problem.py" in last.outcome.log
+
+
+ODD_GRADIENTS = {
+    "a float without gradients comes first": "return (x > 0).float(), torch.tanh(x) * self.scale",
+    "changed in place": "return torch.tanh_(x) * self.scale",
+    "nothing to differentiate": "return x.argsort(-1), (x * self.scale > 0)",
+}
+
+
+@pytest.mark.parametrize("body", ODD_GRADIENTS.values(), ids=ODD_GRADIENTS)
+def test_gradients_of_what_has_few(tmp_path, body) -> None:
+    problem = SCALE.replace("return torch.tanh(x) * self.scale", body)
+    solutions = {"right": SOLUTION.format(body=body)}
+    (event,) = judged(
+        list(begin(tmp_path, problem, solutions, cases=("small",), verify_only=True, backward=True))
+    ).values()
+    assert isinstance(event.outcome, Passed), event.outcome
+
+
+def test_a_judge_without_memory_has_no_verdict(tmp_path) -> None:
+    """On a smaller GPU than the problem was written for, say: neither the solution nor kbench is at fault."""
+    twice = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return 2 * x\n"
+    solutions = {f"s{number}": twice for number in range(4)}
+    events = list(begin(tmp_path, TIRES, solutions, overrides={"kind": "MemoryError"}, verify_only=True))
+    *_, last = judged(events).values()
+    assert isinstance(last.outcome, Failed)
+    assert last.outcome.status is Status.NOT_VERIFIED
+    assert "do not fit into memory together: MemoryError" in last.outcome.reason
+
+
+def test_a_derived_shape_that_the_reference_refuses_later_is_skipped(tmp_path) -> None:
+    twice = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return 2 * x\n"
+    solutions = {f"s{number}": twice for number in range(4)}
+    short = {"tires_of_long": False, "tires_after": 8.0}
+    events = list(begin(tmp_path, TIRES, solutions, overrides=short, verify_only=True))
+    *_, last = judged(events).values()
+    assert isinstance(last.outcome, Passed)
+    assert "skipped_shape" in {finding.code for finding in last.outcome.findings}
+
+
+def test_a_constant_that_the_reference_refuses_is_not_the_solutions_fault(tmp_path) -> None:
+    """A build constructs the model first, and meets the fault of the problem before the judge does."""
+    compiles = SOLUTION.format(body="return torch.compile(torch.tanh)(x) * self.scale")
+    (event,) = judged(list(begin(tmp_path, SCALE, {"one": compiles}, overrides={"n": -7}, verify_only=True))).values()
+    assert isinstance(event.outcome, Failed)
+    assert event.outcome.status is Status.REFERENCE_FAILED
+    assert "negative dimension -7" in event.outcome.log
+
+
+def test_a_run_that_is_broken_off_leaves_what_was_finished(tmp_path) -> None:
+    """A generator that is closed, as Ctrl-C does it: the second solution has no row, the first one's is whole."""
+    right = SOLUTION.format(body="return x.tanh() * self.scale")
+    events = begin(tmp_path, SCALE, {"first": right, "second": right}, verify_only=True)
+    for event in events:
+        if isinstance(event, StageStarted) and event.solution == "second":
+            break
+    events.close()
+    (row,) = read_run(csv_of(tmp_path)).rows
+    assert (row.solution, row.status) == ("first", "passed")
+    assert not list(tmp_path.glob("results/.*")), "no leftovers of files that were being written"
+
+
+def test_evaluate_as_its_docstring_says(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (found,) = kbench.evaluate("group_norm", "eager", device="cpu", cases=("small",), verify_only=True)
+    assert isinstance(found.outcome, Passed)
+    assert found.outcome.correctness.contract_ratio <= 1
+    assert {path.name for path in tmp_path.iterdir()} <= {"cache"}, "nothing is written unless it is asked for"
+
+
+@pytest.mark.slow
+def test_what_is_built_is_not_built_again(tmp_path) -> None:
+    for expected, text in ((1, COMPILED), (0, COMPILED), (1, COMPILED.replace("x.tanh() * s", "s * x.tanh()"))):
+        events = list(begin(tmp_path, SCALE, {"compiled": text}, verify_only=True))
+        built = [event for event in events if isinstance(event, StageFinished) and event.stage == "build"]
+        assert isinstance(judged(events)["compiled"].outcome, Passed), judged(events)["compiled"].outcome
+        assert [event.ok for event in built] == [True] * expected
+
+
+def test_after_a_crash_a_device_that_does_not_answer_is_not_used_further(tmp_path, monkeypatch) -> None:
+    """The crash stands, what is left is unjudged, the next run refuses, and a look that finds nothing lets it go on."""
+    crashes = SOLUTION.format(body="import os; os.kill(os.getpid(), 11)")
+    right = SOLUTION.format(body="return x.tanh() * self.scale")
+    solutions = {"before": right, "crashes": crashes, "after": right}
+    answers = [(ProbeAnswer.RIGHT, ""), (ProbeAnswer.SILENT, "nothing within 30 s")]
+    monkeypatch.setattr(health, "probe", lambda _device: answers.pop(0))
+
+    options = {"cases": ("small",), "verify_only": True}
+    healthy = {name: one.outcome for name, one in judged(list(begin(tmp_path, SCALE, solutions, **options))).items()}
+    assert isinstance(healthy["after"], Passed)
+    assert healthy["crashes"].status is Status.CRASHED
+
+    options["cases"] = ("*",)
+    events = [e for e in begin(tmp_path, SCALE, solutions, **options) if isinstance(e, Judged)]
+    found = {(e.case, e.solution): e.outcome for e in events}
+    assert isinstance(found["small", "before"], Passed)
+    assert found["small", "crashes"].status is Status.CRASHED
+    rest = [outcome for key, outcome in found.items() if key not in {("small", "before"), ("small", "crashes")}]
+    assert len(rest) == 4
+    for outcome in rest:
+        assert outcome.status is Status.NOT_VERIFIED
+        assert "stopped working" in outcome.reason
+        assert "nothing within 30 s" in outcome.reason
+    assert not answers, "one probe for each crash, none for anything else"
+
+    with pytest.raises(MachineError, match="quarantined") as refused:
+        next(begin(tmp_path, SCALE, solutions, **options))
+    assert "--clear-quarantine" in refused.value.hint

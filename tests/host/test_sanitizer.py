@@ -1,0 +1,371 @@
+"""A solution below a tool that stands in for compute-sanitizer: the real chain of processes, walls and files."""
+
+import json
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from kbench.build import cache
+from kbench.core.errors import MachineError, UsageError
+from kbench.core.events import Judged, RunOptions, StageFinished
+from kbench.core.model import Case, Failed, FindingKind, Passed, Status
+from kbench.core.sanitizer import SourcePlace, Tool, parse
+from kbench.devices import selection
+from kbench.host import sanitizer
+from kbench.host.sanitizer import Sanitizer, small_case, source_lines
+from kbench.plugins import registry
+from kbench.plugins.case_selection import Rehearsal
+from kbench.run.session import run
+from kbench.sandbox import namespaces, rung_probe
+from kbench.sandbox.rungs import Rung
+from kbench.storage.settings import Settings, cache_dir
+
+CPU = selection.cpu()
+CUDA = selection.DeviceChoice(kind="cuda", name="GPU", uuid="GPU-1", key="GPU sm_90")
+PROBLEM = '''"""Doubles."""
+import torch
+
+n = 64
+CASES = {"default": {}, "small": {"n": 8}, "ragged": {"n": 7}}
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return 2 * x
+
+
+def get_inputs():
+    return [torch.randn(4, n)]
+
+
+def get_init_inputs():
+    return []
+'''
+SOLUTION = """import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        {body}
+"""
+CLEAN = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
+CLEAN_RACE = "========= COMPUTE-SANITIZER\n========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n"
+WILD = """\
+========= COMPUTE-SANITIZER
+========= Invalid __global__ write of size 4 bytes
+=========     at twice(float*)+0x100 in mine.cu:2
+=========     by thread (0,0,0) in block (0,0,0)
+=========     Address 0x7cc43aa00001 is out of bounds
+=========
+========= ERROR SUMMARY: 1 error
+"""
+# Talks to a local socket as the real one does, starts the program after its options, and writes a prepared report.
+TOOL = """#!{python}
+import json, os, socket, subprocess, sys
+from pathlib import Path
+words = sys.argv[1:]
+options = {{}}
+while words[0].startswith("--"):
+    name = words.pop(0)
+    options[name] = True if name == "--kill" else words.pop(0)
+listener, caller = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+listener.bind("\\0kbench-test-%d" % os.getpid())
+listener.listen()
+caller.connect(listener.getsockname())
+done = subprocess.run(words, close_fds=False, check=False)
+reports = json.loads(Path({reports!r}).read_text())
+text = reports.get(options["--tool"])
+if text is not None:
+    Path(options["--log-file"]).write_text(text)
+sys.exit(done.returncode)
+"""
+TRIES = """import json, os, socket
+        from pathlib import Path
+        found = {}
+        def attempt(name, act):
+            try:
+                act()
+                found[name] = "open"
+            except OSError as error:
+                found[name] = type(error).__name__
+        attempt("scratch", lambda: Path("own").write_text("x"))
+        attempt("outside", lambda: Path(OUTSIDE).write_text("x"))
+        attempt("results", lambda: Path(RESULTS).read_text())
+        attempt("inet", lambda: socket.socket(socket.AF_INET))
+        attempt("connect", lambda: socket.socket(socket.AF_UNIX).connect("\\0nobody"))
+        attempt("name of a thread", lambda: Path(f"/proc/self/task/{os.getpid()}/comm").write_text("x"))
+        raise ValueError(json.dumps(found))"""
+
+
+@pytest.fixture(autouse=True)
+def cache_of_its_own(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def tool(tmp_path, monkeypatch):
+    """Install the stand-in; call it with the report of each tool."""
+    path, reports = tmp_path / "compute-sanitizer", tmp_path / "reports.json"
+    path.write_text(TOOL.format(python=sys.executable, reports=str(reports)))
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setattr(sanitizer, "find", lambda: path)
+
+    def install(**texts: str) -> Path:
+        reports.write_text(json.dumps(texts))
+        return path
+
+    return install
+
+
+def entries(folder: Path, body: str):
+    (folder / "doubles.py").write_text(PROBLEM)
+    (folder / "mine.py").write_text(SOLUTION.format(body=body))
+    problem = registry.find_problem(folder / "doubles.py", Settings())
+    return problem, registry.find_solution(problem, folder / "mine.py", Settings())
+
+
+def findings_of(folder: Path, body: str, rung: Rung = Rung.NONE, **options) -> list:
+    problem, entry = entries(folder, body)
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    below = Sanitizer(problem, RunOptions(device="cpu", **options), CPU, int(rung), scratch)
+    found = list(below._look(entry, Case(name="default"), None, tuple(Tool)))
+    assert list(scratch.iterdir()) == [], "nothing is left behind"
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rung", list(Rung))
+def test_the_walls_of_every_rung_stand_below_the_tool(tmp_path, tool, rung) -> None:
+    if rung > rung_probe.reached("cpu", tmp_path / "cache"):
+        pytest.skip("this machine does not reach that rung")
+    tool(memcheck=WILD)
+    outside = tmp_path / "outside"
+    secret = tmp_path / "results" / "run.csv"
+    secret.parent.mkdir()
+    secret.write_text("")
+    body = TRIES.replace("OUTSIDE", repr(str(outside))).replace("RESULTS", repr(str(secret)))
+    found = findings_of(tmp_path, body, rung, results_dir=secret.parent)
+    (complaint,) = [f.message for f in found if "ValueError" in f.message]
+    answers = json.loads(complaint[complaint.index("{") :])
+    inside = rung != Rung.NONE
+    # Both lie in the real /tmp; what is written to such a place in a /tmp of its own is seen by nobody.
+    assert namespaces.place() in tmp_path.parents
+    closed = "PermissionError" if rung.has_landlock else "open"
+    assert answers == {
+        "scratch": "open",
+        "outside": "open" if rung.has_namespaces else closed,
+        "results": "FileNotFoundError" if rung.has_namespaces else closed,
+        "inet": "PermissionError" if inside else "open",
+        "connect": "PermissionError" if inside else "ConnectionRefusedError",
+        "name of a thread": "open",
+    }
+    assert outside.exists() != (rung.has_landlock or rung.has_namespaces)
+    assert found[0].code == "memcheck"
+    assert found[0].fatal
+
+
+@pytest.mark.slow
+def test_a_tool_that_writes_nothing_is_no_clean_run(tmp_path, tool) -> None:
+    tool(memcheck=CLEAN, initcheck=CLEAN)
+    found = findings_of(tmp_path, "return 2 * x")
+    assert [f.kind for f in found] == [FindingKind.NOTE] * 2
+    assert "racecheck could not finish" in found[0].message
+    assert found[1].message == "initcheck not tried"
+
+
+def test_a_tool_that_does_not_start_is_no_clean_run(tmp_path, tool) -> None:
+    tool().write_text(
+        "#!/bin/sh\necho '========= Unable to find injection library libsanitizer-collection.so'\nexit 13\n"
+    )
+    found = findings_of(tmp_path, "return 2 * x")
+    assert all(f.kind is FindingKind.NOTE for f in found)
+    assert "Unable to find injection library" in found[0].message
+
+
+def options(**changes) -> RunOptions:
+    return RunOptions(**{"device": "cpu", "verify_only": True, "save": False, "cases": ("small",), **changes})
+
+
+@pytest.mark.slow
+def test_a_wild_access_decides_before_any_judge_does(tmp_path, tool, monkeypatch) -> None:
+    tool(memcheck=WILD)
+    monkeypatch.setattr(sanitizer, "require", lambda *_: None)
+    problem, entry = entries(tmp_path, "return 2 * x")
+    (tmp_path / "mine.cu").write_text("void twice(float* y) {\n  y[n] = 0;  // one too far\n}\n")
+    (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text() + "SOURCE = 'mine.cu'\n")
+    events = list(run(problem, [entry], options(sanitize=True)))
+    (judged,) = [event for event in events if isinstance(event, Judged)]
+    assert isinstance(judged.outcome, Failed)
+    assert judged.outcome.status is Status.ILLEGAL_ACCESS
+    assert "twice(float*) at mine.cu:2 `y[n] = 0;  // one too far`" in judged.outcome.reason
+    assert judged.rows[0].findings == "memcheck"
+    stages = [(e.stage, e.ok) for e in events if isinstance(e, StageFinished) and e.solution == entry.name]
+    assert stages == [("sanitize", False)]
+
+
+@pytest.mark.slow
+def test_what_was_looked_at_is_in_the_record_of_a_pass(tmp_path, tool, monkeypatch) -> None:
+    tool(memcheck=CLEAN, racecheck=CLEAN_RACE, initcheck=CLEAN)
+    monkeypatch.setattr(sanitizer, "require", lambda *_: None)
+    problem, entry = entries(tmp_path, "return 2 * x")
+    (judged,) = [e for e in run(problem, [entry], options(sanitize=True)) if isinstance(e, Judged)]
+    assert isinstance(judged.outcome, Passed)
+    assert "sanitizer" in judged.rows[0].findings.split()
+    (found,) = [finding for finding in judged.outcome.findings if finding.code == "sanitizer"]
+    assert found.kind is FindingKind.NOTE
+    assert found.message == "memcheck, racecheck, initcheck found nothing in case small"
+
+
+@pytest.mark.parametrize("failure", [None, Failed(status=Status.BUILD_FAILED, reason="no such flag")])
+def test_it_is_built_once_more_with_line_information_where_that_works(tmp_path, monkeypatch, failure) -> None:
+    asked = []
+
+    class FakeBuilder:
+        def __init__(self, _problem, _options, device, _rung, _scratch):
+            asked.append(device.environment)
+
+        def build(self, _entry, cached, cases):
+            asked.append((cached.folder, cases))
+            return failure
+
+    monkeypatch.setattr(sanitizer, "Builder", FakeBuilder)
+    problem, entry = entries(tmp_path, "return x  # load_inline")
+    folder = Sanitizer(problem, RunOptions(), CPU, 0, tmp_path)._artefacts(entry, Case(name="c", overrides={"n": 8}))
+    environment, (lined, cases) = asked
+    assert environment == {**CPU.environment, "NVCC_APPEND_FLAGS": "-lineinfo"}
+    assert list(cases.values()) == [Rehearsal(overrides={"n": 8})]
+    plain = cache.entry_for(entry.path, "", CPU.key, cache_dir()).folder
+    assert lined != plain
+    assert folder == (lined if failure is None else plain)
+
+
+class FakeJudge:
+    """A judge whose verdict is known."""
+
+    def __init__(self, outcome):
+        self.answer = outcome
+        self.outcome = None
+
+    def evaluate(self, _request):
+        yield "verify", True, None
+        self.outcome = self.answer
+        yield "verify", False, 1.0
+
+
+CRASH = Failed(status=Status.ILLEGAL_ACCESS, reason="CUDA error: an illegal memory access")
+WRONG = Failed(status=Status.WRONG_VALUE, reason="off by one")
+# the device, --sanitize, how it ended, whether memcheck is asked
+AUTOMATIC = [
+    (CUDA, None, CRASH, True),
+    (CUDA, None, Failed(status=Status.LAUNCH_FAILED, reason="unspecified launch failure"), True),
+    (CUDA, None, WRONG, False),
+    (CUDA, False, CRASH, False),
+    (CPU, None, CRASH, False),
+]
+
+
+@pytest.mark.parametrize(("device", "asked", "outcome", "expected"), AUTOMATIC)
+def test_memcheck_is_asked_after_an_illegal_access(tmp_path, monkeypatch, device, asked, outcome, expected) -> None:
+    problem, entry = entries(tmp_path, "return x")
+    below = Sanitizer(problem, RunOptions(sanitize=asked), device, 0, tmp_path)
+    calls = []
+
+    def answer(_entry, _case, _small, tools):
+        calls.append(tools)
+        return sanitizer.findings(Tool.MEMCHECK, parse(WILD, Tool.MEMCHECK), {}, sanitizer.is_own, strict=False)
+
+    monkeypatch.setattr(below, "_run", answer)
+    judge = FakeJudge(outcome)
+    stages = [stage for stage, _, _ in below.around(judge, {"assignment": {"process": 0}}, entry, Case(name="c"), 1)]
+    assert calls == ([(Tool.MEMCHECK,)] if expected else [])
+    assert ("sanitize" in stages) == expected
+    assert judge.outcome.status is outcome.status
+    assert judge.outcome.reason.startswith(outcome.reason)
+    assert ("mine.cu:2" in judge.outcome.reason) == expected
+    assert [f.code for f in judge.outcome.findings] == (["memcheck"] if expected else [])
+    # A rehearsal in the build step can crash as a call does.
+    assert below.explain(outcome, entry, Case(name="c"), 1) == judge.outcome
+    assert len(calls) == expected, "once for each solution and case"
+
+
+def test_without_the_tool_a_crash_says_so(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sanitizer, "find", lambda: None)
+    problem, entry = entries(tmp_path, "return x")
+    judge = FakeJudge(CRASH)
+    below = Sanitizer(problem, RunOptions(), CUDA, 0, tmp_path)
+    list(below.around(judge, {"assignment": {"process": 0}}, entry, Case(name="c"), 1))
+    assert judge.outcome.reason == CRASH.reason
+    (found,) = judge.outcome.findings
+    assert "not installed" in found.message
+    assert found.kind is FindingKind.NOTE
+
+
+def test_what_cannot_be_is_refused_with_what_to_type(monkeypatch) -> None:
+    wanted = RunOptions(sanitize=True)
+    with pytest.raises(UsageError, match="processor"):
+        sanitizer.require(wanted, CPU)
+    monkeypatch.setattr(sanitizer, "find", lambda: None)
+    with pytest.raises(MachineError, match="not installed") as caught:
+        sanitizer.require(wanted, CUDA)
+    assert "CUDA_HOME" in caught.value.hint
+    sanitizer.require(RunOptions(), CPU)
+    sanitizer.require(RunOptions(sanitize=False), CPU)
+
+
+def test_the_tool_is_found_on_path_then_in_cuda_home(tmp_path, monkeypatch) -> None:
+    for folder in ("one", "home/bin", "other/compute-sanitizer"):
+        place = tmp_path / folder / "compute-sanitizer"
+        place.parent.mkdir(parents=True)
+        place.write_text("#!/bin/sh\n")
+        place.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "one"))
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
+    assert sanitizer.find() == tmp_path / "one" / "compute-sanitizer"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert sanitizer.find() == tmp_path / "home" / "bin" / "compute-sanitizer"
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "other"))
+    assert sanitizer.find() == tmp_path / "other" / "compute-sanitizer" / "compute-sanitizer"
+
+
+SMALL, LARGE = 1 << 20, 1 << 40
+# the problem's CASES, the judged case, bytes of a call, the case that is run below the tool
+CHOICES = [
+    ('{"default": {}, "small": {"n": 8}}', "default", LARGE, "small"),
+    ('{"default": {}, "small": {"n": 8}}', "small", SMALL, "small"),
+    ('{"default": {}, "small": {"n": 8}, "ragged": {"n": 7}}', "ragged", SMALL, "ragged"),
+    ('{"default": {}, "small": {"n": 8}, "ragged": {"n": 7}}', "ragged", LARGE, "small"),
+    ('{"default": {}, "ragged": {"n": 7}}', "default", SMALL, "default"),
+    ('{"default": {}, "ragged": {"n": 7}}', "default", LARGE, "ragged"),
+    ('{"default": {}}', "default", SMALL, "default"),
+    ('{"default": {}}', "default", LARGE, None),
+    ('{"default": {}, "small": {"n": 8}}', "default", None, "small"),
+    ('{"default": {}}', "default", None, None),
+]
+
+
+@pytest.mark.parametrize(("cases", "judged", "nbytes", "expected"), CHOICES)
+def test_the_case_that_is_run_below_the_tool_is_small(tmp_path, cases, judged, nbytes, expected) -> None:
+    before, _, after = PROBLEM.partition("CASES = ")
+    (tmp_path / "p.py").write_text(f"{before}CASES = {cases}\n" + after.partition("\n")[2])
+    problem = registry.find_problem(tmp_path / "p.py", Settings())
+    found = small_case(problem, RunOptions(), Case(name=judged), nbytes)
+    assert (found.name if found else None) == expected
+
+
+def test_a_source_line_is_quoted_from_the_one_file_of_that_name(tmp_path) -> None:
+    log = parse(WILD, Tool.MEMCHECK)
+    (tmp_path / "a").mkdir()
+    here, there = tmp_path / "mine.cu", tmp_path / "a" / "mine.cu"
+    here.write_text("one\n  two\n")
+    assert source_lines(log, [here]) == {SourcePlace(kernel="twice(float*)", file="mine.cu", line=2): "two"}
+    there.write_text("one\nother\n")
+    assert source_lines(log, [here, there]) == {}
+    here.write_text("one\n")
+    assert source_lines(log, [here]) == {}
+    linked = tmp_path / "a" / "link" / "mine.cu"
+    linked.parent.mkdir()
+    linked.symlink_to(there)
+    assert source_lines(log, [linked]) == {}

@@ -1,0 +1,385 @@
+"""The judge's side of a problem: what it makes of references that change or return their inputs, and of odd inputs."""
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+
+from kbench.core.errors import PluginError
+from kbench.judge.reference import reference as judged
+from kbench.judge.reference.drawing import is_constant_mask, is_labels, is_number, is_value, over_tensors
+from kbench.judge.reference.reference import Reference
+from kbench.judge.verify.variations import centred, flipped, shifted
+
+
+def reference(folder: Path, forward: str, inputs: str = "[torch.randn(3, 4)]", *, parameters: str = "x") -> Reference:
+    path = folder / "problem.py"
+    path.write_text(
+        textwrap.dedent(f"""
+        import torch
+        class Model(torch.nn.Module):
+            def forward(self, {parameters}):
+                {forward}
+        def get_inputs():
+            return {inputs}
+        def get_init_inputs():
+            return []
+        """)
+    )
+    return Reference(path, {}, "cpu", allow_tf32=False)
+
+
+@pytest.mark.parametrize(
+    ("forward", "mutates", "silent", "aliased"),
+    [
+        ("return x + 1", set(), (), set()),
+        ("return x.t()", set(), (), {"output"}),
+        ("return x + 1, x[0]", set(), (), {"output[1]"}),
+        ("return x.add_(1)", {0}, (), {"output"}),
+        ("return x.add_(1).clone()", {0}, (), set()),
+        ("return x.add_(1).flatten()", {0}, (), {"output"}),
+        ("return x.add_(1).sum()", {0}, (0,), set()),
+    ],
+)
+def test_what_a_reference_does_to_its_inputs(tmp_path, forward, mutates, silent, aliased) -> None:
+    found = reference(tmp_path, forward)
+    assert (found.mutates, found.silent, found.aliased) == (mutates, silent, aliased)
+
+
+def test_an_input_that_is_changed_and_not_returned_is_a_result(tmp_path) -> None:
+    found = reference(tmp_path, "return x.mul_(3).sum()")
+    expected = found.expect(found.arguments(seed=1))
+    names = list(expected.judged)
+    assert names == ["output", "input tensor 0 after the call"]
+    torch.testing.assert_close(expected.judged[names[1]], 3 * expected.arguments[0])
+    ((_, (_, exact)),) = found.oracle(expected) or ()
+    torch.testing.assert_close(exact, 3 * expected.arguments[0].double())
+
+
+def test_a_shape_that_differs_from_call_to_call_is_refused(tmp_path) -> None:
+    with pytest.raises(PluginError, match="shape"):
+        reference(tmp_path, "return x[x > 0]", "[torch.randn(400)]")
+    with pytest.raises(PluginError, match="shape"):
+        reference(tmp_path, "return x + 1", "[torch.randn(int(torch.randint(1, 10**6, ())))]")
+
+
+WEIGHTED = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(WEIGHT)
+    def forward(self, x):
+        return x * FUNCTION
+def get_inputs():
+    return [torch.randn(50)]
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("weight", "function", "signs", "kept"),
+    [
+        ("torch.ones(50)", "self.weight", {-1.0, 1.0}, False),
+        ("torch.ones(50)", "self.weight.log()", {1.0}, False),
+        ("-torch.ones(50)", "(-self.weight).sqrt()", {-1.0}, False),
+        ("torch.ones(50)", "torch.where(self.weight == 1, 1.0, float('nan'))", {1.0}, True),
+        ("torch.ones(50)", "self.weight if bool((self.weight > 0).all()) else 1 / 0", {1.0}, False),
+    ],
+)
+def test_parameters_vary_as_far_as_the_reference_stays_finite(tmp_path, weight, function, signs, kept) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(WEIGHTED.replace("WEIGHT", weight).replace("FUNCTION", function))
+    found = Reference(path, {}, "cpu", allow_tf32=False)
+    found.randomise(3)
+    values = found.model.weight.detach()
+    assert found.is_finite()
+    assert (set(values.sign().tolist()), found.keeps_weights) == (signs, kept)
+    assert (values.unique().numel() == 1) == kept
+
+
+def test_complex_parameters_vary_and_have_an_oracle(tmp_path) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(WEIGHTED.replace("WEIGHT", "torch.ones(50, dtype=torch.cfloat)").replace("FUNCTION", "self.weight"))
+    found = Reference(path, {}, "cpu", allow_tf32=False)
+    found.randomise(3)
+    assert found.model.weight.detach().imag.unique().numel() > 40
+    ((_, (exact,)),) = found.oracle(found.expect(found.arguments(seed=1))) or ()
+    assert exact.dtype == torch.complex128
+
+
+def test_arguments_stay_as_they_were_where_the_reference_changes_them(tmp_path) -> None:
+    found = reference(tmp_path, "return x.mul_(2)")
+    arguments = found.arguments(seed=1)
+    before = arguments[0].clone()
+    expected = found.expect(arguments)
+    assert torch.equal(expected.arguments[0], before)
+    assert torch.equal(expected.tensors[0], 2 * before)
+    ((_, (oracle,)),) = found.oracle(expected)
+    assert torch.equal(oracle, 2 * before.double())
+
+
+SEEDED = "(torch.manual_seed(3), [torch.randn(50)])[1]"
+
+
+def test_inputs_that_do_not_follow_the_seed_are_varied_here(tmp_path) -> None:
+    found = reference(tmp_path, "return 2 * x", SEEDED)
+    assert (found.inputs.unvaried, found.inputs.repeat, found.inputs.jitter) == ((), False, True)
+    ((one,), (again,), (other,)) = (found.arguments(seed) for seed in (1, 1, 2))
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+    (plain,) = found.problem.inputs(1)
+    assert 0.8 < (one / plain).min() < (one / plain).max() < 1.25
+
+
+@pytest.mark.parametrize(
+    ("forward", "inputs"),
+    [
+        ("return x + 1", "[torch.arange(9)]"),  # no floating-point tensor
+        ("return x + 1", "[(torch.arange(9) % 2).float()]"),  # labels
+        ("assert x.sum() == 9; return x + 1", "[torch.ones(9)]"),  # the reference refuses others
+        ("return torch.where(x == 1, x, float('nan'))", "[torch.ones(9)]"),
+    ],
+)
+def test_inputs_that_cannot_be_varied_are_known_to_repeat(tmp_path, forward, inputs) -> None:
+    assert reference(tmp_path, forward, inputs).inputs.repeat
+
+
+@pytest.mark.parametrize(
+    ("inputs", "kinds"),
+    [
+        ("[torch.randn(9), 2.5, torch.ones(4, dtype=torch.bool)]", {is_value, is_number, is_constant_mask}),
+        ("[{'mask': torch.zeros(4, dtype=torch.bool)}, torch.arange(4)]", {is_constant_mask}),
+        ("[torch.rand(9) > 0.5, 3]", set()),
+        ("[torch.ones(1, dtype=torch.bool), (torch.rand(99) > 0.5).float()]", set()),
+    ],
+)
+def test_what_can_be_varied_in_the_inputs(tmp_path, inputs, kinds) -> None:
+    found = reference(tmp_path, "return torch.ones(2)", inputs, parameters="*x")
+    assert {kind for kind in (is_value, is_number, is_constant_mask) if found.inputs.has(kind)} == kinds
+
+
+def test_a_number_and_a_mask_are_varied_alone(tmp_path) -> None:
+    inputs = "[torch.ones(3), 2.0, 4, torch.ones(500, dtype=torch.bool)]"
+    found = reference(tmp_path, "return torch.ones(2)", inputs, parameters="*x")
+    found.inputs.jitter = False
+    x, number, whole, mask = found.arguments(1, lambda value: 1.25 * value, is_number)
+    assert (x.tolist(), number, whole, bool(mask.all())) == ([1.0] * 3, 2.5, 4, True)
+    x, number, whole, mask = found.arguments(1, flipped, is_constant_mask)
+    assert (x.tolist(), number, whole) == ([1.0] * 3, 2.0, 4)
+    assert 0.8 < mask.float().mean() < 0.98
+
+
+@pytest.mark.parametrize(
+    ("forward", "inputs", "jitter", "repeats"),
+    [
+        (
+            "x.mean()",
+            "[torch.rand(1 << 18).bfloat16()]",
+            True,
+            (),
+        ),  # a mean of many terms is, to three digits, one half
+        ("x.mean()", "[torch.rand(64)]", False, ()),
+        ("x.sum(0)", "[torch.rand(9, 70_000)]", False, ()),
+        ("x - x", "[torch.rand(64)]", True, ("output",)),  # whatever the inputs
+        ("(x.mean(), x)", "[torch.rand(1 << 18).bfloat16()]", True, ()),
+        ("(x > 2).sum()", "[torch.rand(64)]", False, ()),  # exact values are not looked at
+    ],
+)
+def test_an_output_that_hardly_depends_on_the_inputs_makes_them_vary_more(tmp_path, forward, inputs, jitter, repeats):
+    made = reference(tmp_path, f"return {forward}", inputs)
+    assert (made.inputs.jitter, made.repeats) == (jitter, repeats)
+
+
+def test_one_input_that_varies_is_enough(tmp_path) -> None:
+    found = reference(tmp_path, "return x[0] + x[1]", "[[torch.ones(4), torch.randn(4)]]")
+    assert (found.inputs.unvaried, found.inputs.repeat) == (("input[0][0]",), False)
+
+
+def test_tensors_within_lists_are_varied_too(tmp_path) -> None:
+    found = reference(tmp_path, "return x[0] + x[1]['b']", "[[torch.ones(3), {'b': torch.ones(3), 'n': 2}]]")
+    found.inputs.jitter = False  # these never vary
+    (varied,) = found.arguments(1, lambda t: t + 1)
+    assert torch.equal(varied[0], torch.full((3,), 2.0))
+    assert torch.equal(varied[1]["b"], torch.full((3,), 2.0))
+    assert varied[1]["n"] == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([1.0, -1.0, 1.0], True),
+        ([0.0, 1.0, 1.0, 0.0], True),
+        ([0.0, 0.0, 0.0], False),
+        ([0.5, 1.0, 2.0], False),
+        ([0.0, 1.0], False),
+        ([], False),
+        ([0.0, float("nan"), 1.0], False),
+    ],
+)
+def test_what_counts_as_labels(values, labels) -> None:
+    assert is_labels(torch.tensor(values)) is labels
+
+
+def test_labels_are_not_varied(tmp_path) -> None:
+    found = reference(tmp_path, "return x", "[torch.tensor([1.0, -1.0, 1.0])]")
+    (kept,) = found.arguments(1, lambda t: t + 1)
+    assert kept.tolist() == [1.0, -1.0, 1.0]
+
+
+def test_zeros_among_others_are_structure() -> None:
+    assert shifted(torch.tensor([0.0, 1.0])).tolist() == [0.0, 4.0]
+    assert shifted(torch.zeros(2)).tolist() == [3.0, 3.0]
+
+
+def test_tensors_are_found_wherever_they_are() -> None:
+    nest = {"a": [torch.ones(()), 3], "b": (None, torch.ones(()))}
+    assert over_tensors(nest, lambda t: t.item() + 1) == {"a": [2.0, 3], "b": (None, 2.0)}
+
+
+@pytest.mark.parametrize(
+    ("forward", "flops"),
+    [
+        ("return x @ x.t()", 2 * 3 * 4 * 3),
+        ("return torch.nn.functional.linear(x, torch.ones(5, 4)) + 1", 2 * 3 * 4 * 5),
+        ("return torch.nn.functional.conv1d(x[None], torch.ones(2, 3, 3))", 2 * 2 * 3 * 3 * 2),
+        ("return torch.nn.functional.group_norm(x[None, :2], 2)", 0),
+        ("return torch.inference_mode()(torch.nn.functional.linear)(x, torch.ones(5, 4))", 2 * 3 * 4 * 5),
+    ],
+)
+def test_products_and_convolutions_are_counted(tmp_path, forward, flops) -> None:
+    assert reference(tmp_path, forward).cost.flops == flops
+
+
+def test_counting_does_not_import_the_compiler() -> None:
+    """It would cost every judge seconds."""
+    code = """
+        import sys, torch
+        from kbench.judge.reference.flops import count
+        result, flops = count(lambda: torch.ones(2, 3) @ torch.ones(3, 4))
+        assert (tuple(result.shape), flops) == ((2, 4), 48)
+        assert "torch._dynamo" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("forward", "picks"),
+    [
+        ("return x.argmax(-1)", True),
+        ("return x.argsort(-1)", True),
+        ("return (x > 0.5).sum(-1)", False),  # lengths: the values there are equal by chance
+        ("return torch.full(x.shape[:1], 3)", False),
+    ],
+)
+def test_indices_follow_the_values_that_they_pick(tmp_path, forward, picks) -> None:
+    found = reference(tmp_path, forward=forward, inputs="[torch.rand(5, 40)]")
+    assert found.picks("output", 0, 1) is picks
+
+
+def test_the_largest_of_all_is_a_pick_too(tmp_path) -> None:
+    assert reference(tmp_path, forward="return x.argmax()", inputs="[torch.rand(5, 8)]").picks("output", 0, None)
+
+
+@pytest.mark.parametrize("forward", ["return range(3)", "return x.numpy()", "return object()", "return [x, {1, 2}]"])
+def test_a_result_that_cannot_be_compared_is_refused(tmp_path, forward) -> None:
+    with pytest.raises(PluginError, match="cannot be compared"):
+        reference(tmp_path, forward=forward, inputs="[torch.rand(3)]")
+
+
+QUANTISED = "torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)"
+SPARSE = "torch.eye(3).to_sparse()"
+NESTED = "torch.nested.nested_tensor([torch.rand(2), torch.rand(3)])"
+JAGGED = "torch.nested.nested_tensor([torch.rand(2), torch.rand(3)], layout=torch.jagged)"
+
+
+@pytest.mark.parametrize(
+    ("forward", "inputs", "message"),
+    [
+        ("return x.to_dense()", f"[{SPARSE}]", r"input\[0\] of the problem is a sparse_coo tensor"),
+        ("return x.to_dense()", "[torch.eye(3).to_sparse_csr()]", r"input\[0\] of the problem is a sparse_csr tensor"),
+        ("return x['a'].to_dense()", f"[{{'a': {SPARSE}}}]", r"input\[0\]\['a'\] of the problem is a sparse_coo"),
+        ("return x.to_padded_tensor(0)", f"[{NESTED}]", r"input\[0\] of the problem is a nested tensor"),
+        ("return x.to_padded_tensor(0)", f"[{JAGGED}]", r"input\[0\] of the problem is a nested tensor"),
+        ("return x.dequantize()", f"[{QUANTISED.replace('x', 'torch.rand(3)', 1)}]", "is a quantised tensor"),
+        ("return x.to_sparse()", "[torch.rand(3)]", "output of the reference is a sparse_coo tensor"),
+        ("return x, x.to_sparse_csr()", "[torch.rand(3, 3)]", r"output\[1\] of the reference is a sparse_csr tensor"),
+        (f"return {NESTED}", "[torch.rand(3)]", "output of the reference is a nested tensor"),
+        (f"return {QUANTISED}", "[torch.rand(3)]", "output of the reference is a quantised tensor"),
+    ],
+)
+def test_only_dense_tensors_are_supported(tmp_path, forward, inputs, message) -> None:
+    with pytest.raises(PluginError, match=f"{message}.*only dense") as caught:
+        reference(tmp_path, forward=forward, inputs=inputs)
+    assert "to_dense" in (caught.value.hint or "")
+
+
+def test_a_buffer_that_is_not_dense_is_refused(tmp_path) -> None:
+    path = tmp_path / "problem.py"
+    buffer = "self.register_buffer('mask', torch.eye(3).to_sparse())"
+    path.write_text(WEIGHTED.replace("WEIGHT)", f"torch.rand(3)); {buffer}").replace("FUNCTION", "2"))
+    with pytest.raises(PluginError, match="mask of the reference's state is a sparse_coo tensor"):
+        Reference(path, {}, "cpu", allow_tf32=False)
+
+
+def test_values_are_centred_around_their_mean() -> None:
+    assert centred(torch.tensor([1.0, 2.0, 6.0])).tolist() == [-2.0, -1.0, 3.0]
+    assert centred(torch.tensor([0.0, 2.0, 4.0])).tolist() == [0.0, 0.0, 2.0], "zeros are structure"
+    assert centred(torch.empty(0)).tolist() == []
+
+
+def test_arguments_are_drawn_again(tmp_path) -> None:
+    found = reference(tmp_path, forward="return x + 1", inputs="[torch.rand(3)]")
+    drawn = found.arguments(7, lambda x: x * torch.rand(3))
+    before = drawn[0].clone()
+    drawn.recall()
+    assert drawn[0] is not before
+    drawn.clear()
+    drawn.recall()
+    assert torch.equal(drawn[0], before)
+    assert found.inputs.follow_seeds()
+    unseeded = "[torch.rand(3) * int.from_bytes(__import__('os').urandom(4), 'little')]"
+    assert not reference(tmp_path, forward="return x + 1", inputs=unseeded).inputs.follow_seeds()
+
+
+def test_equal_sizes_that_are_no_batch_leave_no_oracle(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(judged, "ORACLE_ELEMENTS", 8)
+    inputs = "[torch.randn(6, 6), torch.randn(6, 6)]"
+    found = reference(tmp_path, "return x.T @ y", inputs, parameters="x, y")
+    assert found.oracle(found.expect(found.arguments(1))) is None
+
+
+def test_a_batch_too_large_for_the_oracle_is_sampled(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(judged, "ORACLE_ELEMENTS", 8)
+    found = reference(tmp_path, "return x.softmax(1)", "[torch.randn(6, 5)]")
+    sampled = found.oracle(found.expect(found.arguments(1)))
+    assert sampled is not None
+    assert len(sampled) == judged.ORACLE_SAMPLES
+
+
+def test_the_time_of_a_call_is_known(tmp_path) -> None:
+    """Calls of a solution may take many times as long, while it is verified too."""
+    assert reference(tmp_path, "import time; time.sleep(0.05); return x + 1").call_s >= 0.05
+
+
+def test_eval_mode_may_be_asked_for(tmp_path) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(
+        "import torch\n"
+        "class Model(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n        self.norm = torch.nn.BatchNorm1d(4)\n"
+        "    def forward(self, x):\n        return self.norm(x)\n"
+        "def get_inputs():\n    return [3 + torch.randn(8, 4)]\n"
+        "def get_init_inputs():\n    return []\n"
+    )
+    means = []
+    for asked in (False, True):
+        found = Reference(path, {}, "cpu", allow_tf32=False, eval_mode=asked)
+        found.restore(anew=True)
+        assert (found.eval_mode, found.model.training) == (asked, not asked)
+        means.append(found.expect(found.arguments(1)).tensors[0].mean().item())
+    assert means == [pytest.approx(0, abs=1e-5), pytest.approx(3, abs=0.5)]

@@ -1,0 +1,39 @@
+"""Inputs appear in a worker's slots when the gate is about to open, and not a byte of them before."""
+
+import pytest
+import torch
+
+from kbench.judge.arena import Arena
+from kbench.judge.reference.expected import Expected
+
+
+@pytest.fixture
+def arenas():
+    made = []
+
+    def make(lends):
+        x = torch.randn(5000)
+        expected = Expected(arguments=[x], leaves=[("output", x)])
+        made.append(Arena(expected, [], "cpu", slots=1 if lends else 3, lends=lends))
+        return made[-1]
+
+    yield make
+    for arena in made:
+        arena.close()
+
+
+@pytest.mark.parametrize("lends", [False, True])
+def test_what_is_staged_is_visible_after_revealing_only(arenas, lends):
+    arena = arenas(lends)
+    masked = []
+    for _ in range(2):
+        inputs = [torch.zeros(5000) if lends else torch.randn(5000) for _ in range(arena.count)]
+        for slot, x in enumerate(inputs):
+            arena.stage(slot, [x.clone()])
+        for slot, x in enumerate(inputs):
+            assert not torch.equal(arena.inputs(slot)[0], x)
+        masked.append(arena.inputs(0)[0].clone())
+        arena.reveal(arena.count)
+        for slot, x in enumerate(inputs):
+            assert torch.equal(arena.inputs(slot)[0], x)
+    assert masked[0].view(torch.int32).ne(masked[1].view(torch.int32)).any(), "a pad is used once"

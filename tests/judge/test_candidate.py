@@ -1,0 +1,84 @@
+"""What a worker is told when it is bound, and who is blamed where it fails."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from kbench.children.child import ChildError
+from kbench.children.worker_start import WorkerConfig
+from kbench.core.model import Status
+from kbench.judge.candidate import Candidate
+from kbench.judge.refusal import RefusalError
+
+
+class Child:
+    """A worker that answers everything; `parameter` is what its constructor drew."""
+
+    log = ""
+
+    def __init__(self, parameter: float):
+        self.parameter = parameter
+        self.view = torch.zeros(1)
+        self.asked: list[str] = []
+
+    def request(self, message, **_):
+        self.asked.append(message["op"])
+        if message["op"] == "read_weights":
+            self.view.fill_(self.parameter)
+        return {}
+
+
+def bound(parameter: float, *, is_reference: bool = False) -> Candidate:
+    """Bind a worker to a reference whose parameter is 1."""
+    child = Child(parameter)
+    worker = SimpleNamespace(child=child, kill=lambda: None)
+    spec = SimpleNamespace(compiler="", is_reference=is_reference)
+    candidate = Candidate(spec, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"), worker)
+    candidate.weights, candidate._names = "name", ["w"]
+    state = [("w", torch.ones(1))]
+    reference = SimpleNamespace(state=lambda: state, model=SimpleNamespace(named_parameters=lambda: state))
+    arena = SimpleNamespace(describe=lambda _: ({"op": "bind"}, []), weight_views=lambda: [child.view])
+    candidate.bind(reference, arena)
+    return candidate
+
+
+def test_parameters_that_both_constructors_made_alike_are_copied() -> None:
+    candidate = bound(1.0)
+    assert candidate._child.asked == ["bind", "read_weights", "weights"]
+    assert not candidate.undecided
+
+
+def test_those_that_differ_are_left_until_it_is_decided() -> None:
+    candidate = bound(2.0)
+    assert candidate._child.asked == ["bind", "read_weights"]
+    assert candidate.undecided
+    assert candidate.differed
+
+
+def test_the_reference_gets_its_own_always() -> None:
+    """It is bound after the judge has drawn parameters anew."""
+    candidate = bound(2.0, is_reference=True)
+    assert candidate._child.asked == ["bind", "weights"]
+    assert not candidate.undecided
+
+
+@pytest.mark.parametrize(
+    ("failed", "is_reference", "status"),
+    [
+        (Status.CRASHED, False, Status.CRASHED),
+        (Status.CRASHED, True, Status.HARNESS_ERROR),
+        (Status.OUT_OF_MEMORY, True, Status.NOT_VERIFIED),
+        (Status.CALL_TIMEOUT, True, Status.CALL_TIMEOUT),
+    ],
+)
+def test_a_solution_is_not_blamed_for_the_process_of_the_reference(failed, is_reference, status) -> None:
+    candidate = bound(1.0, is_reference=is_reference)
+
+    def fail(message, **_):
+        raise ChildError(failed, f"{message['op']} failed")
+
+    candidate._child.request = fail
+    with pytest.raises(RefusalError, match="unbind failed") as refused:
+        candidate.unbind()
+    assert refused.value.status is status

@@ -1,0 +1,97 @@
+"""A worker stands still from its answer until it is asked again."""
+
+import contextlib
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from kbench.children.child import ChildError
+from kbench.children.worker_start import WorkerConfig
+from kbench.core.model import Status
+from kbench.judge.candidate import Candidate
+from kbench.judge.refusal import RefusalError
+
+
+class Child:
+    log = ""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    @contextlib.contextmanager
+    def stopped(self):
+        self.seen.append("stop")
+        yield
+        self.seen.append("go")
+
+    def request(self, message, **_):
+        self.seen.append(message["op"])
+        return {}
+
+
+@pytest.fixture
+def candidate() -> Candidate:
+    child = Child()
+    worker = SimpleNamespace(child=child, kill=lambda: child.seen.append("kill"))
+    spec = SimpleNamespace(compiler="", is_reference=False)
+    return Candidate(spec, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"), worker)
+
+
+def ask(candidate: Candidate) -> None:
+    candidate._ask({"op": "ask"}, 1.0, Status.CALL_TIMEOUT)
+
+
+def test_it_stands_still_until_it_is_asked(candidate) -> None:
+    candidate.pause()
+    with candidate.stopped():
+        candidate._child.seen.append("fill")
+    assert candidate._child.seen == ["stop", "fill"], "what stands still goes on standing still"
+    ask(candidate)
+    assert candidate._child.seen == ["stop", "fill", "go", "ask"]
+
+
+def test_without_a_pause_it_runs_on_after_a_stop(candidate) -> None:
+    with candidate.stopped():
+        candidate._child.seen.append("fill")
+    ask(candidate)
+    assert candidate._child.seen == ["stop", "fill", "go", "ask"]
+
+
+def test_it_is_killed_where_it_stands(candidate) -> None:
+    candidate.pause()
+    candidate.kill()
+    assert candidate._child.seen[-1] == "kill"
+    assert candidate._child.seen.count("go") == candidate._child.seen.count("stop") == 1
+
+
+def test_progress_without_end_ends_with_the_time_of_the_round(candidate) -> None:
+    """Each message must not begin it anew."""
+    limits: list[float] = []
+
+    def hear(timeout_s: float) -> dict[str, str]:
+        limits.append(timeout_s)
+        if timeout_s <= 0:
+            raise ChildError(Status.CALL_TIMEOUT, "no answer")
+        time.sleep(0.05)
+        return {"progress": "queued"}
+
+    candidate._child.hear = hear
+    candidate._call_timeout_s = 0.2
+    with pytest.raises(RefusalError, match="no answer"):
+        candidate.finish_round(1)
+    assert limits == sorted(limits, reverse=True)
+    assert len(limits) < 10
+
+
+@pytest.mark.parametrize("status", [Status.CALL_TIMEOUT, Status.CRASHED])
+def test_only_silence_means_that_a_round_is_late(candidate, status) -> None:
+    def hear(timeout_s: float) -> dict[str, str]:
+        raise ChildError(status, "gone")
+
+    candidate._child.hear = hear
+    if status is Status.CALL_TIMEOUT:
+        assert candidate.announced(1.0) is None
+        return
+    with pytest.raises(RefusalError):
+        candidate.announced(1.0)

@@ -1,0 +1,155 @@
+"""Inputs of a round that no worker can read before it begins: aside, or covered in place where there is no room."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from kbench.judge.arena import Arena, as_bytes
+from kbench.judge.hidden_inputs import PAD_BYTES, InputMask
+from kbench.judge.reference.expected import Expected
+from kbench.numerics import elements
+
+TENSORS = {
+    "plain": lambda: torch.randn(3, 5),
+    "scalar": lambda: torch.tensor(2.5),
+    "one_byte": lambda: torch.tensor([7], dtype=torch.uint8),
+    "odd_bytes": lambda: torch.randint(0, 255, (8191,), dtype=torch.uint8),
+    "one_pad": lambda: torch.randn(PAD_BYTES // 4),
+    "more_than_a_pad": lambda: torch.randn(PAD_BYTES // 4 + 1),
+    "empty": lambda: torch.empty(4, 0, 2),
+    "transposed": lambda: torch.randn(40, 60).t(),
+    "channels_last": lambda: torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+    "every_other": lambda: torch.randn(50, 80)[:, ::2],
+    "slice_of_a_larger_one": lambda: torch.randn(99, 99)[2:50, 3:70],
+    "expanded": lambda: torch.randn(1, 5).expand(70, 5),
+    "windows": lambda: torch.randn(100).unfold(0, 3, 1),
+    "bool": lambda: torch.rand(1700) > 0.5,
+    "bfloat16": lambda: torch.randn(33, 3).bfloat16(),
+    "complex": lambda: torch.randn(31, dtype=torch.complex64),
+    "conjugate": lambda: torch.randn(31, dtype=torch.complex64).conj(),
+    "negated": lambda: torch.randn(31, dtype=torch.complex64).conj().imag,
+    "complex128": lambda: torch.randn(31, dtype=torch.complex128),
+    "int64": lambda: torch.arange(700),
+    "fp8": lambda: torch.randn(900).to(torch.float8_e4m3fn),
+    "nan_and_inf": lambda: torch.tensor([float("nan"), float("inf"), -0.0]),
+    "requires_grad": lambda: torch.randn(9, requires_grad=True),
+}
+
+
+def arena_for(arguments: list[Any], *, lends: bool, queue: int = 1) -> Arena:
+    expected = Expected(arguments=arguments, leaves=[("output", torch.zeros(16))])
+    made = Arena(expected, [torch.zeros(3)], "cpu", lends=lends, queued=not lends)
+    assert lends or made.queue >= queue
+    return made
+
+
+def same(mine: torch.Tensor, theirs: torch.Tensor) -> bool:
+    return mine.numel() == 0 or elements.same_bits(mine.detach(), theirs.detach())
+
+
+@pytest.mark.parametrize("lends", [False, True], ids=["aside", "in place"])
+@pytest.mark.parametrize("name", TENSORS)
+def test_inputs_are_there_from_the_moment_they_are_revealed(name: str, lends: bool) -> None:
+    before, argument = TENSORS[name](), TENSORS[name]()
+    arena = arena_for([before], lends=lends)
+    (slot,) = arena.inputs(0)
+    slot.copy_(before.detach())
+    earlier = slot.clone()
+    with torch.no_grad():
+        arena.stage(0, [argument])
+    if not lends:
+        assert same(slot, earlier), "nothing of a round is in the slot yet"
+    elif slot.numel() * slot.element_size() >= 32:
+        masked = as_bytes(slot, slot.element_size()) if slot.dim() == 0 else slot.contiguous().view(torch.uint8)
+        wanted = argument.detach().resolve_conj().resolve_neg().contiguous().view(torch.uint8)
+        assert (masked == wanted).float().mean() < 0.1, "by chance one byte in 256 is the same"
+    arena.reveal(1)
+    assert same(slot, argument)
+    assert arena.holds(0, Expected(arguments=[argument], leaves=[]))
+    arena.close()
+
+
+@pytest.mark.parametrize("lends", [False, True])
+def test_what_was_changed_is_told_apart(lends: bool) -> None:
+    argument = torch.randn(1000)
+    arena = arena_for([argument], lends=lends)
+    arena.stage(0, [argument])
+    arena.reveal(1)
+    arena.inputs(0)[0][999] += 1
+    assert not arena.holds(0, Expected(arguments=[argument], leaves=[]))
+    arena.close()
+
+
+@pytest.mark.parametrize("lends", [False, True])
+def test_no_byte_beside_the_inputs_is_touched(lends: bool) -> None:
+    """Outputs and parameters lie in the same block."""
+    arguments = [torch.randn(100), torch.rand(2047) > 0.5]
+    arena = arena_for(arguments, lends=lends)
+    outputs = [] if lends else [t for slot in range(arena.count) for t in arena.outputs(slot)]
+    for tensor in (*outputs, *arena.weight_views()):
+        tensor.fill_(3.0)
+    for _ in range(2):
+        arena.stage(0, arguments)
+        arena.reveal(1)
+    for tensor in (*outputs, *arena.weight_views()):
+        assert (tensor == 3.0).all()
+    arena.close()
+
+
+def test_a_round_may_have_fewer_calls_than_there_are_slots() -> None:
+    arena = arena_for([torch.zeros(300)], lends=False, queue=5)
+    for slot in range(arena.queue):
+        arena.inputs(slot)[0].fill_(-1.0)
+    for slot in (2, 0, 1):
+        arena.stage(slot, [torch.full((300,), float(slot))])
+    arena.reveal(3)
+    assert [arena.inputs(slot)[0].unique().tolist() for slot in range(3)] == [[0.0], [1.0], [2.0]]
+    # Whatever shares the last page of these is of an earlier round, or nothing.
+    assert arena.inputs(arena.queue - 1)[0].unique().tolist() == [-1.0]
+    arena.reveal(0)
+    arena.close()
+
+
+def test_a_queue_has_more_slots_than_outputs_and_no_more_than_memory_allows() -> None:
+    small, large = torch.zeros(100), torch.empty(1).expand(1 << 25)
+    assert Arena(expected := Expected(arguments=[small], leaves=[("y", small)]), [], "cpu", queued=True).queue == 256
+    assert Arena(expected, [], "cpu").queue == 16
+    assert Arena(expected, [], "cpu", queued=True, lends=True).queue == 16
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("kbench.judge.arena.Block.allocate", lambda nbytes, _: nbytes)
+        made = Arena(Expected(arguments=[large], leaves=[("y", large)]), [], "cpu", queued=True)
+        assert (made.count, made.queue) == (1, 5), "3 times 128 MiB, in 2 GiB"
+
+
+def test_a_worker_that_knows_a_round_knows_nothing_of_the_next() -> None:
+    """It has seen what was covered, and then what it was: the pad of that round is no secret any more."""
+    argument = torch.randn(5000)
+    arena = arena_for([argument], lends=True)
+    pads = []
+    for _ in range(2):
+        arena.stage(0, [argument])
+        masked = arena.inputs(0)[0].clone()
+        arena.reveal(1)
+        pads.append(masked.view(torch.int32) ^ arena.inputs(0)[0].view(torch.int32))
+    assert not (pads[0] == pads[1]).any()
+    arena.close()
+
+
+@pytest.mark.parametrize("offset", [0, 256, 8, PAD_BYTES - 8, PAD_BYTES + 512])
+@pytest.mark.parametrize("nbytes", [0, 1, 7, 8, PAD_BYTES, 3 * PAD_BYTES + 5])
+def test_pieces_are_covered_as_the_whole_is(offset: int, nbytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kbench.judge.hidden_inputs.PIECE_BYTES", PAD_BYTES)
+    mask, plain = InputMask("cpu"), torch.randint(0, 255, (nbytes,), dtype=torch.uint8)
+    memory = torch.zeros(6 * PAD_BYTES, dtype=torch.uint8)
+    mask.write_masked(plain, memory[offset : offset + nbytes], offset)
+    mask.reveal(memory)
+    assert torch.equal(memory[offset : offset + nbytes], plain)
+
+
+def test_pads_are_drawn_anew() -> None:
+    blank = torch.zeros(2, PAD_BYTES, dtype=torch.uint8)
+    for row in blank:
+        InputMask("cpu").reveal(row)
+    assert (blank[0] == blank[1]).float().mean() < 0.02
+    assert len(blank[0].unique()) == 256

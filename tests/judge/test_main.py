@@ -1,0 +1,98 @@
+"""Workers that get ready before their solution's turn comes: which are kept, replaced and taken."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from kbench.children.worker_start import WorkerConfig
+from kbench.core.errors import PluginError, ReferenceRaisedError
+from kbench.judge import main
+
+
+class Worker:
+    def __init__(self, _config: WorkerConfig, _nursery: None, number: int, *, compiler: str):
+        self.number, self.compiler = number, compiler
+        self.alive = True
+        self.child = SimpleNamespace(watch_memory=lambda _: None)
+
+    def prepare(self) -> None:
+        self.prepared = True
+
+    def kill(self) -> None:
+        self.alive = False
+
+
+@pytest.fixture
+def court(monkeypatch: pytest.MonkeyPatch) -> main.Judge:
+    monkeypatch.setattr(main, "StartedWorker", Worker)
+    monkeypatch.setattr(main, "Candidate", lambda _spec, _config, worker: worker)
+    monkeypatch.setattr(main, "start_nursery", lambda _config: SimpleNamespace(has_ended=False))
+    return main.Judge(None, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"))
+
+
+def take(court: main.Judge, compiler: str) -> Worker:
+    return court.fresh_worker(compiler)
+
+
+def test_those_expected_are_taken_in_order(court: main.Judge) -> None:
+    court._expect(["", "graphs"])
+    assert (take(court, "").number, take(court, "graphs").number) == (1, 2)
+
+
+def test_the_reference_gets_the_worker_that_is_spare(court: main.Judge) -> None:
+    court._spare = spare = court._start_worker("")
+    court._open_reference_worker("problem.py")
+    assert court._spare is None
+    assert court.take_reference_worker("problem.py") is spare
+    assert spare.prepared
+    court._end_reference_worker()
+    assert not spare.alive
+
+
+def test_a_worker_of_the_reference_is_started_where_none_was_expected(court: main.Judge) -> None:
+    taken = court.take_reference_worker("problem.py")
+    assert (taken.number, taken.prepared) == (1, True)
+
+
+def test_those_still_expected_go_on_getting_ready(court: main.Judge) -> None:
+    court._expect(["", "graphs"])
+    take(court, "")
+    court._expect(["graphs", ""])
+    assert [worker.number for worker in court._ahead] == [2, 3]
+
+
+def test_one_with_other_rights_is_replaced_and_so_is_what_follows(court: main.Judge) -> None:
+    court._expect(["", "graphs"])
+    before = list(court._ahead)
+    taken = take(court, "graphs")
+    assert (taken.number, taken.compiler, taken.alive) == (3, "graphs", True)
+    assert not any(worker.alive for worker in before)
+
+
+def test_a_nursery_that_ended_is_replaced(court: main.Judge) -> None:
+    """The solutions that follow must not pay for its end."""
+    court._expect([])
+    assert court._nursery is None, "nobody needs one yet"
+    court._expect([""])
+    first = court._nursery
+    court._expect(["", ""])
+    assert court._nursery is first
+    first.has_ended = True
+    court._expect(["", "", ""])
+    assert court._nursery not in (None, first)
+
+
+def test_none_is_left_behind(court: main.Judge) -> None:
+    court._expect(["graphs", "kernels"])
+    before = list(court._ahead)
+    court._expect([])
+    assert court._ahead == []
+    assert not any(worker.alive for worker in before)
+
+
+def test_a_rule_of_kbenchs_own_comes_with_a_hint_and_other_errors_with_a_traceback() -> None:
+    ruled = main.describe(PluginError("is sparse", hint="write `to_dense`"))
+    assert (ruled["stage"], ruled["message"], ruled["traceback"]) == ("reference", "is sparse", "write `to_dense`")
+    for error in (PluginError("cannot be imported"), ReferenceRaisedError("KeyError"), KeyError("x")):
+        error.__cause__ = None if isinstance(error, KeyError) else KeyError("x")
+        assert "KeyError: 'x'" in main.describe(error)["traceback"]

@@ -1,0 +1,210 @@
+"""Parameters matched by name, order or seed; outputs held against the expectation."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from kbench.core.model import Status
+from kbench.judge.matching import StateEntry, check_description, synchronise, told_numbers
+from kbench.judge.reference.expected import Expected
+from kbench.judge.reference.oracle import numbers
+from kbench.wire.channel import WireError, as_text
+from kbench.worker.solution import descriptions, state_of
+
+
+def parameter(*shape: int) -> torch.nn.Parameter:
+    return torch.nn.Parameter(torch.zeros(*shape))
+
+
+def entry(name: str, *shape: int, dtype: str = "torch.float32", is_parameter: bool = True) -> StateEntry:
+    return StateEntry(name=name, dtype=dtype, shape=shape, is_parameter=is_parameter)
+
+
+OURS = [("fc.weight", parameter(4, 3)), ("fc.bias", parameter(4)), ("mean", torch.zeros(4))]
+
+MATCHES = {
+    "same names in another order": (
+        [entry("mean", 4, is_parameter=False), entry("fc.bias", 4), entry("fc.weight", 4, 3)],
+        ("name", ["fc.weight", "fc.bias", "mean"]),
+    ),
+    "further ones of its own": (
+        [entry("fc.weight", 4, 3), entry("fc.bias", 4), entry("mean", 4), entry("workspace", 99)],
+        ("name", ["fc.weight", "fc.bias", "mean"]),
+    ),
+    "other names, same order": (
+        [entry("w", 4, 3), entry("b", 4), entry("m", 4, is_parameter=False)],
+        ("order", ["w", "b", "m"]),
+    ),
+    "does without the buffer": ([entry("w", 4, 3), entry("b", 4)], ("order", ["w", "b", None])),
+    "its buffers match by name only": (
+        [
+            entry("w", 4, 3),
+            entry("b", 4),
+            entry("own", 7, is_parameter=False),
+            entry("mean", 4, is_parameter=False),
+        ],
+        ("order", ["w", "b", "mean"]),
+    ),
+    "all of them buffers": (
+        [entry(name, *shape, is_parameter=False) for name, shape in (("w", (4, 3)), ("b", (4,)), ("m", (4,)))],
+        ("order", ["w", "b", "m"]),
+    ),
+    "named like the reference's, in another order, without the buffer": (
+        [entry("fc.bias", 4), entry("fc.weight", 4, 3)],
+        ("name", ["fc.weight", "fc.bias", None]),
+    ),
+    "parameters by name, the buffer by order": (
+        [entry("fc.bias", 4), entry("fc.weight", 4, 3), entry("m", 4, is_parameter=False)],
+        ("name", ["fc.weight", "fc.bias", "m"]),
+    ),
+    "statistics under other names, without their counter": (
+        [entry("fc.weight", 4, 3), entry("fc.bias", 4), entry("avg", 4, is_parameter=False)],
+        ("name", ["fc.weight", "fc.bias", "avg"]),
+    ),
+    "order swapped, where shapes tell": ([entry("b", 4), entry("w", 4, 3)], ("order", ["w", "b", None])),
+    "some by name, the rest by order": (
+        [entry("w", 4, 3), entry("fc.bias", 4)],
+        ("order", ["w", "fc.bias", None]),
+    ),
+    "one held under two names": (
+        [entry("shift", 4), entry("fc.weight", 4, 3), replace(entry("fc.bias", 4), same_as="shift")],
+        ("name", ["fc.weight", "fc.bias", None]),
+    ),
+    "one held under two names, neither the reference's": (
+        [entry("shift", 4), entry("w", 4, 3), replace(entry("b", 4), same_as="shift")],
+        ("order", ["w", "shift", None]),
+    ),
+    "one more than there are": ([entry("b", 4), entry("w", 4, 3), entry("more", 9)], ("seed", [])),
+    "another shape": ([entry("fc.weight", 3, 4), entry("fc.bias", 4), entry("mean", 4)], ("seed", [])),
+    "another dtype": (
+        [entry("fc.weight", 4, 3, dtype="torch.float16"), entry("fc.bias", 4), entry("mean", 4)],
+        ("seed", []),
+    ),
+    "nothing": ([], ("seed", [])),
+}
+
+
+@pytest.mark.parametrize("name", MATCHES)
+def test_synchronise(name) -> None:
+    theirs, expected = MATCHES[name]
+    assert synchronise(OURS, theirs) == expected
+
+
+def test_a_reference_without_state_needs_no_match() -> None:
+    assert synchronise([], [entry("anything", 3)]) == ("none", [])
+
+
+X = torch.zeros(2, 3)
+WANT = Expected(arguments=[X], leaves=[("output['y']", torch.zeros(2)), ("output['n']", 7)])
+GOOD = [["output['y']", "tensor", "torch.float32", [2], "cpu", False], ["output['n']", "int", "7", [], "", False]]
+
+
+def described(number: int, position: int, value) -> list[list]:
+    changed = [list(leaf) for leaf in GOOD]
+    changed[number][position] = value
+    return changed
+
+
+WRONG = [
+    (described(0, 0, "output['z']"), Status.WRONG_STRUCTURE),
+    (described(0, 1, "my.Subclass"), Status.WRONG_TYPE),
+    (described(0, 2, "torch.float16"), Status.WRONG_DTYPE),
+    (described(0, 3, [2, 1]), Status.WRONG_SHAPE),
+    (described(0, 3, "forged"), Status.WRONG_SHAPE),
+    (described(0, 4, "cuda"), Status.WRONG_DEVICE),
+    (described(0, 5, True), Status.OUTPUT_ALIASED),
+    (described(1, 2, "8"), Status.WRONG_VALUE),
+    (described(1, 1, "float"), Status.WRONG_VALUE),
+    (GOOD[:1], Status.WRONG_STRUCTURE),
+    ([*GOOD, GOOD[1]], Status.WRONG_STRUCTURE),
+    (GOOD[::-1], Status.WRONG_STRUCTURE),
+]
+
+
+def test_a_right_description_has_no_fault() -> None:
+    assert check_description(GOOD, WANT, "cpu") is None
+
+
+@pytest.mark.parametrize(("description", "status"), WRONG)
+def test_a_wrong_description(description, status) -> None:
+    fault = check_description(description, WANT, "cpu")
+    assert fault is not None
+    assert fault[0] is status
+
+
+@pytest.mark.parametrize("forged", [None, {}, "text", [1, 2], [[1, 2]], [GOOD[0], GOOD[1][:5]]])
+def test_what_is_no_description(forged) -> None:
+    with pytest.raises(WireError):
+        check_description(forged, WANT, "cpu")
+
+
+def test_an_output_may_alias_where_the_references_does() -> None:
+    view = Expected(arguments=[X], leaves=[("output", X[0])])
+    description = [["output", "tensor", "torch.float32", [3], "cpu", True]]
+    assert check_description(description, view, "cpu", frozenset({"output"})) is None
+    refused = check_description(description, view, "cpu", frozenset({"other"}))
+    assert refused is not None
+    assert refused[0] is Status.OUTPUT_ALIASED
+
+
+def test_a_long_text_is_held_against_all_of_it() -> None:
+    text = "word " * 100
+    want = Expected(arguments=[X], leaves=[("output", text)])
+    for said, right in ((text, True), (text[:-1] + "x", False), (text[:100], False)):
+        description = [["output", "str", as_text(said), [], "", False]]
+        assert (check_description(description, want, "cpu") is None) is right
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kind", "text", "told"),
+    [
+        (0.1, "float", "0.25", 0.25),
+        (0.1, "float", "inf", math.inf),
+        (0.1, "float", "tenth", None),
+        (0.1, "float", "(1+2j)", None),
+        (0.1, "float", None, None),
+        (0.1, "float", 10**400, None),
+        (0.1, "complex", "(0.1+0j)", None),
+        (0.1, "int", "0", None),
+        (1j, "complex", "(0.5+2j)", 0.5 + 2j),
+        (1j, "complex", "nonsense", None),
+        (3, "int", "3", ()),
+        (3, "int", "4", None),
+        (True, "bool", "True", ()),
+    ],
+)
+def test_a_number_with_a_fraction_is_told_and_any_other_must_be_the_same(wanted, kind, text, told) -> None:
+    leaves = [("output", wanted)]
+    want = Expected(arguments=[X], leaves=leaves, numbers=numbers(leaves, torch.float32))
+    description = [["output", kind, text, [], "", False]]
+    found = check_description(description, want, "cpu")
+    assert (found is None) == (told is not None)
+    if found is None:
+        assert [number.item() for number in told_numbers(description, want)] == ([] if told == () else [told])
+
+
+def test_a_counter_may_be_missing() -> None:
+    ours = [("w", parameter(3)), ("mean", torch.zeros(3)), ("var", torch.ones(3)), ("count", torch.tensor(0))]
+    theirs = [entry("w", 3), entry("m", 3, is_parameter=False), entry("v", 3, is_parameter=False)]
+    assert synchronise(ours, theirs) == ("name", ["w", "m", "v", None])
+
+
+def test_shapes_that_occur_twice_are_not_guessed() -> None:
+    ours = [("a", parameter(4)), ("b", parameter(4)), ("c", parameter(3))]
+    assert synchronise(ours, [entry("z", 3), entry("x", 4), entry("y", 4)]) == ("seed", [])
+
+
+def test_names_come_before_places() -> None:
+    ours = [("constant", parameter(1)), ("linear.weight", parameter(4, 3)), ("linear.bias", parameter(4))]
+    theirs = [entry("weight", 4, 3), entry("bias", 4), entry("constant", 1)]
+    assert synchronise(ours, theirs) == ("order", ["constant", "weight", "bias"])
+
+
+def test_a_parameter_under_two_names_is_described_once() -> None:
+    inner = torch.nn.Linear(2, 2)
+    outer = torch.nn.Module()
+    outer.shift, outer.inner = inner.bias, inner
+    told = {name: same_as for name, _, _, _, same_as in descriptions(state_of(outer))}
+    assert told == {"shift": "", "inner.weight": "", "inner.bias": "shift"}

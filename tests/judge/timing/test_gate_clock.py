@@ -1,0 +1,347 @@
+"""The judge's clock on a GPU over rounds that say what a test wants: sizes, constants, whose time counts."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kbench.core.model import Status
+from kbench.judge.refusal import RefusalError
+from kbench.judge.timing import gate_clock
+from kbench.judge.timing.gate_clock import EMPTY_ROUNDS, MOST_WALL_CALLS, TARGET_NS, WALL_CALLS, DeviceClock
+from kbench.judge.timing.readings import Conclusion
+from kbench.judge.timing.rounds import LateError, RoundResult, UnmappableError
+
+CONSTANT_NS = 153_000
+PLAIN_NS = 200_000
+HOST_NS = 4_000
+COPY_NS = 3_000
+
+
+class Arm:
+    """The rounds of one worker: a device's time and a host's time for each call, and what goes wrong."""
+
+    def __init__(self, *, ns: float, count: int = 16, queue: int = 256, host_ns: float = HOST_NS):
+        self.ns, self.host_ns = ns, host_ns
+        self.claim = 1.0
+        """Share of the device's time that its events say."""
+        self.late_above = 10**9
+        """Calls that cannot be queued in time."""
+        self.one_buffer = False
+        self.late_ns = 165_000
+        self.delivers = False
+        self.asked: list[tuple[str, int]] = []
+        self.killed = self.closed = False
+        said = SimpleNamespace(log="its log", vary_weights=lambda *_: self.asked.append(("weights", 0)))
+        arena = SimpleNamespace(count=count, queue=queue)
+        self.trial = SimpleNamespace(candidate=said, arena=arena, reference=None)
+
+    def _of(self, calls: int, total_ns: float) -> RoundResult:
+        per_call = self.ns + COPY_NS * self.delivers
+        event_ns = round(self.claim * per_call)
+        return RoundResult(
+            calls=calls, total_ns=round(total_ns), late_ns=self.late_ns, event_ns=event_ns, submit_ns=HOST_NS
+        )
+
+    def gated(self, calls: int, *, kill: bool = False) -> RoundResult:
+        self.asked.append(("gated", calls))
+        assert calls <= (self.trial.arena.count if self.delivers else self.trial.arena.queue)
+        if calls >= self.late_above:
+            raise LateError
+        if self.one_buffer and calls > 1 and not self.delivers:
+            raise UnmappableError
+        self.killed |= kill
+        return self._of(calls, CONSTANT_NS + calls * (self.ns + COPY_NS * self.delivers))
+
+    def plain(self, calls: int, *, kill: bool = False) -> RoundResult:
+        self.killed |= kill
+        self.asked.append(("plain", calls))
+        return self._of(calls, PLAIN_NS + calls * max(self.ns, self.host_ns))
+
+    def loop(self, calls: int, slots: int) -> int:
+        self.asked.append(("loop", calls))
+        return round(PLAIN_NS + calls * max(self.ns, self.host_ns))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def clock_of(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def make(candidate: Arm, reference: Arm | None = None) -> DeviceClock:
+        arms = {"candidate": candidate, "reference": reference or Arm(ns=20_000)}
+        monkeypatch.setattr(gate_clock, "Rounds", lambda trial, _cache, *, judged: arms[trial])
+        return DeviceClock("candidate", "reference", cold=False)  # type: ignore[arg-type]
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("ns", "queue", "calls"),
+    [
+        (10_000, 256, 100),
+        (10_000, 64, 64),
+        (2_000, 256, 256),
+        (100, 256, 256),
+        (400_000, 256, 3),
+        (900_000, 256, 2),
+        (50_000_000, 256, 1),
+        (10_000, 1, 1),
+    ],
+)
+def test_a_round_takes_a_millisecond_where_there_is_room_for_so_many(clock_of, ns, queue, calls):
+    clock = clock_of(Arm(ns=ns, queue=queue))
+    clock.prepare()
+    reading = clock.read("candidate")
+    assert reading.calls == calls
+    assert reading.event_ns == ns
+    assert reading.judge_ns == pytest.approx(ns, abs=1)
+    assert calls * ns <= 2 * max(TARGET_NS, ns)
+
+
+@pytest.mark.parametrize(("late_above", "calls"), [(200, 100), (100, 50), (60, 50), (13, 12), (2, 1)])
+def test_a_queue_that_is_full_is_given_fewer(clock_of, late_above, calls):
+    candidate = Arm(ns=10_000)
+    candidate.late_above = late_above
+    clock = clock_of(candidate)
+    paired(clock)
+    assert clock.read("candidate").calls == calls
+    assert concluded(clock, 10_000).attestation == ("held" if calls >= 25 else "weak"), "45 us are uncertain in each"
+
+
+def test_the_constant_is_of_the_references_worker(clock_of):
+    candidate, reference = Arm(ns=10_000), Arm(ns=20_000)
+    clock_of(candidate, reference).prepare()
+    assert reference.asked.count(("gated", 0)) == EMPTY_ROUNDS
+    assert ("gated", 0) not in candidate.asked
+
+
+def concluded(clock: DeviceClock, event_ns: float) -> Conclusion:
+    clock.prove(event_ns)
+    clock.kill_verify()
+    return clock.conclude(event_ns)
+
+
+def paired(clock: DeviceClock, pairs: int = 10) -> None:
+    clock.prepare()
+    for _ in range(pairs):
+        clock.read("reference")
+        clock.read("candidate")
+
+
+@pytest.mark.parametrize(
+    ("claim", "clock_name"), [(1.0, "events"), (0.99, "events"), (0.95, "gate"), (1.05, "gate"), (2.0, "gate")]
+)
+def test_events_are_quoted_where_they_agree(clock_of, claim, clock_name):
+    candidate = Arm(ns=10_000)
+    candidate.claim = claim
+    clock = clock_of(candidate)
+    paired(clock)
+    said = concluded(clock, 10_000 * claim)
+    assert (said.clock, said.attestation) == (clock_name, "held")
+    assert said.attested is not None
+    assert said.attested.ns == pytest.approx(10_000, abs=1)
+    assert 0 < said.attested.half_width_ns < 700
+
+
+@pytest.mark.parametrize("claim", [0.02, 0.5, 0.85])
+def test_a_claim_that_is_much_too_small_is_refused(clock_of, claim):
+    candidate = Arm(ns=10_000)
+    candidate.claim = claim
+    clock = clock_of(candidate)
+    paired(clock)
+    with pytest.raises(RefusalError, match=r"us a call; the judge's clock says 10\.00 us") as refused:
+        concluded(clock, 10_000 * claim)
+    assert refused.value.status is Status.TIMING_UNATTESTED
+
+
+def test_who_keeps_the_device_busy_behind_the_flag_is_charged_for_it(clock_of):
+    candidate = Arm(ns=1_000)
+    candidate.late_ns += 9_000 * 256
+    clock = clock_of(candidate)
+    paired(clock)
+    with pytest.raises(RefusalError, match=r"claims 1\.00 us a call; the judge's clock says 10\.00 us"):
+        concluded(clock, 1_000)
+
+
+@pytest.mark.parametrize(("host_ns", "host_bound"), [(4_000, False), (10_500, False), (12_000, True)])
+def test_a_plain_loop_is_timed_for_both_arms(clock_of, host_ns, host_bound):
+    candidate, reference = Arm(ns=10_000, host_ns=host_ns), Arm(ns=20_000)
+    clock = clock_of(candidate, reference)
+    paired(clock)
+    said = concluded(clock, 10_000)
+    assert said.wall_ns["candidate"] == pytest.approx(max(10_000, host_ns), rel=1e-3)
+    assert said.wall_ns["reference"] == pytest.approx(20_000, rel=1e-3)
+    assert ("host_bound" in said.flags) is host_bound
+    assert max(calls for kind, calls in candidate.asked if kind == "loop") <= MOST_WALL_CALLS
+
+
+def test_a_plain_loop_takes_no_less_than_its_work(clock_of):
+    candidate = Arm(ns=10_000)
+    candidate.loop = lambda calls, slots: PLAIN_NS + calls  # type: ignore[method-assign]
+    clock = clock_of(candidate)
+    paired(clock)
+    assert concluded(clock, 10_000).wall_ns["candidate"] == pytest.approx(10_000, abs=1)
+
+
+# --- who waits for the device ---------------------------------------------------------------
+
+
+def test_who_waits_for_the_device_is_timed_by_plain_loops_and_the_reference_with_it(clock_of):
+    candidate, reference = Arm(ns=40_000), Arm(ns=20_000)
+    candidate.late_above = 1
+    clock = clock_of(candidate, reference)
+    paired(clock)
+    assert (candidate.delivers, reference.delivers) == (True, True)
+    said = concluded(clock, 40_000)
+    assert (said.clock, said.attestation, said.attested) == ("wall", "weak", None)
+    assert said.flags == {"host_synchronising"}
+    assert dict(said.wall_ns) == {"candidate": pytest.approx(40_000), "reference": pytest.approx(20_000)}
+    reading = clock.read("candidate")
+    assert (reading.event_ns, reading.calls) == (reading.judge_ns, WALL_CALLS)
+
+
+def test_a_round_that_another_program_held_up_is_tried_again(clock_of):
+    candidate = Arm(ns=10_000)
+    clock = clock_of(candidate)
+    clock.prepare()
+    gated, times = candidate.gated, iter([True, False, False])
+
+    def once_late(calls: int, *, kill: bool = False) -> RoundResult:
+        if next(times):
+            raise LateError
+        return gated(calls, kill=kill)
+
+    candidate.gated = once_late  # type: ignore[method-assign]
+    assert clock.read("candidate").calls == 50
+    assert clock.read("candidate").calls == 50
+
+
+@pytest.mark.parametrize("arm", ["candidate", "reference"])
+@pytest.mark.parametrize("error", [LateError, UnmappableError])
+def test_who_can_be_queued_no_more_is_refused_and_the_reference_is_no_fault_of_the_candidates(clock_of, arm, error):
+    arms = {"candidate": Arm(ns=10_000), "reference": Arm(ns=20_000)}
+    clock = clock_of(**arms)
+    clock.prepare()
+
+    gated = arms[arm].gated
+
+    def fails(calls: int, *, kill: bool = False) -> RoundResult:
+        if calls:
+            raise error
+        return gated(calls)
+
+    arms[arm].gated = fails  # type: ignore[method-assign]
+    with pytest.raises(RefusalError) as refused:
+        clock.read(arm)
+    assert refused.value.status is (Status.TIMING_UNATTESTED if arm == "candidate" else Status.HARNESS_ERROR)
+
+
+def test_without_a_round_of_no_call_there_is_no_clock(clock_of, monkeypatch):
+    reference = Arm(ns=20_000)
+    gated = reference.gated
+
+    def never_empty(calls: int, *, kill: bool = False) -> RoundResult:
+        if not calls:
+            raise LateError
+        return gated(calls, kill=kill)
+
+    reference.gated = never_empty  # type: ignore[method-assign]
+    with pytest.raises(RefusalError) as refused:
+        clock_of(Arm(ns=10_000), reference).prepare()
+    assert refused.value.status is Status.HARNESS_ERROR
+
+
+# --- who has no memory of its own for each result ---------------------------------------------
+
+
+def test_of_one_buffer_each_result_is_copied_and_the_copies_are_taken_off(clock_of):
+    candidate, reference = Arm(ns=10_000), Arm(ns=20_000)
+    candidate.one_buffer = True
+    clock = clock_of(candidate, reference)
+    paired(clock)
+    assert reference.delivers
+    reading = clock.read("candidate")
+    assert reading.calls <= 16
+    assert (reading.event_ns, reading.judge_ns) == (pytest.approx(10_000, abs=1), pytest.approx(10_000, abs=1))
+    assert clock.read("reference").event_ns == pytest.approx(20_000, abs=1)
+    said = concluded(clock, 10_000)
+    assert said.attestation == "weak"
+    assert "copies_results" in said.flags
+    assert said.attested is not None
+    assert said.attested.half_width_ns > COPY_NS
+
+
+def test_a_reference_that_has_one_buffer_is_not_slowed_down_alone(clock_of):
+    candidate, reference = Arm(ns=10_000), Arm(ns=20_000)
+    reference.one_buffer = True
+    clock = clock_of(candidate, reference)
+    clock.prepare()
+    assert (candidate.delivers, reference.delivers) == (True, True)
+
+
+# --- the end ----------------------------------------------------------------------------------
+
+
+def test_the_last_round_looks_like_any_other(clock_of):
+    candidate = Arm(ns=10_000)
+    clock = clock_of(candidate)
+    paired(clock)
+    calls = candidate.asked[-1][1]
+    clock.kill_verify()
+    assert candidate.killed
+    assert candidate.asked[-2:] == [("weights", 0), ("gated", calls)]
+
+
+def test_the_last_round_may_be_held_up_too(clock_of):
+    candidate = Arm(ns=10_000)
+    clock = clock_of(candidate)
+    clock.prepare()
+    candidate.late_above = 100
+    clock.kill_verify()
+    assert candidate.killed
+    assert candidate.asked[-1] == ("gated", 50)
+
+
+@pytest.mark.parametrize(("paired_ns", "slower"), [(20_000, False), (20_500, False), (20_700, True)])
+def test_the_reference_beside_the_candidate_is_held_against_itself_alone(clock_of, paired_ns, slower):
+    clock = clock_of(Arm(ns=10_000))
+    clock.prepare()
+    clock.kill_verify()
+    assert clock.slower_beside(paired_ns) is slower
+
+
+@pytest.mark.parametrize("hidden", ["constant", "lateness"])
+def test_what_the_candidate_added_to_the_judges_own_work_is_found_once_it_is_dead(clock_of, hidden):
+    """It keeps the device busy for 0.5 ms when it is not its turn, and raises its flag as much too early."""
+    candidate, reference, busy_ns = Arm(ns=10_000), Arm(ns=20_000), 500_000
+    clock = clock_of(candidate, reference)
+    gated = {"candidate": candidate.gated, "reference": reference.gated}
+
+    def of_reference(calls: int, *, kill: bool = False) -> RoundResult:
+        told = gated["reference"](calls, kill=kill)
+        if candidate.killed:
+            return told
+        added = {"total_ns": told.total_ns + busy_ns} if hidden == "constant" else {"late_ns": told.late_ns + busy_ns}
+        return replace(told, **added)
+
+    def of_candidate(calls: int, *, kill: bool = False) -> RoundResult:
+        told = gated["candidate"](calls, kill=kill)
+        return (
+            told
+            if hidden == "constant"
+            else replace(told, total_ns=told.total_ns - busy_ns, late_ns=told.late_ns + busy_ns)
+        )
+
+    candidate.gated, reference.gated = of_candidate, of_reference  # type: ignore[method-assign]
+    paired(clock)
+    said = concluded(clock, 10_000)
+    assert said.attested is not None
+    assert said.attested.ns == pytest.approx(10_000, rel=0.01)
+
+
+def test_both_mappings_end(clock_of):
+    arms = Arm(ns=10_000), Arm(ns=20_000)
+    clock_of(*arms).close()
+    assert all(arm.closed for arm in arms)

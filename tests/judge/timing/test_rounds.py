@@ -1,0 +1,579 @@
+"""Rounds without a device: a worker of plain tensors behind a gate of plain Python, judged as the real one is."""
+
+import base64
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from kbench.core.model import Status
+from kbench.devices.cuda_driver import IPC_HANDLE_BYTES, DriverError
+from kbench.judge.arena import Arena
+from kbench.judge.exchange import Trial
+from kbench.judge.reference.expected import Expected
+from kbench.judge.refusal import RefusalError
+from kbench.judge.timing import mapped_results
+from kbench.judge.timing.mapped_results import Mapped
+from kbench.judge.timing.rounds import CHECKED, Batch, EarlyRead, LateError, Rounds, UnmappableError
+from kbench.wire.channel import WireError
+
+SIZE = 100
+MEMORY: dict[int, torch.Tensor] = {}
+"""Allocations of workers by their number; in place of a device's."""
+
+
+def handle(number: int) -> str:
+    return base64.b64encode(number.to_bytes(IPC_HANDLE_BYTES, "little")).decode()
+
+
+class Driver:
+    """Maps an allocation by the number in its handle."""
+
+    def open(self, raw: bytes) -> int:
+        number = int.from_bytes(raw, "little")
+        if number not in MEMORY:
+            raise DriverError("cuIpcOpenMemHandle_v2", 1)
+        return number
+
+    def range_of(self, pointer: int) -> tuple[int, int]:
+        return pointer, MEMORY[pointer].numel()
+
+    def unmap(self, pointer: int) -> None:
+        pass
+
+    def synchronise(self) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def without_a_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(mapped_results, "Driver", Driver)
+    monkeypatch.setattr(mapped_results, "wrap", lambda pointer, _: MEMORY[pointer])
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    MEMORY[1], MEMORY[2] = (torch.zeros(1 << 16, dtype=torch.uint8) for _ in range(2))
+    yield
+    MEMORY.clear()
+
+
+class Gate:
+    """Lets a worker of plain tensors go."""
+
+    def __init__(self, worker: "Worker"):
+        self._worker = worker
+        self.number, self.opened = 0, []
+
+    def next_round(self) -> int:
+        self.number += 1
+        return self.number
+
+    def open(self) -> None:
+        self.opened.append(self.number)
+        self._worker.compute()
+
+    def open_and_wait(self, timeout_s: float, ended: Any) -> int | None:
+        self.open()
+        assert callable(ended)
+        return None if self._worker.hangs else 1_153_000
+
+
+class Worker:
+    """The judge's handle on a worker that doubles its inputs, well or badly."""
+
+    log, limit_s, hangs, late = "its log", 10.0, False, False
+    has_news, draws_numbers = False, False
+
+    def __init__(self, arena: Arena):
+        self.arena, self.gate = arena, Gate(self)
+        self.said: list[str] = []
+        self.message_ns = 0
+        self.told: dict[str, Any] = {}
+        self.leaves_out: tuple[int, ...] = ()
+        self.computes_afterwards = False
+        self.seen: list[list[torch.Tensor]] = []
+        self.order: list[int] = []
+        self._lent = False
+
+    def place(self, slot: int) -> list[Any]:
+        return [0, 512 * slot, [1]]
+
+    def begin_round(self, slots: Sequence[int], number: int, *, gated: bool, deliver: bool, keep: bool) -> int:
+        self.said.append("begin gated" if gated else "begin")
+        self.order, self.delivers = list(slots), deliver
+        if not gated:
+            self.compute()
+        self.message_ns = 5_000_000
+        return 1_000_000
+
+    def announced(self, within_s: float) -> Any:
+        self.seen.append([self.arena.inputs(slot)[0].clone() for slot in sorted(set(self.order))])
+        return None if self.late else self.message() | self.told
+
+    def message(self) -> dict[str, Any]:
+        places = [] if self.delivers else [[self.place(slot)] for slot in self.order]
+        return {"outputs": [[slot] for slot in self.order], "places": places, "handles": [handle(1), handle(2)]}
+
+    def compute(self, *, afterwards: bool = False) -> None:
+        if self.computes_afterwards is not afterwards:
+            return
+        for number, slot in enumerate(self.order):
+            result = self.arena.inputs(slot)[0] * (1 if number in self.leaves_out else 2)
+            if self.delivers:
+                self.arena.outputs(slot)[0].copy_(result)
+            else:
+                _, offset, _ = self.place(slot)
+                MEMORY[1][offset : offset + 4 * SIZE].view(torch.float32).copy_(result)
+
+    def finish_round(self, calls: int) -> dict[str, Any]:
+        self.said.append("finish")
+        self.compute(afterwards=True)
+        return {"event_ns": 10_000, "submit_ns": 4_000} | self.message() | self.told
+
+    def check_outputs(self, described: Any, expected: Expected) -> tuple[Any, ...]:
+        self.said.append(f"check {described[0]}")
+        return ()
+
+    def tell(self, slot: int, tree: Any) -> None:
+        assert self.draws_numbers, "no argument but tensors"
+        self.said.append("tell")
+
+    def pause(self) -> None:
+        self.said.append("pause")
+
+    def kill(self) -> None:
+        self.said.append("kill")
+
+    def lend(self, arena: Arena) -> None:
+        assert not self._lent, "the memory that was lent is taken back before more is"
+        arena.lend()
+        self._lent = True
+        self.said.append("lend")
+
+    def take_back(self, arena: Arena) -> None:
+        arena.take_back()
+        self._lent = False
+        self.said.append("take back")
+
+    def nonsense(self, error: Exception) -> RefusalError:
+        return RefusalError(Status.PROTOCOL_ERROR, str(error), self.log)
+
+
+class Known(Trial):
+    """Values that are right or not without a rule."""
+
+    checked: list[int]
+
+    def judge_values(self, slot: int, expected: Expected, truth: Any = None, outputs: Any = None) -> Any:
+        self.checked.append(slot)
+        (got,) = self.results(slot, outputs)
+        if not torch.equal(got, expected.tensors[0]):
+            raise RefusalError(Status.WRONG_VALUE, f"slot {slot}", "")
+
+
+def bound(*, lends: bool = False, draws_numbers: bool = False) -> Known:
+    def arguments(seed: int, *_: Any) -> list[Any]:
+        drawn = torch.randn(SIZE, generator=torch.Generator().manual_seed(seed))
+        return [drawn, seed] if draws_numbers else [drawn]
+
+    def expect(drawn: list[Any]) -> Expected:
+        return Expected(arguments=drawn, leaves=[("output", drawn[0] * 2)])
+
+    arena = Arena(expect(arguments(0)), [], "cpu", queued=True, lends=lends, slots=1 if lends else None)
+    reference = SimpleNamespace(arguments=arguments, expect=expect, device="cpu", mutates=(), silent=())
+    made = Known(reference, Worker(arena), arena)  # type: ignore[arg-type]
+    made.checked = []
+    made.candidate.draws_numbers = draws_numbers  # type: ignore[attr-defined]
+    return made
+
+
+@pytest.fixture
+def trial() -> Known:
+    return bound()
+
+
+@pytest.fixture
+def worker(trial: Known) -> Any:
+    return trial.candidate
+
+
+def judged(trial: Known) -> Rounds:
+    return Rounds(trial, None, judged=True)
+
+
+# --- what is asked of a round ------------------------------------------------------
+
+
+@pytest.mark.parametrize(("calls", "checked"), [(0, 4), (1, 4), (2, 4), (7, 4), (100, 4), (100, 0)])
+def test_calls_come_in_an_order_that_is_drawn_and_the_last_is_always_checked(trial: Known, calls: int, checked: int):
+    asked, orders = Counter[int](), set()
+    for _ in range(20):
+        batch = Batch(trial, calls, checked)
+        assert sorted(batch.order) == list(range(calls))
+        assert set(batch.expected) <= set(batch.order)
+        assert max(0, min(calls, checked) - 1) <= len(batch.expected) <= min(calls, checked)
+        if calls and checked:
+            assert batch.order[-1] in batch.expected
+        orders.add(tuple(batch.order))
+        asked.update(batch.order.index(slot) for slot in batch.expected)
+    if calls == 100:
+        assert len(orders) == 20
+    if calls == 7:
+        assert len(asked) == 7, "any call may be checked"
+
+
+def test_inputs_are_new_in_every_call_and_in_no_slot_before_the_gate_opens(trial: Known, worker: Worker):
+    of_trial = judged(trial)
+    for _ in range(2):
+        of_trial.gated(8)
+    before, between = worker.seen
+    after = [trial.arena.inputs(slot)[0] for slot in range(8)]
+    for one, two, three in zip(before, between, after, strict=True):
+        assert not (one == three).any()
+        assert not (two == three).any()
+    assert len({tuple(x.tolist()) for x in after}) == 8
+
+
+def test_a_round_is_told_by_both_clocks(trial: Known, worker: Worker):
+    told = judged(trial).gated(8)
+    assert (told.calls, told.total_ns, told.event_ns, told.submit_ns) == (8, 1_153_000, 10_000, 4_000)
+    assert told.late_ns > 0
+    assert worker.said[:2] == ["begin gated", "finish"]
+    assert "pause" in worker.said, "what is written after it is written by nobody"
+    assert CHECKED - 1 <= len(trial.checked) <= CHECKED
+    assert worker.order[-1] in trial.checked
+
+
+def test_inputs_are_made_while_the_worker_queues_unless_it_must_be_told_of_numbers_first():
+    for draws_numbers, order in ((False, ["begin gated", "stage"]), (True, ["tell", "stage", "begin gated"])):
+        trial = bound(draws_numbers=draws_numbers)
+        said, stage = trial.candidate.said, trial.arena.stage  # type: ignore[attr-defined]
+        trial.arena.stage = lambda *given, stage=stage, said=said: [said.append("stage"), stage(*given)]  # type: ignore[method-assign]
+        judged(trial).gated(1)
+        assert said[: len(order)] == order
+
+
+def test_a_round_of_no_call(trial: Known, worker: Worker):
+    assert judged(trial).gated(0).total_ns == 1_153_000
+    assert trial.checked == []
+
+
+def test_the_reference_is_not_checked_and_goes_on(trial: Known, worker: Worker):
+    Rounds(trial, None, judged=False).gated(8)
+    assert (trial.checked, worker.said) == ([], ["begin gated", "finish"])
+
+
+# --- who cheats ----------------------------------------------------------------------
+
+
+def test_who_leaves_out_the_last_call_is_seen_at_once(trial: Known, worker: Worker):
+    worker.leaves_out = (15,)
+    with pytest.raises(RefusalError, match=f"slot {worker.order[-1] if worker.order else ''}"):
+        judged(trial).gated(16)
+
+
+def test_who_leaves_out_one_call_in_ten_is_seen_soon(trial: Known, worker: Worker):
+    worker.leaves_out = tuple(range(0, 40, 10))
+    of_trial = judged(trial)
+
+    def rounds_of(number: int) -> None:
+        for _ in range(number):
+            of_trial.gated(40)
+
+    with pytest.raises(RefusalError) as refused:
+        rounds_of(60)
+    assert refused.value.status is Status.WRONG_VALUE
+
+
+def test_results_that_come_after_the_flag_are_seen(trial: Known, worker: Worker):
+    worker.computes_afterwards = True
+    with pytest.raises(RefusalError, match="not there yet when") as refused:
+        judged(trial).gated(8)
+    assert (refused.value.status, trial.checked) == (Status.TIMING_UNATTESTED, [])
+
+
+def test_nobody_raises_the_flag(trial: Known, worker: Worker):
+    worker.hangs = True
+    with pytest.raises(RefusalError, match="no answer within 10 s") as refused:
+        judged(trial).gated(8)
+    assert refused.value.status is Status.CALL_TIMEOUT
+
+
+def test_a_changed_input_is_seen(trial: Known, worker: Worker):
+    finish = worker.finish_round
+
+    def finish_round(calls: int) -> dict[str, Any]:
+        trial.arena.inputs(worker.order[-1])[0][0] += 1
+        return finish(calls)
+
+    worker.finish_round = finish_round  # type: ignore[method-assign]
+    with pytest.raises(RefusalError) as refused:
+        judged(trial).gated(8)
+    assert refused.value.status is Status.INPUT_MUTATED
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"places": []},
+        {"places": "nowhere"},
+        {"handles": None},
+        {"places": [[[0, 0, [1]]]] * 7},
+        {"places": [[["0", 0, [1]]]] * 8},
+        {"outputs": [[0]] * 3},
+        {"outputs": None},
+        {"event_ns": "soon"},
+        {"event_ns": -1},
+    ],
+)
+def test_nonsense_is_the_workers_own_fault(trial: Known, worker: Worker, told: dict[str, Any]):
+    worker.told = told
+    with pytest.raises(RefusalError) as refused:
+        judged(trial).gated(8)
+    assert refused.value.status is Status.PROTOCOL_ERROR
+
+
+def test_a_killed_worker_is_asked_nothing_more_and_what_it_left_is_checked(trial: Known, worker: Worker):
+    told = judged(trial).gated(8, kill=True)
+    assert (told.event_ns, told.submit_ns) == (0, 0)
+    assert [word for word in worker.said if not word.startswith("check")] == ["begin gated", "kill"]
+    assert worker.order[-1] in trial.checked
+    worker.leaves_out = (7,)
+    with pytest.raises(RefusalError):
+        judged(trial).gated(8, kill=True)
+
+
+# --- what cannot be queued, or looked at where it lies -----------------------------------
+
+
+def test_who_waits_for_the_device_is_let_go_and_stopped(trial: Known, worker: Worker):
+    worker.late = True
+    with pytest.raises(LateError):
+        judged(trial).gated(8)
+    assert worker.gate.opened == [1]
+    assert worker.said == ["begin gated", "finish", "pause"]
+    worker.late = False
+    assert judged(trial).gated(8).calls == 8, "and can be asked again"
+
+
+@pytest.mark.parametrize(
+    ("place", "mappable"),
+    [
+        (lambda slot: [0, 512 * slot, [1]], True),
+        (lambda slot: [0, 4 * SIZE * slot, [1]], True),  # side by side
+        (lambda slot: [slot % 2, 512 * slot, [1]], True),
+        (lambda slot: [0, 0, [1]], False),  # one buffer
+        (lambda slot: [0, 4 * (SIZE - 1) * slot, [1]], False),  # the last element is the next one's first
+        (lambda slot: [0, 512 * (slot % 7), [1]], False),  # a ring of seven
+        (lambda slot: [-1, 0, []], False),  # memory of another process, or of a pool
+        (lambda slot: [-1 if slot == 3 else 0, 512 * slot, [1]], False),
+    ],
+)
+def test_results_need_memory_of_their_own_that_can_be_mapped(trial: Known, worker: Worker, place: Any, mappable: bool):
+    worker.place = place  # type: ignore[method-assign]
+    if mappable:
+        batch = Batch(trial, 8, 4)
+        worker.order, worker.delivers = batch.order, False
+        found = judged(trial)._places(batch, worker.message())
+        assert sorted(found) == list(range(8))
+        return
+    with pytest.raises(UnmappableError):
+        judged(trial).gated(8)
+    assert worker.gate.opened == [1], "what is queued must run"
+    assert worker.said == ["begin gated", "finish", "pause"]
+
+
+def test_results_of_another_structure_are_for_their_description_to_tell(trial: Known, worker: Worker):
+    worker.told = {"places": [[]] * 8}
+    found = judged(trial)
+    batch = Batch(trial, 8, 4)
+    worker.order, worker.delivers = batch.order, False
+    assert found._places(batch, worker.message() | worker.told) == {}
+    assert found._looked_at(batch, {}) == [trial.arena.any_place()] * CHECKED
+
+
+@pytest.mark.parametrize("calls", [0, 1, 3, 8])
+def test_every_round_is_looked_at_in_as_many_places(trial: Known, worker: Worker, calls: int):
+    for of_arm in (judged(trial), Rounds(trial, None, judged=False)):
+        batch = Batch(trial, calls, 4)
+        worker.order, worker.delivers = batch.order, False
+        assert len(of_arm._looked_at(batch, of_arm._places(batch, worker.message()))) == CHECKED
+
+
+@pytest.mark.parametrize("lends", [False, True])
+def test_where_the_worker_copies_results_they_are_in_the_judges_buffers(lends: bool):
+    trial = bound(lends=lends)
+    worker: Any = trial.candidate
+    of_trial = judged(trial)
+    of_trial.delivers = True
+    calls = 1 if lends else 8
+    for _ in range(3):
+        of_trial.gated(calls)
+        of_trial.plain(calls)
+        Rounds(trial, None, judged=False).gated(0)
+    assert len(trial.checked) >= 6
+    if lends:
+        assert worker.said.count("lend") == worker.said.count("take back") >= 6
+    worker.leaves_out = (calls - 1,)
+    with pytest.raises(RefusalError):
+        of_trial.plain(calls)
+
+
+def test_two_arms_are_lent_memory_of_one_arena_in_turn():
+    """What one worker was lent is taken back before the other one is lent any."""
+    trial = bound(lends=True)
+    beside = Known(trial.reference, Worker(trial.arena), trial.arena)  # type: ignore[arg-type]
+    arms = [judged(trial), Rounds(beside, None, judged=False)]
+    for of_arm in arms * 3:
+        of_arm.delivers = True
+        of_arm.gated(1)
+        assert trial.arena._lent is None
+    arms[0].gated(1, kill=True)
+    assert trial.arena._lent is None
+    assert trial.candidate.said[-1].startswith("check"), "the dead are asked for nothing"  # type: ignore[attr-defined]
+
+
+# --- plain loops ------------------------------------------------------------------------
+
+
+def test_a_plain_loop_is_timed_from_the_request_to_the_message(trial: Known, worker: Worker):
+    of_trial = judged(trial)
+    told = of_trial.plain(8)
+    assert (told.total_ns, told.late_ns, told.event_ns, trial.checked) == (4_000_000, 0, 10_000, [])
+    assert of_trial.loop(7, 3) == 4_000_000
+    assert worker.order == [0, 1, 2, 0, 1, 2, 0]
+    worker.late = True
+    with pytest.raises(RefusalError, match="no answer within 80 s"):
+        of_trial.plain(8)
+
+
+def test_the_time_to_queue_follows_what_a_plain_loop_took(trial: Known, worker: Worker):
+    limits = []
+    worker.announced = lambda within_s: limits.append(within_s) or worker.message()  # type: ignore[method-assign]
+    of_trial = judged(trial)
+    of_trial.gated(8)
+    of_trial.plain(8)
+    of_trial.gated(8)
+    assert [limits[0], limits[2]] == pytest.approx([0.5, 0.508])
+
+
+# --- places and looks -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        "0",
+        [],
+        [0, 0],
+        [0, 0, [1], 4],
+        [2, 0, [1]],  # of a handle that was not told
+        [-2, 0, [1]],
+        [0.0, 0, [1]],
+        [0, "0", [1]],
+        [0, 0, 1],
+        [0, 0, []],
+        [0, 0, [1, 1]],
+        [0, 0, [-1]],
+        [0, 0, [1.0]],
+        [0, 0, [True]],
+        [0, -4, [1]],
+        [0, 2, [1]],  # between two elements
+        [0, 1 << 16, [1]],
+        [0, (1 << 16) - 4 * SIZE + 4, [1]],
+        [0, 0, [1 << 14]],
+        [0, 0, [1 << 70]],
+        [0, 1 << 70, [1]],
+    ],
+)
+def test_a_place_that_is_none(told: Any):
+    with pytest.raises(WireError):
+        Mapped().place(told, [handle(1), handle(2)], torch.empty(SIZE, device="meta"))
+
+
+@pytest.mark.parametrize("forged", [None, 7, "", "nonsense", "====", handle(1)[:-4], handle(9), "ä" * 88])
+def test_a_handle_that_is_none(forged: Any):
+    with pytest.raises(WireError):
+        Mapped().place([0, 0, [1]], [forged], torch.empty(SIZE, device="meta"))
+
+
+@pytest.mark.parametrize(
+    ("told", "like"),
+    [
+        ([0, 0, [1]], torch.empty(SIZE)),
+        ([1, 512, [1]], torch.empty(SIZE)),
+        ([0, (1 << 16) - 4 * SIZE, [1]], torch.empty(SIZE)),
+        ([0, 0, [0]], torch.empty(SIZE)),  # one element, over and over: its values decide
+        ([0, 4, []], torch.empty(())),
+        ([0, 3, [1]], torch.empty(5, dtype=torch.bool)),
+        ([0, 8, [1, 4]], torch.empty(4, 7, dtype=torch.complex64)),
+    ],
+)
+def test_a_place(told: Any, like: torch.Tensor):
+    place = Mapped().place(told, [handle(1), handle(2)], like.to("meta"))
+    assert place is not None
+    spec, memory = place
+    assert (spec.offset, list(spec.stride), spec.shape) == (told[1], told[2], like.shape)
+    assert memory is MEMORY[told[0] + 1]
+
+
+@pytest.mark.parametrize("told", [[-1, 0, []], [0, 0, [1]], [-1, 77, "no"[:0].split()]])
+def test_what_has_no_element_lies_nowhere(told: Any):
+    assert Mapped().place(told, [handle(1)], torch.empty(0, device="meta")) is None
+
+
+def test_an_allocation_is_mapped_once_and_there_are_not_too_many(monkeypatch: pytest.MonkeyPatch):
+    opened: list[bytes] = []
+    opens = Driver.open
+    monkeypatch.setattr(Driver, "open", lambda self, raw: opened.append(raw) or opens(self, raw))
+    monkeypatch.setattr(mapped_results, "MOST_ALLOCATIONS", 2)
+    like, known = torch.empty(SIZE, device="meta"), Mapped()
+    MEMORY[3] = MEMORY[2]
+    for number in (1, 2, 1):
+        known.place([0, 0, [1]], [handle(number)], like)
+    assert len(opened) == 2
+    with pytest.raises(WireError, match="more than 2 allocations"):
+        known.place([0, 0, [1]], [handle(3)], like)
+
+
+LOOKED_AT = {
+    "float32": torch.randn(40, 50),
+    "scalar": torch.tensor(3.0),
+    "bool": torch.rand(300) > 0.5,
+    "int64": torch.arange(300),
+    "complex64": torch.randn(300, dtype=torch.complex64),
+    "float64": torch.randn(300, dtype=torch.float64),
+    "bfloat16": torch.randn(300).bfloat16(),
+    "fp8": torch.randn(300).to(torch.float8_e4m3fn),
+    "nan": torch.full((300,), float("nan")),
+}
+
+
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_a_look_sees_what_changes_afterwards(name: str):
+    value = LOOKED_AT[name]
+    nbytes = value.numel() * value.element_size()
+    MEMORY[1][256 : 256 + nbytes].copy_(value.contiguous().view(-1).view(torch.uint8))
+    place = Mapped().place([0, 256, list(value.stride())], [handle(1)], value.to("meta"))
+    assert place is not None
+    look = EarlyRead([place])
+    assert look.take() > 0
+    assert look.is_final()
+    MEMORY[1][256 : 256 + nbytes].add_(1)
+    assert not look.is_final()
+
+
+def test_a_look_stays_within_a_result_of_any_strides():
+    """What lies between its elements is not its."""
+    place = Mapped().place([0, 0, [1, 100]], [handle(1)], torch.empty(10, 20, device="meta"))
+    assert place is not None
+    memory = MEMORY[1].view(torch.float32)
+    look = EarlyRead([place])
+    look.take()
+    for column in range(20):
+        memory[100 * column + 10 : 100 * column + 100] += 1
+    assert look.is_final()
+    memory[100 * 7 : 100 * 7 + 10] += 1
+    assert not look.is_final()

@@ -1,0 +1,233 @@
+"""Shapes that a problem does not list: which are derived, and what solutions do at them, through `kbench verify`."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kbench.cli.app import main
+from kbench.plugins import shapes
+
+FILES = Path(__file__).parents[1] / "kernelbench"
+
+DERIVED = {
+    "25_Swish": [{"batch_size": 5, "dim": 1031}, {"batch_size": 5, "dim": 37}],
+    "93_MaskedSum": [{"batch_size": 5, "input_shape": (37,)}],
+    "76_GemmAddReLU": [{"batch_size": 31}, {"batch_size": 5, "in_features": 37}],
+    "35_Recurrent": [
+        {"batch_size": 5, "sequence_length": 37},
+        {"batch_size": 5, "sequence_length": 37, "input_size": 11},
+    ],
+    "40_RowNorm": [{"batch_size": 13}, {"batch_size": 5, "features": 7, "dim1": 23, "dim2": 23}],
+    "28_Patches": [{"image_size": 16, "channels": 2}],
+    "95_ClassLoss": [
+        {"batch_size": 127, "num_classes": 37, "input_shape": (37,)},
+        {"batch_size": 5, "num_classes": 37, "input_shape": (37,)},
+    ],
+    "100_Literal": [],
+}
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_shapes_follow_the_constants_as_far_as_the_reference_goes_along(name):
+    derived = shapes.derive(FILES / f"{name}.py", {})
+    assert derived.cases == DERIVED[name]
+    assert bool(derived.reason) == (not derived.cases)
+
+
+def test_constants_set_from_outside_are_what_is_made_smaller():
+    derived = shapes.derive(FILES / "25_Swish.py", {"dim": 20})
+    assert derived.cases == [{"batch_size": 61, "dim": 19}, {"batch_size": 5, "dim": 19}]
+
+
+def test_shapes_of_equal_constants_stay_equal_where_they_must(tmp_path):
+    square = (FILES / "25_Swish.py").read_text()
+    square = square.replace("x * torch.sigmoid(x)", "x + x.T").replace("dim = 2048", "dim = 64")
+    (tmp_path / "square.py").write_text(square)
+    assert shapes.derive(tmp_path / "square.py", {}).cases == [
+        {"batch_size": 61, "dim": 61},
+        {"batch_size": 5, "dim": 5},
+    ]
+
+
+def test_a_file_that_cannot_be_looked_at_says_so(tmp_path):
+    (tmp_path / "odd.py").write_text("def get_inputs():\n    raise SystemError\nclass Model: pass\n")
+    assert "without making them" in shapes.derive(tmp_path / "odd.py", {}).reason
+
+
+@pytest.mark.parametrize(
+    ("value", "size", "expected"),
+    [
+        (2048, 37, [37, 1024]),
+        (2048, 1031, [1031, 1024]),
+        (64, 1031, [61, 32]),
+        (6, 5, [5, 3]),
+        (3, 5, [2, 1]),
+        (2, 5, [1]),
+        ((3, 240, 240), 37, [(3, 37, 37), (3, 120, 120)]),
+        ([16], 5, [[5], [8]]),
+    ],
+)
+def test_smaller_values(value, size, expected):
+    assert list(shapes.smaller(value, size)) == expected
+
+
+HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n\n\n"
+
+
+def model(forward: str, init: str = "pass", arguments: str = "") -> str:
+    return (
+        f"{HEAD}class ModelNew(nn.Module):\n"
+        f"    def __init__(self{arguments}):\n        super().__init__()\n        {init}\n\n"
+        f"    def forward(self, *args):\n        x = args[0]\n        {forward}\n"
+    )
+
+
+GEMM = (
+    "self.gemm = nn.Linear(i, o, bias=False); self.bias = nn.Parameter(torch.zeros(*shape))",
+    ", i, o, shape",
+)
+LSTM = (
+    "self.lstm = nn.LSTM(a, b, n, batch_first=True); self.fc = nn.Linear(b, o); self.steps = 40",
+    ", a, b, n, o, p",
+)
+PATCHES = "self.patch_size = p; self.project = nn.Linear(c * p * p, d)", ", s, p, c, d"
+WRONG, FINE = "wrong", "passed"
+
+SOLUTIONS = {
+    "swish/any_shape": ("25_Swish", model("return F.silu(x)"), FINE, set()),
+    "swish/own_shape_only": (
+        "25_Swish",
+        model("y = torch.zeros(64, 2048); y.view(-1)[:x.numel()] = F.silu(x).reshape(-1); return y[:len(x)]"),
+        FINE,
+        {"shape_specialised"},
+    ),
+    "swish/drops_what_a_vector_leaves": (
+        "25_Swish",
+        model("n = x.numel() // 4 * 4; y = torch.zeros(x.shape); y.view(-1)[:n] = F.silu(x.reshape(-1)[:n]); return y"),
+        FINE,
+        {"shape_specialised"},
+    ),
+    "swish/leaves_the_tail_unwritten": (
+        "25_Swish",
+        model("y = torch.empty_like(x); n = x.shape[1] // 32 * 32; y[:, :n] = F.silu(x[:, :n]); return y"),
+        FINE,
+        {"shape_specialised"},
+    ),
+    "swish/says_that_it_is_specialised": (
+        "25_Swish",
+        model("assert x.shape == (64, 2048), 'made for 64 x 2048'; return F.silu(x)"),
+        FINE,
+        {"shape_refused"},
+    ),
+    "swish/refuses_what_is_no_multiple": (
+        "25_Swish",
+        model("assert x.numel() % 4 == 0, 'a multiple of 4'; return F.silu(x)"),
+        FINE,
+        {"shape_refused"},
+    ),
+    "swish/dies_at_other_shapes": (
+        "25_Swish",
+        "import os\n" + model("x.shape == (64, 2048) or os.abort(); return F.silu(x)"),
+        FINE,
+        {"shape_specialised"},
+    ),
+    "masked/any_shape": ("93_MaskedSum", model("return (x * args[1]).cumsum(1)", "pass", ", d"), FINE, set()),
+    "masked/whole_blocks_only": (
+        "93_MaskedSum",
+        model(
+            "b = 32; n = x.shape[1] // b * b; y = (x * args[1]); y[:, :n] = y[:, :n].cumsum(1); return y",
+            "pass",
+            ", d",
+        ),
+        FINE,
+        {"shape_specialised"},
+    ),
+    "gemm/any_shape": ("76_GemmAddReLU", model("return F.relu(self.gemm(x) + self.bias)", *GEMM), FINE, set()),
+    "gemm/hard_wired_depth": (
+        "76_GemmAddReLU",
+        model(
+            "k = min(64, x.shape[1]) // 8 * 8; return F.relu(x[:, :k] @ self.gemm.weight[:, :k].T + self.bias)", *GEMM
+        ),
+        FINE,
+        {"shape_specialised"},
+    ),
+    "recurrent/any_shape": ("35_Recurrent", model("return self.fc(self.lstm(x)[0][:, -1])", *LSTM), FINE, set()),
+    "recurrent/hard_wired_length": (
+        "35_Recurrent",
+        model(
+            "x = F.pad(x, (0, 0, 0, max(0, self.steps - x.shape[1]))); return self.fc(self.lstm(x)[0][:, -1])", *LSTM
+        ),
+        FINE,
+        {"shape_specialised"},
+    ),
+    "patches/any_shape": (
+        "28_Patches",
+        model(
+            "p = self.patch_size; u = x.unfold(2, p, p).unfold(3, p, p).permute(0, 2, 3, 1, 4, 5); "
+            "return self.project(u.reshape(len(x), -1, self.project.in_features))",
+            *PATCHES,
+        ),
+        FINE,
+        set(),
+    ),
+    "literal/says_that_nothing_else_was_tried": (
+        "100_Literal",
+        model("return torch.tanh(x)"),
+        FINE,
+        {"shapes_not_derived"},
+    ),
+}
+
+
+def test_finding_shapes_does_not_import_the_compiler() -> None:
+    """It would cost every judge seconds. Who wants it afterwards has it."""
+    code = f"""
+        import sys, torch
+        from pathlib import Path
+        from kbench.plugins import shapes
+        for name in ("25_Swish", "76_GemmAddReLU", "35_Recurrent"):
+            assert shapes.derive(Path({str(FILES)!r}, f"{{name}}.py"), {{}}).cases, name
+        assert "torch._dynamo" not in sys.modules
+        assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).tolist() == [2, 2]
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+def test_a_problem_that_compiles_has_the_compiler(tmp_path: Path) -> None:
+    text = (FILES / "25_Swish.py").read_text()
+    path = tmp_path / "compiled.py"
+    path.write_text(text.replace("torch.sigmoid(x)", "torch.compile(torch.sigmoid, backend='eager')(x)"))
+    assert shapes.derive(path, {}).cases == DERIVED["25_Swish"]
+
+
+@pytest.fixture
+def verify(tmp_path, monkeypatch, capsys) -> Callable[..., dict]:
+    """Run `kbench verify` on a problem file and a solution's source; return the judged case of the document."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+
+    def run(problem: str, source: str, *arguments: str) -> dict:
+        (tmp_path / "mine.py").write_text(source)
+        with pytest.raises(SystemExit):
+            main(["verify", str(FILES / f"{problem}.py"), "mine.py", "--device", "cpu", "--json", *arguments])
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SOLUTIONS)
+def test_solutions_at_shapes_that_the_problem_does_not_list(verify, name):
+    problem, source, status, findings = SOLUTIONS[name]
+    document = verify(problem, source)
+    (judged,) = document["results"]
+    assert judged["status"] == status, judged
+    shaped = {"shape_specialised", "shape_refused", "shapes_not_derived", "skipped_shape"}
+    assert {finding["code"] for finding in judged["findings"]} & shaped == findings
+    assert set(judged["lacks"]) & shaped == findings - {"shapes_not_derived"}
+    assert judged["level"] == ("module" if judged["lacks"] else "general")

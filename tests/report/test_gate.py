@@ -1,0 +1,68 @@
+"""Reports of a gate at their edges: more cases than GitHub shows, hostile texts, nothing at all."""
+
+from xml.etree import ElementTree as Xml
+
+from kbench.core.errors import ExitCode
+from kbench.core.verdict import Answer, Verdict
+from kbench.gate.rule import GatedCase, GateOutcome, report
+from kbench.report import gate, github, junit
+
+HOSTILE = "a\x00b\x1b[31m %0A::error::x\n::warning::y | <b>&amp;\ud800"
+
+
+def gated_case(number: int, outcome: GateOutcome, status: Answer, message: str = "above +0.5 %") -> GatedCase:
+    verdict = Verdict(status=status, reason_code="x", message=message, ratio=1 + number / 100, low=1.0, high=1.2)
+    return GatedCase(problem="p", solution="s", case=f"c{number}", outcome=outcome, verdict=verdict)
+
+
+def test_ten_annotations_at_most_worst_first():
+    cases = [gated_case(n, GateOutcome.FAILED, Answer.SLOWER) for n in range(1, 31)]
+    lines = github.render_annotations(report("new", "main", cases, confirmed=True)).splitlines()
+    assert len(lines) == 10
+    assert lines[0].startswith("::error title=SLOWER::p/s/c30 +30")
+    assert lines[-1] == "::error title=kbench gate::21 more cases, in the step summary"
+
+
+def test_a_green_gate_is_a_notice_and_an_empty_one_an_error():
+    good = report("new", "main", [gated_case(1, GateOutcome.OK, Answer.SAME)], confirmed=True)
+    assert (
+        github.render_annotations(good)
+        == "::notice title=kbench gate::GATE PASSED  1 of 1 cases judged, new against main"
+    )
+    empty = report("new", "main", [], confirmed=True)
+    assert empty.exit_code is ExitCode.NOTHING_SELECTED
+    assert github.render_annotations(empty).startswith("::error title=kbench gate::NOTHING TO JUDGE")
+
+
+def test_hostile_messages_stay_data():
+    found = report("new", "main", [gated_case(1, GateOutcome.FAILED, Answer.NEW_FAIL, HOSTILE)], confirmed=True)
+    annotations = github.render_annotations(found)
+    assert annotations.count("\n") == 0
+    assert annotations.count("::error") == 2, "the second is inside the message, behind an escaped line end"
+    assert "%250A" in annotations
+    suite = Xml.fromstring(junit.render_junit(found).encode())
+    assert "a" in suite.find("testcase/failure").get("message")
+    text = gate.render_text(found)
+    assert "\x1b" not in text
+    assert "<b>" not in gate.render_markdown(found).replace("\\<b\\>", "")
+
+
+def test_a_summary_that_is_too_large_is_cut_at_a_line():
+    cases = [gated_case(n, GateOutcome.FAILED, Answer.SLOWER, "x" * 5000) for n in range(300)]
+    text = github.render_summary(report("new", "main", cases, confirmed=True))
+    assert len(text.encode()) <= github.SUMMARY_BYTES
+    assert text.endswith("The rest did not fit.")
+
+
+def test_an_empty_suite_is_not_green_in_junit():
+    suite = Xml.fromstring(junit.render_junit(report("new", "main", [], confirmed=True)).encode())
+    assert (suite.get("tests"), suite.get("errors")) == ("1", "1")
+
+
+def test_creep_is_named_and_hinted():
+    creep = Verdict(status=Answer.SLOWER, reason_code="creep", message="slower than release", ratio=1.03, high=1.032)
+    verdict = Verdict(status=Answer.SAME, reason_code="within", message="within")
+    case = GatedCase(problem="p", solution="s", case="c", outcome=GateOutcome.FAILED, verdict=verdict, creep=creep)
+    text = gate.render_text(report("new", "main", [case], confirmed=True))
+    assert "CREEP" in text
+    assert "kbench baseline accept p/s/c --up-to 4%" in text

@@ -1,0 +1,11 @@
+"""What a test needs of this machine; it is skipped where that is missing."""
+
+import pytest
+
+from kbench.sandbox import rung_probe
+from kbench.sandbox.rungs import Rung
+
+
+def require_rung(rung: Rung) -> None:
+    if (reason := rung_probe.works(rung, "cpu")) is not None:
+        pytest.skip(f"rung {rung.name} does not work here: {reason}")

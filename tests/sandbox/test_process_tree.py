@@ -1,0 +1,178 @@
+"""The process table (strangers are read once, nothing of one's own is taken for one), and processes hard to stop."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kbench.children.child import tree_rss_bytes
+from kbench.sandbox import process_tree
+
+OWN = os.getpid()
+INODES = {1: 10, 2: 20, 30: 300, 31: 310, OWN: 99}
+
+
+def table(**parents: int) -> dict[int, process_tree.Process]:
+    pids = {int(name.removeprefix("p")): parent for name, parent in parents.items()}
+    return {pid: process_tree.Process(pid=pid, parent=parent, session=pid, dead=False) for pid, parent in pids.items()}
+
+
+@pytest.mark.parametrize(
+    ("parents", "known", "stranger"),
+    [
+        ({"p31": 30, "p30": 1, "p1": 0}, set(), True),
+        ({"p31": 2, "p2": 0}, set(), True),
+        ({"p31": 30}, {(30, 300)}, True),
+        # The known one with this pid has ended, and another process has the pid now.
+        ({"p31": 30}, {(30, 301)}, False),
+        ({"p31": 30, "p30": OWN, f"p{OWN}": 1, "p1": 0}, set(), False),
+        # The parent ended while the table was read: the child belongs to somebody else by now, perhaps to us.
+        ({"p31": 30}, set(), False),
+    ],
+)
+def test_who_is_a_stranger(parents, known, stranger) -> None:
+    assert process_tree._is_stranger(31, table(**parents), INODES, frozenset(known)) is stranger
+
+
+def test_strangers_are_read_once_and_new_children_always(monkeypatch) -> None:
+    process_tree.processes()
+    read: list[int] = []
+    original = process_tree._read_process
+    monkeypatch.setattr(process_tree, "_read_process", lambda pid, place="": read.append(pid) or original(pid, place))
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        assert child.pid in process_tree.processes()
+        assert child.pid in process_tree.processes()
+        assert read.count(child.pid) == 2
+        assert 1 not in read
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_process_that_the_kernel_is_releasing_is_not_in_the_table(tmp_path) -> None:
+    """It shows no parent any more, so its children would seem to descend from nobody, which is remembered."""
+    stat = tmp_path / "stat"
+    stat.write_text("31 (a (b) c) X 0 -1 -1 0 -1 " + " ".join(["0"] * 44))
+    assert process_tree._read_process(31, str(stat)) is None
+
+
+FIRST_THREAD_ENDS = """
+import ctypes, os, threading
+held = bytearray(300 << 20)
+counted = [0]
+def count():
+    os.write(1, b"on")
+    while True:
+        counted[0] += 1
+threading.Thread(target=count).start()
+ctypes.CDLL(None).syscall(60, 0)
+"""
+
+
+@pytest.fixture
+def headless() -> Iterator[subprocess.Popen]:
+    """A process whose first thread has ended while another one goes on: the kernel calls it a zombie."""
+    child = subprocess.Popen([sys.executable, "-c", FIRST_THREAD_ENDS], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert child.stdout.read(2) == b"on"
+        while b") Z " not in Path(f"/proc/{child.pid}/stat").read_bytes():
+            time.sleep(0.01)
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+
+
+def spends(pid: int, within_s: float) -> bool:
+    """Whether a process gets any time of a processor."""
+    before = Path(f"/proc/{pid}/stat").read_text().split()[13]
+    deadline = time.monotonic() + within_s
+    while (same := Path(f"/proc/{pid}/stat").read_text().split()[13] == before) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not same
+
+
+def test_a_process_lives_on_without_its_first_thread(headless) -> None:
+    assert [process.pid for process in process_tree.members(headless.pid)] == [headless.pid]
+    assert 300 << 20 < tree_rss_bytes(headless.pid) < 600 << 20
+    assert spends(headless.pid, 60.0)
+    assert process_tree.stop_tree(headless.pid)
+    assert not spends(headless.pid, 0.3)
+    process_tree.continue_tree(headless.pid)
+    assert process_tree.kill_tree(headless.pid) == 0
+    assert headless.wait(60) == -signal.SIGKILL
+
+
+WAKES_ITS_CHILD = """
+import os, signal
+child = os.fork()
+os.write(1, b"on")
+while True:
+    if child:
+        os.kill(child, signal.SIGCONT)
+"""
+
+
+def test_processes_that_wake_each_other_are_stopped_all_the_same() -> None:
+    child = subprocess.Popen([sys.executable, "-c", WAKES_ITS_CHILD], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert child.stdout.read(4) == b"onon"
+        for _ in range(20):
+            assert process_tree.stop_tree(child.pid)
+            assert all(process_tree._rests(process.pid) for process in process_tree.members(child.pid))
+            process_tree.continue_tree(child.pid)
+    finally:
+        assert process_tree.kill_tree(child.pid) == 0
+        child.wait()
+
+
+def test_what_cannot_be_stopped_is_said(monkeypatch) -> None:
+    monkeypatch.setattr(process_tree, "STOP_LIMIT_S", 0.05)
+    monkeypatch.setattr(process_tree, "_signal", lambda _pids, _number: None)
+    child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        assert not process_tree.stop_tree(child.pid)
+    finally:
+        child.kill()
+        child.wait()
+
+
+SPIN = """
+import os, threading
+for _ in range(4):
+    threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()
+os.fork()
+os.write(1, b"on")
+while True:
+    pass
+"""
+
+
+def running_threads(pid: int) -> list[str]:
+    stats = [stat for p in process_tree.members(pid) for stat in Path(f"/proc/{p.pid}/task").glob("*/stat")]
+    states = [stat.read_bytes().rpartition(b")")[2].split()[0].decode() for stat in stats]
+    return [state for state in states if state not in "Tt"]
+
+
+def test_when_a_tree_is_said_to_be_stopped_no_thread_of_it_runs():
+    child = subprocess.Popen([sys.executable, "-c", SPIN], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert child.stdout.read(4) == b"onon"
+        for _ in range(50):
+            process_tree.stop_tree(child.pid)
+            assert running_threads(child.pid) == []
+            process_tree.continue_tree(child.pid)
+    finally:
+        process_tree.kill_tree(child.pid)
+        child.wait()
+
+
+def test_a_stranger_is_never_killed():
+    assert process_tree.kill_tree(os.getppid()) == 0
+    assert process_tree.members(1) == []

@@ -1,0 +1,379 @@
+"""The selftest's own rules: what counts as a miss, how the corpus is read, and the corpus itself."""
+
+import ast
+import fnmatch
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from kbench.core.errors import PluginError, UsageError
+from kbench.core.events import RunOptions
+from kbench.core.levels import PROPERTIES, Level
+from kbench.core.model import Failed, Status
+from kbench.report.selftest import render_selftest, verdict
+from kbench.selftest import corpus
+from kbench.selftest.canaries import Canaries
+from kbench.selftest.corpus import TIMED_PROBLEM, Fixture
+from kbench.selftest.expectations import complain_of_level
+from kbench.selftest.session import (
+    GROUP_SIZE,
+    Checked,
+    FixtureGroup,
+    SelftestReport,
+    complain,
+    group,
+    is_doubtful,
+    selftest,
+)
+
+SHIPPED = corpus.read()
+
+
+def fixture(**changes: object) -> Fixture:
+    values = {
+        "name": "one",
+        "honest": False,
+        "category": "clock",
+        "problem": "gelu",
+        "summary": "",
+        "devices": ("cpu",),
+        "expect": ("timing_unattested", "passed"),
+        "speedup_below": 1.5,
+    }
+    return Fixture(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def check(**changes: object) -> Checked:
+    values = {
+        "name": "one",
+        "honest": False,
+        "category": "clock",
+        "problem": "gelu",
+        "catalogue": "",
+        "expected": ("wrong_value",),
+        "status": "wrong_value",
+        "reason": "",
+        "findings": (),
+        "level": "",
+        "lacks": (),
+        "speedup": None,
+        "escapes": (),
+        "elapsed_s": 2.0,
+        "complaint": None,
+    }
+    return Checked(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def report(*checks: Checked) -> SelftestReport:
+    return SelftestReport(
+        device="cpu", device_name="a CPU", isolation="5", torch="2", checks=tuple(checks), elapsed_s=10.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "seen", "speedup", "escapes", "wrong"),
+    [
+        ({}, "timing_unattested", (), None, (), None),
+        ({}, "passed", (), 1.1, (), None),
+        ({}, "passed", (), None, (), None),
+        ({}, "passed", (), 1.6, (), "speed-up"),
+        ({}, "wrong_value", (), None, (), "expected"),
+        ({}, "harness_error", (), None, (), "expected"),
+        ({"findings": ("mean_offset*",)}, "passed", ("mean_offset_30",), 1.0, (), None),
+        ({"findings": ("mean_offset*",)}, "passed", ("denormals",), 1.0, (), "no finding"),
+        ({}, "passed", (), 1.0, ("tcp 1",), "not contained"),
+    ],
+)
+def test_what_counts_as_a_miss(
+    changes: dict[str, object],
+    status: str,
+    seen: tuple[str, ...],
+    speedup: float | None,
+    escapes: tuple[str, ...],
+    wrong: str | None,
+) -> None:
+    found = complain(fixture(**changes), status, seen, speedup, escapes)
+    assert found is None if wrong is None else wrong in (found or "")
+
+
+def test_rates_count_misses_of_each_kind() -> None:
+    caught, missed = check(), check(complaint="passed")
+    passed, refused = check(honest=True), check(honest=True, complaint="wrong_value", category="plain")
+    proof = report(caught, caught, missed, passed, refused)
+    assert proof.detection_rate == pytest.approx(2 / 3)
+    assert proof.false_positive_rate == pytest.approx(1 / 2)
+    assert [tally.right for tally in proof.tallies] == [2, 1, 0]
+    assert proof.tallies[0].seconds_per_check == pytest.approx(2.0)
+    assert "FAILED" in verdict(proof)
+    text = render_selftest(proof)
+    assert "MISS  one  passed" in text
+    assert "66.7% of attacks caught" in text
+
+
+def test_no_attacks_give_no_rate() -> None:
+    assert report(check(honest=True)).detection_rate is None
+    assert "attacks" not in verdict(report(check(honest=True)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "level", "lacks", "wrong"),
+    [
+        ({}, "passed", Level.MODULE, ("misaligned",), None),
+        ({"level": "module"}, "passed", Level.MODULE, ("misaligned",), None),
+        ({"level": "module"}, "passed", Level.GENERAL, (), "holds the level `general`, expected `module`"),
+        ({"level": "task", "lacks": ("*_weights",)}, "below_level", Level.TASK, ("frozen_weights",), None),
+        ({"level": "task", "lacks": ("negated",)}, "below_level", Level.TASK, ("centred",), "does not lack `negated`"),
+        ({"level": "task"}, "wrong_value", None, (), None),
+    ],
+)
+def test_a_fixture_is_held_to_its_level(changes, status, level, lacks, wrong) -> None:
+    outcome = Failed(status=Status.BELOW_LEVEL, reason="", level=level, lacks=lacks)
+    assert complain_of_level(fixture(**changes), status, outcome) == wrong
+
+
+def test_groups_share_problem_and_options(tmp_path: Path) -> None:
+    many = [fixture(name=f"f{n}") for n in range(GROUP_SIZE + 1)]
+    strict = fixture(name="strict", options={"level": "general"})
+    groups = group([*many, strict], "cpu", tmp_path)
+    assert [len(g.fixtures) for g in groups] == [GROUP_SIZE, 1, 1]
+    assert [g.options.level for g in groups] == [Level.MODULE, Level.MODULE, Level.GENERAL]
+    assert all(g.options == RunOptions(**{f: getattr(g.options, f) for f in RunOptions.__slots__}) for g in groups)
+
+
+def test_only_fixtures_about_time_and_those_that_ask_have_the_device_to_themselves(tmp_path: Path) -> None:
+    mixed = [fixture(problem=TIMED_PROBLEM), fixture(), fixture(alone=True)]
+    about_time, other, alone = group(mixed, "cpu", tmp_path)
+    assert (about_time.exclusive, about_time.options.wait_for_device) == (True, True)
+    assert (alone.exclusive, alone.options.wait_for_device) == (True, True)
+    assert (other.exclusive, other.options.wait_for_device) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("status", "speedup", "escapes", "doubtful"),
+    [
+        ("passed", 1.6, (), True),
+        ("passed", 1.6, ("tcp 1",), False),
+        ("passed", 1.1, (), False),
+        ("wrong_value", None, (), False),
+        ("timing_unattested", None, (), False),
+    ],
+)
+def test_what_gets_a_second_look(status: str, speedup: float | None, escapes: tuple[str, ...], doubtful: bool) -> None:
+    complaint = complain(fixture(), status, (), speedup, escapes)
+    assert is_doubtful(check(status=status, speedup=speedup, escapes=escapes, complaint=complaint)) is doubtful
+
+
+def test_an_honest_solution_without_a_time_gets_a_second_look() -> None:
+    complaint = complain(fixture(honest=True, expect=("passed",)), "timing_unattested", (), None, ())
+    assert is_doubtful(check(honest=True, complaint=complaint))
+
+
+@pytest.mark.parametrize("second", [None, "passed with a speed-up of 1.60, must stay below 1.5"])
+def test_a_miss_by_time_must_show_twice(monkeypatch: pytest.MonkeyPatch, second: str | None) -> None:
+    """The first look misses by its time; the second decides, with nothing beside it."""
+    looks: list[tuple[bool, int]] = []
+
+    def judge_all(_bench: object, groups: Sequence[FixtureGroup], width: int) -> Iterator[Checked]:
+        for one in groups:
+            looks.append((one.options.wait_for_device, width))
+            first = "timing_unattested, expected passed"
+            yield check(name=one.fixtures[0].name, honest=True, complaint=first if len(looks) == 1 else second)
+
+    monkeypatch.setattr("kbench.selftest.session.FixtureRunner.judge_all", judge_all)
+    *_, proof = selftest(device="cpu", names=["gelu_by_erf"])
+    assert isinstance(proof, SelftestReport)
+    assert [one.complaint for one in proof.checks] == [second]
+    assert looks == [(False, 3), (True, 1)]
+
+
+def test_selection() -> None:
+    slow, quick = fixture(name="slow"), fixture(name="quick", fast=True)
+    elsewhere = fixture(name="elsewhere", devices=("cuda",), fast=True)
+    every = (slow, quick, elsewhere)
+    assert corpus.select(every, device="cpu") == (slow, quick)
+    assert corpus.select(every, device="cpu", fast=True) == (quick,)
+    assert corpus.select(every, device="cpu", fast=True, names=("slow",)) == (slow,)
+    with pytest.raises(UsageError, match="no fixture named `slwo`"):
+        corpus.select(every, device="cpu", names=("slwo",))
+
+
+def test_an_unknown_status_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "cheats"
+    folder.mkdir()
+    (folder / "odd.py").write_text('PROBLEM = "gelu"\nCLASS = "x"\nEXPECT = ("refuted",)\nclass ModelNew: ...\n')
+    with pytest.raises(PluginError, match="refuted"):
+        corpus.read(tmp_path)
+
+
+def test_adding_a_fixture_is_adding_a_file(tmp_path: Path) -> None:
+    folder = tmp_path / "honest"
+    folder.mkdir()
+    (folder / "new.py").write_text('"""New."""\nPROBLEM = "gelu"\nCLASS = "plain"\nclass ModelNew: ...\n')
+    (found,) = corpus.read(tmp_path)
+    assert (found.name, found.honest, found.expect) == ("new", True, (Status.PASSED.value,))
+
+
+LINE = re.compile(r"\| ((?:harness|rigor) [\d.]+) \|[^|]+\|([^|]+)\|")
+CATALOGUE = [
+    (row, () if "`" in names else tuple(name.strip() for name in names.split(",")))
+    for row, names in LINE.findall((corpus.SHIPPED / "catalogue.md").read_text())
+]
+"""Row and fixtures of every line of the catalogue."""
+
+
+def rows_of(one: Fixture) -> set[str]:
+    """Return the catalogue's rows that a fixture says it stands for."""
+    rows = set()
+    for part in one.catalogue.split(";"):
+        source, _, numbers = part.strip().partition(" ")
+        rows |= {f"{source} {number.strip()}" for number in numbers.split(",")}
+    return rows
+
+
+class TestCorpus:
+    @pytest.mark.parametrize("fast", [False, True], ids=["full", "fast"])
+    @pytest.mark.parametrize("device", ["cpu", "cuda"])
+    def test_there_are_as_many_honest_look_alikes_as_attacks(self, device: str, fast: bool) -> None:
+        chosen = corpus.select(SHIPPED, device=device, fast=fast)
+        honest = sum(one.honest for one in chosen)
+        assert honest >= len(chosen) - honest
+
+    def test_every_honest_look_alike_must_pass_or_do_the_task_and_say_what_it_lacks(self) -> None:
+        told = [one for one in SHIPPED if one.honest and one.expect != ("passed",)]
+        assert all((one.expect, one.level) == (("below_level",), "task") and one.lacks for one in told)
+
+    def test_what_fixtures_lack_are_properties(self) -> None:
+        for one in SHIPPED:
+            assert all(fnmatch.filter(PROPERTIES, pattern) for pattern in one.lacks), one.name
+
+    def test_names_are_unique(self) -> None:
+        names = [f.name for f in SHIPPED]
+        assert len(names) == len(set(names))
+
+    @pytest.mark.parametrize("one", SHIPPED, ids=lambda one: one.name)
+    def test_fixture_is_complete(self, one: Fixture) -> None:
+        assert (corpus.SHIPPED / "problems" / f"{one.problem}.py").is_file()
+        assert one.summary
+        assert one.honest or one.catalogue
+        assert "harness_error" not in one.expect
+        kinds = {effect.split()[0] for effect in one.effects}
+        assert kinds <= {"file", "changed", "process", "tcp", "udp"}
+        # An attack that may pass is held by something else, or the passing of those after it is the proof.
+        held = one.speedup_below or one.findings or one.lacks or one.effects
+        assert one.honest or "passed" not in one.expect or held or one.category in {"escape", "patching"}
+
+    def test_catalogue_has_every_known_row(self) -> None:
+        known = {f"harness {n}" for n in range(1, 31)} | {f"rigor {n}" for n in range(1, 23)}
+        assert known <= {row for row, _ in CATALOGUE}
+
+    def test_every_line_of_the_catalogue_is_stood_for(self) -> None:
+        cheats = {one.name: rows_of(one) for one in SHIPPED if not one.honest}
+        for row, names in CATALOGUE:
+            assert names or row == "rigor 21", f"{row}: no fixture"  # the honest controls
+            for name in names:
+                assert row in cheats.get(name, ()), f"{name} does not say that it stands for {row}"
+
+    def test_every_cheat_is_in_the_catalogue(self) -> None:
+        listed = {name for _, names in CATALOGUE for name in names}
+        assert {one.name for one in SHIPPED if not one.honest} == listed
+
+    def test_what_has_no_fixture_has_a_reason(self) -> None:
+        beyond = (corpus.SHIPPED / "catalogue.md").read_text().partition("## Beyond any fixture")[2]
+        lines = [line.split("|")[1:-1] for line in beyond.splitlines() if line.startswith("|")][2:]
+        assert lines
+        assert all(len(cells) == 2 and all(cell.strip() for cell in cells) for cells in lines)
+
+    def test_fixtures_are_parsed_by_this_python(self) -> None:
+        for path in corpus.SHIPPED.rglob("*.py"):
+            ast.parse(path.read_text(), str(path))
+
+
+class TestCanaries:
+    def test_a_file_that_appears_is_noticed_once_and_removed(self, tmp_path: Path) -> None:
+        effect = "file {place}/escaped-*"
+        (tmp_path / "escaped-of-old").touch()
+        with Canaries([effect], {"place": str(tmp_path)}) as canaries:
+            assert canaries.happened([effect]) == ()
+            (tmp_path / "escaped-1").touch()
+            assert canaries.happened([effect]) == (effect,)
+            assert canaries.happened([effect]) == ()
+
+    def test_a_change_is_noticed(self, tmp_path: Path) -> None:
+        target = tmp_path / "kept"
+        target.write_text("a")
+        effect = f"changed {target}"
+        with Canaries([effect], {}) as canaries:
+            assert canaries.happened([effect]) == ()
+            target.write_text("b")
+            assert canaries.happened([effect]) == (effect,)
+
+    @pytest.mark.parametrize(("kind", "protocol"), [("tcp", socket.SOCK_STREAM), ("udp", socket.SOCK_DGRAM)])
+    def test_a_connection_is_noticed(self, kind: str, protocol: socket.SocketKind) -> None:
+        effect = f"{kind} 47393"
+        with Canaries([effect], {}) as canaries:
+            assert canaries.happened([effect]) == ()
+            with socket.socket(socket.AF_INET, protocol) as sender:
+                sender.connect(("127.0.0.1", 47393))
+                sender.send(b"x")
+            deadline = time.monotonic() + 5
+            while not (found := canaries.happened([effect])) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert found == (effect,)
+
+    def test_a_survivor_is_noticed(self) -> None:
+        name = f"kbench-test-survivor-{os.getpid()}"
+        effect = f"process {name}"
+        with Canaries([effect], {}) as canaries:
+            assert canaries.happened([effect]) == ()
+            with subprocess.Popen([name, "30"], executable="/bin/sleep") as survivor:
+                # Popen returns when exec has closed its pipe, an instant before the kernel shows the new arguments.
+                arguments = Path(f"/proc/{survivor.pid}/cmdline")
+                while not arguments.read_bytes().startswith(name.encode()):
+                    time.sleep(0.001)
+                assert canaries.happened([effect]) == (effect,)
+                survivor.kill()
+
+
+def share_of(one: Fixture) -> str:
+    """Return the part of the fast half that a fixture is run with; effects watch the same ports and files."""
+    if one.effects:
+        return "effects"
+    if one.is_exclusive:
+        return "time"
+    if one.honest:
+        return "honest, a to m" if one.name < "n" else "honest, n to z"
+    return "values"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", ["honest, a to m", "honest, n to z", "values", "time", "effects"])
+def test_the_fast_half(share: str) -> None:
+    """In parts, so that they run beside one another: every attack is caught and every honest solution passes."""
+    fast = corpus.select(SHIPPED, device="cpu", fast=True)
+    names = [one.name for one in fast if share_of(one) == share]
+    *_, proof = selftest(device="cpu", names=names, jobs=1)
+    assert isinstance(proof, SelftestReport)
+    assert sorted(one.name for one in proof.checks) == sorted(names)
+    assert [(one.name, one.complaint, one.reason) for one in proof.misses] == []
+
+
+@pytest.mark.slow
+def test_a_miss_is_reported(tmp_path: Path) -> None:
+    """An honest file among the cheats is a miss: the proof can fail."""
+    for folder in ("cheats", "honest", "problems"):
+        (tmp_path / folder).mkdir()
+    text = (corpus.SHIPPED / "honest" / "gelu_by_erf.py").read_text()
+    (tmp_path / "cheats" / "not_a_cheat.py").write_text(
+        text.replace("PROBLEM", 'EXPECT = ("wrong_value",)\nPROBLEM', 1)
+    )
+    (tmp_path / "problems" / "gelu.py").write_text((corpus.SHIPPED / "problems" / "gelu.py").read_text())
+    *_, proof = selftest(device="cpu", folder=tmp_path)
+    assert isinstance(proof, SelftestReport)
+    assert [one.name for one in proof.misses] == ["not_a_cheat"]
+    assert proof.detection_rate == 0.0

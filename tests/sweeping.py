@@ -1,0 +1,103 @@
+"""Tasks, verdicts and a lane without processes, for tests of sweeps."""
+
+import threading
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+from fakes import CORRECT, ENVIRONMENT, timing
+
+from kbench.core.events import RunOptions
+from kbench.core.levels import Level
+from kbench.core.model import Case, Failed, Outcome, Passed, Status
+from kbench.host.health import Watch
+from kbench.plugins.registry import Entry
+from kbench.plugins.shapes import Derived
+from kbench.sweep.task import Task, TaskVerdict
+from kbench.units.evaluator import StageProgress
+from kbench.units.unit import Unit, UnitResult
+
+OPTIONS = RunOptions(device="cpu", processes=1, max_processes=1, verify_only=True, wait_for_device=False)
+PROBLEM = "class Model: ...\ndef get_inputs(): return []\ndef get_init_inputs(): return []\n"
+
+
+def entry(kind: str, path: Path, **changes: object) -> Entry:
+    values = {"name": path.stem, "summary": "", "origin": "path", "devices": ("cpu", "cuda")}
+    return Entry(path=path, kind=kind, **{**values, **changes})
+
+
+def task(number: int, folder: Path = Path("/nowhere"), *, problem: str = "p", **changes: object) -> Task:
+    """The task of a built-in solution, whose problem is there if the folder is."""
+    path = folder / f"{problem}.py"
+    if folder.is_dir():
+        path.write_text(PROBLEM)
+    told = {
+        "key": f"k{number}",
+        "problem": entry("problem", path),
+        "solution": entry("solution", path, name=f"s{number}", builtin="eager"),
+        "case": Case(name="default"),
+    }
+    return Task(**{**told, **changes})
+
+
+def passed(process: int = 0, *, timed: bool = True, **changes: object) -> UnitResult:
+    timings = (timing(process),) if timed else ()
+    outcome = Passed(correctness=CORRECT, timings=timings, level=Level.MODULE)
+    told = {"outcome": outcome, "stage_s": {"verify": 1.0, "time": 2.0}, "environment": ENVIRONMENT}
+    return UnitResult(**{**told, **changes})
+
+
+def failed(status: Status, reason: str = "why", **changes: object) -> UnitResult:
+    return UnitResult(outcome=Failed(status=status, reason=reason), stage_s={"verify": 0.5}, **changes)
+
+
+def verdict(number: int, *results: UnitResult, **changes: object) -> TaskVerdict:
+    return TaskVerdict(task=task(number), results=results or (passed(),), **changes)
+
+
+class FakeJudge:
+    """Judges by a script: for each solution's name, what its attempts come to, the last one again and again."""
+
+    def __init__(self, script: dict[str, list[Status | UnitResult]], watch: Watch):
+        self.script = script
+        self.watch = watch
+        self.judged: list[tuple[str, int]] = []
+        self.turned: list[str] = []
+        self.interrupted = threading.Event()
+        self.hangs: set[str] = set()
+
+    def turn_to(self, problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> None:
+        self.turned.append(problem.name)
+
+    def derive(self, expected: Sequence[Entry] = ()) -> Derived:
+        return Derived(cases=[{"n": 5}])
+
+    def why_not(self, case: Case, expected: Sequence[Entry]) -> Failed | None:
+        return None
+
+    def evaluate(
+        self, unit: Unit, following: Sequence[Entry] = (), deadline_s: float | None = None
+    ) -> Generator[StageProgress, None, UnitResult]:
+        name = unit.solution.name
+        self.judged.append((name, unit.process))
+        yield StageProgress(stage="verify")
+        if name in self.hangs:
+            self.interrupted.wait(30)
+            self.interrupted.clear()
+            return failed(Status.HARNESS_ERROR, "the judge is gone")
+        steps = self.script.get(name, [Status.PASSED])
+        found = steps.pop(0) if len(steps) > 1 else steps[0]
+        yield StageProgress(stage="verify", elapsed_s=0.1)
+        result = found if isinstance(found, UnitResult) else self._result(found, unit)
+        outcome: Outcome = result.outcome
+        if isinstance(outcome, Failed):
+            self.watch.look(outcome.status)
+        return result
+
+    def _result(self, status: Status, unit: Unit) -> UnitResult:
+        return passed(unit.process, timed=False) if status is Status.PASSED else failed(status)
+
+    def interrupt(self) -> None:
+        self.interrupted.set()
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,355 @@
+"""Units: what they depend on, how they travel, and judges that are forks of one nursery."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes import CORRECT, ENVIRONMENT, timing
+
+from kbench.children import nursery
+from kbench.core.errors import ResultsError
+from kbench.core.events import RunOptions
+from kbench.core.levels import Level
+from kbench.core.model import Case, Failed, Finding, Passed, Status
+from kbench.devices import selection
+from kbench.host import health, nursery_process
+from kbench.host.nursery_process import Nursery
+from kbench.plugins import registry
+from kbench.plugins.registry import Entry
+from kbench.plugins.shapes import Derived
+from kbench.sandbox.process_tree import members, processes
+from kbench.storage.settings import Settings, cache_dir
+from kbench.units.encoding import result_from_json, result_to_json, unit_from_json, unit_to_json
+from kbench.units.evaluator import MOST_GROWTH_BYTES, Evaluator, Wear, is_worn
+from kbench.units.unit import Unit, UnitResult, task_key
+
+PROBLEM = '''"""Doubles."""
+import torch
+
+n = 16
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return 2 * x
+
+
+def get_inputs():
+    return [torch.rand(4, n)]
+
+
+def get_init_inputs():
+    return []
+'''
+REBEL = '''"""Doubles, and changes whatever it can reach."""
+import os
+import subprocess
+import sys
+import sys
+
+import torch
+
+n = 16
+torch.set_default_dtype(torch.float64)
+torch.backends.cudnn.benchmark = True
+os.environ["LEFT_BY_A_PROBLEM"] = "1"
+sys.modules["left_by_a_problem"] = sys
+torch.Tensor.mul = lambda *_: 1 / 0
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return 2.0 * x
+
+
+def get_inputs():
+    return [torch.rand(4, n)]
+
+
+def get_init_inputs():
+    return []
+'''
+LOOKS = '''"""Doubles where nothing is left of another problem, and raises where something is."""
+import os
+import subprocess
+import sys
+import sys
+
+import torch
+
+n = 16
+left = [torch.get_default_dtype() != torch.float32, torch.backends.cudnn.benchmark, "left_by_a_problem" in sys.modules,
+        "LEFT_BY_A_PROBLEM" in os.environ, any("rebel" in name for name in sys.modules)]
+if any(left):
+    raise RuntimeError(f"something is left: {left}")
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.mul(x, 2)
+
+
+def get_inputs():
+    return [torch.rand(4, n)]
+
+
+def get_init_inputs():
+    return []
+'''
+SEARCHES = """import os
+
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        if "SECRET_OF_THE_CALLER" in os.environ:
+            raise RuntimeError("told in its environment")
+        pid, maps = os.getpid(), open("/proc/self/maps").read().splitlines()
+        needle = b"SECRET_OF_THE" + b"_CALLER"
+        found = 0
+        with open("/proc/self/mem", "rb", 0) as memory:
+            for line in maps:
+                if "rw-p" in line and ("[heap]" in line or line.split()[-1] == "0"):
+                    first, last = (int(part, 16) for part in line.split()[0].split("-"))
+                    memory.seek(first)
+                    try:
+                        found += memory.read(last - first).count(needle + b"=")
+                    except OSError:
+                        pass
+        if found:
+            raise RuntimeError("found in memory")
+        return 2 * x
+"""
+CPU = RunOptions(device="cpu", verify_only=True, wait_for_device=False, save=False, level=Level.TASK)
+
+
+def entry(kind: str, path: Path, **changes: object) -> Entry:
+    values = {"name": path.stem, "summary": "", "origin": "path", "devices": ("cpu",)}
+    return Entry(path=path, kind=kind, **{**values, **changes})
+
+
+def unit(folder: Path, **changes: object) -> Unit:
+    problem, solution = folder / "p.py", folder / "s.py"
+    for path in (problem, solution):
+        path.write_text(PROBLEM) if not path.exists() else None
+    told = {
+        "problem": entry("problem", problem),
+        "solution": entry("solution", solution),
+        "case": Case(name="default", overrides={"n": 8}),
+        "process": 0,
+        "options": CPU,
+    }
+    return Unit(**{**told, **changes})
+
+
+SAME = {
+    "process": lambda one: replace(one, process=3),
+    "where files go": lambda one: replace(one, options=replace(one.options, results_dir=Path("/x"), save=True)),
+    "the name of the run": lambda one: replace(one, options=replace(one.options, name="x")),
+    "how the device is named": lambda one: replace(one, options=replace(one.options, device="auto")),
+    "a copy of the solution": lambda one: replace(one, solution=replace(one.solution, name="other")),
+}
+OTHER = {
+    "the case's constants": lambda one: replace(one, case=Case(name="default", overrides={"n": 9})),
+    "the case's name": lambda one: replace(one, case=Case(name="small", overrides={"n": 8})),
+    "the level": lambda one: replace(one, options=replace(one.options, level=Level.GENERAL)),
+    "an option": lambda one: replace(one, options=replace(one.options, allow_tf32=True)),
+    "what of the file is judged": lambda one: replace(one, solution=replace(one.solution, attribute="Model")),
+    "the solution's source": lambda one: edited(one, one.solution.path),
+    "the problem's source": lambda one: edited(one, one.problem.path),
+}
+
+
+def edited(one: Unit, path: Path) -> Unit:
+    path.write_text(PROBLEM + "# edited\n")
+    return one
+
+
+@pytest.mark.parametrize("change", SAME.values(), ids=SAME)
+def test_a_verdict_does_not_depend_on(tmp_path, change) -> None:
+    one, device = unit(tmp_path), selection.cpu()
+    assert task_key(one, device) == task_key(change(one), device)
+
+
+@pytest.mark.parametrize("change", OTHER.values(), ids=OTHER)
+def test_a_verdict_depends_on(tmp_path, change) -> None:
+    one, device = unit(tmp_path), selection.cpu()
+    before = task_key(one, device)
+    assert before != task_key(change(one), device)
+
+
+def test_a_verdict_depends_on_the_model_of_the_device(tmp_path) -> None:
+    one, device = unit(tmp_path), selection.cpu()
+    assert task_key(one, device) != task_key(one, replace(device, name="another processor"))
+    assert task_key(one, device) == task_key(one, replace(device, uuid="another of the same"))
+
+
+def test_units_and_results_travel_as_json(tmp_path) -> None:
+    import json
+
+    constants = {"n": 8, "scale": float("inf"), "shape": [2, 3], "name": "x", "none": None}
+    asked = unit(
+        tmp_path,
+        case=Case(name="default", overrides=constants),
+        options=replace(CPU, overrides=constants, accept=("misaligned",)),
+        derived=Derived(cases=[{"n": 5}], reason=""),
+        follows=True,
+    )
+    assert unit_from_json(json.loads(json.dumps(unit_to_json(asked), allow_nan=False))) == asked
+    passed = Passed(correctness=replace(CORRECT, max_abs_err=float("nan")), timings=(timing(),), lacks=("misaligned",))
+    finding = Finding.note("x", "y")
+    for outcome in (passed, Failed(status=Status.CRASHED, reason="signal 11", findings=(finding,))):
+        result = UnitResult(outcome=outcome, stage_s={"verify": 0.5}, environment=ENVIRONMENT, weights="name")
+        told = json.dumps(result_to_json(result), allow_nan=False)
+        read = result_from_json(json.loads(told))
+        assert json.dumps(result_to_json(read)) == told
+        assert (type(read.outcome), read.status, read.is_timed) == (type(outcome), result.status, result.is_timed)
+
+
+@pytest.mark.parametrize("told", [{}, {"outcome": {"status": "no such"}}, {"outcome": 5}])
+def test_nonsense_is_no_result(told) -> None:
+    with pytest.raises(ResultsError):
+        result_from_json(told)
+    with pytest.raises(ResultsError):
+        unit_from_json(told)
+
+
+WORN = [
+    (Wear(units=1, first_bytes=0, now_bytes=0), False),
+    (Wear(units=9, first_bytes=5, now_bytes=5 + MOST_GROWTH_BYTES), False),
+    (Wear(units=10, first_bytes=5, now_bytes=5), True),
+    (Wear(units=1, first_bytes=5, now_bytes=6 + MOST_GROWTH_BYTES), True),
+]
+
+
+@pytest.mark.parametrize(("wear", "worn"), WORN)
+def test_when_a_judge_is_worn(wear, worn) -> None:
+    assert is_worn(wear, most_units=10) is worn
+
+
+@pytest.fixture
+def lane(tmp_path, monkeypatch) -> Iterator[tuple[Evaluator, Nursery]]:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("SECRET_OF_THE_CALLER", "SECRET_OF_THE_CALLER=1")
+    device = selection.cpu()
+    with nursery_process.nursery() as own:
+        evaluator = Evaluator(device, 0, tmp_path, health.Watch(device, cache_dir()))
+        yield evaluator, own
+        evaluator.close()
+
+
+def parent_of(evaluator: Evaluator) -> int:
+    """The process that the judge is a fork of."""
+    return processes()[evaluator._judge._child.pid].parent
+
+
+def begin(evaluator: Evaluator, folder: Path, name: str, text: str, solution: str = "eager") -> Unit:
+    """Write a problem, turn to it, and return the unit of a solution of it."""
+    (folder / f"{name}.py").write_text(text)
+    problem = registry.find_problem(folder / f"{name}.py", Settings())
+    chosen = registry.find_solution(problem, solution, Settings())
+    evaluator.turn_to(problem, [chosen], CPU)
+    return Unit(problem=problem, solution=chosen, case=Case(name="default"), process=0, options=CPU)
+
+
+def finish(evaluator: Evaluator, one: Unit, on: str = "", then=lambda: None) -> UnitResult:
+    """Judge a unit; do something when it reaches a stage."""
+    stages = evaluator.evaluate(one)
+    while True:
+        try:
+            news = next(stages)
+        except StopIteration as end:
+            return end.value
+        if news.stage == on and news.elapsed_s is None:
+            then()
+
+
+def test_a_problem_leaves_nothing_for_the_next(tmp_path, lane) -> None:
+    evaluator, own = lane
+    first = finish(evaluator, begin(evaluator, tmp_path, "rebel", REBEL))
+    assert first.cost is not None, "its module ran"
+    parent = parent_of(evaluator)
+    second = finish(evaluator, begin(evaluator, tmp_path, "looks", LOOKS))
+    assert isinstance(second.outcome, Passed), second.outcome
+    assert parent_of(evaluator) == parent == own.child().pid, "both judges are forks of one nursery"
+    assert second.stage_s["open"] > 0
+
+
+def test_a_worker_finds_nothing_of_the_caller(tmp_path, lane) -> None:
+    (tmp_path / "searches.py").write_text(SEARCHES)
+    evaluator, _ = lane
+    result = finish(evaluator, begin(evaluator, tmp_path, "doubles", PROBLEM, str(tmp_path / "searches.py")))
+    assert isinstance(result.outcome, Passed), result.outcome
+
+
+def test_a_judge_that_is_killed_is_the_harnesss_fault_and_replaced(tmp_path, lane) -> None:
+    evaluator, _ = lane
+    one = begin(evaluator, tmp_path, "doubles", PROBLEM)
+
+    def kill() -> None:
+        assert evaluator._judge is not None
+        os.kill(evaluator._judge._child.pid, signal.SIGKILL)
+
+    broken = finish(evaluator, one, on="verify", then=kill)
+    assert (broken.status, broken.retryable) == (Status.HARNESS_ERROR, True)
+    assert isinstance(finish(evaluator, one).outcome, Passed)
+
+
+def test_a_nursery_that_is_killed_is_replaced_and_its_judges_end(tmp_path, lane) -> None:
+    evaluator, own = lane
+    one = begin(evaluator, tmp_path, "doubles", PROBLEM)
+    assert isinstance(finish(evaluator, one).outcome, Passed)
+    judge = evaluator._judge._child.pid
+    before = own.child().pid
+    os.kill(before, signal.SIGKILL)
+    assert isinstance(finish(evaluator, begin(evaluator, tmp_path, "again", PROBLEM)).outcome, Passed)
+    assert own.child().pid != before
+    assert not [process for process in members(judge) if not process.dead]
+
+
+LARGE = PROBLEM.replace("n = 16", "n = 4096").replace("torch.rand(4, n)", "torch.rand(4096, n)")
+MEASURES = """
+import sys
+import time
+from pathlib import Path
+from kbench.host.nursery_process import OF_MANY_JUDGES
+from kbench.plugins.problem import footprint_bytes
+import importlib
+for name in OF_MANY_JUDGES:
+    importlib.import_module(name)
+before, began = set(sys.modules), time.process_time()
+assert footprint_bytes(Path(sys.argv[1]), {}, 1 << 20) == 2 * 4096 * 4096 * 4
+new = {name.partition(".")[0] for name in set(sys.modules) - before if not name.startswith("kbench")}
+print(time.process_time() - began, sorted(new))
+"""
+
+
+def test_a_nursery_of_many_judges_has_what_the_size_of_a_case_takes(tmp_path) -> None:
+    (tmp_path / "large.py").write_text(LARGE)
+    command = [sys.executable, "-c", MEASURES, str(tmp_path / "large.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    spent_s, _, imported = done.stdout.partition(" ")
+    assert "sympy" not in imported
+    assert float(spent_s) < 0.5
+
+
+def test_a_nursery_that_imports_ahead_bears_judges(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+    with nursery_process.nursery(["no_such_module", "colorsys"]):
+        device = selection.cpu()
+        evaluator = Evaluator(device, 0, tmp_path, health.Watch(device, cache_dir()))
+        one = begin(evaluator, tmp_path, "doubles", PROBLEM)
+        assert isinstance(finish(evaluator, one).outcome, Passed)
+        evaluator.close()
+
+
+def test_a_device_that_is_open_shows(monkeypatch) -> None:
+    assert not nursery.has_opened_a_device()
+    monkeypatch.setattr(os.path, "realpath", lambda _: "/dev/nvidiactl")
+    assert nursery.has_opened_a_device()
