@@ -20,8 +20,9 @@ from typing import Any
 
 from kbench.core.errors import MachineError
 from kbench.core.model import Peaks
-from kbench.devices import identity, peaks, selection
+from kbench.devices import monitor, nvml, peaks, selection
 from kbench.devices.admission import Admission, DeviceBusyError, Wait
+from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import health
 from kbench.sandbox import rung_probe
@@ -92,10 +93,10 @@ def examine(device: str, cache_dir: Path, *, remeasure: bool = False) -> Iterato
     except MachineError as error:
         yield Check(code="D01", name="gpu", status=Health.FAIL, detail=error.message, fix=GPU_FIX)
         choice = selection.cpu()
-    torch, on_gpu = find_torch(), choice.kind == "cuda"
+    torch, on_gpu = find_torch(), backend(choice.kind).has_own_memory
     gpu = read_gpu(choice) if on_gpu else None
     if gpu is not None:
-        yield check_gpu(gpu, identity.foreign_processes(choice))
+        yield check_gpu(gpu, monitor.foreign_processes(choice))
         yield check_driver(gpu, torch)
     elif device == "auto":
         detail = f"none found: problems run on the processor ({choice.name}); not checked: driver, nvcc, clocks, health"
@@ -354,32 +355,21 @@ def find_host_compiler() -> tuple[str, Version | None]:
 
 def read_gpu(choice: DeviceChoice) -> Gpu | None:
     """Ask NVML about a GPU; None where it does not answer at all."""
-    import pynvml as nvml
-
-    try:
-        nvml.nvmlInit()
-        handle = nvml.nvmlDeviceGetHandleByUUID(choice.uuid)
-    except nvml.NVMLError:
+    gpu = nvml.NvmlDevice.find(choice.uuid)
+    if gpu is None:
         return None
-
-    def ask(name: str, *arguments: Any) -> Any:
-        try:
-            return getattr(nvml, name)(*arguments)
-        except nvml.NVMLError:
-            return None
-
-    cuda = ask("nvmlSystemGetCudaDriverVersion")
-    memory = ask("nvmlDeviceGetMemoryInfo", handle)
+    cuda = nvml.ask("nvmlSystemGetCudaDriverVersion")
+    memory = gpu.ask("nvmlDeviceGetMemoryInfo")
     return Gpu(
         name=choice.name,
         memory_bytes=memory.total if memory else None,
-        driver=str(ask("nvmlSystemGetDriverVersion") or "unknown"),
+        driver=nvml.driver_version() or "unknown",
         driver_cuda=(cuda // 1000, cuda % 1000 // 10) if cuda else None,
-        sm_clock_mhz=ask("nvmlDeviceGetClockInfo", handle, nvml.NVML_CLOCK_SM),
-        max_sm_clock_mhz=ask("nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_SM),
-        throttle_reasons=ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle),
-        power_limit_mw=ask("nvmlDeviceGetEnforcedPowerLimit", handle),
-        default_power_limit_mw=ask("nvmlDeviceGetPowerManagementDefaultLimit", handle),
+        sm_clock_mhz=gpu.ask("nvmlDeviceGetClockInfo", gpu.nvml.NVML_CLOCK_SM),
+        max_sm_clock_mhz=gpu.ask("nvmlDeviceGetMaxClockInfo", gpu.nvml.NVML_CLOCK_SM),
+        throttle_reasons=gpu.ask("nvmlDeviceGetCurrentClocksThrottleReasons"),
+        power_limit_mw=gpu.ask("nvmlDeviceGetEnforcedPowerLimit"),
+        default_power_limit_mw=gpu.ask("nvmlDeviceGetPowerManagementDefaultLimit"),
     )
 
 

@@ -96,6 +96,37 @@ def test_no_imports_go_in_a_circle():
         pytest.fail(" -> ".join(error.args[1]))
 
 
+def asks_which_device(node: ast.AST) -> bool:
+    """Whether a node compares with `cuda` or `cpu`, or asks a tensor whether it is on a GPU."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in {"is_cuda", "is_cpu"}
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "startswith":
+        compared = node.args
+    elif isinstance(node, ast.Compare):
+        compared = [node.left, *node.comparators]
+    else:
+        return False
+    words = [inner.value for each in compared for inner in ast.walk(each) if isinstance(inner, ast.Constant)]
+    return bool({"cuda", "cuda:", "cpu"} & {word for word in words if isinstance(word, str)})
+
+
+def test_only_devices_ask_which_device_it_is():
+    others = {
+        f"{module}:{node.lineno}": ast.unparse(node)
+        for module, tree in MODULES.items()
+        if Path(module).parts[1] not in {*CONTENT, "devices"}
+        for node in ast.walk(tree)
+        if asks_which_device(node)
+    }
+    assert others == {}
+
+
+def test_one_module_opens_nvml_and_one_libcuda():
+    openers = {"pynvml": "kbench/devices/nvml.py", "libcuda.so.1": "kbench/devices/cuda_driver.py"}
+    for word, place in openers.items():
+        assert [module for module in MODULES if word in (ROOT / module).read_text(encoding="utf-8")] == [place]
+
+
 def test_no_two_records_have_one_name():
     places: dict[str, list[str]] = {}
     for module, tree in MODULES.items():

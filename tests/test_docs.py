@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -105,4 +106,4 @@ def test_docstring_of_evaluate_names_real_options():
 
     named = re.findall(r"\(`(\w+)`(?:, `(\w+)`)*", inspect.getdoc(kbench.evaluate))
     assert named
-    assert {name for names in named for name in names if name} <= set(RunOptions.__annotations__)
+    assert {name for names in named for name in names if name} <= {field.name for field in fields(RunOptions)}

@@ -13,7 +13,7 @@ from kbench.core.errors import MachineError, UsageError
 from kbench.core.health import ProbeAnswer
 from kbench.core.model import Peaks
 from kbench.devices import admission, peaks, selection
-from kbench.devices import identity as devices
+from kbench.devices import monitor as devices
 from kbench.doctor import Check, Gpu, Health, Torch
 from kbench.host import health
 from kbench.sandbox import rung_probe

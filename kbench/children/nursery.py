@@ -134,9 +134,9 @@ def fork_nursery() -> Child:
         try:
             ours.close()
             detach(output, theirs.fileno())
-            birth = serve(Channel(theirs))
-            if birth is not None:
-                birth.become()
+            fork = serve(Channel(theirs))
+            if fork is not None:
+                fork.become()
         except BaseException:  # noqa: BLE001 - the last line of a process
             traceback.print_exc()
         finally:
@@ -156,7 +156,7 @@ def exit_code(error: SystemExit) -> int:
 
 
 def serve(channel: Channel) -> ForkedChild | None:
-    """Fork for each message until the peer hangs up; None then, and in each fork its Birth.
+    """Fork for each message until the peer hangs up; None then, and in each fork its ForkedChild.
 
     Three descriptors come with a message: the fork's output, its link to the peer, and a pipe that is told the
     fork's pid and, when it has ended, its exit code, a line each.
@@ -230,9 +230,9 @@ def main() -> None:
     # Threads of numpy's BLAS, which stops them before a fork. Nothing here has ever computed.
     warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
     gc.freeze()
-    birth = serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
-    if birth is not None:
-        birth.become()
+    fork = serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
+    if fork is not None:
+        fork.become()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 from kbench.build import cache as build_cache
 from kbench.build import interpreter, sources
 from kbench.children.child import Child, ChildError, Launch
+from kbench.core.events import RunOptions
 from kbench.core.model import Status
 from kbench.sandbox import hidden_paths, removal, rungs
 
@@ -42,18 +43,13 @@ class WorkerConfig:
     device: str
     rung: int
     scratch: str
-    mode: str = "cold"
-    allow_tf32: bool = False
-    eval_mode: bool = False
-    """Whether both sides run in eval mode; else in training mode, unless the reference is random there."""
+    options: RunOptions = field(default_factory=RunOptions)
+    """What the run was told."""
     threads: int = 1
-    import_timeout_s: float = 60.0
-    call_timeout_s: float | None = None
     case_bytes: int = 0
     """Inputs, outputs and parameters of one call."""
     deadline_s: float | None = None
     """Monotonic time at which everything about the present solution must be over."""
-    results: str = ""
     cache: str = ""
     files: list[str] = field(default_factory=list)
     """Folders of results and builds, which workers must not read, and the solutions and problem that they need."""
@@ -106,7 +102,7 @@ def hidden(config: WorkerConfig) -> list[Path]:
     """Return what a worker that starts now must not read."""
     files = [Path(file) for file in config.files]
     return hidden_paths.hidden(
-        results=Path(config.results), cache=Path(config.cache), run=Path(config.scratch), files=files
+        results=config.options.results_dir, cache=Path(config.cache), run=Path(config.scratch), files=files
     )
 
 

@@ -102,8 +102,9 @@ def _subjects(flags: CalibrateFlags, kind: str, settings: Settings) -> "list[Sub
 
 def _environment(device: DeviceChoice) -> Environment:
     from kbench import doctor
+    from kbench.devices.backend import backend
 
-    gpu = doctor.read_gpu(device) if device.kind == "cuda" else None
+    gpu = doctor.read_gpu(device) if backend(device.kind).has_own_memory else None
     return Environment(
         device=device.kind,
         gpu_name=device.name,

@@ -13,8 +13,6 @@ from kbench.cli import completion
 from kbench.cli.options import OutputFlags, ResultsOption, SlowerOption, TimeOption, command
 from kbench.cli.output import Output
 from kbench.core.errors import UsageError
-from kbench.core.events import RunOptions
-from kbench.core.levels import Level, require_codes
 from kbench.core.model import Time
 from kbench.plugins import registry
 from kbench.storage import csvfile
@@ -139,7 +137,7 @@ def _against_commit(flags: GateFlags, settings: Settings, output: Output) -> "Ga
     """Measure this checkout and another commit in one run."""
     from kbench.cli.progress import progress_for
     from kbench.gate import against
-    from kbench.run.plan import choose_solutions
+    from kbench.run.plan import choose_solutions, options_from
 
     if not flags.targets:
         raise UsageError(
@@ -149,17 +147,12 @@ def _against_commit(flags: GateFlags, settings: Settings, output: Output) -> "Ga
         raise UsageError("`--against` needs no baseline, and always confirms", "leave out `--baseline` and `--confirm`")
     problem = registry.find_problem(flags.targets[0], settings)
     policy = make_policy(settings.gate, flags)
-    options = RunOptions(
-        device=flags.device or settings.run.device,
+    options = options_from(
+        settings,
+        device=flags.device,
         cases=tuple(flags.case or ()),
         processes=max(policy.processes, settings.run.processes),
         max_processes=max(policy.processes, settings.run.max_processes),
-        pairs=settings.run.pairs,
-        mode=settings.run.mode,
-        precision=settings.run.precision,
-        isolation=settings.run.isolation,
-        level=Level(settings.level),
-        accept=require_codes(settings.accept),
     )
     solutions = choose_solutions(problem, flags.targets[1:], options.device, settings)
     with progress_for(output) as progress:

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, cast
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -22,7 +22,7 @@ from kbench.cli.options import (
 )
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError, UsageError
-from kbench.core.events import OF_THE_REFERENCE, Event, Judged, Planned, RunOptions, Saved, StageFinished, TimeLimits
+from kbench.core.events import OF_THE_REFERENCE, Event, Judged, Planned, RunOptions, Saved, StageFinished
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Status
 from kbench.plugins import registry
@@ -213,50 +213,46 @@ def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
 
 
 def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings) -> RunOptions:
-    """Let a flag win over the settings, and these over the defaults."""
+    """Let a flag win over the settings, and these over the defaults. A flag of an option's own name needs no line."""
+    from kbench.run.plan import options_from
+
+    told = {field.name for field in fields(VerifyFlags)} & {field.name for field in fields(RunOptions)}
+    limits = {
+        "import_s": flags.import_timeout,
+        "build_s": flags.build_timeout,
+        "call_s": flags.call_timeout,
+        "total_s": flags.timeout,
+    }
+    given: dict[str, Any] = {
+        **{name: getattr(flags, name) for name in told},
+        "cases": tuple(flags.case or ()),
+        "overrides": parse_overrides(flags.set_ or []),
+        "verify_only": timing is None,
+        "limits": replace(settings.run.limits, **{name: value for name, value in limits.items() if value is not None}),
+        "accept": require_codes((*settings.accept, *(flags.accept or ()))),
+        "results_dir": flags.results,
+        "save": not flags.no_save,
+    }
+    return options_from(settings, **given, **(_timing(timing, settings) if timing is not None else {}))
+
+
+def _timing(flags: RunFlags, settings: Settings) -> dict[str, Any]:
+    """Return what the flags of timing say, None where they say nothing."""
+    _require_one_count(flags)
     given = settings.run
-    processes = given.processes if timing is None or timing.processes is None else timing.processes
-    at_most = given.max_processes if timing is None or timing.max_processes is None else timing.max_processes
-    if timing is not None:
-        _require_one_count(timing)
-        if timing.quick:
-            processes = at_most = 1
-        elif timing.max_processes is not None:
-            processes = min(processes, at_most)
-    mode = timing.mode.value if timing is not None and timing.mode is not None else given.mode
-    precision = timing.precision if timing is not None else None
-    return RunOptions(
-        device=flags.device or given.device,
-        cases=tuple(flags.case or ()),
-        overrides=parse_overrides(flags.set_ or []),
-        verify_only=timing is None,
-        processes=processes,
-        max_processes=max(processes, at_most),
-        pairs=given.pairs,
-        precision=given.precision if precision is None else precision,
-        budget_s=(timing.budget if timing is not None else None) or given.budget_s,
-        mode=mode,
-        lock_clocks_mhz=timing.lock_clocks if timing is not None else None,
-        limits=TimeLimits(
-            import_s=flags.import_timeout or given.import_timeout_s,
-            build_s=flags.build_timeout or given.build_timeout_s,
-            call_s=flags.call_timeout or given.call_timeout_s,
-            total_s=flags.timeout or given.timeout_s,
-        ),
-        isolation=given.isolation if flags.isolation is None else flags.isolation,
-        trusted=flags.trusted,
-        level=flags.level or Level(settings.level),
-        accept=require_codes((*settings.accept, *(flags.accept or ()))),
-        backward=flags.backward,
-        require_custom=flags.require_custom,
-        sanitize=flags.sanitize,
-        allow_tf32=flags.allow_tf32,
-        eval_mode=flags.eval_mode,
-        crosscheck=timing.crosscheck.value if timing is not None and timing.crosscheck is not None else None,
-        results_dir=flags.results or settings.results,
-        save=not flags.no_save,
-        name=flags.name,
-    )
+    most = 1 if flags.quick else flags.max_processes or given.max_processes
+    least = 1 if flags.quick else flags.processes or given.processes
+    if flags.max_processes is not None:
+        least = min(least, most)
+    return {
+        "processes": least,
+        "max_processes": max(least, most),
+        "precision": flags.precision,
+        "budget_s": flags.budget,
+        "mode": flags.mode.value if flags.mode is not None else None,
+        "lock_clocks_mhz": flags.lock_clocks,
+        "crosscheck": flags.crosscheck.value if flags.crosscheck is not None else None,
+    }
 
 
 def _require_one_count(timing: RunFlags) -> None:

@@ -145,6 +145,8 @@ _TRITON_FORWARD = '''    def forward(self, $arguments):
         return y
 '''
 
+_STREAMS = {"cuda": ", torch.cuda.current_stream().cuda_stream"}
+"""The last argument of a kernel's call, by language."""
 _LANGUAGES: dict[str, tuple[str, str, str, str]] = {
     "torch": ('"cuda", "cpu"', "", "", _TORCH_FORWARD),
     "cuda": (
@@ -175,9 +177,7 @@ def solution(owner: Entry, language: str) -> str:
     model = _model(source.parse(owner.path).tree)
     arguments = _arguments(model)
     first = arguments[0] if arguments else "x"
-    call = f"{first}.data_ptr(), y.data_ptr(), {first}.numel()"
-    if language == "cuda":
-        call += ", torch.cuda.current_stream().cuda_stream"
+    call = f"{first}.data_ptr(), y.data_ptr(), {first}.numel()" + _STREAMS.get(language, "")
     names = {
         "problem": owner.name,
         "language": language,

@@ -128,9 +128,9 @@ class Begun:
 
 def _sweep(flags: SweepFlags) -> int:
     """Judge as the flags say, and report."""
+    from kbench.devices.selection import choose_devices
     from kbench.report import swept
     from kbench.storage import csvfile
-    from kbench.sweep.session import choose_devices
     from kbench.sweep.summary import Collector
 
     output, settings = flags.output(), flags.settings()
@@ -226,6 +226,7 @@ def _enums(hint: Any) -> list[type[Enum]]:
 
 
 def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Sequence[DeviceChoice]") -> "SweepOptions":
+    from kbench.devices.backend import backend
     from kbench.host import sanitizer
     from kbench.run.session import sandbox_rung
     from kbench.sweep.session import SweepOptions, default_jobs, default_lanes
@@ -235,7 +236,7 @@ def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Seq
     run = replace(make_options(flags, flags if timed else None, settings), results_dir=results, name=None)
     kind = devices[0].kind
     run = replace(run, device=kind, budget_s=run.budget_s or DEFAULT_S[kind], save=True)
-    if run.mode == "graph" and kind == "cpu":
+    if run.mode == "graph" and not backend(kind).replays_graphs:
         raise UsageError("`--mode graph` replays CUDA graphs, and this sweep is on a CPU", "leave it out")
     sanitizer.require(run, devices[0])
     known = Budgets()

@@ -21,16 +21,11 @@ class TimeLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """Everything that `kbench run` and `kbench verify` can be told."""
+class MeasuringOptions:
+    """The options that `[tool.kbench.run]` has defaults for under the same name."""
 
     device: str = "auto"
     """`auto`, `cpu`, `cuda` or `cuda:1`."""
-    cases: tuple[str, ...] = ()
-    """Globs over case names; empty: the case that suits the device."""
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-    """`--set NAME=VALUE`: module constants of the problem."""
-    verify_only: bool = False
     processes: int = 3
     """Replicates to begin with; more are added until `precision` is met or `max_processes` reached."""
     max_processes: int = 10
@@ -42,11 +37,25 @@ class RunOptions:
     """Seconds of measuring for each solution and case; None: what suits the device (`core.budget`)."""
     mode: str = "cold"
     """`cold`, `warm` or `graph`."""
+    isolation: int | None = None
+    """Refuse to run below this rung of the sandbox ladder."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(MeasuringOptions):
+    """Everything that `kbench run` and `kbench verify` can be told: each option is declared here or above.
+
+    Flags and settings fill it (`run.plan.options_from`), and judges have it as it is (`wire.options`).
+    """
+
+    cases: tuple[str, ...] = ()
+    """Globs over case names; empty: the case that suits the device."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """`--set NAME=VALUE`: module constants of the problem."""
+    verify_only: bool = False
     lock_clocks_mhz: int | None = None
     """Lock the SM clock there while this run measures; None leaves the clocks alone."""
     limits: TimeLimits = TimeLimits()
-    isolation: int | None = None
-    """Refuse to run below this rung of the sandbox ladder."""
     trusted: bool = False
     level: Level = Level.MODULE
     """What a solution must be right for; with `task` nothing beyond it is tried."""

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kbench.core.errors import MachineError, UsageError
+from kbench.devices.backend import backend
+from kbench.devices.nvml import NvmlDevice
 from kbench.devices.selection import DeviceChoice
 
 
@@ -18,23 +20,20 @@ def locked(device: DeviceChoice, mhz: int) -> Iterator[None]:
         UsageError: on a CPU, or for a clock that this GPU does not have.
         MachineError: where NVML refuses, or does not take the lock back.
     """
-    if device.kind != "cuda":
+    if not backend(device.kind).has_own_memory:
         raise UsageError("`--lock-clocks` is for GPUs", "leave it out")
-    import pynvml as nvml
-
-    nvml.nvmlInit()
-    handle = nvml.nvmlDeviceGetHandleByUUID(device.uuid)
+    gpu = NvmlDevice(device.uuid)
     held = True  # from before the lock is taken: an interrupt in between must not leave it behind
     try:
         try:
-            nvml.nvmlDeviceSetGpuLockedClocks(handle, mhz, mhz)
-        except nvml.NVMLError as error:
+            gpu.call("nvmlDeviceSetGpuLockedClocks", mhz, mhz)
+        except gpu.nvml.NVMLError as error:
             held = False
-            raise _refused(nvml, error, device, mhz) from error
+            raise _refused(gpu.nvml, error, device, mhz) from error
         yield
     finally:
         if held:
-            _reset(nvml, handle, device)
+            _reset(gpu, device)
 
 
 def _refused(nvml: Any, error: Exception, device: DeviceChoice, mhz: int) -> UsageError | MachineError:
@@ -47,10 +46,10 @@ def _refused(nvml: Any, error: Exception, device: DeviceChoice, mhz: int) -> Usa
     )
 
 
-def _reset(nvml: Any, handle: Any, device: DeviceChoice) -> None:
+def _reset(gpu: NvmlDevice, device: DeviceChoice) -> None:
     try:
-        nvml.nvmlDeviceResetGpuLockedClocks(handle)
-    except nvml.NVMLError as error:
+        gpu.call("nvmlDeviceResetGpuLockedClocks")
+    except gpu.nvml.NVMLError as error:
         raise MachineError(
             f"the clocks of {device.name} may still be locked: {error}",
             f"sudo nvidia-smi -i {device.uuid} --reset-gpu-clocks",

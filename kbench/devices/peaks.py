@@ -22,6 +22,8 @@ from typing import Any
 from kbench.build import interpreter
 from kbench.core.errors import MachineError
 from kbench.core.model import Peaks
+from kbench.devices import nvml
+from kbench.devices.backend import backend
 from kbench.devices.cuda_driver import Driver
 from kbench.devices.selection import DeviceChoice
 
@@ -193,19 +195,8 @@ ret;
 
 
 def _key(device: DeviceChoice) -> str:
-    return f"{device.uuid} {_driver(device)}"
-
-
-def _driver(device: DeviceChoice) -> str:
-    if device.kind == "cpu":
-        return "cpu"
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        return str(pynvml.nvmlSystemGetDriverVersion())
-    except pynvml.NVMLError:
-        return "unknown"
+    driver = (nvml.driver_version() or "unknown") if backend(device.kind).has_own_memory else device.kind
+    return f"{device.uuid} {driver}"
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kbench.core.errors import MachineError, UsageError
+from kbench.devices import nvml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,15 @@ def choose(text: str) -> DeviceChoice:
     return gpus[number]
 
 
+def choose_devices(text: str) -> tuple[DeviceChoice, ...]:
+    """Resolve a list: all GPUs where there are any, else the processor; or those that are named."""
+    if text in {"all", "auto", "cuda"}:
+        found = tuple(visible_gpus())
+        return found or (choose("auto" if text != "cuda" else text),)
+    names = [name if name == "cpu" or name.startswith("cuda") else f"cuda:{name}" for name in text.split(",")]
+    return tuple(choose(name) for name in dict.fromkeys(names))
+
+
 def cpu() -> DeviceChoice:
     """Return the processor as a device; its uuid stands for this machine and this model."""
     model = platform.processor() or platform.machine()
@@ -57,14 +67,16 @@ def cpu() -> DeviceChoice:
 
 def visible_gpus() -> list[DeviceChoice]:
     """Return the GPUs that CUDA_VISIBLE_DEVICES leaves, in its order, by NVML; none where NVML finds none."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(n) for n in range(pynvml.nvmlDeviceGetCount())]
-        found = [_describe(handle) for handle in handles]
-    except pynvml.NVMLError:
-        return []
+    found = [
+        DeviceChoice(
+            kind="cuda",
+            name=name,
+            uuid=uuid,
+            key=f"{name} sm_{capability}",
+            environment={"CUDA_VISIBLE_DEVICES": uuid},
+        )
+        for name, uuid, capability in nvml.gpus()
+    ]
     return left_visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
@@ -89,20 +101,6 @@ def left_visible(gpus: Sequence[DeviceChoice], wanted: str | None) -> list[Devic
             break
         chosen += fitting
     return chosen
-
-
-def _describe(handle: object) -> DeviceChoice:
-    import pynvml
-
-    name, uuid = pynvml.nvmlDeviceGetName(handle), pynvml.nvmlDeviceGetUUID(handle)
-    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-    return DeviceChoice(
-        kind="cuda",
-        name=name,
-        uuid=uuid,
-        key=f"{name} sm_{major}{minor}",
-        environment={"CUDA_VISIBLE_DEVICES": uuid},
-    )
 
 
 def _lines(path: str) -> list[str]:

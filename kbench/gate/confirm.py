@@ -10,13 +10,14 @@ from typing import Any
 
 from kbench.compare import measurements
 from kbench.core.errors import MachineError, ResultsError
-from kbench.core.events import Event, RunOptions, TimeLimits
+from kbench.core.events import Event
 from kbench.core.levels import Level
 from kbench.core.model import ResultRow, Time
 from kbench.core.verdict import Measurement
 from kbench.gate.rule import Confirm
 from kbench.plugins import registry
 from kbench.run import session as verb
+from kbench.run.plan import options_from
 from kbench.storage.results import CaseKey, Run, read_run
 from kbench.storage.rows import clocks_locked, evaluates
 from kbench.storage.settings import Settings
@@ -51,16 +52,15 @@ def _measure(
     solutions = [registry.find_solution(problem, row.solution, settings) for row in rows]
     case = registry.case_table(problem).get(first.case, {})
     with tempfile.TemporaryDirectory(prefix="kbench-confirm-") as folder:
-        options = RunOptions(
+        options = options_from(
+            settings,
             device=first.device,
             cases=(first.case,),
             overrides=_changed(_constants(first), case),
             processes=processes,
             max_processes=processes,
-            pairs=settings.run.pairs,
             mode=first.mode,
             lock_clocks_mhz=locked_clock_mhz(first),
-            limits=TimeLimits(import_s=settings.run.import_timeout_s, build_s=settings.run.build_timeout_s),
             trusted=first.isolation == "none",
             level=Level(first.required_level or Level.MODULE),
             accept=tuple(first.accepted.split()),

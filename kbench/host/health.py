@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from kbench.build import interpreter
 from kbench.core.health import PROBED_AFTER, ProbeAnswer, Vitals, diagnose
 from kbench.core.model import Status
+from kbench.devices.backend import backend
 from kbench.devices.cuda_driver import DriverError
+from kbench.devices.nvml import NvmlDevice
 from kbench.devices.selection import DeviceChoice
 from kbench.sandbox import rung_probe
 from kbench.storage import quarantine
@@ -51,10 +52,10 @@ def examine(device: DeviceChoice, before: Vitals | None = None) -> str | None:
 
 def probe(device: DeviceChoice) -> tuple[ProbeAnswer, str]:
     """Have a fresh process compute on the device. A processor answers by running this."""
-    if device.kind != "cuda":
+    if not backend(device.kind).can_break:
         return ProbeAnswer.RIGHT, ""
     environment = {**interpreter.own_environment(), **device.environment}
-    return ask([sys.executable, "-P", "-m", __name__, "cuda"], environment, PROBE_LIMIT_S)
+    return ask([sys.executable, "-P", "-m", __name__, device.kind], environment, PROBE_LIMIT_S)
 
 
 def ask(command: Sequence[str], environment: dict[str, str], limit_s: float) -> tuple[ProbeAnswer, str]:
@@ -87,36 +88,25 @@ def ask(command: Sequence[str], environment: dict[str, str], limit_s: float) -> 
 
 def vitals(device: DeviceChoice) -> Vitals:
     """Read ECC, row remapping and the driver's own advice through NVML, as far as it tells."""
-    if device.kind != "cuda":
+    gpu = NvmlDevice.find(device.uuid) if backend(device.kind).can_break else None
+    if gpu is None:
         return Vitals()
-    import pynvml as nvml
-
-    try:
-        nvml.nvmlInit()
-        handle = nvml.nvmlDeviceGetHandleByUUID(device.uuid)
-    except nvml.NVMLError:
-        return Vitals()
-
-    def known(question: str, *arguments: Any) -> Any:
-        try:
-            return getattr(nvml, question)(handle, *arguments)
-        except (nvml.NVMLError, AttributeError):
-            return None
-
+    nvml, known = gpu.nvml, gpu.ask
     errors = known("nvmlDeviceGetTotalEccErrors", nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC)
     rows = known("nvmlDeviceGetRemappedRows")
     return Vitals(
         uncorrected_errors=errors,
         remap_pending=bool(rows[2]) if rows is not None else None,
         remap_failed=bool(rows[3]) if rows is not None else None,
-        recovery=_recovery(nvml, known),
+        recovery=_recovery(gpu),
     )
 
 
-def _recovery(nvml: Any, known: Any) -> str | None:
+def _recovery(gpu: NvmlDevice) -> str | None:
     """Name what the driver asks for; drivers before 570 do not tell."""
+    nvml = gpu.nvml
     field = getattr(nvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
-    values = known("nvmlDeviceGetFieldValues", [field]) if field is not None else None
+    values = gpu.ask("nvmlDeviceGetFieldValues", [field]) if field is not None else None
     if not values or values[0].nvmlReturn != nvml.NVML_SUCCESS:
         return None
     action = int(values[0].value.uiVal)

@@ -14,6 +14,7 @@ from kbench.children.worker_start import STEADY_HOST
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
 from kbench.devices import admission
+from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import nursery_process
 from kbench.plugins.registry import Entry
@@ -21,6 +22,7 @@ from kbench.plugins.shapes import Derived
 from kbench.sandbox import rungs
 from kbench.storage.settings import cache_dir
 from kbench.wire.channel import DeadlineError, Message, PeerGoneError, WireError, decode_constants, encode_constants
+from kbench.wire.options import encode_options
 
 AHEAD = 2
 """Workers that get ready while one is judged: on the H200 machine that takes longer than judging does."""
@@ -96,22 +98,16 @@ class JudgeProcess:
 
     def _worker_config(self, files: Sequence[Path], expected: Sequence[Entry]) -> Message:
         """Return how workers are run: the judge starts the first ones while it still imports torch itself."""
-        options = self._options
         return {
             "device": self._device.kind,
             "rung": self._rung,
             "scratch": str(self._scratch),
-            "mode": options.mode,
-            "allow_tf32": options.allow_tf32,
-            "eval_mode": options.eval_mode,
+            "options": encode_options(self._options),
             "threads": len(os.sched_getaffinity(0)),
-            "import_timeout_s": options.limits.import_s,
-            "call_timeout_s": options.limits.call_s,
-            "results": str(options.results_dir),
             "cache": str(cache_dir()),
             "files": [str(path) for path in files],
             "compilers": self._ahead(expected, 0),
-            "uuid": self._device.uuid if options.wait_for_device else "",
+            "uuid": self._device.uuid if self._options.wait_for_device else "",
             "holder": admission.signature(),
         }
 
@@ -165,7 +161,6 @@ class JudgeProcess:
         deadline_s: float | None,
     ) -> Message:
         """Return the request to evaluate one solution; the first process verifies everything, all of them time."""
-        options = self._options
         return {
             "op": "evaluate",
             "deadline_s": deadline_s,
@@ -181,16 +176,8 @@ class JudgeProcess:
             "assignment": {
                 "process": process,
                 "verify": process == 0,
-                "time": not options.verify_only,
-                "pairs": options.pairs,
-                "precision": options.precision,
-                "mode": options.mode,
-                "level": options.level.value,
-                "accept": list(options.accept),
+                "options": encode_options(self._options),
                 "follows": False,
-                "backward": options.backward,
-                "crosscheck": options.crosscheck is not None,
-                "require_custom": options.require_custom,
                 "other_cases": [encode_constants(overrides) for overrides in other_cases.values()],
                 "derived_cases": [encode_constants(overrides) for overrides in derived.cases],
                 "underived": derived.reason,
@@ -203,7 +190,7 @@ class JudgeProcess:
 
         On a CPU none, but for the first: it would take the processor from the one that is timed.
         """
-        count = AHEAD if self._device.kind == "cuda" else 1 - busy
+        count = AHEAD if backend(self._device.kind).queues_calls else 1 - busy
         return [compiler_of(entry) for entry in expected[:count]]
 
     def evaluate(self, message: Message) -> Iterator[tuple[str, bool, float | None]]:

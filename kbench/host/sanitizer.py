@@ -22,6 +22,7 @@ from kbench.core.events import RunOptions, TimeLimits
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.sanitizer import Log, SourcePlace, Tool, findings, parse
+from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host.builder import MEMORY_LIMIT_BYTES, Builder
 from kbench.host.judge_process import JudgeProcess
@@ -70,7 +71,7 @@ def require(options: RunOptions, device: DeviceChoice) -> None:
     """Refuse `--sanitize` where it cannot be. Raises UsageError on a CPU, MachineError without the tool."""
     if not options.sanitize:
         return
-    if device.kind != "cuda":
+    if not backend(device.kind).names_kernels:
         raise UsageError("`--sanitize` checks CUDA kernels, and the device is the processor", "leave it out")
     if find() is None:
         raise MachineError(f"`--sanitize` needs {NAME}, which is not installed", FIX)
@@ -120,7 +121,7 @@ class Sanitizer:
         return dataclasses.replace(failed, reason=reason, findings=(*failed.findings, *alarms))
 
     def _is_asked_after(self, failed: Failed) -> bool:
-        return self._options.sanitize is None and self._device.kind == "cuda" and failed.status in AFTER
+        return self._options.sanitize is None and backend(self._device.kind).names_kernels and failed.status in AFTER
 
     def _stage(
         self, entry: Entry, case: Case, case_bytes: int, tools: Sequence[Tool]

@@ -6,12 +6,13 @@ from itertools import zip_longest
 from typing import Any
 
 from kbench.core.errors import PluginError
+from kbench.devices.backend import backend
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.hidden_inputs import PAD_BYTES, InputMask
 from kbench.judge.reference.expected import Expected
 from kbench.numerics import elements
 from kbench.wire.channel import Message, encode_tree, flatten
-from kbench.wire.shared_memory import ALIGNMENT, Block, TensorSpec, lay_out, layout_of, release_cached, view
+from kbench.wire.shared_memory import ALIGNMENT, Block, TensorSpec, lay_out, layout_of, view
 
 SLOT_BUDGET_BYTES = {"cuda": 1 << 30, "cpu": 1 << 27}
 MAX_SLOTS = 16
@@ -159,7 +160,7 @@ class Arena:
 
     def lend(self) -> tuple[Message, list[int]]:
         """Allocate and poison the outputs' memory; return the request that gives it to a worker, as `describe` does."""
-        release_cached(self._device)
+        backend(self._device).release_cached()
         self._lent = Block.allocate(self._output_span[0][1], self._device)
         elements.poison(self._lent.bytes)
         specs = [spec.to_json() for spec in self._outputs[0]]

@@ -5,13 +5,13 @@ from typing import Protocol
 
 from kbench.children.worker_start import StartedWorker
 from kbench.core.model import Status
+from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
 from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Trial, WrongError, secret_seed
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
 from kbench.judge.verify.battery import Battery
-from kbench.wire.shared_memory import release_cached
 
 HARMLESS = {
     *(Status.WRONG_VALUE, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.WRONG_DEVICE, Status.WRONG_STRUCTURE),
@@ -65,8 +65,8 @@ class BoundCandidate:
         self.load(reference)
         if self._trial is None:
             self._unbind()
-            on_gpu = self._device == "cuda"
-            trial = self._battery.bind(reference, lends=on_gpu or not timed, queued=on_gpu and timed)
+            queued = backend(self._device).queues_calls and timed
+            trial = self._battery.bind(reference, lends=queued or not timed, queued=queued)
             self.arena = trial.arena
             self._candidate.vary_weights(reference, secret_seed())
             self._trial = trial
@@ -90,7 +90,7 @@ class BoundCandidate:
         try:
             return self._constructed(reference, timed=timed)
         except WrongError as wrong:
-            if self._device == "cpu" or not self._candidate.differed:
+            if not backend(self._device).has_own_memory or not self._candidate.differed:
                 raise
             self._candidate.reconsider()
             self._on_cpu = True
@@ -162,5 +162,5 @@ class BoundCandidate:
         if self.arena is not None:
             self._candidate.unbind()
             self.arena.close()
-            release_cached(self._device)
+            backend(self._device).release_cached()
         self.arena = None

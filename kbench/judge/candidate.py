@@ -11,7 +11,7 @@ from kbench.build import cache
 from kbench.children.child import ChildError
 from kbench.children.worker_start import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
 from kbench.core.model import Finding, Status
-from kbench.devices.timer import synchronize
+from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
 from kbench.judge.load_request import SolutionSpec, load_request
 from kbench.judge.matching import check_description, entries_of, synchronise, told_numbers
@@ -42,7 +42,7 @@ class Candidate:
         self._paused: contextlib.ExitStack | None = None
         self._names: list[str | None] = []
         self._theirs: dict[str, str] = {}
-        self._call_timeout_s = config.call_timeout_s or CALL_FLOOR_S
+        self._call_timeout_s = config.options.limits.call_s or CALL_FLOOR_S
         self._called = False
         self._aliased: frozenset[str] = frozenset()
         self.weights = "none"
@@ -74,10 +74,10 @@ class Candidate:
             raise RefusalError(Status.BUILD_FAILED, cache.uncopied(error)) from error
         self._refusing(self._worker.wait, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
         fds = []
-        if self._config.device == "cuda":
+        if backend(self._config.device).queues_calls:
             self.gate = Gate()
             fds.append(self.gate.fd)
-        self._ask({"op": "open", "mode": self._config.mode}, SETUP_TIMEOUT_S, Status.HARNESS_ERROR, fds)
+        self._ask({"op": "open", "mode": self._config.options.mode}, SETUP_TIMEOUT_S, Status.HARNESS_ERROR, fds)
 
     def load(self, reference: Reference) -> None:
         """Import the solution, construct its model, and find out how parameters can be synchronised."""
@@ -87,7 +87,7 @@ class Candidate:
         try:
             answer = self._ask(
                 request,
-                self._config.import_timeout_s,
+                self._config.options.limits.import_s,
                 Status.IMPORT_TIMEOUT,
                 [block.fd] if request["blocks"] and block.fd is not None else [],
             )
@@ -120,7 +120,7 @@ class Candidate:
 
     def bind(self, reference: Reference, arena: Arena) -> None:
         """Give the worker the arena and the reference's parameters, unless it is `undecided` whether it takes them."""
-        message, fds = arena.describe(self._config.mode)
+        message, fds = arena.describe(self._config.options.mode)
         if self.weights not in {"name", "order"}:
             message["weights"] = []
         self._ask(message, BIND_TIMEOUT_S, Status.CALL_TIMEOUT, fds)
@@ -157,7 +157,7 @@ class Candidate:
         assert self._arena is not None, "bound before weights are pushed"
         for (_, tensor), view in zip(reference.state(), self._arena.weight_views(), strict=True):
             view.copy_(tensor.detach())
-        synchronize(self._config.device)
+        backend(self._config.device).synchronize()
         self._ask({"op": "weights", "names": self._names}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
 
     def weights_changed(self, reference: Reference) -> str | None:
@@ -176,7 +176,7 @@ class Candidate:
 
     def call(self, slots: tuple[int, ...], expected: list[Expected], *, attest: bool) -> Reply:
         """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
-        synchronize(self._config.device)
+        backend(self._config.device).synchronize()
         timeout_s = self._limit_s(len(slots))
         message = {"op": "call", "slots": list(slots), "attest": attest}
         self._resume()  # waking up is no part of the call
@@ -200,7 +200,7 @@ class Candidate:
         timeout_s = self._call_timeout_s * max(1, calls)
         if self.spec.compiler and not self._called:
             # The first call on a shape or layout traces and compiles: that is importing rather than calling.
-            timeout_s += self._config.import_timeout_s
+            timeout_s += self._config.options.limits.import_s
         self._called = True
         return timeout_s
 
@@ -271,7 +271,7 @@ class Candidate:
 
     def backward(self, slot: int, names: list[str], first_gradient: int, gradients: int) -> list[bool]:
         """Have the worker run forward and backward; say which of so many gradients it delivered."""
-        synchronize(self._config.device)
+        backend(self._config.device).synchronize()
         message = {
             "op": "backward",
             "slot": slot,
@@ -289,7 +289,7 @@ class Candidate:
 
         Returns what it says of activities, as it came, and the numbers among the outputs.
         """
-        synchronize(self._config.device)
+        backend(self._config.device).synchronize()
         message = {"op": "profile", "slot": slot}
         answer = self._ask(message, PROFILE_TIMEOUT_S + self._call_timeout_s, Status.CALL_TIMEOUT)
         try:
@@ -327,7 +327,7 @@ class Candidate:
 
     def set_reference_time(self, seconds: float) -> None:
         """Derive the time limit of a call from the reference's time."""
-        if self._config.call_timeout_s is None:
+        if self._config.options.limits.call_s is None:
             self._call_timeout_s = max(CALL_FLOOR_S, CALL_FACTOR * seconds)
 
     @contextlib.contextmanager

@@ -6,9 +6,11 @@ from typing import Any, Protocol
 
 from kbench.children.worker_start import StartedWorker
 from kbench.core.diagnosis import Diagnosis
+from kbench.core.events import RunOptions
 from kbench.core.levels import Level, blocking, foremost, held, shortfall
 from kbench.core.model import Failed, Finding, Outcome, Passed, Status, Timing
-from kbench.devices import identity
+from kbench.devices.backend import backend
+from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
 from kbench.judge.diagnosis.evidence import explain
@@ -32,20 +34,10 @@ class Assignment:
 
     process: int
     verify: bool
-    time: bool
-    pairs: int
-    precision: float
-    mode: str
-    level: str
-    """The one that is required."""
-    accept: list[str]
-    """Codes of what the solution may lack all the same."""
+    options: RunOptions
+    """What the run was told."""
     follows: bool
     """Where it is not verified: whether it is known to follow parameters that change."""
-    backward: bool
-    crosscheck: bool
-    """Whether to take kernel times from the profiler, once, after timing."""
-    require_custom: bool
     other_cases: list[dict[str, Any]]
     """Overrides of the further cases that verification covers."""
     derived_cases: list[dict[str, Any]]
@@ -127,7 +119,7 @@ class Evaluation:
                     self._judge.progress(stage="verify")
                     self._verify(trial)
             timing = None
-            if self._assignment.time:
+            if not self._assignment.options.verify_only:
                 timing = self._time()
             elif self._profiles:
                 self._profile(self._bound.on(self._judge.reference), None)
@@ -146,18 +138,18 @@ class Evaluation:
         )
 
     def _opening(self) -> contextlib.AbstractContextManager[None]:
-        if not self._assignment.time:
+        if self._assignment.options.verify_only:
             return contextlib.nullcontext()
         return self._judge.reference_opens(self._candidate.spec.problem)
 
     @property
     def _lacks(self) -> tuple[str, ...]:
         """What it lacks, of what was asked of it at all."""
-        return () if Level(self._assignment.level) is Level.TASK else self._levels.lacks.codes
+        return () if self._assignment.options.level is Level.TASK else self._levels.lacks.codes
 
     def _verify(self, trial: Trial) -> None:
         """Verify the task, then what the levels beyond it ask for. Raises RefusalError below the required one."""
-        assignment, required = self._assignment, Level(self._assignment.level)
+        assignment, required = self._assignment, self._assignment.options.level
         try:
             self._verify_task(trial)
         except WrongError as refusal:
@@ -179,9 +171,9 @@ class Evaluation:
             raise
         lacks = self._levels.lacks
         self._level = held(lacks.codes)
-        reason = shortfall(lacks.codes, required, assignment.accept)
+        reason = shortfall(lacks.codes, required, assignment.options.accept)
         if reason:
-            first = lacks.refusals[foremost(blocking(lacks.codes, required, assignment.accept))]
+            first = lacks.refusals[foremost(blocking(lacks.codes, required, assignment.options.accept))]
             below = RefusalError(Status.BELOW_LEVEL, reason, first.log)
             below.diagnosis = first.diagnosis
             raise below
@@ -202,7 +194,7 @@ class Evaluation:
                     self._levels.lacks.refusals.setdefault(code, refusal)
 
     def _gradients(self, trial: Trial) -> None:
-        if self._assignment.backward:
+        if self._assignment.options.backward:
             check_gradients(trial, self._candidate)
 
     def _diagnosis_of_small(self) -> Diagnosis | None:
@@ -225,11 +217,11 @@ class Evaluation:
                 trial, clock = self._arms(stack, device)
             stack.enter_context(self._judge.exclusive())
             self._judge.progress(stage="time")
-            monitor = stack.enter_context(identity.DeviceMonitor(device))
+            monitor = stack.enter_context(DeviceMonitor(device))
             pacing = Pacing(
-                pairs=self._assignment.pairs,
+                pairs=self._assignment.options.pairs,
                 process=self._assignment.process,
-                precision=self._assignment.precision,
+                precision=self._assignment.options.precision,
                 device=device,
             )
             return Pairing(trial, clock, monitor, pacing).run(
@@ -254,21 +246,24 @@ class Evaluation:
         reference.load(trial.reference)
         reference.bind(trial.reference, trial.arena)
         beside = Trial(trial.reference, reference, trial.arena, explain)
-        cold = self._assignment.mode == "cold"
-        clock = DeviceClock(trial, beside, cold=cold) if device == "cuda" else HostClock(trial, beside)
+        cold = self._assignment.options.mode == "cold"
+        clock = DeviceClock(trial, beside, cold=cold) if backend(device).queues_calls else HostClock(trial, beside)
         stack.callback(clock.close)
         return trial, clock
 
     @property
     def _profiles(self) -> bool:
         """Whether to see what a call launches: once per solution and case, where it was asked for."""
-        return self._assignment.verify and (self._assignment.crosscheck or self._assignment.require_custom)
+        options = self._assignment.options
+        return self._assignment.verify and (options.crosscheck is not None or options.require_custom)
 
     def _profile(self, trial: Trial, event_ns: float | None) -> None:
         if self._profiles:
             profile = take_profile(trial, self._judge.device)
-            self._battery.findings.extend(profile.findings(event_ns if self._assignment.crosscheck else None))
-            if self._assignment.require_custom:
+            self._battery.findings.extend(
+                profile.findings(event_ns if self._assignment.options.crosscheck is not None else None)
+            )
+            if self._assignment.options.require_custom:
                 profile.require_custom()
 
     def _failed(self, refusal: RefusalError) -> Failed:
@@ -288,6 +283,6 @@ class Evaluation:
         )
 
     def _findings(self) -> list[Finding]:
-        required = Level(self._assignment.level)
-        lacks = self._levels.lacks.findings(required, self._assignment.accept) if self._lacks else []
+        required = self._assignment.options.level
+        lacks = self._levels.lacks.findings(required, self._assignment.options.accept) if self._lacks else []
         return [*self._battery.findings, *lacks]

@@ -45,7 +45,7 @@ def load_request(spec: SolutionSpec, reference: Reference, config: WorkerConfig)
         "entry": spec.entry,
         "problem": spec.problem,
         "overrides": encode_constants(reference.overrides),
-        "allow_tf32": config.allow_tf32,
+        "allow_tf32": config.options.allow_tf32,
         "eval_mode": reference.eval_mode,
         "construct_on": reference.constructs_on,
         "seed": reference.init_seed,

@@ -18,8 +18,8 @@ from kbench.children.child import Child, ChildError, is_of_the_device
 from kbench.children.worker_start import StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
 from kbench.core.errors import KbenchError, ReferenceRaisedError
 from kbench.core.model import Failed, Passed
-from kbench.devices import identity
 from kbench.devices.admission import Admission, Wait
+from kbench.devices.backend import backend
 from kbench.judge.candidate import Candidate
 from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.load_request import SolutionSpec
@@ -28,7 +28,7 @@ from kbench.plugins import problem as problems
 from kbench.plugins import shapes
 from kbench.sandbox import rungs
 from kbench.wire.channel import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
-from kbench.wire.shared_memory import release_cached
+from kbench.wire.options import decode_options
 
 CONTEXTS_BYTES = 3 << 30
 """Of the judge, both workers and one that gets ready: chosen, some 0.5 GB each and what libraries allocate."""
@@ -107,7 +107,7 @@ class Judge:
             self._reference = self._made(overrides)
         self._config = dataclasses.replace(self._config, case_bytes=self._reference.cost.dram_bytes)
         return {
-            "environment": dataclasses.asdict(identity.identify(self._config.device)),
+            "environment": dataclasses.asdict(backend(self._config.device).identify()),
             "cost": dataclasses.asdict(self._reference.cost),
             "eval_mode": self._reference.eval_mode,
         }
@@ -116,6 +116,7 @@ class Judge:
         """Judge one solution: verify, then time, each as assigned; answer with its outcome."""
         spec = SolutionSpec(**message["solution"])
         assigned = message["assignment"]
+        assigned["options"] = decode_options(assigned["options"])
         for name in ("other_cases", "derived_cases"):
             assigned[name] = [decode_constants(overrides) for overrides in assigned[name]]
         assignment = Assignment(**assigned)
@@ -150,7 +151,11 @@ class Judge:
     def _made(self, overrides: dict[str, Any]) -> Reference:
         config = self._config
         return Reference(
-            self._problem, overrides, config.device, allow_tf32=config.allow_tf32, eval_mode=config.eval_mode
+            self._problem,
+            overrides,
+            config.device,
+            allow_tf32=config.options.allow_tf32,
+            eval_mode=config.options.eval_mode,
         )
 
     def derived(self, overrides: dict[str, Any]) -> Reference | None:
@@ -166,12 +171,12 @@ class Judge:
     def _reserve(self, overrides: dict[str, Any]) -> None:
         """Reserve device memory for a case before any of it is allocated, and give back what the last one had."""
         self._room.close()
-        if not self._config.uuid or self.device != "cuda":
+        if not self._config.uuid or not backend(self.device).has_own_memory:
             return
-        release_cached(self.device)
+        backend(self.device).release_cached()
         case_bytes = problems.footprint_bytes(self._problem, overrides, SMALL_BYTES)
         need_bytes = CONTEXTS_BYTES + max(QUEUE_BYTES, CASE_FACTOR * case_bytes)
-        capacity_bytes = identity.identify(self.device).memory_bytes or need_bytes
+        capacity_bytes = backend(self.device).identify().memory_bytes or need_bytes
         self._room.enter_context(self._admission.reserve(need_bytes, capacity_bytes, self._wait))
 
     def shared(self) -> contextlib.AbstractContextManager[None]:
@@ -225,7 +230,7 @@ class Judge:
 
         Not on a CPU, where it would take a processor from what is timed.
         """
-        if self.device == "cuda":
+        if backend(self.device).queues_calls:
             self._open_reference_worker(problem)
             if self._ahead:
                 self._spare = self._start_worker("")
@@ -302,4 +307,5 @@ def serve(channel: Channel, config: Message, nursery: Child) -> None:
     """Serve the parent at the other end; workers are forks of the nursery, which is this process's own child."""
     with contextlib.suppress(OSError):
         rungs.become_subreaper()
-    Judge(channel, WorkerConfig(**config), nursery).serve()
+    known = {**config, "options": decode_options(config["options"])}
+    Judge(channel, WorkerConfig(**known), nursery).serve()

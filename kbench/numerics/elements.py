@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.core.model import Mismatch
+from kbench.devices.backend import backend_of
 
 CHUNK_ELEMENTS = 1 << 24
 CPU_CHUNK_ELEMENTS = 1 << 19
@@ -110,7 +111,7 @@ def _clean(got: Any, want: Any, tolerance: Tolerance) -> Difference | None:
     """Compare in plain fp32 arithmetic, told by the device once at the end; None unless all of it holds."""
     import torch
 
-    errors = (_fused_errors() if want.is_cuda else None) or _errors
+    errors = (_fused_errors() if backend_of(want).has_own_memory else None) or _errors
     tops: list[list[Any]] = []
     for _, c, r in chunks(got, want):
         measured = errors(c, r, atol=tolerance.atol, rtol=tolerance.rtol)
@@ -223,7 +224,7 @@ def fingerprint(tensor: Any) -> int:
 
     dense = torch.as_strided(tensor.detach(), (_storage_elements(tensor),), (1,), tensor.storage_offset())
     raw = dense.view(torch.uint8)
-    if not raw.is_cuda:
+    if not backend_of(raw).has_own_memory:
         return int.from_bytes(hashlib.blake2b(raw.numpy(), digest_size=8).digest())
     # A misaligned tensor (a deliberate test input) is read in the widest words that its address admits.
     aligned = raw.storage_offset() % 8 == 0
@@ -255,7 +256,7 @@ def same_bits(one: Any, other: Any) -> bool:
     mine, theirs = [torch.view_as_real(t) if t.is_complex() else t for t in pairs]
     word = words[mine.element_size()]
     pieces = ((a.view(word), b.view(word)) for _, a, b in chunks(mine, theirs))
-    if not one.is_cuda:
+    if not backend_of(one).has_own_memory:
         return all(torch.equal(a, b) for a, b in pieces)
     # Told by the device once, at the end: a question per chunk takes longer than reading it.
     differing = [(a != b).any() for a, b in pieces]
@@ -300,7 +301,7 @@ def chunks(got: Any, want: Any) -> Iterator[tuple[int, Any, Any]]:
     """Yield (first flat index, chunk of got, chunk of want); tensors are cut along their first dimension."""
     if want.numel() == 0:
         return
-    limit = CHUNK_ELEMENTS if want.is_cuda else CPU_CHUNK_ELEMENTS
+    limit = CHUNK_ELEMENTS if backend_of(want).has_own_memory else CPU_CHUNK_ELEMENTS
     if want.dim() == 0 or want.numel() <= limit:
         yield 0, got, want
         return

@@ -14,11 +14,8 @@ from kbench.plugins.registry import Entry
 from kbench.plugins.source import did_you_mean
 
 
-def select(problem: Entry, options: RunOptions, device: str) -> tuple[Case, ...]:
-    """Return the cases that the globs select, or the one that suits the device, with `--set` applied.
-
-    On a CPU that is `cpu` where a problem has it, else `small`; on a GPU, `default`.
-    """
+def select(problem: Entry, options: RunOptions, preferred: Sequence[str]) -> tuple[Case, ...]:
+    """Return the cases that the globs select, or the first of the preferred ones, with `--set` applied."""
     table = registry.case_table(problem)
     unknown = sorted(set(options.overrides) - set(registry.constants(problem)))
     if unknown:
@@ -31,7 +28,6 @@ def select(problem: Entry, options: RunOptions, device: str) -> tuple[Case, ...]
                 raise UsageError(f"`{problem.name}` has no case `{pattern}`", hint)
         names = [name for name in table if any(fnmatch.fnmatch(name, pattern) for pattern in options.cases)]
     else:
-        preferred = ("default",) if device == "cuda" else ("cpu", "small", "default")
         names = [next((name for name in preferred if name in table), next(iter(table)))]
     return tuple(Case(name=name, overrides={**table[name], **options.overrides}) for name in names)
 

@@ -190,8 +190,9 @@ def seed_torch(seed: int, device: str) -> None:
     import torch
 
     torch.default_generator.manual_seed(seed)
-    if device == "cuda":
-        torch.cuda.manual_seed_all(seed)
+    seed_all = getattr(getattr(torch, device, None), "manual_seed_all", None)
+    if seed_all is not None:
+        seed_all(seed)
 
 
 def _to_device(value: Any, device: str) -> Any:

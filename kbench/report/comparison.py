@@ -9,6 +9,7 @@ from kbench.compare import ComparedCase, ComparedSide, Comparison
 from kbench.core.levels import UNKNOWN, level_in_words
 from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
+from kbench.devices.backend import is_timed_by_host
 from kbench.report import csvout, units
 from kbench.report.document import plain, render_document
 from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
@@ -164,8 +165,8 @@ def _heading(comparison: Comparison) -> str:
         return ""
     here = sides[0].measurement.conditions
     stack = [here.gpu_name]
-    stack += [] if here.device == "cpu" else [f"driver {here.driver}", f"CUDA {here.cuda}"]
-    stack += [f"torch {here.torch}", here.mode, *(["CPU timing"] if here.device == "cpu" else [])]
+    stack += [] if is_timed_by_host(here.device) else [f"driver {here.driver}", f"CUDA {here.cuda}"]
+    stack += [f"torch {here.torch}", here.mode, *(["CPU timing"] if is_timed_by_host(here.device) else [])]
     stack += ["wall time"] if comparison.time is Time.WALL else []
     return f"{comparison.base} → {', '.join(_others(comparison))}\n" + " · ".join(part for part in stack if part)
 

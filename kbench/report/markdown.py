@@ -1,5 +1,6 @@
 """A run as Markdown, for pull requests and step summaries. Names and messages are untrusted and escaped."""
 
+from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Column, escape_markdown, render_markdown_table
@@ -37,7 +38,7 @@ def _stack(run: RunSummary) -> str:
     here = run.environment
     if here is None:
         return ""
-    clock = "CPU timing" if here.device == "cpu" else f"driver {here.driver} · CUDA {here.cuda}"
+    clock = "CPU timing" if is_timed_by_host(here.device) else f"driver {here.driver} · CUDA {here.cuda}"
     return escape_markdown(f"{here.gpu_name} · {clock} · torch {here.torch}")
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from kbench.core.model import Failed
+from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.document import plain, render_document
 from kbench.report.junit import clean
@@ -225,7 +226,7 @@ def _stack(summary: SweepSummary) -> str:
     here = summary.environment
     if here is None:
         return ""
-    clock = "CPU timing" if here.device == "cpu" else f"driver {here.driver} · CUDA {here.cuda}"
+    clock = "CPU timing" if is_timed_by_host(here.device) else f"driver {here.driver} · CUDA {here.cuda}"
     return f"{here.gpu_name} · {clock} · torch {here.torch}"
 
 

@@ -2,6 +2,7 @@
 
 from kbench.core.explain import explain
 from kbench.core.model import FindingKind, ResultRow, Status
+from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Column, one_line, render_table
@@ -56,7 +57,7 @@ def _heading(run: RunSummary) -> str:
         timers = " or ".join(dict.fromkeys(row.timer for row in timed))
         parts.append(f"{timers} timer, {timed[0].mode}{cache}")
     lines = [" · ".join(part for part in parts if part)]
-    if timed and timed[0].device == "cpu":
+    if timed and is_timed_by_host(timed[0].device):
         lines.append("CPU timing: measured with the host's clock, no GPU took part")
     lines += [f"case {one_line(case)}: {one_line(constants)}" for case, constants in run.constants.items()]
     return "\n".join(lines)
@@ -64,7 +65,7 @@ def _heading(run: RunSummary) -> str:
 
 def _stack(row: ResultRow) -> list[str]:
     """Name what the row was measured on, as far as it was learnt before the row ended."""
-    if row.device == "cpu":
+    if is_timed_by_host(row.device):
         return [f"CPU {row.gpu_name}".strip(), f"torch {row.torch}" if row.torch else ""]
     named = {"driver": row.driver, "CUDA": row.cuda, "torch": row.torch}
     return [row.gpu_name, *(f"{name} {version}" for name, version in named.items() if version)]

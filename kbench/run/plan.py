@@ -1,12 +1,28 @@
-"""Which solutions a run judges, from what a user names."""
+"""What a run is to do: its options, and which solutions it judges, from what a user names."""
 
 from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
 
 from kbench.core.errors import UsageError
+from kbench.core.events import MeasuringOptions, RunOptions
+from kbench.core.levels import Level, require_codes
 from kbench.devices import selection
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.storage.settings import Settings
+
+
+def options_from(settings: Settings, **given: Any) -> RunOptions:
+    """Return what is given; where that is None or nothing, what the settings say, and else the defaults."""
+    known: dict[str, Any] = {field.name: getattr(settings.run, field.name) for field in fields(MeasuringOptions)}
+    known |= {
+        "limits": settings.run.limits,
+        "level": Level(settings.level),
+        "accept": require_codes(settings.accept),
+        "results_dir": settings.results,
+    }
+    return RunOptions(**{**known, **{name: value for name, value in given.items() if value is not None}})
 
 
 def choose_solutions(

@@ -33,8 +33,9 @@ from kbench.core.model import (
     Status,
 )
 from kbench.core.stats import worthwhile_precision
-from kbench.devices import clock_lock, identity, peaks, selection
+from kbench.devices import clock_lock, monitor, peaks, selection
 from kbench.devices.admission import Admission, in_use
+from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import health, nursery_process, sanitizer
 from kbench.host.builder import Builder
@@ -62,13 +63,13 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         PluginError: the problem itself cannot be run.
     """
     device = selection.choose(options.device)
-    if options.mode == "graph" and device.kind == "cpu":
+    if options.mode == "graph" and not backend(device.kind).replays_graphs:
         raise UsageError("`--mode graph` replays CUDA graphs, and this run is on a CPU", "leave it out")
     solutions = registry.told_apart(solutions)
     options = replace(options, budget_s=options.budget_s or DEFAULT_S[device.kind])
     quarantine.refuse(cache_dir(), device.uuid)
     sanitizer.require(options, device)
-    cases = case_selection.select(problem, options, device.kind)
+    cases = case_selection.select(problem, options, backend(device.kind).preferred_cases)
     rung = sandbox_rung(options, device.kind)
     yield Planned(
         problem=problem.name,
@@ -189,7 +190,7 @@ class Session:
 
     def settle_device(self, stack: contextlib.ExitStack) -> None:
         """Measure the device's peaks where they are not known, lock its clocks where asked to, look for strangers."""
-        if self._evaluator.peaks is None and self._device.kind == "cuda":
+        if self._evaluator.peaks is None and backend(self._device.kind).has_own_memory:
             try:
                 with Admission(uuid=self._device.uuid).exclusive():
                     self._evaluator.peaks = peaks.refresh_peaks(self._device, cache_dir())
@@ -199,7 +200,7 @@ class Session:
             stack.enter_context(clock_lock.locked(self._device, mhz))
             code, message = f"{rowmaker.CLOCKS_LOCKED}_{mhz}", f"SM clock locked at {mhz} MHz"
             self._remarks += (Finding.note(code, message),)
-        strangers = identity.foreign_processes(self._device)
+        strangers = monitor.foreign_processes(self._device)
         if strangers and not in_use(self._device.uuid):
             message = f"other processes computed on the device when the run began: {', '.join(strangers)}"
             self._remarks += (Finding(code="foreign_processes", kind=FindingKind.TIMING, message=message),)

@@ -21,6 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kbench.build import interpreter
+from kbench.devices import cuda_driver
+from kbench.devices.backend import backend
 from kbench.devices.cuda_driver import IPC_HANDLE_BYTES, Driver
 from kbench.sandbox import hidden_paths, landlock, namespaces, process_tree, rungs, seccomp
 from kbench.sandbox.rungs import Rung
@@ -79,8 +81,8 @@ def works(rung: Rung, device: str) -> str | None:
             inner.mkdir(parents=True)
             (inner / SECRET).write_text("secret")
         try:
-            if not device.startswith("cuda"):
-                return _trial(rung, ["cpu", "-"], scratch, outside) or _spared(rung, outside)
+            if not backend(device).has_own_memory:
+                return _trial(rung, [device, "-"], scratch, outside) or _spared(rung, outside)
             with _exporter(device) as (handle, written):
                 return _trial(rung, [device, handle], scratch, outside) or written() or _spared(rung, outside)
         except (OSError, subprocess.SubprocessError) as error:
@@ -101,6 +103,7 @@ def _fingerprint(device: str) -> str:
     for path in (
         *("/proc/sys/kernel/random/boot_id", "/proc/driver/nvidia/version", "/proc/self/status"),
         *(str(module.__file__) for module in (rungs, landlock, seccomp, process_tree, namespaces, hidden_paths)),
+        str(cuda_driver.__file__),
         __file__,
     ):
         try:
@@ -289,7 +292,7 @@ def main(role: str, *arguments: str) -> None:
     folder = Path(scratch)
     rungs.restrict_self(rung, writable=[folder], temporary=folder / TEMPORARY, hidden=hidden, allow_exec=False)
     check_walls(rung, Path(scratch), Path(outside))
-    if device != "cpu":
+    if backend(device).has_own_memory:
         write_buffer(device, handle)
     _say("works")
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from kbench.core.errors import SettingsError, UsageError
+from kbench.core.events import MeasuringOptions, TimeLimits
 from kbench.core.levels import require_codes
 
 _STRICT = {"extra": "forbid", "strict": True}
@@ -22,23 +23,26 @@ def is_share(value: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSettings:
+class RunSettings(MeasuringOptions):
     """`[tool.kbench.run]`: defaults of the flags of `kbench run` and `kbench verify`."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
-    device: str = "auto"
-    processes: int = 3
-    max_processes: int = 10
-    pairs: int = 30
-    precision: float = 0.003
-    budget_s: float | None = None
     mode: Literal["cold", "warm", "graph"] = "cold"
-    isolation: int | None = None
-    import_timeout_s: float = 60.0
-    build_timeout_s: float = 300.0
-    call_timeout_s: float | None = None
-    timeout_s: float | None = None
+    import_timeout_s: float = TimeLimits().import_s
+    build_timeout_s: float = TimeLimits().build_s
+    call_timeout_s: float | None = TimeLimits().call_s
+    timeout_s: float | None = TimeLimits().total_s
+
+    @property
+    def limits(self) -> TimeLimits:
+        """The time limits as a run has them."""
+        return TimeLimits(
+            import_s=self.import_timeout_s,
+            build_s=self.build_timeout_s,
+            call_s=self.call_timeout_s,
+            total_s=self.timeout_s,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from kbench.core.events import RunOptions
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Status
 from kbench.devices.admission import Admission
+from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host.builder import Builder
 from kbench.plugins import case_selection
@@ -106,7 +107,7 @@ class Builds:
         self._tell = tell
         timed = options.wait_for_device and not options.verify_only
         self._turn = Turn(Admission(uuid=device.uuid) if timed else None)
-        self._whole = timed and device.kind == "cpu"
+        self._whole = timed and not backend(device.kind).queues_calls
         """Whether a compiler disturbs who times: on a CPU they share processors."""
         self._pool = ThreadPoolExecutor(max_workers=jobs)
         self._builders: list[Builder] = []

@@ -7,6 +7,7 @@ from pathlib import Path
 from kbench.core.errors import KbenchError, UsageError
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Failed, Status
+from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.plugins import case_selection, registry
 from kbench.plugins.places import as_path
@@ -96,7 +97,7 @@ def _cases(
     if failed is not None:
         return (Case(name="default"),), None
     try:
-        return case_selection.select(problem, options, kind), None
+        return case_selection.select(problem, options, backend(kind).preferred_cases), None
     except UsageError as error:
         if problems == 1:
             raise

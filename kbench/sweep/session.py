@@ -12,8 +12,9 @@ from pathlib import Path
 
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions
-from kbench.devices import peaks, selection
+from kbench.devices import peaks
 from kbench.devices.admission import Admission
+from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import nursery_process
 from kbench.storage import quarantine
@@ -53,7 +54,7 @@ class SweepOptions:
 
 def default_lanes(kind: str, *, timed: bool) -> int:
     """Say how many judges a device has at a time; where nothing is timed, a CPU has one for two processors."""
-    if kind == "cpu" and not timed:
+    if not backend(kind).queues_calls and not timed:
         return max(1, default_jobs() // 2)
     return LANES[kind]
 
@@ -61,15 +62,6 @@ def default_lanes(kind: str, *, timed: bool) -> int:
 def default_jobs() -> int:
     """Say how many solutions are built at a time."""
     return max(1, len(os.sched_getaffinity(0)))
-
-
-def choose_devices(text: str) -> tuple[DeviceChoice, ...]:
-    """Read `--devices`: all GPUs where there are any, else the processor; or those that are named."""
-    if text in {"all", "auto", "cuda"}:
-        found = tuple(selection.visible_gpus())
-        return found or (selection.choose("auto" if text != "cuda" else text),)
-    names = [name if name == "cpu" or name.startswith("cuda") else f"cuda:{name}" for name in text.split(",")]
-    return tuple(selection.choose(name) for name in dict.fromkeys(names))
 
 
 def require_alike(devices: Sequence[DeviceChoice]) -> None:
@@ -202,7 +194,7 @@ class Crew:
         if not self._tasks:
             return
         options, device = self._options, self._options.devices[0]
-        if not options.run.verify_only and device.kind == "cuda" and options.run.wait_for_device:
+        if not options.run.verify_only and backend(device.kind).has_own_memory and options.run.wait_for_device:
             self._measure_peaks()
         self._closing.enter_context(nursery_process.nursery(nursery_process.OF_MANY_JUDGES))
         shapes = DerivedShapes(self._evaluator(device, self._guards[0], self._scratch), options.run)

@@ -22,6 +22,7 @@ from kbench.storage import rows as rowmaker
 from kbench.storage.settings import cache_dir
 from kbench.units.unit import Unit, UnitResult
 from kbench.wire.channel import Message
+from kbench.wire.options import encode_options
 
 EVAL_MODE = Finding.note("eval_mode", "the reference is random in training mode; both sides ran in eval mode")
 MOST_ATTEMPTS = 3
@@ -179,7 +180,7 @@ class Evaluator:
         )
         request["assignment"]["follows"] = unit.follows
         if unit.precision is not None:
-            request["assignment"]["precision"] = unit.precision
+            request["assignment"]["options"] = encode_options(replace(options, precision=unit.precision))
         return request
 
     def _open(

@@ -5,20 +5,15 @@ beside it on the CPU). A worker can write into what it maps, but can neither res
 survives the worker's death.
 """
 
-import base64
-import fcntl
-import mmap
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.devices.cuda_driver import Driver
+from kbench.devices.backend import attach, backend
+from kbench.devices.memory import SharedMemory
 
 ALIGNMENT = 256
 """Bytes; every tensor starts on such a boundary, as in torch's own allocator."""
-IPC_GRANULE = 2 << 20
-"""Bytes; the driver packs smaller allocations together, and a handle names the whole pack."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,45 +90,21 @@ def _dense_stride(tensor: Any) -> tuple[int, ...]:
 class Block:
     """A block of memory; `bytes` is a uint8 tensor over it. Use `Block.allocate` or `Block.attach`."""
 
-    def __init__(self, tensor: Any, descriptor: dict[str, Any], fd: int | None, pointer: int | None, owned: bool):
-        self.bytes = tensor
-        self.descriptor = descriptor
-        self.fd = fd
-        self._pointer = pointer
-        self._owned = owned
+    def __init__(self, memory: SharedMemory):
+        self.bytes = memory.bytes
+        self.descriptor = memory.descriptor
+        self.fd = memory.fd
+        self._release: Callable[[], None] | None = memory.release
 
     @classmethod
     def allocate(cls, nbytes: int, device: str) -> "Block":
         """Allocate in the judge. Raises MemoryError where the device has no room."""
-        nbytes = max(nbytes, ALIGNMENT)
-        return cls._allocate_cuda(nbytes) if device == "cuda" else cls._allocate_cpu(nbytes)
-
-    @classmethod
-    def _allocate_cpu(cls, nbytes: int) -> "Block":
-        fd = os.memfd_create("kbench", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(fd, nbytes)
-        # Without the seals a worker could shrink the file and kill the judge by SIGBUS.
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
-        return cls(_map(fd, nbytes), {"kind": "memfd", "nbytes": nbytes}, fd, None, owned=True)
-
-    @classmethod
-    def _allocate_cuda(cls, nbytes: int) -> "Block":
-        driver = Driver()
-        nbytes = -(-nbytes // IPC_GRANULE) * IPC_GRANULE
-        pointer = driver.allocate(nbytes)
-        handle = base64.b64encode(driver.export(pointer)).decode()
-        descriptor = {"kind": "cuda", "nbytes": nbytes, "handle": handle}
-        return cls(wrap(pointer, nbytes), descriptor, None, pointer, owned=True)
+        return cls(backend(device).allocate(max(nbytes, ALIGNMENT)))
 
     @classmethod
     def attach(cls, descriptor: dict[str, Any], fd: int | None) -> "Block":
         """Map a judge's block in the worker."""
-        nbytes = descriptor["nbytes"]
-        if descriptor["kind"] == "memfd":
-            assert fd is not None, "a memfd block travels with its descriptor"
-            return cls(_map(fd, nbytes), descriptor, fd, None, owned=False)
-        pointer = Driver().open(base64.b64decode(descriptor["handle"]))
-        return cls(wrap(pointer, nbytes), descriptor, None, pointer, owned=False)
+        return cls(attach(descriptor, fd))
 
     def view(self, spec: TensorSpec) -> Any:
         """Return the tensor that lies at `spec`."""
@@ -141,16 +112,9 @@ class Block:
 
     def close(self) -> None:
         """Free the memory, or end the mapping of a judge's; views of it must not be used afterwards."""
-        if self.fd is not None:
-            os.close(self.fd)
-            self.fd = None
-        if self._pointer is not None:
-            import torch
-
-            torch.cuda.synchronize()
-            driver = Driver()
-            (driver.free if self._owned else driver.unmap)(self._pointer)
-        self._pointer = None
+        if self._release is not None:
+            self._release()
+        self.fd = self._release = None
 
 
 def view(spec: TensorSpec, memory: Any) -> Any:
@@ -163,37 +127,3 @@ def view(spec: TensorSpec, memory: Any) -> Any:
     begin, end = spec.span
     span = memory[begin:end].view(dtype)
     return span.as_strided(spec.shape, spec.stride, span.storage_offset())
-
-
-def release_cached(device: str) -> None:
-    """Give back to the device what this process's torch holds of its memory and does not use."""
-    if device == "cuda":
-        import torch
-
-        torch.cuda.empty_cache()
-
-
-def _map(fd: int, nbytes: int) -> Any:
-    import torch
-
-    return torch.frombuffer(mmap.mmap(fd, nbytes), dtype=torch.uint8)
-
-
-class _CudaArray:
-    """Raw device memory as torch takes it: the CUDA array interface, version 3."""
-
-    def __init__(self, pointer: int, nbytes: int):
-        self.__cuda_array_interface__ = {
-            "shape": (nbytes,),
-            "typestr": "|u1",
-            "data": (pointer, False),
-            "version": 3,
-            "strides": None,
-        }
-
-
-def wrap(pointer: int, nbytes: int) -> Any:
-    """Return device memory as a tensor of bytes."""
-    import torch
-
-    return torch.as_tensor(_CudaArray(pointer, nbytes), device="cuda")

@@ -14,14 +14,15 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
+from kbench.devices.backend import backend
 from kbench.devices.profiler import profile
-from kbench.devices.timer import Timer, poison_pool, start_on, synchronize, timer_for
+from kbench.devices.timer import Timer, poison_pool, start_on
 from kbench.sandbox import rungs
 from kbench.wire import precision_switches
 from kbench.wire.autograd import differentiable, owned
 from kbench.wire.channel import Channel, Message, PeerGoneError, decode_constants, decode_tree
 from kbench.wire.layouts import layouts_of, misaligned
-from kbench.wire.shared_memory import Block, TensorSpec, release_cached
+from kbench.wire.shared_memory import Block, TensorSpec
 from kbench.worker.delivery import deliver
 from kbench.worker.extensions import record_builds, require_builds
 from kbench.worker.queued_calls import CallQueue, queue_calls
@@ -87,7 +88,7 @@ class Worker:
         """Open the device, which costs whoever computes on it some milliseconds; the gate's page comes with it."""
         if fds:
             self._queue = CallQueue(fds[0])
-        self._timer = timer_for(self._device, message["mode"])
+        self._timer = backend(self._device).timer(message["mode"])
         self._originals = Originals()
 
     def do_load(self, message: Message, fds: list[int]) -> Message:
@@ -127,13 +128,13 @@ class Worker:
         with torch.no_grad():
             with Stage("forward"):
                 self._model(*inputs)
-                synchronize(self._device)
+                backend(self._device).synchronize()
             if message.get("layouts"):
                 self._channel.send({"progress": "layouts", "n": message["n"]})
                 for _, changed, misalign in layouts_of(inputs):
                     with contextlib.suppress(Exception):
                         self._model(*[misaligned(a) if misalign and torch.is_tensor(a) else a for a in changed])
-                synchronize(self._device)
+                backend(self._device).synchronize()
 
     def _construct(self, message: Message, arguments: list[Any], keywords: Message, *, seed: int) -> None:
         import torch
@@ -192,7 +193,7 @@ class Worker:
             if block is not None:
                 block.close()
         self._lent = self._block = None
-        release_cached(self._device)
+        backend(self._device).release_cached()
         if self._timer is not None:
             self._timer.forget()
 
@@ -224,13 +225,13 @@ class Worker:
         with torch.no_grad():
             for mine, theirs in self._matched(message):
                 mine.copy_(theirs)
-        synchronize(self._device)
+        backend(self._device).synchronize()
 
     def do_read_weights(self, message: Message, _fds: list[int]) -> None:
         """Copy the model's parameters back, so that the judge can see whether a call changed them."""
         for mine, theirs in self._matched(message):
             theirs.copy_(mine.detach())
-        synchronize(self._device)  # the judge reads it the moment that it has the answer
+        backend(self._device).synchronize()  # the judge reads it the moment that it has the answer
 
     def _matched(self, message: Message) -> list[tuple[Any, Any]]:
         by_name = dict(self._state)
@@ -244,7 +245,7 @@ class Worker:
         """
         assert self._timer is not None, "set up before called"
         slots: list[int] = message["slots"]
-        if self._device == "cpu" and slots:
+        if slots and not backend(self._device).queues_calls:
             start_on(slots[0])
         described, event_ns, submit_ns = [], [], []
         with torch_no_grad():
@@ -258,7 +259,7 @@ class Worker:
                 event_ns.append(measured.t_event_ns)
                 submit_ns.append(measured.t_submit_ns)
                 del measured
-            synchronize(self._device)
+            backend(self._device).synchronize()
         times = {"event_ns": round(median(event_ns or [0])), "submit_ns": round(median(submit_ns or [0]))}
         return {**times, "outputs": described}
 
@@ -337,7 +338,7 @@ class Worker:
             if given[-1]:
                 target.copy_(leaf.grad)
             leaf.grad = None
-        synchronize(self._device)
+        backend(self._device).synchronize()
         return {"given": given}
 
 

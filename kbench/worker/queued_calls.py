@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from kbench.devices.backend import backend_of
 from kbench.devices.cuda_driver import Driver, DriverError
 from kbench.wire.channel import flatten
 from kbench.wire.gate_page import DONE, OPEN, PAGE_BYTES
@@ -70,7 +71,11 @@ class CallQueue:
         for _, leaf in flatten(output):
             if not isinstance(leaf, torch.Tensor):
                 continue
-            dense = type(leaf) in {torch.Tensor, torch.nn.Parameter} and not layout_of(leaf) and leaf.is_cuda
+            dense = (
+                type(leaf) in {torch.Tensor, torch.nn.Parameter}
+                and not layout_of(leaf)
+                and backend_of(leaf).has_own_memory
+            )
             handle, offset = self._handle(leaf.data_ptr()) if dense and leaf.numel() else (-1, 0)
             found.append([handle, offset, list(leaf.stride()) if dense else []])
         return found

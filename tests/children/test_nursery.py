@@ -35,7 +35,11 @@ PATIENCE_S = 60.0
 def config(tmp_path: Path, rung: Rung) -> WorkerConfig:
     require_rung(rung)
     return WorkerConfig(
-        device="cpu", rung=int(rung), scratch=str(tmp_path), results=str(tmp_path / "r"), cache=str(tmp_path / "c")
+        device="cpu",
+        rung=int(rung),
+        scratch=str(tmp_path),
+        options=RunOptions(results_dir=tmp_path / "r"),
+        cache=str(tmp_path / "c"),
     )
 
 

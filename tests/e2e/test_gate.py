@@ -1,11 +1,11 @@
 """`kbench gate --against` as CI would call it: a git repository, two commits, real processes and real times, on a CPU.
 
-The kernel watches the clock until a known time has gone by. What other programs take from it in between costs it
-nothing, so that its time is known on a busy machine too; what surrounds it (fresh processes, pairs, verdicts, second
-looks) is what decides about any kernel. A gate takes a minute or two, and a processor is measured by one program at a
-time, so that other tests wait for it: the same commit is gated once, and twenty times where that is asked for.
+The kernel watches the clock until a known time has gone by, so its time is known on a busy machine too. What a busy
+machine takes away is precision: beside other tests a small change may stay unclear. So the suite plants a change that
+no load hides and asks that nothing else is called slower. How small a change is found, and how often the same commit
+is called slower, is measured on a quiet machine:
 
-    KBENCH_TIMING_TESTS=1 pytest tests/e2e/test_gate.py
+    KBENCH_TIMING_TESTS=1 pytest -n 0 tests/e2e/test_gate.py
 """
 
 import json
@@ -50,12 +50,14 @@ def get_init_inputs():
     return [spin_ns]
 '''
 AS_IT_WAS = "spin_ns"
-SLOWER = "spin_ns * 21 // 20 if spin_ns == 1_000_000 else spin_ns"
-"""5 % longer, in one of the two cases."""
+SLOWER = "spin_ns * {percent} // 100 if spin_ns == 1_000_000 else spin_ns"
+"""Longer in one of the two cases."""
 SETTINGS = """[tool.kbench.run]
 pairs = 10
-max_processes = 5
+max_processes = 3
 """
+NOT_WORSE = {"same", "unclear"}
+needs_quiet = pytest.mark.skipif("KBENCH_TIMING_TESTS" not in os.environ, reason="needs a quiet machine: see above")
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -101,19 +103,35 @@ def answers(document) -> dict[str, str]:
     return {result["case"]: result["verdict"] for result in document["results"]}
 
 
-def test_a_commit_that_is_5_percent_slower_fails_with_its_case_named(repository):
-    commit(repository, SLOWER)
+def test_a_commit_that_is_slower_fails_with_its_case_named(repository):
+    commit(repository, SLOWER.format(percent=200))
     code, document = gate(repository, "--case", "*")
     assert code == 1, document
-    assert answers(document) == {"long": "slower", "short": "same"}
+    found = answers(document)
+    assert found.pop("long") == "slower"
+    assert found.pop("short") in NOT_WORSE
     slow = next(result for result in document["results"] if result["case"] == "long")
     assert [look["status"] for look in slow["looks"]] == ["slower", "slower"], "found, and found again"
-    assert 1.03 < slow["ratio"] < 1.07
+    assert 1.8 < slow["ratio"] < 2.2
 
 
-@pytest.mark.parametrize("_time", range(20 if os.environ.get("KBENCH_TIMING_TESTS") else 1))
+def test_the_same_commit_is_not_called_slower(repository):
+    commit(repository, AS_IT_WAS)
+    code, document = gate(repository, "--case", "long", "--unclear", "pass")
+    assert code == 0, document
+    assert answers(document)["long"] in NOT_WORSE
+
+
+@needs_quiet
+def test_a_commit_that_is_5_percent_slower_is_found(repository):
+    commit(repository, SLOWER.format(percent=105))
+    code, document = gate(repository, "--case", "*")
+    assert (code, answers(document)) == (1, {"long": "slower", "short": "same"})
+
+
+@needs_quiet
+@pytest.mark.parametrize("_time", range(20))
 def test_the_same_commit_passes(repository, _time):
     commit(repository, AS_IT_WAS)
     code, document = gate(repository, "--case", "long")
-    assert code == 0, document
-    assert answers(document) == {"long": "same"}
+    assert (code, answers(document)) == (0, {"long": "same"})

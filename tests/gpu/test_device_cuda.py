@@ -7,7 +7,8 @@ import time
 import pytest
 import torch
 
-from kbench.devices import identity, peaks, selection
+from kbench.devices import monitor, peaks, selection
+from kbench.devices.backend import backend
 
 pytestmark = [
     pytest.mark.gpu,
@@ -18,7 +19,7 @@ HOG = "import torch; a = torch.ones(1, device='cuda'); print('ready', flush=True
 
 
 def test_torch_and_nvml_mean_the_same_device():
-    environment, choice = identity.identify("cuda"), selection.choose("cuda")
+    environment, choice = backend("cuda").identify(), selection.choose("cuda")
     assert environment.gpu_uuid == choice.uuid
     assert environment.gpu_name == choice.name
     assert environment.driver.count(".") >= 1
@@ -28,16 +29,16 @@ def test_torch_and_nvml_mean_the_same_device():
 
 def test_a_busy_device_reads_as_busy():
     a = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
-    with identity.DeviceMonitor("cuda") as monitor:
-        idle = monitor.read()
+    with monitor.DeviceMonitor("cuda") as watch:
+        idle = watch.read()
         deadline = time.monotonic() + 1.0
         while time.monotonic() < deadline:
             a @ a
-        busy = monitor.read()
+        busy = watch.read()
         torch.cuda.synchronize()
         started = time.perf_counter()
         for _ in range(20):
-            monitor.read()
+            watch.read()
         per_reading_s = (time.perf_counter() - started) / 20
     assert busy.power_mw > idle.power_mw
     assert min(busy.sm_clock_mhz, idle.sm_clock_mhz) > 100
@@ -48,11 +49,11 @@ def test_a_busy_device_reads_as_busy():
 
 def test_a_foreign_process_is_seen():
     choice = selection.choose("cuda")
-    before = identity.foreign_processes(choice)
+    before = monitor.foreign_processes(choice)
     child = subprocess.Popen([sys.executable, "-c", HOG], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         child.stdout.readline()
-        during = identity.foreign_processes(choice)
+        during = monitor.foreign_processes(choice)
     finally:
         child.communicate("\n")
     if before is None or during is None:
@@ -62,9 +63,9 @@ def test_a_foreign_process_is_seen():
 
 def test_peaks_are_plausible_and_remembered(tmp_path):
     choice = selection.choose("cuda")
-    measured = identity.refresh_peaks(choice, tmp_path)
+    measured = peaks.refresh_peaks(choice, tmp_path)
     properties = torch.cuda.get_device_properties(0)
-    assert identity.load_peaks(choice, tmp_path) == measured
+    assert peaks.load_peaks(choice, tmp_path) == measured
     clock_hz = 1e6 * max(c for c in (_max_clock_mhz(choice.uuid), 1))
     # At most 128 FP32 lanes per multiprocessor, two operations each; at least half of 64 lanes.
     lanes = properties.multi_processor_count * clock_hz * 2

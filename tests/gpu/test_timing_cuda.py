@@ -30,9 +30,9 @@ from kbench.core.clocks import (
     constant_of,
     per_call_ns,
 )
+from kbench.devices.cuda import CudaTimer, L2Cache
 from kbench.devices.cuda_driver import Driver
 from kbench.devices.profiler import profile
-from kbench.devices.timer import CudaTimer, L2Cache
 from kbench.judge.timing.gate_clock import TARGET_NS
 from kbench.wire.gate_page import Gate
 from kbench.worker.queued_calls import CallQueue, queue_calls

@@ -154,6 +154,13 @@ def test_only_fixtures_about_time_and_those_that_ask_have_the_device_to_themselv
     assert (other.exclusive, other.options.wait_for_device) == (False, False)
 
 
+def test_fixtures_about_time_are_timed_as_a_quick_run_times_them(tmp_path: Path) -> None:
+    about_time, other = group([fixture(problem=TIMED_PROBLEM), fixture()], "cpu", tmp_path)
+    usual = RunOptions()
+    assert (about_time.options.pairs, about_time.options.precision) == (usual.pairs, usual.precision)
+    assert other.options.pairs == usual.pairs
+
+
 @pytest.mark.parametrize(
     ("status", "speedup", "escapes", "doubtful"),
     [

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from kbench.core.model import Status
-from kbench.devices.timer import HostTimer
+from kbench.devices.cpu import HostTimer
 from kbench.judge.matching import check_description
 from kbench.judge.reference.reference import Expected
 from kbench.worker.delivery import deliver

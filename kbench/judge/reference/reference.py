@@ -12,7 +12,8 @@ from typing import Any
 from kbench.children.child import is_of_the_device
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
-from kbench.devices.timer import synchronize, tensor_leaves
+from kbench.devices.backend import backend
+from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference import flops as counting
 from kbench.judge.reference.drawing import (
     Arguments,
@@ -342,7 +343,7 @@ class Reference:
         arguments = self.arguments(secrets.randbits(31))
         first, started = dict(self.expect(arguments).leaves), time.monotonic()
         second = dict(self.expect(arguments).leaves)
-        synchronize(self.device)
+        backend(self.device).synchronize()
         self.call_s = time.monotonic() - started
         apart = (path for path, leaf in first.items() if path not in second or unlike(leaf, second[path]))
         return next(apart, "")
@@ -395,6 +396,5 @@ class Reference:
         self.aliased = aliased_outputs(expected)
         tensors = [*tensor_leaves(arguments), *expected.tensors, *(tensor for _, tensor in self.state())]
         traffic = sum(t.numel() * t.element_size() for t in tensors)
-        own = getattr(self.problem.module, "cost", None)
-        cost = Cost(dram_bytes=traffic, flops=flops) if own is None else Cost(**own())
-        return cost, FACTOR_PRODUCTS if flops else FACTOR
+        own = getattr(self.problem.module, "cost", lambda: {"dram_bytes": traffic, "flops": flops})
+        return Cost(**own()), FACTOR_PRODUCTS if flops else FACTOR

@@ -24,8 +24,8 @@ from kbench.core.clocks import (
     usual_of,
 )
 from kbench.core.model import Status
+from kbench.devices.cuda import L2Cache
 from kbench.devices.cuda_driver import Driver
-from kbench.devices.timer import L2Cache
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.readings import ArmSample, Conclusion

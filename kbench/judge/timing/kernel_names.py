@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kbench.core.model import Finding, Status
+from kbench.devices.backend import backend
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.refusal import RefusalError
 from kbench.wire.channel import WireError
@@ -104,7 +105,7 @@ class Profile:
 
     def require_custom(self) -> None:
         """Refuse a solution whose kernels are all of libraries and compilers; on a CPU there is nothing to tell by."""
-        if self.device != "cuda":
+        if not backend(self.device).names_kernels:
             return
         if not self.seen:
             raise RefusalError(Status.NOT_VERIFIED, f"kernels could not be listed: {self.reason}", self.log)
@@ -116,7 +117,7 @@ class Profile:
 
 def take_profile(trial: Trial, device: str) -> Profile:
     """Have one call on fresh inputs profiled; its outputs are checked like those of any call. Raises RefusalError."""
-    if device != "cuda":
+    if not backend(device).names_kernels:
         return Profile(seen=(), device=device, reason="CUPTI sees GPUs only")
     expected = trial.reference.expect(trial.arguments(secret_seed()))
     slot = trial.arena.random_slot()

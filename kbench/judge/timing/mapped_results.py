@@ -7,9 +7,10 @@ import base64
 import contextlib
 from typing import Any
 
+from kbench.devices.cuda import wrap
 from kbench.devices.cuda_driver import IPC_HANDLE_BYTES, Driver, DriverError
 from kbench.wire.channel import WireError
-from kbench.wire.shared_memory import TensorSpec, wrap
+from kbench.wire.shared_memory import TensorSpec
 
 MOST_ALLOCATIONS = 4096
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from kbench.core.model import Sample, Timing
 from kbench.core.stats import median_interval, pair_log_ratios, timing_flags
-from kbench.devices.identity import DeviceMonitor
+from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.exchange import Trial
 from kbench.judge.timing.readings import ArmSample, Conclusion
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kbench.core.model import Status
-from kbench.devices.timer import L2Cache
+from kbench.devices.cuda import L2Cache
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.mapped_results import Mapped

@@ -12,6 +12,7 @@ from typing import Any
 from kbench.core.levels import Level
 from kbench.core.model import Finding, Status
 from kbench.core.values import UNATTAINABLE_ABOVE
+from kbench.devices.backend import backend
 from kbench.judge.arena import Arena, is_large
 from kbench.judge.candidate import Candidate
 from kbench.judge.diagnosis.evidence import explain
@@ -25,7 +26,6 @@ from kbench.judge.verify.variations import Variation
 from kbench.numerics import elements, tails
 from kbench.wire.channel import printable
 from kbench.wire.layouts import layouts_of
-from kbench.wire.shared_memory import release_cached
 
 SEEDS = 3
 REPEATS = 3
@@ -52,7 +52,8 @@ class Battery:
         expected = reference.expect(reference.arguments(secret_seed()))
         lends = lends and is_large(expected, reference.device) and reference.inputs.follow_seeds()
         if lends:
-            release_cached(reference.device)  # small tensors in a large free block would keep it from being lent
+            # Small tensors in a large free block would keep it from being lent.
+            backend(reference.device).release_cached()
         arena = Arena(expected, [t for _, t in reference.state()], reference.device, lends=lends, queued=queued)
         self._candidate.bind(reference, arena)
         return Trial(reference, self._candidate, arena, explain)

@@ -10,8 +10,9 @@ import pytest
 
 from kbench.core.errors import MachineError
 from kbench.core.model import Peaks
-from kbench.devices import identity, peaks, selection
-from kbench.devices.identity import DeviceMonitor, DeviceReading
+from kbench.devices import monitor, peaks, selection
+from kbench.devices.backend import backend
+from kbench.devices.monitor import DeviceMonitor, DeviceReading
 
 ROOT = Path(__file__).parents[2]
 GPU = selection.DeviceChoice(kind="cuda", name="NVIDIA Test", uuid="GPU-1", key="NVIDIA Test sm_90")
@@ -19,19 +20,19 @@ PEAKS = Peaks(copy_bytes_per_s=1e12, fp32_flops_per_s=5e13, measured_utc="2026-0
 
 
 def test_the_processor_is_identified():
-    environment = identity.identify("cpu")
+    environment = backend("cpu").identify()
     assert environment.device == "cpu"
-    assert environment.gpu_uuid == selection.cpu().uuid == identity.identify("cpu").gpu_uuid
+    assert environment.gpu_uuid == selection.cpu().uuid == backend("cpu").identify().gpu_uuid
     assert environment.gpu_name
     assert environment.memory_bytes > 1 << 28
     assert environment.l2_bytes is None
 
 
 def test_a_processor_has_nothing_to_read():
-    with DeviceMonitor("cpu") as monitor:
-        assert monitor.read() == DeviceReading()
-        assert not monitor.disturbed(monitor.read(), monitor.read())
-    assert identity.foreign_processes(selection.cpu()) == ()
+    with DeviceMonitor("cpu") as watch:
+        assert watch.read() == DeviceReading()
+        assert not watch.disturbed(watch.read(), watch.read())
+    assert monitor.foreign_processes(selection.cpu()) == ()
 
 
 class FakeNvml:
@@ -85,41 +86,41 @@ def nvml(monkeypatch):
 
 
 def test_a_reading_holds_what_the_device_tells(nvml):
-    with DeviceMonitor("cuda", "GPU-1") as monitor:
+    with DeviceMonitor("cuda", "GPU-1") as watch:
         nvml.answers["power_mw"] = None
-        assert monitor.read() == DeviceReading(sm_clock_mhz=1980, power_mw=None, temperature_c=40, throttle_reasons=0)
+        assert watch.read() == DeviceReading(sm_clock_mhz=1980, power_mw=None, temperature_c=40, throttle_reasons=0)
 
 
 @pytest.mark.parametrize(("reasons", "disturbed"), [(0, False), (0x1, False), (0x2, False), (0x4, True), (0x41, True)])
 def test_a_slowdown_that_the_device_names_disturbs(nvml, reasons, disturbed):
-    with DeviceMonitor("cuda", "GPU-1") as monitor:
-        before = monitor.read()
+    with DeviceMonitor("cuda", "GPU-1") as watch:
+        before = watch.read()
         nvml.answers["reasons"] = reasons
-        assert monitor.disturbed(before, monitor.read()) is disturbed
+        assert watch.disturbed(before, watch.read()) is disturbed
 
 
 @pytest.mark.parametrize(("clock", "disturbed"), [(1980, False), (1965, False), (1900, True), (2050, False)])
 def test_a_clock_below_the_usual_one_disturbs(nvml, clock, disturbed):
-    with DeviceMonitor("cuda", "GPU-1") as monitor:
+    with DeviceMonitor("cuda", "GPU-1") as watch:
         for _ in range(20):
-            before = monitor.read()
+            before = watch.read()
         nvml.answers["sm_mhz"] = clock
-        assert monitor.disturbed(before, monitor.read()) is disturbed
+        assert watch.disturbed(before, watch.read()) is disturbed
 
 
 def test_the_first_readings_judge_nothing(nvml):
-    with DeviceMonitor("cuda", "GPU-1") as monitor:
-        before = monitor.read()
+    with DeviceMonitor("cuda", "GPU-1") as watch:
+        before = watch.read()
         nvml.answers["sm_mhz"] = 345
-        assert not monitor.disturbed(before, monitor.read())
+        assert not watch.disturbed(before, watch.read())
 
 
 def test_foreign_processes_are_named(nvml):
-    assert identity.foreign_processes(GPU) == ()
+    assert monitor.foreign_processes(GPU) == ()
     nvml.answers["processes"] = [SimpleNamespace(pid=7)]
-    assert identity.foreign_processes(GPU) == ("7 python3",)
+    assert monitor.foreign_processes(GPU) == ("7 python3",)
     nvml.answers["processes"] = None
-    assert identity.foreign_processes(GPU) is None
+    assert monitor.foreign_processes(GPU) is None
 
 
 def test_peaks_are_remembered_by_device_and_driver(nvml, tmp_path, monkeypatch):

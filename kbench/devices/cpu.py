@@ -1,0 +1,90 @@
+"""The processor as a device: a sealed memfd is shared, the monotonic clock times."""
+
+import fcntl
+import mmap
+import os
+import platform
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from kbench.core.model import Environment
+from kbench.devices import selection
+from kbench.devices.memory import SharedMemory
+from kbench.devices.timer import Call, TimedCall
+
+
+class Cpu:
+    """The backend of `cpu`; what each member means is said in `backend.Backend`."""
+
+    kind = "cpu"
+    memory_kind = "memfd"
+    has_own_memory = False
+    queues_calls = False
+    replays_graphs = False
+    names_kernels = False
+    can_break = False
+    preferred_cases: tuple[str, ...] = ("cpu", "small", "default")
+
+    def identify(self) -> Environment:
+        """Describe the processor and the software around it."""
+        import torch
+
+        processor = selection.cpu()
+        return Environment(
+            device=self.kind,
+            gpu_name=processor.name,
+            gpu_uuid=processor.uuid,
+            driver=platform.release(),
+            cuda="",
+            torch=torch.__version__,
+            memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        )
+
+    def timer(self, mode: str) -> "HostTimer":  # noqa: ARG002
+        """Return the monotonic clock; a CPU has no graphs and no cache to make cold."""
+        return HostTimer()
+
+    def synchronize(self) -> None:
+        """Do nothing: a call is over when it returns."""
+
+    def release_cached(self) -> None:
+        """Do nothing: freed memory is the system's."""
+
+    def allocate(self, nbytes: int) -> SharedMemory:
+        """Allocate a file in memory that nobody can shrink: else a worker could kill the judge by SIGBUS."""
+        fd = os.memfd_create("kbench", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, nbytes)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        return self.attach({"kind": self.memory_kind, "nbytes": nbytes}, fd)
+
+    def attach(self, descriptor: dict[str, Any], fd: int | None) -> SharedMemory:
+        """Map a file in memory."""
+        import torch
+
+        assert fd is not None, "a memfd block travels with its descriptor"
+        mapped = torch.frombuffer(mmap.mmap(fd, descriptor["nbytes"]), dtype=torch.uint8)
+        return SharedMemory(bytes=mapped, descriptor=descriptor, fd=fd, release=lambda: os.close(fd))
+
+
+class HostTimer:
+    """The monotonic clock around a call."""
+
+    name = "host"
+
+    def __init__(self) -> None:
+        self._now = time.perf_counter_ns  # now, before any solution is imported
+
+    def measure(self, call: Call, slot: int) -> TimedCall:
+        """Call once; submit time and call time are the same thing here."""
+        start = self._now()
+        output = call(slot)
+        elapsed_ns = self._now() - start
+        return TimedCall(t_event_ns=elapsed_ns, t_submit_ns=elapsed_ns, output=output)
+
+    def prepared(self, call: Call, slots: Sequence[int]) -> Call:  # noqa: ARG002
+        """Return the call itself."""
+        return call
+
+    def forget(self) -> None:
+        """Do nothing: nothing is captured on a CPU."""

@@ -1,0 +1,184 @@
+"""An NVIDIA GPU as a device: memory is shared by CUDA IPC, events time; its L2 cache can be made cold."""
+
+import base64
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from kbench.core.model import Environment
+from kbench.devices import nvml
+from kbench.devices.cuda_driver import Driver
+from kbench.devices.memory import SharedMemory
+from kbench.devices.timer import Call, TimedCall, tensor_leaves
+
+FLUSH_FACTOR = 2
+IPC_GRANULE = 2 << 20
+"""Bytes; the driver packs smaller allocations together, and a handle names the whole pack."""
+
+
+class Cuda:
+    """The backend of `cuda`; what each member means is said in `backend.Backend`."""
+
+    kind = "cuda"
+    memory_kind = "cuda"
+    has_own_memory = True
+    queues_calls = True
+    replays_graphs = True
+    names_kernels = True
+    can_break = True
+    preferred_cases: tuple[str, ...] = ("default",)
+
+    def identify(self) -> Environment:
+        """Describe the GPU that torch sees first, and the software around it."""
+        import torch
+
+        properties = torch.cuda.get_device_properties(0)
+        return Environment(
+            device=self.kind,
+            gpu_name=properties.name,
+            gpu_uuid=f"GPU-{properties.uuid}",
+            driver=nvml.driver_version(),
+            cuda=torch.version.cuda or "",
+            torch=torch.__version__,
+            l2_bytes=properties.L2_cache_size,
+            memory_bytes=properties.total_memory,
+            capability=f"{properties.major}.{properties.minor}",
+        )
+
+    def timer(self, mode: str) -> "CudaTimer":
+        """Return CUDA events; in `graph` mode they time the replay of captured graphs."""
+        return CudaTimer(graph=mode == "graph")
+
+    def synchronize(self) -> None:
+        """Wait until the GPU has done all that was asked of it."""
+        import torch
+
+        torch.cuda.synchronize()
+
+    def release_cached(self) -> None:
+        """Give back what this process's torch holds of the GPU's memory and does not use."""
+        import torch
+
+        torch.cuda.empty_cache()
+
+    def allocate(self, nbytes: int) -> SharedMemory:
+        """Allocate device memory with an IPC handle. Raises MemoryError where the device has no room."""
+        driver = Driver()
+        nbytes = -(-nbytes // IPC_GRANULE) * IPC_GRANULE
+        pointer = driver.allocate(nbytes)
+        handle = base64.b64encode(driver.export(pointer)).decode()
+        descriptor = {"kind": self.memory_kind, "nbytes": nbytes, "handle": handle}
+        return self._shared(pointer, descriptor, driver.free)
+
+    def attach(self, descriptor: dict[str, Any], fd: int | None) -> SharedMemory:  # noqa: ARG002
+        """Map another process's allocation."""
+        driver = Driver()
+        return self._shared(driver.open(base64.b64decode(descriptor["handle"])), descriptor, driver.unmap)
+
+    def _shared(self, pointer: int, descriptor: dict[str, Any], end: Any) -> SharedMemory:
+        def release() -> None:
+            self.synchronize()
+            end(pointer)
+
+        memory = wrap(pointer, descriptor["nbytes"])
+        return SharedMemory(bytes=memory, descriptor=descriptor, fd=None, release=release)
+
+
+class _CudaArray:
+    """Raw device memory as torch takes it: the CUDA array interface, version 3."""
+
+    def __init__(self, pointer: int, nbytes: int):
+        self.__cuda_array_interface__ = {
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (pointer, False),
+            "version": 3,
+            "strides": None,
+        }
+
+
+def wrap(pointer: int, nbytes: int) -> Any:
+    """Return device memory as a tensor of bytes."""
+    import torch
+
+    return torch.as_tensor(_CudaArray(pointer, nbytes), device="cuda")
+
+
+class L2Cache:
+    """Makes a GPU's L2 cache cold: nothing useful in it, and nothing that is still to be written back."""
+
+    def __init__(self, driver: Driver):
+        import torch
+
+        self._driver = driver
+        l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
+        self._sweep = torch.zeros(FLUSH_FACTOR * l2_bytes // 4, dtype=torch.int32, device="cuda")
+
+    def flush(self) -> None:
+        """Give back any persisting carve-out, overwrite twice the cache's size, then read it back clean."""
+        import torch
+
+        self._driver.reset_persisting_l2(torch.cuda.current_stream().cuda_stream)
+        self._sweep.add_(1)
+        self._sweep.max()
+
+
+class CudaTimer:
+    """CUDA events on the current stream."""
+
+    name = "events"
+
+    def __init__(self, *, graph: bool = False):
+        self._graph = graph
+        self._captured: dict[int, tuple[Any, Any]] = {}
+        self._driver = Driver()
+        self._now = time.perf_counter_ns
+
+    def measure(self, call: Call, slot: int) -> TimedCall:
+        """Call once between two events, on an idle device."""
+        import torch
+
+        call = self.prepared(call, [slot])
+        start, end = self._driver.event(), self._driver.event()
+        self._driver.synchronise()
+        submitted = self._now()
+        start.record(torch.cuda.current_stream().cuda_stream)
+        output = call(slot)
+        end.record(torch.cuda.current_stream().cuda_stream)
+        submit_ns = self._now() - submitted
+        self._driver.synchronise()
+        return TimedCall(t_event_ns=round(end.ns_since(start)), t_submit_ns=submit_ns, output=output)
+
+    def prepared(self, call: Call, slots: Sequence[int]) -> Call:
+        """Return the call, or in `graph` mode one that replays a graph per slot, its outputs poisoned here."""
+        return self._replayed(call, slots) if self._graph else call
+
+    def forget(self) -> None:
+        """Let go of captured graphs."""
+        self._captured.clear()
+
+    def _replayed(self, call: Call, slots: Sequence[int]) -> Call:
+        """Return a call that replays a graph per slot, its outputs poisoned before every measurement."""
+        import torch
+
+        for slot in slots:
+            if slot not in self._captured:
+                side = torch.cuda.Stream()
+                side.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(side):
+                    call(slot)
+                torch.cuda.current_stream().wait_stream(side)
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph):
+                    output = call(slot)
+                self._captured[slot] = (graph, output)
+            for leaf in tensor_leaves(self._captured[slot][1]):
+                if leaf.is_floating_point():
+                    leaf.fill_(float("nan"))
+
+        def replay(slot: int) -> Any:
+            graph, output = self._captured[slot]
+            graph.replay()
+            return output
+
+        return replay

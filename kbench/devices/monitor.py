@@ -1,0 +1,99 @@
+"""Whether a device is disturbed while it is measured: its clocks, power and heat, and who else computes on it."""
+
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from kbench.devices.backend import backend
+from kbench.devices.nvml import NvmlDevice, ask
+from kbench.devices.selection import DeviceChoice
+
+SLOWED_DOWN = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
+"""NVML's reasons that mean less speed than asked for: power cap, hardware slowdown, heat, power brake."""
+CLOCK_OFF_BY = 0.015
+READINGS_BEFORE_JUDGING = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceReading:
+    """The device's state at one moment; None where the device does not tell."""
+
+    sm_clock_mhz: int | None = None
+    power_mw: int | None = None
+    temperature_c: int | None = None
+    throttle_reasons: int | None = None
+    """Bits of NVML's nvmlClocksEventReasons."""
+
+
+class DeviceMonitor:
+    """Reads a device's clocks, power, temperature and throttle reasons; on a CPU every reading is empty.
+
+    To be used in a `with` statement: `read` before and after a piece of work, then ask `disturbed`.
+    """
+
+    def __init__(self, kind: str, uuid: str | None = None):
+        """Watch the GPU `uuid`, or the first that torch sees."""
+        self._kind = kind
+        self._uuid = uuid
+        self._gpu: NvmlDevice | None = None
+        self._clocks_mhz: list[int] = []
+
+    def __enter__(self) -> Self:
+        if backend(self._kind).has_own_memory:
+            self._gpu = NvmlDevice(self._uuid or _first_visible())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._gpu = None
+
+    def read(self) -> DeviceReading:
+        """Take a reading; some 0.1 ms on a GPU."""
+        if self._gpu is None:
+            return DeviceReading()
+        ask_gpu, nvml = self._gpu.ask, self._gpu.nvml
+        reading = DeviceReading(
+            sm_clock_mhz=ask_gpu("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
+            power_mw=ask_gpu("nvmlDeviceGetPowerUsage"),
+            temperature_c=ask_gpu("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+            throttle_reasons=ask_gpu("nvmlDeviceGetCurrentClocksThrottleReasons"),
+        )
+        if reading.sm_clock_mhz is not None:
+            self._clocks_mhz.append(reading.sm_clock_mhz)
+        return reading
+
+    def disturbed(self, before: DeviceReading, after: DeviceReading) -> bool:
+        """Say whether what ran between two readings was slowed down.
+
+        By a reason that NVML names, or by an SM clock 1.5 % below the median of all readings so far.
+        """
+        if any((reading.throttle_reasons or 0) & SLOWED_DOWN for reading in (before, after)):
+            return True
+        if after.sm_clock_mhz is None or len(self._clocks_mhz) < READINGS_BEFORE_JUDGING:
+            return False
+        return after.sm_clock_mhz < (1 - CLOCK_OFF_BY) * statistics.median(self._clocks_mhz)
+
+
+def foreign_processes(device: DeviceChoice) -> tuple[str, ...] | None:
+    """Name the processes that compute on a GPU, as `PID NAME`; None where the device does not tell.
+
+    To be asked while this run has none of its own there: in a container their numbers mean nothing here.
+    """
+    if not backend(device.kind).has_own_memory:
+        return ()
+    gpu = NvmlDevice.find(device.uuid)
+    running = None if gpu is None else gpu.ask("nvmlDeviceGetComputeRunningProcesses")
+    if running is None:
+        return None
+    names = ((process.pid, ask("nvmlSystemGetProcessName", process.pid)) for process in running)
+    return tuple(f"{pid} {Path(_text(name)).name or 'unknown'}" for pid, name in names)
+
+
+def _text(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")
+
+
+def _first_visible() -> str:
+    import torch
+
+    return f"GPU-{torch.cuda.get_device_properties(0).uuid}"

@@ -1,0 +1,75 @@
+"""NVML, NVIDIA's management library: opened here only. It answers without privileges and without torch."""
+
+from typing import Any, Self
+
+
+def opened() -> Any:
+    """Return pynvml with the library open. Raises its NVMLError where there is no driver."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    return pynvml
+
+
+def ask(question: str, *arguments: Any) -> Any:
+    """Call a function of NVML; None where there is no driver, or it has no answer or no such function."""
+    import pynvml
+
+    try:
+        return getattr(opened(), question)(*arguments)
+    except (pynvml.NVMLError, AttributeError):
+        return None
+
+
+def driver_version() -> str:
+    """Return the driver's version; empty where there is none."""
+    return str(ask("nvmlSystemGetDriverVersion") or "")
+
+
+def gpus() -> list[tuple[str, str, str]]:
+    """Return (name, UUID, compute capability as `90`) of every GPU; none where NVML does not answer for all."""
+    import pynvml
+
+    try:
+        nvml = opened()
+        handles = [nvml.nvmlDeviceGetHandleByIndex(n) for n in range(nvml.nvmlDeviceGetCount())]
+        return [
+            (
+                nvml.nvmlDeviceGetName(handle),
+                nvml.nvmlDeviceGetUUID(handle),
+                "".join(map(str, nvml.nvmlDeviceGetCudaComputeCapability(handle))),
+            )
+            for handle in handles
+        ]
+    except pynvml.NVMLError:
+        return []
+
+
+class NvmlDevice:
+    """One GPU."""
+
+    def __init__(self, uuid: str):
+        """Find it. Raises NVMLError."""
+        self.nvml = opened()
+        self._handle = self.nvml.nvmlDeviceGetHandleByUUID(uuid)
+
+    @classmethod
+    def find(cls, uuid: str) -> Self | None:
+        """Return the GPU; None where NVML does not answer for it."""
+        import pynvml
+
+        try:
+            return cls(uuid)
+        except pynvml.NVMLError:
+            return None
+
+    def ask(self, question: str, *arguments: Any) -> Any:
+        """Call a function of NVML on this GPU; None where this device or driver has no answer."""
+        try:
+            return self.call(question, *arguments)
+        except (self.nvml.NVMLError, AttributeError):
+            return None
+
+    def call(self, function: str, *arguments: Any) -> Any:
+        """Call a function of NVML on this GPU. Raises NVMLError."""
+        return getattr(self.nvml, function)(self._handle, *arguments)
