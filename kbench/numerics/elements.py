@@ -1,7 +1,4 @@
-"""Candidate tensors against reference and oracle tensors, in chunks, with no full-size temporary.
-
-Both rules (docs/verification.md): *contract*, |c - r| against the reference r, *oracle*, |c - o| against fp64.
-"""
+"""Tensors against the reference (the contract) and against fp64 (the oracle), in chunks; see docs/verification.md."""
 
 import functools
 import hashlib
