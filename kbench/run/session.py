@@ -141,6 +141,7 @@ class Session:
         self._derived = Derived()
         self._provenance = rowmaker.collect(
             problem.name,
+            problem.recorded_path,
             sources.source_sha256(problem.path),
             writer.csv_path.stem if writer is not None else options.name or "unsaved",
         )
@@ -239,6 +240,8 @@ class Session:
                 yield from self._evaluate(state, process, following)
             if not state.wants_more(self._options):
                 yield self._close(state)
+            elif (estimated := state.estimate(self._options)) is not None:
+                yield estimated
 
     def _derive(self, entry: Entry) -> Derived:
         """Return the shapes, beside the problem's cases, that a solution is verified at: built-in ones at none."""
@@ -307,6 +310,8 @@ class Session:
         entry, options = state.entry, self._options
         judgement = rowmaker.Judgement(
             solution=entry.name,
+            solution_path=entry.recorded_path,
+            entry=entry.recorded_entry,
             source_sha256=sources.source_sha256(entry.path, entry.variant),
             case=state.case,
             process=process,

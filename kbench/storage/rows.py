@@ -67,6 +67,7 @@ class Provenance:
     git_commit: str
     git_dirty: bool
     problem: str
+    problem_path: str
     problem_sha256: str
 
 
@@ -75,6 +76,8 @@ class Judgement:
     """One (solution, case, process): what was judged, how, and what came out."""
 
     solution: str
+    solution_path: str
+    entry: str
     source_sha256: str
     case: Case
     process: int
@@ -91,7 +94,7 @@ class Judgement:
     peaks: Peaks | None = None
 
 
-def collect(problem: str, sha256: str, run_id: str, started_utc: str | None = None) -> Provenance:
+def collect(problem: str, path: str, sha256: str, run_id: str, started_utc: str | None = None) -> Provenance:
     """Collect what all rows of a run share; the git commit is that of the working folder, if it is a repository."""
     commit, dirty = git_state(Path.cwd())
     return Provenance(
@@ -100,6 +103,7 @@ def collect(problem: str, sha256: str, run_id: str, started_utc: str | None = No
         git_commit=commit,
         git_dirty=dirty,
         problem=problem,
+        problem_path=path,
         problem_sha256=sha256,
     )
 
@@ -141,8 +145,11 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
         git_dirty=provenance.git_dirty,
         source_sha256=judged.source_sha256,
         problem=provenance.problem,
+        problem_path=provenance.problem_path,
         problem_sha256=provenance.problem_sha256,
         solution=judged.solution,
+        solution_path=judged.solution_path,
+        entry=judged.entry,
         case=judged.case.name,
         overrides=json.dumps(judged.case.overrides, sort_keys=True, default=str),
         process=judged.process,

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from records import make_run
 
+from kbench.core.model import SCHEMA_VERSION
+
 RESULTS = Path("results")
 RATIOS = [0.5, 0.5002, 0.4999]
 INTERVAL = {"speedup_low": 1.998, "speedup_high": 2.002}
@@ -72,7 +74,7 @@ def test_broken_files_are_refused_with_their_reason(kbench):
     whole = path.read_text()
     path.write_text(whole[:-10])
     assert "is truncated" in kbench("show", "saved").err
-    path.write_text(whole.replace("\n3,", "\n7,"))
+    path.write_text(whole.replace(f"\n{SCHEMA_VERSION},", "\n7,"))
     assert "schema 7" in kbench("show", "saved").err
     path.write_text(whole)
     samples = RESULTS / "saved.samples.csv"
