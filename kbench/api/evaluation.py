@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kbench.api.reward import RewardPolicy, reward
-from kbench.core.model import Case, Environment, Outcome, ResultRow, Status
+from kbench.core.events import Judged
+from kbench.core.model import Environment, ResultRow, Status
 from kbench.sweep.summary import speedup_of
 from kbench.sweep.task import TaskVerdict, state_of
 from kbench.units.unit import NO_VERDICT, RETRYABLE
@@ -15,18 +16,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationResult:
+class EvaluationResult(Judged):
     """One verdict. A wrong, crashing or hanging solution is an `outcome` of the type `Failed`, never an exception."""
 
     problem: str
-    solution: str
-    case: Case
-    outcome: Outcome
-    """`Passed(correctness, timings, ...)` or `Failed(status, reason, log, ...)`, over all processes."""
-    rows: tuple[ResultRow, ...]
-    """One for each process, as in a results file."""
-    stage_s: dict[str, float]
-    """Seconds by stage over all processes."""
     speedup: float | None = None
     """Time of the reference over that of the solution; None where nothing was timed."""
     environment: Environment | None = None
@@ -86,7 +79,7 @@ def evaluation_of(verdict: TaskVerdict, started_utc: str, run_id: str = "unsaved
     return EvaluationResult(
         problem=task.problem.name,
         solution=task.solution.name,
-        case=verdict.last.case or task.case,
+        case=(verdict.last.case or task.case).name,
         outcome=state.outcome,
         rows=tuple(row for row, _ in verdict.rows(run_id, started_utc)),
         stage_s=state.stage_s,

@@ -30,7 +30,7 @@ def answer_of(found: EvaluationResult) -> dict[str, Any]:
         "error_message": failure.reason[:LONGEST_MESSAGE] if failure is not None else None,
         "error_code": failure.status.value if failure is not None else None,
         "metadata": {
-            "case": found.case.name,
+            "case": found.case,
             "level": str(outcome.level) if outcome.level is not None else None,
             "lacks": list(outcome.lacks),
             "required_level": row.required_level,

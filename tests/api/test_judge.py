@@ -71,8 +71,8 @@ def test_texts_paths_and_names_are_taken(pool, tmp_path) -> None:
 
 def test_one_case_or_several(pool) -> None:
     with pool.judge() as judge:
-        assert [one.case.name for one in judge.evaluate(CASES, solution(), cases="small")] == ["small"]
-        assert [one.case.name for one in judge.evaluate(CASES, solution(), cases=("small", "def*"))] == [
+        assert [one.case for one in judge.evaluate(CASES, solution(), cases="small")] == ["small"]
+        assert [one.case for one in judge.evaluate(CASES, solution(), cases=("small", "def*"))] == [
             "default",
             "small",
         ]
