@@ -303,14 +303,16 @@ class Session:
                 )
 
     def _row(self, state: CaseState, process: int, result: UnitResult | None) -> ResultRow:
-        """Make the row of the process that was just added to a state."""
-        entry, options = state.entry, self._options
+        """Make the row of the process that was just added to a state: its errors are its own."""
+        entry, options, outcome = state.entry, self._options, state.outcome
+        if result is not None and isinstance(outcome, Passed) and isinstance(result.outcome, Passed):
+            outcome = replace(outcome, correctness=result.outcome.correctness)
         judgement = rowmaker.Judgement(
             solution=entry.name,
             source_sha256=sources.source_sha256(entry.path, entry.variant),
             case=state.case,
             process=process,
-            outcome=state.outcome,
+            outcome=outcome,
             device=self._device.kind,
             mode=options.mode,
             isolation=rungs.Rung(self._rung).name.lower(),
