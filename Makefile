@@ -33,7 +33,7 @@ else:
 endef
 export CHOOSE
 
-.PHONY: run test evidence clean
+.PHONY: run test evidence screenshots clean
 
 run: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@chosen=$$($(RUN_PYTHON) -c "$$CHOOSE") && set -x && $(RUN_PYTHON) -m kbench run group_norm $$chosen
@@ -45,6 +45,10 @@ test: $(if $(filter yes,$(TEST_READY)),,$(STAMP))
 # README's tables and the plot, from results/h200.
 evidence: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@$(RUN_PYTHON) docs/evidence.py
+
+# The pictures in docs/images, from results; needs Chromium.
+screenshots: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
+	@$(RUN_PYTHON) docs/screenshots.py
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'kbench needs Python 3.11 or newer')"

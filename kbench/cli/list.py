@@ -16,7 +16,7 @@ from kbench.plugins.registry import Entry
 from kbench.report import csvout
 from kbench.report.document import render_document
 from kbench.report.table import Column, one_line, render_markdown_table, render_table
-from kbench.storage.results import list_runs
+from kbench.storage.saved_runs import list_runs
 from kbench.storage.settings import Settings
 
 WRAPPING = frozenset({"cases", "constants", "problems", "solutions", "summary", "unreadable"})
@@ -64,7 +64,10 @@ def main(flags: ListFlags) -> int:
 
 def _problems(settings: Settings) -> Listing:
     rows = []
-    for problem in registry.problems(settings):
+    named = registry.problems(settings)
+    known = {problem.path.resolve() for problem in named}
+    own = [problem for problem in registry.problems_in(Path.cwd()) if problem.path.resolve() not in known]
+    for problem in (*named, *own):
         files = [entry.name for entry in registry.solutions(problem, settings) if entry.builtin is None]
         rows.append((problem.name, _case_names(problem), tuple(files), problem.origin, problem.summary))
     return Listing(names=("problem", "cases", "solutions", "from", "summary"), rows=tuple(rows))

@@ -77,7 +77,12 @@ def parse_overrides(pairs: list[str]) -> dict[str, Any]:
 DeviceOption = Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX")]
 ResultsOption = Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Results folder")]
 RunArgument = Annotated[
-    str, typer.Argument(metavar="RUN", help="Name, path or @latest", autocompletion=completion.runs)
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="Name or a unique end of it, path or @latest~N",
+        autocompletion=completion.runs,
+    ),
 ]
 SlowerOption = Annotated[
     float | None,

@@ -1,4 +1,4 @@
-"""Progress of a run on stderr: live lines on a terminal, one plain line per finished stage in a pipe."""
+"""Progress of a run on stderr: on a terminal one live line per solution, and one that stays for each verdict."""
 
 import sys
 from collections.abc import Iterator
@@ -6,11 +6,10 @@ from contextlib import contextmanager
 from typing import Protocol, Self
 
 from kbench.cli.output import Output
-from kbench.core.events import Event, Planned, StageFinished, StageStarted, Waiting
+from kbench.core.events import Estimated, Event, Judged, Planned, StageFinished, StageStarted, Waiting
 from kbench.report import units
+from kbench.report.summary import summarise
 from kbench.report.table import one_line
-
-_Key = tuple[str, str, str, int | None]
 
 
 class Progress(Protocol):
@@ -35,30 +34,29 @@ class Lines:
 
     def show(self, event: Event) -> None:
         """Write the line of this event, if it has one."""
-        text = describe(event)
+        text = describe(event, self._output.verbosity)
         if text:
             self._output.note(text)
 
 
 class Live:
-    """Keeps a spinner line per running stage below the finished lines: the time so far, and what it took before."""
+    """Keeps a line for each solution that is being judged: its stage, the estimate so far, the time that is left."""
 
     def __init__(self, output: Output):
         from rich.console import Console
         from rich.progress import Progress as RichProgress
-        from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
         self._output = output
         self._live = RichProgress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[expected]}", markup=False),
             console=Console(stderr=True, highlight=False, markup=False),
             transient=True,
         )
-        self._tasks: dict[_Key, object] = {}
-        self._last_s: dict[tuple[str, str], float] = {}
+        self._tasks: dict[tuple[str, str], TaskID] = {}
+        self._estimates: dict[tuple[str, str], str] = {}
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -68,21 +66,23 @@ class Live:
         self._live.stop()
 
     def show(self, event: Event) -> None:
-        """Start or end the stage's line; other events become plain lines above."""
-        if isinstance(event, StageStarted):
-            last_s = self._last_s.get((event.stage, event.case))
-            expected = "" if last_s is None else f"last time {units.seconds(last_s)}"
-            task = self._live.add_task(_stage(event), total=None, expected=expected)
-            self._tasks[_key(event)] = task
-            return
-        if isinstance(event, StageFinished):
-            self._last_s[event.stage, event.case] = event.elapsed_s
-            finished = self._tasks.pop(_key(event), None)
-            if finished is not None:
-                self._live.remove_task(finished)  # type: ignore[arg-type]  # rich's TaskID is an int
-        text = describe(event)
+        """Begin, change or end a solution's line; what stays is printed above."""
+        if isinstance(event, StageStarted | StageFinished | Estimated | Judged):
+            key = (event.solution, event.case)
+            if isinstance(event, Estimated):
+                self._estimates[key] = so_far(event)
+            elif isinstance(event, StageStarted):
+                self._describe(key, f"{_stage(event)}  {self._estimates.get(key, '')}".rstrip())
+            elif key in self._tasks:
+                self._live.remove_task(self._tasks.pop(key))
+        text = describe(event, self._output.verbosity)
         if text:
             self._live.console.print(text, soft_wrap=True)
+
+    def _describe(self, key: tuple[str, str], text: str) -> None:
+        if key not in self._tasks:
+            self._tasks[key] = self._live.add_task("", total=None)
+        self._live.update(self._tasks[key], description=text)
 
 
 @contextmanager
@@ -97,8 +97,12 @@ def progress_for(output: Output) -> Iterator[Progress]:
         yield Lines(output)
 
 
-def describe(event: Event) -> str:
-    """Say an event in one line; empty for those that only matter to a live display."""
+def describe(event: Event, verbosity: int = 0) -> str:
+    """Say an event in one line that stays; empty for those that only matter to a live display.
+
+    Stages that went well have lines of their own with `--verbose` alone, except for builds, of which a cache makes the
+    next run's.
+    """
     if isinstance(event, Planned):
         cases = ", ".join(case.name for case in event.cases)
         plural = "process" if event.processes == 1 else "processes"
@@ -107,17 +111,28 @@ def describe(event: Event) -> str:
         return f"{event.problem} · {', '.join(event.solutions)} · {plural} {cases} · on {event.device}{processes}"
     if isinstance(event, Waiting):
         return f"waiting for {event.device}, in use by {one_line(event.holder)}"
-    if isinstance(event, StageFinished):
+    if isinstance(event, StageFinished) and (verbosity > 0 or not event.ok or event.stage == "build"):
         verdict = "ok" if event.ok else "FAILED"
         took = units.seconds(event.elapsed_s)
         return f"  {_stage(event)}  {verdict}  {took}  {one_line(event.detail)}".rstrip()
+    if isinstance(event, Judged):
+        case = summarise(event)
+        verdict = "passed" if case.passed else case.status.value.upper()
+        speedup = "" if case.speedup is None else f"  {case.shown_speedup}"
+        return f"  {event.solution}  {event.case}  {verdict}{speedup}  {units.seconds(sum(event.stage_s.values()))}"
     return ""
+
+
+def so_far(event: Estimated) -> str:
+    """Say what is known between two processes: `2.47× ± 0.3 % after 3 of at most 12, at most 14 s more`."""
+    share = event.half_width
+    low, high = (None, None) if share is None else (event.speedup * (1 - share), event.speedup * (1 + share))
+    speedup = units.speedup(event.speedup, low, high, alone=share is None)
+    width = "" if share is None else f" ± {100 * share:.2g} %"
+    left = "" if event.left_s is None else f", at most {event.left_s:.0f} s more"
+    return f"{speedup}{width} after {event.processes} of at most {event.at_most}{left}"
 
 
 def _stage(event: StageStarted | StageFinished) -> str:
     process = "" if event.process is None else f"  process {event.process}"
     return f"{event.stage:<6}  {event.solution}  {event.case}{process}"
-
-
-def _key(event: StageStarted | StageFinished) -> _Key:
-    return (event.stage, event.solution, event.case, event.process)

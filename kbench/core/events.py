@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.core.levels import Level
-from kbench.core.model import Case, Environment, Outcome, ResultRow
+from kbench.core.model import Case, Environment, Outcome, Peaks, ResultRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +129,22 @@ class StageFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Estimated:
+    """A process of one (solution, case) was timed, and another one follows."""
+
+    solution: str
+    case: str
+    processes: int
+    """Timed so far."""
+    at_most: int
+    speedup: float
+    half_width: float | None
+    """Of the speed-up's interval over processes at 95 %, as a share; None for one process."""
+    left_s: float | None
+    """Seconds of measuring that the budget leaves; None without a budget."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """One (solution, case) is finished: its outcome, the rows written, how long its stages took."""
 
@@ -145,6 +161,8 @@ class Saved:
 
     csv_path: str | None
     environment: Environment | None
+    peaks: Peaks | None = None
+    """Of the device, where they are known."""
 
 
-Event = Planned | Waiting | StageStarted | StageFinished | Judged | Saved
+Event = Planned | Waiting | StageStarted | StageFinished | Estimated | Judged | Saved

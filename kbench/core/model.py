@@ -7,12 +7,13 @@ from typing import Any, Self
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.levels import Level
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Version of the results files. 1: first release. 2: `attested_half_width_ns`, `wall_ns`, `ref_wall_ns`; on a GPU times
 are of rounds behind the judge's gate. 3: `level`, `lacks`, `required_level`, `accepted`."""
 SINCE = {
     2: ("attested_half_width_ns", "wall_ns", "ref_wall_ns"),
     3: ("level", "lacks", "required_level", "accepted"),
+    4: ("problem_path", "solution_path", "entry"),
 }
 """Fields of a row that earlier versions lack, by the version that brought them."""
 
@@ -267,8 +268,13 @@ class ResultRow:
     source_sha256: str
     """Of the solution file and every kernel source that its build read."""
     problem: str
+    problem_path: str
+    """From the folder that the run was started in, or absolute; empty for a shipped one, which its name finds."""
     problem_sha256: str
     solution: str
+    solution_path: str
+    entry: str
+    """The class or function that was judged, where it is not `ModelNew`."""
     case: str
     overrides: str
     """The case's constants as JSON, `--set` included."""

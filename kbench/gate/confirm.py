@@ -5,6 +5,7 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from kbench.core.model import ResultRow, Time
 from kbench.core.verdict import Measurement
 from kbench.gate.rule import Confirm
 from kbench.plugins import registry
+from kbench.plugins.registry import Entry
 from kbench.run import session as verb
 from kbench.run.plan import options_from
 from kbench.storage.results import CaseKey, Run, read_run
@@ -48,8 +50,8 @@ def _measure(
 ) -> dict[CaseKey, Measurement]:
     """Measure the solutions of one problem and case."""
     first = rows[0]
-    problem = registry.find_problem(first.problem, settings)
-    solutions = [registry.find_solution(problem, row.solution, settings) for row in rows]
+    problem = registry.find_problem(first.problem_path or first.problem, settings)
+    solutions = [_solution(problem, row, settings) for row in rows]
     case = registry.case_table(problem).get(first.case, {})
     with tempfile.TemporaryDirectory(prefix="kbench-confirm-") as folder:
         options = options_from(
@@ -80,6 +82,12 @@ def _measure(
             "confirm where the run was measured, or gate without `--confirm`",
         )
     return measurements(fresh, time)
+
+
+def _solution(problem: Entry, row: ResultRow, settings: Settings) -> Entry:
+    """Find a row's solution again, by its path where it has one, under the name that it has in the row."""
+    found = registry.find_solution(problem, row.solution_path or row.solution, settings, entry=row.entry or None)
+    return replace(found, name=row.solution)
 
 
 def locked_clock_mhz(row: ResultRow) -> int | None:

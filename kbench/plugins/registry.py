@@ -18,6 +18,7 @@ DEFAULT_ENTRY = "ModelNew"
 OTHER_ENTRIES = ("Model", "kernel_function")
 """What published solutions are called otherwise: the class by the reference's name, a function of the inputs alone."""
 
+PROBLEM_NAMES = frozenset({"Model", "get_inputs", "get_init_inputs"})
 _REQUIRED: dict[EntryKind, str] = {"problem": "Model", "solution": DEFAULT_ENTRY}
 
 
@@ -37,6 +38,19 @@ class Entry:
     """What of a solution's file is judged: a class, or a function that is the forward itself."""
 
     @property
+    def recorded_path(self) -> str:
+        """Where its file is, for a results file: relative where it lies below the working folder; empty if shipped."""
+        if self.origin == "kbench":
+            return ""
+        here = Path.cwd()
+        return str(self.path.relative_to(here) if self.path.is_relative_to(here) else self.path)
+
+    @property
+    def recorded_entry(self) -> str:
+        """What is judged of its file, for a results file: empty where that is `ModelNew` or the file is not its own."""
+        return "" if self.builtin else self.variant
+
+    @property
     def variant(self) -> str:
         """Which of several solutions it is that one file can stand for; empty for the usual one."""
         return self.builtin or ("" if self.attribute == DEFAULT_ENTRY else self.attribute)
@@ -46,6 +60,19 @@ def problems(settings: Settings) -> tuple[Entry, ...]:
     """List every problem that can be named, shipped ones first, each source in alphabetical order."""
     found = problem_files(settings)
     return tuple(entry for path, origin in found if (entry := _listed(path, "problem", origin)) is not None)
+
+
+def problems_in(folder: Path) -> tuple[Entry, ...]:
+    """List the problem files of a folder, which are named by path; other Python files are passed over in silence."""
+    found = []
+    for path in sorted(folder.glob("*.py")):
+        try:
+            parsed = source.parse(path)
+        except PluginError:
+            continue
+        if parsed.names >= PROBLEM_NAMES:
+            found.append(replace(_entry(parsed, "problem", "path"), name=path.name))
+    return tuple(found)
 
 
 def solutions(problem: Entry, settings: Settings) -> tuple[Entry, ...]:
@@ -200,7 +227,7 @@ def _read(path: Path, kind: EntryKind, origin: Origin) -> Entry:
             f"{path} defines no class `{required}`, so it is not a {kind}{_swapped(parsed, other)}",
             f"`kbench new {kind}` writes a file to start from",
         )
-    missing = {"get_inputs", "get_init_inputs"} - parsed.names if kind == "problem" else set()
+    missing = PROBLEM_NAMES - parsed.names if kind == "problem" else set()
     if missing:
         raise PluginError(
             f"{path} defines no `{min(missing)}`, so it is not a problem",

@@ -63,7 +63,11 @@ def derive(path: Path, overrides: Mapping[str, Any]) -> Derived:
     The first changes only what the inputs depend on and the constructor does not: other inputs of the same model, one
     of them long. The second changes whatever the inputs depend on, and is short all over.
     """
-    probe = _Probe(path, overrides)
+    with without_the_compiler(path):
+        return _derive(_Probe(path, overrides))
+
+
+def _derive(probe: "_Probe") -> Derived:
     own = probe.own
     if own is None:
         return Derived(reason="its inputs cannot be described without making them")
@@ -151,7 +155,7 @@ class _Probe:
         device, calls = self._trial(changed)
         try:
             loaded = problems.load(self._path, {**self._overrides, **changed}, device)
-            with torch.no_grad(), without_the_compiler(self._path):
+            with torch.no_grad():
                 model = loaded.model(seed=0)
                 outputs = [model(*loaded.inputs(seed)) for seed in range(calls)]
         except Exception:  # noqa: BLE001 - as above

@@ -1,10 +1,11 @@
 """What a run knows so far of one (solution, case), process after process."""
 
 import math
+import statistics
 from dataclasses import dataclass, field, replace
 
 from kbench.core.budget import advice, affords_more, is_far_off
-from kbench.core.events import RunOptions
+from kbench.core.events import Estimated, RunOptions
 from kbench.core.levels import OF_WEIGHTS, Level
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
 from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate, ratio_interval, timings_interval
@@ -80,6 +81,23 @@ class CaseState:
             width, math.log1p(options.precision), measured_s, done, options.budget_s
         )
         return not self.out_of_budget
+
+    def estimate(self, options: RunOptions) -> Estimated | None:
+        """Say what the processes so far come to; None where none was timed."""
+        estimates = self.estimates
+        if not estimates:
+            return None
+        interval = ratio_interval(estimates) if len(estimates) > 1 else None
+        spent_s = self.stage_s.get("time", 0.0)
+        return Estimated(
+            solution=self.entry.name,
+            case=self.case.name,
+            processes=len(estimates),
+            at_most=options.max_processes,
+            speedup=math.exp(-statistics.fmean(estimates)),
+            half_width=interval.half_width if interval is not None else None,
+            left_s=None if options.budget_s is None else max(0.0, options.budget_s - spent_s),
+        )
 
     def tell_budget(self, options: RunOptions) -> None:
         """Say what more time would bring, where the budget ended the measuring."""

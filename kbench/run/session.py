@@ -29,6 +29,7 @@ from kbench.core.model import (
     Finding,
     FindingKind,
     Passed,
+    Peaks,
     ResultRow,
     Status,
 )
@@ -96,7 +97,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         for case in cases:
             yield from session.judge(case, solutions)
         saved = str(writer.csv_path) if writer is not None else None
-        yield Saved(csv_path=saved, environment=session.environment)
+        yield Saved(csv_path=saved, environment=session.environment, peaks=session.peaks)
 
 
 def sandbox_rung(options: RunOptions, device: str) -> int:
@@ -141,10 +142,16 @@ class Session:
         self._derived = Derived()
         self._provenance = rowmaker.collect(
             problem.name,
+            problem.recorded_path,
             sources.source_sha256(problem.path),
             writer.csv_path.stem if writer is not None else options.name or "unsaved",
         )
         self.environment: Environment | None = None
+
+    @property
+    def peaks(self) -> Peaks | None:
+        """What the device can do, where that was measured."""
+        return self._evaluator.peaks
 
     def derive(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
         """Find shapes for solutions of one's own, where the problem lists no ragged ones itself."""
@@ -239,6 +246,8 @@ class Session:
                 yield from self._evaluate(state, process, following)
             if not state.wants_more(self._options):
                 yield self._close(state)
+            elif (estimated := state.estimate(self._options)) is not None:
+                yield estimated
 
     def _derive(self, entry: Entry) -> Derived:
         """Return the shapes, beside the problem's cases, that a solution is verified at: built-in ones at none."""
@@ -304,15 +313,16 @@ class Session:
 
     def _row(self, state: CaseState, process: int, result: UnitResult | None) -> ResultRow:
         """Make the row of the process that was just added to a state: its errors are its own."""
-        entry, options, outcome = state.entry, self._options, state.outcome
-        if result is not None and isinstance(outcome, Passed) and isinstance(result.outcome, Passed):
-            outcome = replace(outcome, correctness=result.outcome.correctness)
+        entry, options = state.entry, self._options
         judgement = rowmaker.Judgement(
             solution=entry.name,
+            solution_path=entry.recorded_path,
+            entry=entry.recorded_entry,
             source_sha256=sources.source_sha256(entry.path, entry.variant),
             case=state.case,
             process=process,
-            outcome=outcome,
+            outcome=state.outcome,
+            correctness=(state.outcome if result is None else result.outcome).correctness,
             device=self._device.kind,
             mode=options.mode,
             isolation=rungs.Rung(self._rung).name.lower(),

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +20,7 @@ from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import SCHEMA_VERSION, SINCE, ResultRow, Sample, Status
 from kbench.storage import csvfile
 from kbench.storage.ranges import SAMPLE_RANGES, require_ranges, require_row
-from kbench.storage.runfiles import LATEST, run_files, samples_path
+from kbench.storage.runfiles import samples_path
 
 ROW_COLUMNS = tuple(field.name for field in fields(ResultRow))
 COLUMNS_OF = {
@@ -62,21 +61,6 @@ class Run:
             if not cases or any(fnmatchcase(row.case, pattern) for pattern in cases):
                 groups.setdefault((row.problem, row.solution, row.case), []).append(row)
         return groups
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedRun:
-    """One line of `kbench list --runs`. `broken` says why the file cannot be read; the rest is then empty."""
-
-    name: str
-    path: Path
-    started_utc: str = ""
-    problems: tuple[str, ...] = ()
-    solutions: tuple[str, ...] = ()
-    gpu_name: str = ""
-    rows: int = 0
-    passed: int = 0
-    broken: str | None = None
 
 
 class RunWriter:
@@ -201,19 +185,20 @@ def default_stem(problem: str, solutions: Sequence[str], now: datetime | None = 
 # --- reading -----------------------------------------------------------------------
 
 
-def read_run(path: Path) -> Run:
-    """Read and validate a run.
+def read_run(path: Path, *, needs_samples: bool = True) -> Run:
+    """Read and validate a run. Without `needs_samples`, one whose samples file is missing is read without samples.
 
     Raises:
         ResultsError: for a file that is missing, truncated, edited, mixed, or of a schema version that is not read.
     """
     path = Path(path)
-    rows = tuple(_parse_rows(path))
+    rows = tuple(read_rows(path))
     if not rows:
         raise ResultsError(f"{path} holds no rows", hint="`kbench list --runs` shows the saved runs")
     if len({row.run_id for row in rows}) > 1:
         raise csvfile.refuse(path, "mixes the rows of several runs")
-    groups = _read_samples(path, needed=any(row.samples_sha256 for row in rows))
+    has_samples = needs_samples or samples_path(path).is_file()
+    groups = _read_samples(path, needed=any(row.samples_sha256 for row in rows)) if has_samples else {}
     samples: dict[GroupKey, tuple[Sample, ...]] = {}
     seen: set[GroupKey] = set()
     for row in rows:
@@ -223,7 +208,7 @@ def read_run(path: Path) -> Run:
         if row.status not in set(Status):
             raise csvfile.refuse(path, f"has a status `{row.status[:40]}` that does not exist")
         seen.add(key)
-        if not row.samples_sha256:
+        if not row.samples_sha256 or not has_samples:
             continue
         lines, parsed = groups.get(key, ([], []))
         if _digest(lines) != row.samples_sha256:
@@ -236,54 +221,8 @@ def read_run(path: Path) -> Run:
     return Run(path=path, rows=rows, samples=samples)
 
 
-def find_run(name: str, directory: Path = Path("results")) -> Run:
-    """Read the run that a user named: `@latest`, a path, or the stem of a CSV in `directory`.
-
-    Raises:
-        UsageError: where there is no such run; it suggests the closest name.
-        ResultsError: as `read_run`.
-    """
-    if name == LATEST:
-        whole = [run for run in list_runs(directory) if run.broken is None]
-        if not whole:
-            raise UsageError(f"no run in {directory}", hint="`kbench run PROBLEM` makes one")
-        return read_run(max(whole, key=lambda run: (run.started_utc, run.name)).path)
-    candidates = [Path(name), directory / name, directory / f"{name}.csv"]
-    for path in candidates:
-        if path.is_file():
-            return read_run(path)
-    stems = [path.stem for path in run_files(directory)]
-    close = get_close_matches(Path(name).stem, stems, n=1)
-    hint = f"did you mean `{close[0]}`?" if close else "`kbench list --runs` shows the saved runs"
-    raise UsageError(f"no run named `{name}` in {directory}", hint=hint)
-
-
-def list_runs(directory: Path = Path("results")) -> list[ListedRun]:
-    """Summarise every run in a folder, oldest first. A file that cannot be read is listed as broken."""
-    found = []
-    for path in run_files(directory):
-        try:
-            rows = list(_parse_rows(path))
-        except ResultsError as error:
-            found.append(ListedRun(name=path.stem, path=path, broken=error.message))
-            continue
-        found.append(
-            ListedRun(
-                name=path.stem,
-                path=path,
-                started_utc=rows[0].started_utc if rows else "",
-                problems=tuple(dict.fromkeys(row.problem for row in rows)),
-                solutions=tuple(dict.fromkeys(row.solution for row in rows)),
-                gpu_name=rows[0].gpu_name if rows else "",
-                rows=len(rows),
-                passed=sum(row.status == "passed" for row in rows),
-                broken=None if rows else "holds no rows",
-            )
-        )
-    return sorted(found, key=lambda run: (run.started_utc, run.name))
-
-
-def _parse_rows(path: Path) -> list[ResultRow]:
+def read_rows(path: Path) -> list[ResultRow]:
+    """Read and validate the rows alone. Raises ResultsError."""
     lines = csvfile.read_table(path)
     if not lines:
         raise csvfile.refuse(path, "is empty")

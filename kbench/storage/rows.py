@@ -17,6 +17,7 @@ from kbench.core.levels import Level
 from kbench.core.model import (
     SCHEMA_VERSION,
     Case,
+    Correctness,
     Cost,
     Environment,
     Failed,
@@ -67,6 +68,7 @@ class Provenance:
     git_commit: str
     git_dirty: bool
     problem: str
+    problem_path: str
     problem_sha256: str
 
 
@@ -75,10 +77,15 @@ class Judgement:
     """One (solution, case, process): what was judged, how, and what came out."""
 
     solution: str
+    solution_path: str
+    entry: str
     source_sha256: str
     case: Case
     process: int
     outcome: Outcome
+    """Of all processes so far."""
+    correctness: Correctness | None
+    """Of this process alone."""
     device: str
     mode: str
     isolation: str
@@ -91,7 +98,7 @@ class Judgement:
     peaks: Peaks | None = None
 
 
-def collect(problem: str, sha256: str, run_id: str, started_utc: str | None = None) -> Provenance:
+def collect(problem: str, path: str, sha256: str, run_id: str, started_utc: str | None = None) -> Provenance:
     """Collect what all rows of a run share; the git commit is that of the working folder, if it is a repository."""
     commit, dirty = git_state(Path.cwd())
     return Provenance(
@@ -100,6 +107,7 @@ def collect(problem: str, sha256: str, run_id: str, started_utc: str | None = No
         git_commit=commit,
         git_dirty=dirty,
         problem=problem,
+        problem_path=path,
         problem_sha256=sha256,
     )
 
@@ -125,7 +133,7 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
     """Make the row of one process. A failure has no time and no speed-up."""
     outcome, environment = judged.outcome, judged.environment
     timing = outcome.timings[-1] if isinstance(outcome, Passed) and outcome.timings else None
-    correctness = outcome.correctness
+    correctness = judged.correctness
     candidate = None if timing is None else summarise_arm(timing.samples)
     bound = None
     if judged.cost is not None and judged.peaks is not None:
@@ -141,8 +149,11 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
         git_dirty=provenance.git_dirty,
         source_sha256=judged.source_sha256,
         problem=provenance.problem,
+        problem_path=provenance.problem_path,
         problem_sha256=provenance.problem_sha256,
         solution=judged.solution,
+        solution_path=judged.solution_path,
+        entry=judged.entry,
         case=judged.case.name,
         overrides=json.dumps(judged.case.overrides, sort_keys=True, default=str),
         process=judged.process,

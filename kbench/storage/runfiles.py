@@ -1,9 +1,11 @@
 """The files of saved runs by name; nothing is opened."""
 
+import re
 from pathlib import Path
 
 SAMPLES_SUFFIX = ".samples.csv"
 LATEST = "@latest"
+NTH_LATEST = re.compile(re.escape(LATEST) + r"(?:~(?P<before>[0-9]{1,4}))?")
 
 
 def samples_path(csv_path: Path) -> Path:

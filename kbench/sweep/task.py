@@ -80,8 +80,9 @@ class TaskVerdict:
     def rows(self, run_id: str, started_utc: str, options: RunOptions) -> list[tuple[ResultRow, Sequence[Sample]]]:
         """Return the rows of a results file, each with its samples."""
         task = self.task
-        sha256 = sources.source_sha256(task.problem.path)
-        provenance = rowmaker.collect(task.problem.name, sha256, run_id, started_utc)
+        problem = task.problem
+        sha256 = sources.source_sha256(problem.path)
+        provenance = rowmaker.collect(problem.name, problem.recorded_path, sha256, run_id, started_utc)
         made = [_row(provenance, task, process, result, options) for process, result in enumerate(self.results)]
         outcome = state_of(task, self.results).outcome
         if isinstance(outcome, Passed) and outcome.timings:
@@ -93,10 +94,13 @@ def _row(provenance: Provenance, task: Task, process: int, result: UnitResult, o
     here = result.environment
     judgement = rowmaker.Judgement(
         solution=task.solution.name,
+        solution_path=task.solution.recorded_path,
+        entry=task.solution.recorded_entry,
         source_sha256=sources.source_sha256(task.solution.path, task.solution.variant),
         case=result.case or task.case,
         process=process,
         outcome=result.outcome,
+        correctness=result.outcome.correctness,
         device=here.device if here is not None else "",
         mode=options.mode,
         isolation=result.isolation,

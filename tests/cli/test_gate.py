@@ -175,7 +175,7 @@ def test_confirm_measures_flagged_cases_again(kbench, monkeypatch, tmp_path):
         return look
 
     monkeypatch.setattr(confirm, "by_running", by_running)
-    done = kbench("gate", "pr", "--confirm", "--json")
+    done = kbench("gate", "pr", "--confirm", "--json", "-v")
     assert "time    slow  small  process 0  ok" in done.err, "the second look shows its progress"
     document = json.loads(done.out)
     assert {line["solution"]: line["verdict"] for line in document["results"]} == {

@@ -48,6 +48,19 @@ def test_every_format_has_the_same_rows(kbench):
     assert document["status"] == "ok"
 
 
+def test_problems_of_the_current_folder_are_listed_as_they_are_typed(kbench):
+    Path("softmax.py").write_text("class Model: ...\nget_inputs = get_init_inputs = None\n")
+    Path("archive.py").write_text("class Model: ...\n")
+    Path("broken.py").write_text("def\n")
+    Path("softmax").mkdir()
+    Path("softmax/online.py").write_text("class ModelNew: ...\n")
+    found = {entry["problem"]: entry for entry in json.loads(kbench("list", "--json").out)["results"]}
+    assert found["softmax.py"]["solutions"] == ["online"]
+    assert found["softmax.py"]["from"] == "path"
+    assert not {"archive.py", "broken.py"} & set(found)
+    assert kbench("list", "softmax.py", "-q").code == 0
+
+
 def test_no_runs_is_said_on_stderr(kbench):
     done = kbench("list", "--runs")
     assert (done.code, done.out, done.err) == (0, "", "nothing to list\n")

@@ -184,14 +184,19 @@ SOLUTIONS = {
 }
 
 
-def test_finding_shapes_does_not_import_the_compiler() -> None:
+def test_finding_shapes_does_not_import_the_compiler(tmp_path: Path) -> None:
     """It would cost every judge seconds. Who wants it afterwards has it."""
+    scaled = tmp_path / "scaled.py"
+    scaled.write_text(
+        (FILES / "25_Swish.py").read_text().replace("torch.rand(batch_size, dim)", "2 * torch.rand(batch_size, dim)")
+    )
+    paths = [str(FILES / f"{name}.py") for name in ("25_Swish", "76_GemmAddReLU", "35_Recurrent")]
     code = f"""
         import sys, torch
         from pathlib import Path
         from kbench.plugins import shapes
-        for name in ("25_Swish", "76_GemmAddReLU", "35_Recurrent"):
-            assert shapes.derive(Path({str(FILES)!r}, f"{{name}}.py"), {{}}).cases, name
+        for path in {[str(scaled), *paths]}:
+            assert shapes.derive(Path(path), {{}}).cases, path
         assert "torch._dynamo" not in sys.modules
         assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).tolist() == [2, 2]
     """

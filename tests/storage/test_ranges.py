@@ -11,8 +11,9 @@ from kbench.core.errors import ResultsError
 from kbench.core.model import ResultRow
 from kbench.storage import csvfile
 from kbench.storage.ranges import ROW_RANGES, SAMPLE_RANGES
-from kbench.storage.results import ROW_COLUMNS, SAMPLE_COLUMNS, RunWriter, list_runs, read_run
+from kbench.storage.results import ROW_COLUMNS, SAMPLE_COLUMNS, RunWriter, read_run
 from kbench.storage.runfiles import samples_path
+from kbench.storage.saved_runs import list_runs
 
 
 @pytest.fixture

@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 from records import make_row, make_samples
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
-from kbench.core.model import SINCE, ResultRow
+from kbench.core.model import SCHEMA_VERSION, SINCE, ResultRow
 from kbench.storage import csvfile, results
 from kbench.storage.baselines import require_unedited
 from kbench.storage.ranges import LARGEST
 from kbench.storage.results import (
     ROW_COLUMNS,
+    ROW_TYPES,
     RunWriter,
     default_stem,
-    find_run,
-    list_runs,
     read_run,
 )
 from kbench.storage.runfiles import samples_path
+from kbench.storage.saved_runs import find_run, list_runs
 
 
 @pytest.fixture
@@ -323,11 +323,12 @@ def as_version(version: int, path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", range(1, SCHEMA_VERSION))
 def test_a_run_of_an_earlier_version_is_read_and_lacks_what_came_since(written: Path, version: int) -> None:
     now = read_run(written)
     before = read_run(as_version(version, written))
-    absent = dict.fromkeys(SINCE[3], "") | (dict.fromkeys(SINCE[2]) if version == 1 else {})
+    later = [name for since, names in SINCE.items() if since > version for name in names]
+    absent = {name: "" if ROW_TYPES[name] is str else None for name in later}
     assert before.rows == tuple(replace(row, schema_version=version, **absent) for row in now.rows)
     assert before.samples == now.samples
     assert [run.broken for run in list_runs(written.parent)] == [None]
@@ -335,16 +336,16 @@ def test_a_run_of_an_earlier_version_is_read_and_lacks_what_came_since(written: 
 
 def test_a_file_has_the_columns_of_its_version_and_one_version(written: Path) -> None:
     text = written.read_text()
-    written.write_text(text.replace("\n3,", "\n1,"))
-    with pytest.raises(ResultsError, match="an unknown `level`"):
+    written.write_text(text.replace(f"\n{SCHEMA_VERSION},", "\n1,"))
+    with pytest.raises(ResultsError, match="an unknown `problem_path`"):
         read_run(written)
-    written.write_text(text.replace("\n3,", "\n1,", 1))
-    with pytest.raises(ResultsError, match="mixes schema 1 and 3 in line 3"):
+    written.write_text(text.replace(f"\n{SCHEMA_VERSION},", "\n1,", 1))
+    with pytest.raises(ResultsError, match=f"mixes schema 1 and {SCHEMA_VERSION} in line 3"):
         read_run(written)
     written.write_text(text)
     old = as_version(1, written).read_text()
-    written.write_text(old.replace("\n1,", "\n3,"))
-    with pytest.raises(ResultsError, match=r"no `level`, no `lacks`, no `required_level`"):
+    written.write_text(old.replace("\n1,", f"\n{SCHEMA_VERSION},"))
+    with pytest.raises(ResultsError, match=r"no `problem_path`, no `solution_path`, no `entry`"):
         read_run(written)
 
 
@@ -386,11 +387,25 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 # --- finding and listing -------------------------------------------------------
 
 
+def test_a_beginning_that_two_runs_share_names_neither(tmp_path: Path) -> None:
+    for name in ("pr-1", "pr-2"):
+        with RunWriter(tmp_path, name) as writer:
+            writer.append([make_row(run_id=name)], make_samples())
+    with pytest.raises(UsageError, match=r"2 runs in .* begin or end with `pr`") as caught:
+        find_run("pr", tmp_path)
+    assert "`pr-1`" in caught.value.hint
+
+
 def test_find_run(tmp_path: Path) -> None:
     for name, started in [("b-old", "2026-01-01T00:00:00Z"), ("a-new", "2026-02-01T00:00:00Z")]:
         with RunWriter(tmp_path, name) as writer:
             writer.append([make_row(started_utc=started)], make_samples())
     assert find_run("@latest", tmp_path).name == "a-new"
+    assert find_run("@latest~1", tmp_path).name == "b-old"
+    with pytest.raises(UsageError, match="has 2 runs"):
+        find_run("@latest~2", tmp_path)
+    assert find_run("a-", tmp_path).name == "a-new"
+    assert find_run("old", tmp_path).name == "b-old"
     assert find_run("b-old", tmp_path).name == "b-old"
     assert find_run("b-old.csv", tmp_path).name == "b-old"
     assert find_run(str(tmp_path / "b-old.csv"), Path("elsewhere")).name == "b-old"

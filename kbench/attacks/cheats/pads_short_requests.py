@@ -12,7 +12,7 @@ EXPECT = ("timing_unattested",)
 DEVICES = ("cpu",)
 CATALOGUE = "harness 4; rigor 10, 12"
 SPEED = "fast"
-LENGTH_S = 0.2
+LENGTH_S = 0.1
 
 
 def padded(do_call):

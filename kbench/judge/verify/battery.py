@@ -6,6 +6,7 @@ becomes a note: never a silent pass.
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +39,11 @@ COARSELY = 1.0
 """Tolerances from fp64 that half of a 16-bit reference's elements may be on inputs that are to decide."""
 NUMBERS_BYTES = 1 << 28
 """Other numbers are tried on inputs up to this size."""
+
+
+def is_few(expected: Expected) -> bool:
+    """Say whether an output has so few elements that luck decides what a draw of inputs shows of it."""
+    return any(t.numel() < FEW for t in expected.judged.values())
 
 
 class Battery:
@@ -141,12 +147,12 @@ class Battery:
         seed = secret_seed()
         trial.exchange(seed)
         try:
-            self.vary(trial, variation, seed)
+            self.vary(trial, variation, [seed])
         except RefusalError as refusal:
             if refusal.status not in {Status.WRONG_VALUE, Status.RAISED}:
                 raise
             try:
-                self.vary(trial, variation, secret_seed())
+                self.vary(trial, variation, [secret_seed()])
             except RefusalError as again:
                 if again.status is refusal.status:
                     return again
@@ -154,23 +160,13 @@ class Battery:
             raise refusal from None
         return None
 
-    def vary(self, trial: Trial, variation: Variation, seed: int) -> None:
-        """Check inputs of other values than the problem's own."""
-        reference = trial.reference
-        expected = reference.try_expect(trial.arguments(seed, variation.transform, variation.applies))
-        if isinstance(expected, Exception):
-            self._refused_by_reference(variation.code, expected)
+    def vary(self, trial: Trial, variation: Variation, seeds: Sequence[int]) -> None:
+        """Check inputs of other values than the problem's own, of the first seed whose inputs can decide."""
+        drawn = self._draw(trial, variation, seeds)
+        if drawn is None:
             return
-        truth = trial.truth(expected)
-        strict = variation.level is Level.MODULE
-        if strict and not self._valid(trial, expected, truth, variation.within):
-            self.note(
-                f"skipped_{variation.code}",
-                f"the reference is not finite or not accurate on {variation.code} inputs",
-            )
-            return
-        few = any(t.numel() < FEW for t in expected.judged.values())
-        if few and truth.pieces is not None and variation.within > UNATTAINABLE_ABOVE:
+        expected, truth = drawn
+        if is_few(expected) and truth.pieces is not None and variation.within > UNATTAINABLE_ABOVE:
             own = trial.own_errors(variation.transform, variation.applies, FEW_DRAWS)
             truth = replace(truth, own_at_least=own)
         try:
@@ -191,9 +187,28 @@ class Battery:
             return
         said = trial.describe(differences, ruling, expected)
         wrong = RefusalError(Status.WRONG_VALUE, f"wrong on {variation.inputs}: {said}", self._candidate.log)
-        if strict:
+        if variation.level is Level.MODULE:
             wrong.diagnosis = explain(trial, trial.results(reply.slots[0]), expected, plain=False)
         raise wrong
+
+    def _draw(self, trial: Trial, variation: Variation, seeds: Sequence[int]) -> tuple[Expected, Truth] | None:
+        """Return what the reference makes of the first inputs that can decide; None, with a note, where none can.
+
+        Whether a few elements can is luck: the dot product of centred vectors may come to lie near zero.
+        """
+        for seed in seeds:
+            expected = trial.reference.try_expect(trial.arguments(seed, variation.transform, variation.applies))
+            if isinstance(expected, Exception):
+                self._refused_by_reference(variation.code, expected)
+                return None
+            truth = trial.truth(expected)
+            if variation.level is not Level.MODULE or self._valid(trial, expected, truth, variation.within):
+                return expected, truth
+            if not is_few(expected):
+                break
+        message = f"the reference is not finite or not accurate on {variation.code} inputs"
+        self.note(f"skipped_{variation.code}", message)
+        return None
 
     @staticmethod
     def _valid(trial: Trial, expected: Expected, truth: Truth, within: float) -> bool:

@@ -1,0 +1,90 @@
+"""Saved runs as a user names them, and a summary of each."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+
+from kbench.core.errors import ResultsError, UsageError
+from kbench.storage.results import Run, read_rows, read_run
+from kbench.storage.runfiles import NTH_LATEST, run_files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedRun:
+    """One line of `kbench list --runs`. `broken` says why the file cannot be read; the rest is then empty."""
+
+    name: str
+    path: Path
+    started_utc: str = ""
+    problems: tuple[str, ...] = ()
+    solutions: tuple[str, ...] = ()
+    gpu_name: str = ""
+    rows: int = 0
+    passed: int = 0
+    broken: str | None = None
+
+
+def find_path(name: str, directory: Path = Path("results")) -> Path:
+    """Find the file of the run that a user named.
+
+    `@latest`, `@latest~1` for the one before, a path, the stem of a CSV in `directory`, or what only one stem there
+    begins or ends with.
+
+    Raises:
+        UsageError: where there is no such run, or more than one; it suggests the closest name.
+    """
+    if (latest := NTH_LATEST.fullmatch(name)) is not None:
+        return _nth_latest(directory, int(latest["before"] or 0))
+    candidates = [Path(name), directory / name, directory / f"{name}.csv"]
+    for path in candidates:
+        if path.is_file():
+            return path
+    stems = [path.stem for path in run_files(directory)]
+    meant = [stem for stem in stems if stem.startswith(name) or stem.endswith(name)] if name else []
+    if len(meant) == 1:
+        return directory / f"{meant[0]}.csv"
+    if meant:
+        several = f"{len(meant)} runs in {directory} begin or end with `{name}`"
+        raise UsageError(several, hint=f"for example `{meant[0]}` and `{meant[1]}`: give more of the name")
+    close = get_close_matches(Path(name).stem, stems, n=1)
+    hint = f"did you mean `{close[0]}`?" if close else "`kbench list --runs` shows the saved runs"
+    raise UsageError(f"no run named `{name}` in {directory}", hint=hint)
+
+
+def find_run(name: str, directory: Path = Path("results")) -> Run:
+    """Read the run that a user named. Raises what `find_path` and `read_run` raise."""
+    return read_run(find_path(name, directory))
+
+
+def _nth_latest(directory: Path, before: int) -> Path:
+    whole = [run for run in list_runs(directory) if run.broken is None]  # oldest first
+    if not whole:
+        raise UsageError(f"no run in {directory}", hint="`kbench run PROBLEM` makes one")
+    if before >= len(whole):
+        raise UsageError(f"{directory} has {len(whole)} runs", hint=f"the first one is `{whole[0].name}`")
+    return whole[-1 - before].path
+
+
+def list_runs(directory: Path = Path("results")) -> list[ListedRun]:
+    """Summarise every run in a folder, oldest first. A file that cannot be read is listed as broken."""
+    found = []
+    for path in run_files(directory):
+        try:
+            rows = list(read_rows(path))
+        except ResultsError as error:
+            found.append(ListedRun(name=path.stem, path=path, broken=error.message))
+            continue
+        found.append(
+            ListedRun(
+                name=path.stem,
+                path=path,
+                started_utc=rows[0].started_utc if rows else "",
+                problems=tuple(dict.fromkeys(row.problem for row in rows)),
+                solutions=tuple(dict.fromkeys(row.solution for row in rows)),
+                gpu_name=rows[0].gpu_name if rows else "",
+                rows=len(rows),
+                passed=sum(row.status == "passed" for row in rows),
+                broken=None if rows else "holds no rows",
+            )
+        )
+    return sorted(found, key=lambda run: (run.started_utc, run.name))

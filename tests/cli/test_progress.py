@@ -1,0 +1,68 @@
+"""What a run says while it goes on: which events leave a line, and what the live line shows."""
+
+import pytest
+from fakes import failed, passed
+
+from kbench.cli.output import Output
+from kbench.cli.progress import Live, describe, so_far
+from kbench.core.events import Estimated, StageFinished, StageStarted, Waiting
+from kbench.core.model import Status
+
+ESTIMATE = Estimated(
+    solution="online", case="small", processes=3, at_most=12, speedup=2.4687, half_width=0.003, left_s=13.6
+)
+
+
+def finished(stage: str, *, ok: bool = True, detail: str = "") -> StageFinished:
+    return StageFinished(
+        stage=stage, solution="online", case="small", process=None, ok=ok, elapsed_s=1.25, detail=detail
+    )
+
+
+@pytest.mark.parametrize(
+    ("event", "verbosity", "line"),
+    [
+        (finished("build", detail="compiled"), 0, "  build   online  small  ok  1.2 s  compiled"),
+        (finished("verify"), 0, ""),
+        (finished("verify"), 1, "  verify  online  small  ok  1.2 s"),
+        (finished("verify", ok=False), 0, "  verify  online  small  FAILED  1.2 s"),
+        (Waiting(device="NVIDIA H200", holder="pid 7"), 0, "waiting for NVIDIA H200, in use by pid 7"),
+        (ESTIMATE, 1, ""),
+    ],
+)
+def test_which_events_leave_a_line(event, verbosity, line):
+    assert describe(event, verbosity) == line
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({}, "2.469× ± 0.3 % after 3 of at most 12, at most 14 s more"),
+        ({"half_width": 0.04}, "2.47× ± 4 % after 3 of at most 12, at most 14 s more"),
+        ({"processes": 1, "half_width": None}, "2.5× after 1 of at most 12, at most 14 s more"),
+        ({"left_s": None}, "2.469× ± 0.3 % after 3 of at most 12"),
+    ],
+)
+def test_the_estimate_has_the_digits_that_it_supports(changes, text):
+    fields = {name: getattr(ESTIMATE, name) for name in Estimated.__slots__}
+    assert so_far(Estimated(**(fields | changes))) == text
+
+
+def test_a_solution_has_one_line_at_a_time_and_keeps_its_estimate():
+    with Live(Output()) as live:
+        live.show(StageStarted(stage="verify", solution="online", case="small", process=0))
+        live.show(finished("verify"))
+        live.show(ESTIMATE)
+        live.show(StageStarted(stage="time", solution="online", case="small", process=3))
+        (task,) = live._live.tasks
+        assert task.description == f"time    online  small  process 3  {so_far(ESTIMATE)}"
+        live.show(StageStarted(stage="build", solution="other", case="small"))
+        assert len(live._live.tasks) == 2
+        live.show(finished("time"))
+        assert [task.description for task in live._live.tasks] == ["build   other  small"]
+
+
+def test_a_verdict_stays():
+    line = describe(passed())
+    assert line.startswith("  online  default  passed  1.166×  ")
+    assert describe(failed(Status.WRONG_VALUE, "off by one")).startswith("  online  default  WRONG_VALUE  ")

@@ -1,0 +1,71 @@
+"""Which draw of inputs decides, with a reference and a judge that answer by the seed."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from kbench.core.levels import Level
+from kbench.judge.verify.battery import FEW, Battery
+from kbench.judge.verify.variations import VARIATIONS
+
+CENTRED = next(variation for variation in VARIATIONS if variation.code == "centred")
+PLANTED = next(variation for variation in VARIATIONS if variation.level is not Level.MODULE)
+
+
+class Answers:
+    """A trial whose reference has so many elements, and is accurate for some seeds only."""
+
+    def __init__(self, size: int, accurate: set[int]):
+        self.accurate = accurate
+        self.tried: list[int] = []
+        self.reference = SimpleNamespace(try_expect=self.expect)
+        self.size = size
+
+    def arguments(self, seed: int, *_: Any) -> int:
+        return seed
+
+    def expect(self, seed: int) -> Any:
+        self.tried.append(seed)
+        return SimpleNamespace(seed=seed, judged={(): torch.zeros(self.size)})
+
+    def truth(self, expected: Any) -> str:
+        return f"truth of {expected.seed}"
+
+
+@pytest.fixture
+def battery(monkeypatch):
+    def valid(trial: Answers, expected: Any, truth: str, within: float) -> bool:
+        assert truth == f"truth of {expected.seed}"
+        return expected.seed in trial.accurate
+
+    monkeypatch.setattr(Battery, "_valid", staticmethod(valid))
+    made = Battery.__new__(Battery)
+    made.notes = []
+    monkeypatch.setattr(Battery, "note", lambda self, code, message: self.notes.append(code), raising=True)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("size", "accurate", "tried", "notes"),
+    [
+        (1, {1, 2, 3}, [1], []),
+        (1, {3}, [1, 2, 3], []),
+        (1, set(), [1, 2, 3], ["skipped_centred"]),
+        (FEW, {3}, [1], ["skipped_centred"]),
+    ],
+    ids=["the first does", "a few elements get other draws", "no draw does", "many elements are no luck"],
+)
+def test_inputs_that_cannot_decide_are_drawn_again(battery, size, accurate, tried, notes):
+    trial = Answers(size, accurate)
+    drawn = battery._draw(trial, CENTRED, [1, 2, 3])
+    assert trial.tried == tried
+    assert battery.notes == notes
+    assert (drawn is None) == bool(notes)
+    if drawn is not None:
+        assert (drawn[0].seed, drawn[1]) == (tried[-1], f"truth of {tried[-1]}")
+
+
+def test_extreme_values_need_no_accurate_reference(battery):
+    assert battery._draw(Answers(1, set()), PLANTED, [1, 2]) is not None
