@@ -33,7 +33,7 @@ else:
 endef
 export CHOOSE
 
-.PHONY: run test evidence screenshots clean
+.PHONY: run test evidence screenshots reference docs clean
 
 run: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@chosen=$$($(RUN_PYTHON) -c "$$CHOOSE") && set -x && $(RUN_PYTHON) -m kbench run group_norm $$chosen
@@ -50,6 +50,14 @@ evidence: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 screenshots: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@$(RUN_PYTHON) docs/screenshots.py
 
+# docs/reference, from the code.
+reference: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
+	@$(RUN_PYTHON) docs/generate_reference.py
+
+# The pages as a site, in site/. Needs `pip install -c constraints.txt '.[docs]'` beside the rest.
+docs: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
+	@$(RUN_PYTHON) -m mkdocs build
+
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'kbench needs Python 3.11 or newer')"
 	$(PYTHON) -m venv $(VENV_FLAGS) $(VENV)
@@ -57,4 +65,4 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

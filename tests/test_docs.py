@@ -1,17 +1,24 @@
 """What the documents say is true: settings load, commands and flags exist, links lead somewhere, code runs."""
 
+import ast
 import importlib.util
 import inspect
 import os
 import re
+import shutil
 import subprocess
 import sys
+import textwrap
+import tomllib
 from dataclasses import fields
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
+import typer
 
-from kbench.cli.app import COMMANDS
+from kbench.cli.app import COMMANDS, build_app
 from kbench.core.errors import ExitCode
 from kbench.core.model import ResultRow
 from kbench.storage import settings
@@ -36,21 +43,104 @@ def test_the_settings_example_is_valid(tmp_path):
     assert loaded.run == defaults, "the example shows the defaults"
 
 
+def commands(page: str) -> list[tuple[str, str]]:
+    """Return the name and the rest of each command line: in code blocks, and between backticks in prose."""
+    fenced = "\n".join(re.findall(r"^```\w*\n(.*?)^```", TEXT[page], re.S | re.M))
+    lines = re.findall(r"^(?:\$ |[\w ]+\| )?kbench ([a-z]+)\b([^`\n#|]*)", fenced, re.M)
+    return lines + re.findall(r"`(?:[\w./]*bin/)?kbench ([a-z]+)\b([^`\n#|]*)", TEXT[page])
+
+
+def load(name: str) -> ModuleType:
+    """Import a script of `docs`."""
+    spec = importlib.util.spec_from_file_location(name.replace("-", "_"), ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_is_what_the_code_says():
+    folder = ROOT / "docs" / "reference"
+    written = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.md")}
+    assert written == load("generate_reference").pages(), "run `make reference`, and read the diff"
+
+
+@pytest.mark.parametrize("page", [page for page in TEXT if page.startswith("docs/reference/")])
+def test_everything_in_the_reference_has_a_meaning(page):
+    rows = [line for line in TEXT[page].splitlines() if line.startswith("| ") and not line.startswith("| ---")]
+    assert len(rows) > 5
+    assert [row for row in rows if row.endswith("|  |")] == []
+
+
 def test_every_exit_code_is_documented():
-    table = re.findall(r"^\| (\d+) \|", TEXT["docs/formats.md"], re.M)
+    table = re.findall(r"^\| (\d+) \|", TEXT["docs/reference/exit-codes.md"], re.M)
     assert sorted(int(code) for code in table) == sorted(int(code) for code in ExitCode)
+
+
+def flags_of(command: Any) -> set[str]:
+    subcommands = getattr(command, "commands", {})
+    own = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+    return own.union({"--help", "-h"}, *(flags_of(one) for one in subcommands.values()))
+
+
+FLAGS = {name: flags_of(typer.main.get_command(build_app(name)).commands[name]) for name in COMMANDS}
+
+
+@pytest.mark.parametrize("page", list(TEXT))
+def test_flags_in_the_documents_exist(page):
+    for name, rest in commands(page):
+        for flag in re.findall(r"(?<!\S)(--[a-z][a-z0-9-]*|-[a-z])\b", rest):
+            assert flag in FLAGS[name], f"{page}: `kbench {name}` has no `{flag}`"
+
+
+@pytest.mark.parametrize("page", list(TEXT))
+def test_python_and_toml_in_the_documents_can_be_read(page):
+    for block in re.findall(r"```python\n(.*?)```", TEXT[page], re.S):
+        ast.parse(textwrap.dedent(block))
+    for block in blocks(page, "toml"):
+        tomllib.loads(block)
 
 
 @pytest.mark.parametrize("page", list(TEXT))
 def test_commands_in_the_documents_exist(page):
-    for name in re.findall(r"(?:^|[`$] ?|bin/)kbench ([a-z]+)\b", TEXT[page], re.M):
+    for name, _ in commands(page):
         assert name in COMMANDS, f"{page} mentions `kbench {name}`"
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub and mkdocs make them."""
+    without_code = re.sub(r"^```.*?^```", "", text, flags=re.S | re.M)
+    heads = re.findall(r"^#+ (.+)$", without_code, re.M)
+    return {re.sub(r"[^\w -]", "", head.lower()).strip().replace(" ", "-") for head in heads}
 
 
 @pytest.mark.parametrize("page", list(TEXT))
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)", TEXT[page]):
-        assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", TEXT[page]):
+        path = (ROOT / page).parent.joinpath(target).resolve() if target else ROOT / page
+        assert path.exists(), f"{page} links to {target}"
+        assert page == "README.md" or path.is_relative_to(ROOT / "docs"), f"{page} links out of the site: {target}"
+        if anchor:
+            assert anchor in anchors(path.read_text(encoding="utf-8")), f"{page} links to {target}#{anchor}"
+
+
+def test_every_page_is_in_the_navigation():
+    named = re.findall(r"([\w./-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
+    assert sorted(named) == sorted(
+        str(page.relative_to(ROOT / "docs")) for page in PAGES if page.name != "README.md" or page.parent != ROOT
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="needs the extra `docs`")
+def test_the_site_builds_without_a_warning(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_columns_that_documents_name_exist():
@@ -59,7 +149,7 @@ def test_columns_that_documents_name_exist():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/how-to/training.md"])
 def test_python_examples_run(page, tmp_path):
     code = "\n".join(block for block in blocks(page, "python"))
     done = subprocess.run(
@@ -75,12 +165,10 @@ def test_python_examples_run(page, tmp_path):
 
 
 def test_the_workflow_runs_step_by_step(tmp_path, capfd):
-    spec = importlib.util.spec_from_file_location("try_locally", ROOT / "docs" / "ci" / "try-locally.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load("ci/try-locally")
     text = (ROOT / "docs" / "ci" / "github-actions.yml").read_text()
     steps = module.read_steps(text)
-    assert [name for name, _ in steps] == ["Install", "Is this machine fit", "Verify and time", "Gate"]
+    assert [name for name, _ in steps] == ["Install", "Is this machine ready", "Verify and time", "Gate"]
     assert module.read_environment(text) == {"PROBLEM": "group_norm", "SOLUTION": "two_kernel"}
     flags = {flag for _, script in steps for flag in re.findall(r"--[a-z]+", script)}
     sources = "".join(path.read_text() for path in (ROOT / "kbench" / "cli").glob("*.py"))
@@ -98,6 +186,40 @@ def test_the_workflow_runs_step_by_step(tmp_path, capfd):
     assert "hello there" in said
     assert "never" not in said
     assert "sum" in said
+
+
+CI = ROOT / "docs" / "ci"
+
+
+def test_the_action_calls_kbench_as_it_is():
+    script = (CI / "report" / "action.yml").read_text()
+    (rest,) = re.findall(r'"\$KBENCH" export(.*)', script)
+    assert set(re.findall(r"(?<!\S)--?[a-z]+", rest)) <= FLAGS["export"]
+    assert "./.github/actions/kbench-report" in (CI / "github-actions.yml").read_text()
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@pytest.mark.parametrize(
+    ("comments", "call"),
+    [
+        ("[]", "create 7"),
+        ("[{id: 3, user: {type: 'User'}, body: '<!-- kbench --> forged'}]", "create 7"),
+        ("[{id: 3, user: {type: 'Bot'}, body: '<!-- kbench --> before'}]", "update 3"),
+    ],
+)
+def test_the_action_writes_one_comment(tmp_path, comments, call):
+    (tmp_path / "summary.md").write_text("GATE PASSED")
+    script = f"""
+        const tell = (word, number) => async (sent) => console.log(word, sent[number], sent.body)
+        const issues = {{createComment: tell('create', 'issue_number'), updateComment: tell('update', 'comment_id')}}
+        const github = {{paginate: async () => ({comments}), rest: {{issues}}}}
+        const repo = {{owner: 'o', repo: 'r'}}
+        const context = {{repo, serverUrl: 'https://github.com', runId: 9, issue: {{number: 7}}}}
+        require('{CI}/report/comment.cjs')({{github, context, file: '{tmp_path}/summary.md'}})
+    """
+    done = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"{call} <!-- kbench -->\nGATE PASSED\n")
+    assert "(https://github.com/o/r/actions/runs/9)" in done.stdout
 
 
 def test_docstring_of_evaluate_names_real_options():

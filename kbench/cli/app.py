@@ -1,4 +1,4 @@
-"""The `kbench` command: its sub-commands, and the one place where an outcome becomes an exit status."""
+"""The `kbench` command: its sub-commands, and the only place where an outcome becomes an exit status."""
 
 import importlib
 import io
@@ -121,7 +121,7 @@ def _offer_own_programs() -> None:
 
 
 def _guarded(arguments: list[str]) -> int:
-    """Let nothing out but an exit code, with the message that goes with it."""
+    """Run a command and return its exit code; every exception becomes a message."""
     try:
         app = build_app(command_name(arguments))
         return int(app(args=arguments, prog_name="kbench", standalone_mode=False) or 0)
@@ -140,7 +140,7 @@ def _guarded(arguments: list[str]) -> int:
 
 
 def _unwritten(error: OSError, arguments: list[str]) -> int:
-    """End a command whose help, version or completion nobody took; all else is written by `Output`, so a defect."""
+    """End a command whose help, version or completion could not be written; for other commands this is a defect."""
     if not _parser_prints(arguments):
         return _unexpected(error, arguments)
     silence(sys.stdout)
@@ -153,7 +153,7 @@ def _parser_prints(arguments: list[str]) -> bool:
 
 
 def _unexpected(error: Exception, arguments: list[str]) -> int:
-    """Tell the parser's own errors, which are usage, from defects.
+    """Separate the parser's own errors, which are usage errors, from defects.
 
     The parser's exceptions have no public home (typer has its own copy of click), but a stable shape.
     """
@@ -208,7 +208,7 @@ def command_name(arguments: list[str]) -> str | None:
 
 
 def _as_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
-    """Treat each like Ctrl-C: workers are killed and finished rows are kept. A second one does not break that off."""
+    """Treat each like Ctrl-C: workers are killed, finished rows are kept. A second one does not stop the clean-up."""
     for number in INTERRUPTS:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

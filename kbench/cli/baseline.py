@@ -1,4 +1,4 @@
-"""`kbench baseline`: show, set and accept what runs are held against. The files are for git."""
+"""`kbench baseline`: show and set baselines, and accept slow-downs. The files are for git."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -33,14 +33,14 @@ def parse_date(text: str) -> date:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaselineShowFlags(OutputFlags):
-    """What `kbench baseline show` can be told."""
+    """Flags of `kbench baseline show`."""
 
     results: ResultsOption = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFlags(DocumentFlags):
-    """What `kbench baseline set` can be told."""
+    """Flags of `kbench baseline set`."""
 
     run: RunArgument = LATEST
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the baseline (default main)")] = (
@@ -51,7 +51,7 @@ class SetFlags(DocumentFlags):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptFlags(DocumentFlags):
-    """What `kbench baseline accept` can be told."""
+    """Flags of `kbench baseline accept`."""
 
     case: Annotated[str, typer.Argument(metavar="CASE", help="PROBLEM/SOLUTION/CASE, or its unique end")]
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why the slow-down is accepted")]
@@ -70,7 +70,7 @@ class AcceptFlags(DocumentFlags):
 @command(BaselineShowFlags)
 def show(flags: BaselineShowFlags) -> int:
     """Show all baselines and accepted slow-downs."""
-    from kbench.storage import baselines  # brings numpy, which completing a word does without
+    from kbench.storage import baselines  # imports numpy, which completion does not need
 
     output = flags.output()
     root = (flags.results or flags.settings().results) / "baselines"

@@ -1,4 +1,4 @@
-"""`kbench calibrate`: how noisy this device is, so that the gate does not promise more than it can hold."""
+"""`kbench calibrate`: how noisy this device is, so that the gate promises no more than it can resolve."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -27,7 +27,7 @@ DEFAULT_CASES = {"cuda": ("small", "default"), "cpu": ("small",)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrateFlags(OutputFlags):
-    """What `kbench calibrate` can be told."""
+    """Flags of `kbench calibrate`."""
 
     problems: Annotated[
         list[str] | None,
@@ -47,7 +47,7 @@ class CalibrateFlags(OutputFlags):
 @command(CalibrateFlags)
 def main(flags: CalibrateFlags) -> int:
     """Measure how noisy this device is."""
-    from kbench import calibrate as verb  # brings numpy, which completing a word does without
+    from kbench import calibrate as verb  # imports numpy, which completion does not need
     from kbench.devices import selection
     from kbench.report import calibration as rendering
 

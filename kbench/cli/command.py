@@ -1,4 +1,4 @@
-"""How the words of the command line become parameters."""
+"""Commands whose parser is cheap while a shell completes a word."""
 
 from typing import Any
 
@@ -6,9 +6,9 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class _AsTyped:
-    """Tells a shell's completion which words are taken, and no value.
+    """Gives completion the words as they were typed, unconverted.
 
-    Converting values imports pydantic, which takes longer than all else that completing a word does.
+    Converting values imports pydantic, which takes longer than everything else that completion does.
     """
 
     def parse_args(self: Any, ctx: Any, args: list[str]) -> list[str]:

@@ -36,7 +36,7 @@ class Sort(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareFlags(OutputFlags):
-    """What `kbench compare` can be told."""
+    """Flags of `kbench compare`."""
 
     runs: Annotated[
         list[str],
@@ -71,7 +71,7 @@ class CompareFlags(OutputFlags):
 @command(CompareFlags)
 def main(flags: CompareFlags) -> int:
     """Compare saved runs, or the solutions of one run."""
-    from kbench import compare as verb  # brings numpy, which completing a word does without
+    from kbench import compare as verb  # imports numpy, which completion does not need
     from kbench.cli.saved import find_run
     from kbench.core.verdict import Thresholds
     from kbench.report import comparison as report

@@ -12,7 +12,7 @@ from kbench.storage import settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigFlags(OutputFlags):
-    """What `kbench config` can be told."""
+    """Flags of `kbench config`."""
 
 
 @command(ConfigFlags)

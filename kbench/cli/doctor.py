@@ -18,7 +18,7 @@ from kbench.storage.settings import cache_dir
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorFlags(OutputFlags):
-    """What `kbench doctor` can be told."""
+    """Flags of `kbench doctor`."""
 
     device: DeviceOption = None
     remeasure: Annotated[bool, typer.Option("--remeasure", help="Measure the peaks again")] = False

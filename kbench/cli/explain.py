@@ -21,7 +21,7 @@ def complete(incomplete: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainFlags(OutputFlags):
-    """What `kbench explain` can be told."""
+    """Flags of `kbench explain`."""
 
     code: Annotated[
         str | None, typer.Argument(metavar="CODE", help="Code to explain (default: list all)", autocompletion=complete)

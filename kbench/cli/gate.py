@@ -40,7 +40,7 @@ class Missing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateFlags(OutputFlags):
-    """What `kbench gate` can be told."""
+    """Flags of `kbench gate`."""
 
     targets: Annotated[
         list[str] | None,
@@ -82,7 +82,7 @@ class GateFlags(OutputFlags):
 def main(flags: GateFlags) -> int:
     """Fail when a run regresses against its baseline."""
     from kbench.host import nursery_process
-    from kbench.report import gate as rendering  # brings numpy, which completing a word does without
+    from kbench.report import gate as rendering  # imports numpy, which completion does not need
 
     output, settings = flags.output(), flags.settings()
     with nursery_process.kept():  # the second measurement begins where the first one ended
@@ -140,9 +140,7 @@ def _against_commit(flags: GateFlags, settings: Settings, output: Output) -> "Ga
     from kbench.run.plan import choose_solutions, options_from
 
     if not flags.targets:
-        raise UsageError(
-            "`--against` measures, and needs to know what", "`kbench gate PROBLEM [SOLUTION]... --against REV`"
-        )
+        raise UsageError("`--against` needs a problem to measure", "`kbench gate PROBLEM [SOLUTION]... --against REV`")
     if flags.baseline or flags.confirm:
         raise UsageError("`--against` needs no baseline, and always confirms", "leave out `--baseline` and `--confirm`")
     problem = registry.find_problem(flags.targets[0], settings)

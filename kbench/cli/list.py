@@ -33,7 +33,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListFlags(OutputFlags):
-    """What `kbench list` can be told."""
+    """Flags of `kbench list`."""
 
     problem: Annotated[
         str | None,
@@ -88,7 +88,7 @@ def _solutions(problem: Entry, settings: Settings) -> Listing:
 
 
 def _cases(problem: Entry) -> Listing:
-    """List cases with all constants in force, since a case is known by its sizes."""
+    """List cases with all constants in force: people know a case by its sizes."""
     constants = registry.constants(problem)
     table = registry.case_table(problem).items()
     rows = tuple((name, {**constants, **overrides}) for name, overrides in table)

@@ -26,7 +26,7 @@ class Language(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProblemFlags(DocumentFlags):
-    """What `kbench new problem` can be told."""
+    """Flags of `kbench new problem`."""
 
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the problem, a Python identifier")]
     folder: Annotated[Path, typer.Option("--in", metavar="DIR", help="Folder to write to")] = Path()
@@ -34,7 +34,7 @@ class ProblemFlags(DocumentFlags):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolutionFlags(DocumentFlags):
-    """What `kbench new solution` can be told."""
+    """Flags of `kbench new solution`."""
 
     problem: Annotated[
         str, typer.Argument(metavar="PROBLEM", help="Problem: a name or a path", autocompletion=completion.problems)

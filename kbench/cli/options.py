@@ -1,4 +1,4 @@
-"""Flags: a command's are the fields of a record, so that commands share them by inheritance."""
+"""Flags: the flags of a command are the fields of a record, so that commands share them by inheritance."""
 
 import ast
 import functools
@@ -89,7 +89,7 @@ SlowerOption = Annotated[
     typer.Option("--slower", metavar="SHARE", parser=parse_share, help="Smallest slow-down that counts (default 0.5%)"),
 ]
 TimeOption = Annotated[Time | None, typer.Option("--time", help="Time to compare (default device)")]
-"""Of the commands that hold times against one another."""
+"""For the commands that compare times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class SettingsFlags:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentFlags(SettingsFlags):
-    """What every command that writes a file, and reports no more than that, can be told."""
+    """Flags of every command that writes a file and reports nothing else."""
 
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document, also on errors")] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no hints")] = False
@@ -120,7 +120,7 @@ class DocumentFlags(SettingsFlags):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFlags(SettingsFlags):
-    """What every command that reports something can be told."""
+    """Flags of every command that reports something."""
 
     format: Annotated[Format, typer.Option("--format", help="What to print on stdout")] = Format.TEXT
     json: Annotated[bool, typer.Option("--json", help="Same as --format json: always one document")] = False
@@ -132,7 +132,7 @@ class OutputFlags(SettingsFlags):
         """Combine the flags that say what to print.
 
         Raises:
-            UsageError: for two that contradict each other.
+            UsageError: for two flags that contradict each other.
         """
         if self.json and self.format not in {Format.TEXT, Format.JSON}:
             raise UsageError(f"`--json` contradicts `--format {self.format.value}`", "give one of them")

@@ -1,4 +1,4 @@
-"""Where text goes: stdout is data, all else is stderr. Words carry the meaning, colour repeats it."""
+"""Where text goes: data to stdout, everything else to stderr. Words carry the meaning, colour repeats it."""
 
 import os
 import re
@@ -51,12 +51,12 @@ class Output:
 
     @property
     def wants_json(self) -> bool:
-        """Whether stdout gets one JSON document."""
+        """Whether stdout gets exactly one JSON document."""
         return self.format is Format.JSON
 
     @property
     def width(self) -> int | None:
-        """Columns of the terminal that shows stdout; None where no terminal does, and nothing has to fit."""
+        """Columns of the terminal that shows stdout; None if there is none."""
         return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
     def data(self, text: str) -> None:
@@ -101,7 +101,7 @@ class Output:
 
 
 def wants_colour(stream: TextIO) -> bool:
-    """Follow NO_COLOR and FORCE_COLOR, else colour what a terminal shows."""
+    """Follow NO_COLOR and FORCE_COLOR; otherwise colour only on a terminal."""
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -117,9 +117,9 @@ def paint(text: str) -> str:
 
 
 def _print(stream: TextIO, text: str) -> None:
-    """Write a line; end with the environment's exit code where a result cannot be written.
+    """Write a line; end with the environment's exit code if a result cannot be written.
 
-    A reader that has had enough (`| head`) changes no verdict, nor does a remark that is lost.
+    A reader that stops early (`| head`) changes no verdict, nor does a lost remark.
     """
     try:
         stream.write(text + "\n")
@@ -133,10 +133,10 @@ def _print(stream: TextIO, text: str) -> None:
 
 
 def lost(error: OSError) -> KbenchError:
-    """Word what becomes of a result that cannot be written."""
+    """Make the error for a result that cannot be written."""
     return MachineError(f"stdout cannot be written: {error.strerror}", "send it where there is room")
 
 
 def silence(stream: TextIO) -> None:
-    """Send what is still to be written nowhere, so that no second error comes when the process ends."""
+    """Discard further output, so that there is no second error when the process ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -40,7 +40,7 @@ class Lines:
 
 
 class Live:
-    """Keeps a line for each solution that is being judged: its stage, the estimate so far, the time that is left."""
+    """Keeps a line for each solution that is being judged: its stage, the estimate so far, the time left."""
 
     def __init__(self, output: Output):
         from rich.console import Console
@@ -98,10 +98,9 @@ def progress_for(output: Output) -> Iterator[Progress]:
 
 
 def describe(event: Event, verbosity: int = 0) -> str:
-    """Say an event in one line that stays; empty for those that only matter to a live display.
+    """Describe an event in one permanent line; empty for those that only matter to a live display.
 
-    Stages that went well have lines of their own with `--verbose` alone, except for builds, of which a cache makes the
-    next run's.
+    Successful stages get a line with `--verbose` only, except builds, which the cache makes rare.
     """
     if isinstance(event, Planned):
         cases = ", ".join(case.name for case in event.cases)

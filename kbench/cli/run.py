@@ -44,7 +44,7 @@ INCONCLUSIVE_FLAGS = frozenset({"unstable", "imprecise", "resolution_limited", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyFlags(OutputFlags):
-    """What `kbench verify` can be told."""
+    """Flags of `kbench verify`."""
 
     problem: Annotated[
         str, typer.Argument(metavar="PROBLEM", help="Problem: a name or a path", autocompletion=completion.problems)
@@ -140,7 +140,7 @@ class VerifyFlags(OutputFlags):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFlags(VerifyFlags):
-    """What `kbench run` can be told beyond `kbench verify`."""
+    """Flags of `kbench run`, besides those of `kbench verify`."""
 
     processes: Annotated[
         int | None, typer.Option("--processes", metavar="N", min=1, help="Least number of processes (default 3)")
@@ -195,7 +195,7 @@ def verify(flags: VerifyFlags) -> int:
 
 def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
     """Judge as the flags say, and report; nothing is timed without `timing`."""
-    from kbench.report import csvout, jsonout, markdown, terminal  # bring numpy, which completing a word does without
+    from kbench.report import csvout, jsonout, markdown, terminal  # imports numpy, which completion does not need
     from kbench.report.saved_run import details_of
     from kbench.run.plan import choose_solutions
     from kbench.storage import details

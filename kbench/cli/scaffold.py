@@ -163,7 +163,7 @@ _LANGUAGES: dict[str, tuple[str, str, str, str]] = {
     ),
     "triton": ('"cuda"', "import triton\nimport triton.language as tl", _TRITON_HEAD, _TRITON_FORWARD),
 }
-"""Devices, imports, what precedes the class, and `forward`, by language."""
+"""Devices, imports, the code before the class, and `forward`, by language."""
 
 
 def problem(name: str) -> str:

@@ -1,4 +1,4 @@
-"""`kbench selftest`: the judge judged, by attacks to catch and honest solutions to pass."""
+"""`kbench selftest`: show that the judge catches attacks and passes honest solutions."""
 
 import datetime
 from contextlib import closing
@@ -27,7 +27,7 @@ def complete(incomplete: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelftestFlags(OutputFlags):
-    """What `kbench selftest` can be told."""
+    """Flags of `kbench selftest`."""
 
     names: Annotated[
         list[str] | None,
@@ -46,7 +46,7 @@ class SelftestFlags(OutputFlags):
 @command(SelftestFlags)
 def main(flags: SelftestFlags) -> int:
     """Prove that attacks are caught and honest solutions pass."""
-    from kbench.report import selftest as rendering  # brings numpy, which completing a word does without
+    from kbench.report import selftest as rendering  # imports numpy, which completion does not need
 
     output = flags.output()
     report = _follow(flags, output)

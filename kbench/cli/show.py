@@ -30,7 +30,7 @@ class Target(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowFlags(OutputFlags):
-    """What `kbench show` can be told."""
+    """Flags of `kbench show`."""
 
     run: RunArgument = LATEST
     case: Annotated[
@@ -42,7 +42,7 @@ class ShowFlags(OutputFlags):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportFlags(DocumentFlags):
-    """What `kbench export` can be told."""
+    """Flags of `kbench export`."""
 
     run: RunArgument = LATEST
     to: Annotated[
@@ -59,7 +59,7 @@ class ExportFlags(DocumentFlags):
 def show(flags: ShowFlags) -> int:
     """Show a saved run in full."""
     from kbench.cli.saved import find_run
-    from kbench.report import samples, terminal  # bring numpy, which completing a word does without
+    from kbench.report import samples, terminal  # imports numpy, which completion does not need
     from kbench.report.saved_run import recall
 
     output, settings = flags.output(), flags.settings()

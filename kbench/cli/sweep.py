@@ -21,7 +21,7 @@ from kbench.core.events import RunOptions
 from kbench.core.model import Status
 from kbench.storage.settings import Settings
 
-if TYPE_CHECKING:  # numpy, which completing a word does without
+if TYPE_CHECKING:  # numpy, which completion does not need
     from kbench.devices.selection import DeviceChoice
     from kbench.sweep import selection
     from kbench.sweep.journal import Header, Record
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # numpy, which completing a word does without
 
 
 class Until(StrEnum):
-    """The last rung that a sweep goes to."""
+    """The last step of a sweep."""
 
     VERIFY = "verify"
     TIME = "time"
@@ -46,7 +46,7 @@ class PairFlag(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepFlags(RunFlags):
-    """What `kbench sweep` can be told beyond `kbench run`."""
+    """Flags of `kbench sweep`, besides those of `kbench run`."""
 
     problem: Annotated[
         str,
@@ -86,18 +86,18 @@ class SweepFlags(RunFlags):
         typer.Option("--time-limit", metavar="SECONDS", parser=parse_duration, help="Time to measure (300s)"),
     ] = None
     resume: Annotated[
-        str | None, typer.Option("--resume", metavar="RUN", help="Go on with a sweep; what is done is not repeated")
+        str | None, typer.Option("--resume", metavar="RUN", help="Continue a sweep; finished verdicts are kept")
     ] = None
     retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="With --resume, judge again what did not pass")
+        bool, typer.Option("--retry-failed", help="With --resume: judge again what did not pass")
     ] = False
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", metavar="STATUS", help="With --resume, judge again what ended so; repeatable"),
+        typer.Option("--only", metavar="STATUS", help="With --resume: judge again what has this status; repeatable"),
     ] = None
     exit_first: Annotated[bool, typer.Option("--exitfirst", "-x", help="End at the first failure")] = False
     max_failures: Annotated[
-        int | None, typer.Option("--max-failures", metavar="N", min=1, help="End after so many failures")
+        int | None, typer.Option("--max-failures", metavar="N", min=1, help="End after this many failures")
     ] = None
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML as well")] = None
 
@@ -114,12 +114,12 @@ OF_THIS_COMMAND = frozenset(
         *("format", "json", "verbose", "quiet", "color", "results", "config", "name", "no_save"),
     }
 )
-"""Flags that a command that goes on with a sweep says itself; all others are those of the command that began it."""
+"""Flags that a resuming command sets itself; all others are those of the command that began the sweep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A sweep that is new, or that goes on."""
+    """A new or a resumed sweep."""
 
     header: "Header"
     path: Path
@@ -138,7 +138,7 @@ def _sweep(flags: SweepFlags) -> int:
         results = flags.results or settings.results
         if flags.no_save:
             if flags.resume is not None:
-                raise UsageError("`--no-save` leaves nothing to go on with", "leave out one of them")
+                raise UsageError("`--no-save` leaves nothing to resume", "leave out one of them")
             results = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-sweep-")))
         flags, begun = _begin(flags, results)
         devices = choose_devices(flags.device or settings.run.device)
@@ -159,7 +159,7 @@ def _sweep(flags: SweepFlags) -> int:
 
 
 def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
-    """Return the flags that hold, and the journal to write."""
+    """Return the flags in force, and the journal to write."""
     from kbench.storage.results import default_stem, safe_stem
     from kbench.sweep import journal
     from kbench.sweep.journal import Header
@@ -168,7 +168,7 @@ def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
     if flags.resume is None:
         if flags.retry_failed or flags.only:
             what = "--retry-failed" if flags.retry_failed else "--only"
-            raise UsageError(f"`{what}` is about a sweep that there is", "name it: `--resume RUN`")
+            raise UsageError(f"`{what}` needs an earlier sweep", "name it: `--resume RUN`")
         if not flags.problem:
             raise UsageError("there is nothing to judge", "name problems: `kbench sweep FOLDER --self`")
         run = safe_stem(flags.name) if flags.name else default_stem("sweep", ())
@@ -185,7 +185,7 @@ def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
         flags = _again(flags, record.header)
     unknown = [name for name in flags.only or () if name not in {*Status}]
     if unknown:
-        raise UsageError(f"`--only {unknown[0]}` is no status", f"one of {', '.join(Status)}")
+        raise UsageError(f"`--only {unknown[0]}`: no such status", f"one of {', '.join(Status)}")
     return flags, Begun(header=record.header, path=path, record=record)
 
 
@@ -203,7 +203,7 @@ def _told(flags: SweepFlags) -> dict[str, Any]:
 
 
 def _again(flags: SweepFlags, header: "Header") -> SweepFlags:
-    """Return the flags of the command that began a sweep, with those of this one that are its own."""
+    """Return the flags of the command that began a sweep, with this command's own ones."""
     told = dict(header.arguments)
     folder = str(told.pop("folder", ""))
     if folder != str(Path.cwd()):
@@ -289,7 +289,7 @@ def _pairs(flags: SweepFlags, begun: Begun, settings: Settings) -> "tuple[list[s
         folder = Path.cwd() if path.parent.absolute() == sources.absolute() else path.parent.absolute()
         return read_manifest(text, path.name, folder, sources), []
     if pairing is PairBy.MANIFEST:
-        raise UsageError(f"{flags.problem} is no manifest", "its name ends in .csv or .jsonl")
+        raise UsageError(f"{flags.problem} is not a manifest", "its name ends in .csv or .jsonl")
     if flags.self_ and flags.solutions:
         raise UsageError("`--self` judges `eager`, and solutions are named too", "leave out one of them")
     solutions = ["eager"] if flags.self_ else list(flags.solutions or [])
@@ -297,7 +297,7 @@ def _pairs(flags: SweepFlags, begun: Begun, settings: Settings) -> "tuple[list[s
 
 
 def _follow(work: "Work", options: "SweepOptions", output: Output, followed: "Collector") -> ExitCode:
-    """Show events as they come and keep them, also of a sweep that breaks off."""
+    """Show events as they come and keep them, also of an interrupted sweep."""
     from kbench.cli.sweep_progress import progress_for
     from kbench.sweep.session import sweep as judge_all
 

@@ -1,4 +1,4 @@
-"""SweepProgress of a sweep on stderr: one live line on a terminal, one plain line for each verdict in a pipe."""
+"""Progress of a sweep on stderr: one live line on a terminal, one plain line for each verdict in a pipe."""
 
 import sys
 import time
@@ -44,7 +44,7 @@ class Pace:
             self.devices[event.device] = event.state
 
     def line(self) -> str:
-        """Say all in one line."""
+        """Describe the state in one line."""
         elapsed_s = time.monotonic() - self._began
         parts = [f"{self.done}/{self.tasks}"]
         if self._fresh:

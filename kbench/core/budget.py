@@ -1,26 +1,26 @@
-"""What a run may spend on measuring, and what more time would bring."""
+"""How long a run may measure, and whether more time would help."""
 
 import math
 
 DEFAULT_S = {"cuda": 20.0, "cpu": 20.0}
-"""Of measuring, for each solution and case. Chosen: an answer within the time that a person waits for one."""
+"""Seconds to measure each solution and case. Chosen: how long a person waits for an answer."""
 WORTH_S = 600.0
-"""Who would have to measure for longer needs a quieter device or a larger case instead."""
+"""If more time than this is needed, a quieter device or a larger case helps more."""
 ENOUGH_PROCESSES = 5
-"""From here on another process narrows an interval by less than a tenth, where chance alone makes it wide."""
+"""From here on, another process narrows an interval that is wide by chance by less than a tenth."""
 FAR_OFF = 4.0
-"""How many times the processes that the budget has room for: a few say little of how many are needed."""
+"""Factor on the number of processes that fit the budget: few processes are a poor estimate of how many are needed."""
 MARGIN = 1.2
-"""What another run may take longer."""
+"""Factor by which another run may take longer."""
 
 
 def affords_more(measured_s: float, processes: int, budget_s: float) -> bool:
-    """Say whether one more process fits the budget, if it takes as long as those so far."""
+    """Tell whether one more process fits the budget, if it takes as long as those so far."""
     return measured_s * (processes + 1) / processes <= budget_s
 
 
 def is_far_off(half_width: float, precision: float, measured_s: float, processes: int, budget_s: float) -> bool:
-    """Say whether what is left of the budget cannot bring the precision asked for, so that it need not be spent.
+    """Tell whether the rest of the budget cannot reach the requested precision, so that it need not be spent.
 
     The width falls with the root of the number of processes.
     """
@@ -29,7 +29,7 @@ def is_far_off(half_width: float, precision: float, measured_s: float, processes
 
 
 def advice(half_width: float, precision: float, measured_s: float, processes: int) -> str:
-    """Say how wide an interval stayed and which `--budget` would bring what was asked for, or something near it.
+    """Say how wide the interval stayed, and which `--budget` would reach the requested precision or come near it.
 
     Shares, so 0.003 is 0.3 %.
     """

@@ -1,11 +1,11 @@
-"""The attestation rule: what the judge's own clock says of a time per call, and which clock a row may quote.
+"""The attestation rule: what the judge's own clock says about a time per call, and which clock a row may quote.
 
 On a GPU a round of K calls is queued behind a gate that the judge opens, and ends with a flag that it waits for:
 
     total = constant + K * time per call
 
-The constant (the gate opens, the contexts change places, the flag is seen) is measured with the reference's worker, in
-rounds of no call at all. On an H200 it is 153 us and varies by 0.5 us between rounds (results/calibration/README.md).
+The constant (the gate opens, the contexts switch, the flag is seen) is measured with the reference's worker, in rounds
+without a call. On an H200 it is 153 us and varies by 0.5 us between rounds (results/calibration/README.md).
 """
 
 import statistics
@@ -16,21 +16,21 @@ from enum import StrEnum
 from kbench.core.stats import median_interval
 
 SWITCH_NS = 20_000
-"""By how much a process could shorten its constant, by keeping the device awake with a kernel that polls: measured,
+"""How much a process could shorten its constant by keeping the device awake with a polling kernel: measured,
 153 us with stream memory operations and 133 us behind a spinning kernel."""
 LATE_NS = 25_000
-"""By how much the judge's look at results right after the flag may vary by itself: measured, 155 to 180 us."""
+"""Normal variation of the judge's check of results right after the flag: measured, 155 to 180 us."""
 VISIBLE_NS = 200_000
-"""Chosen: inputs are visible for some 0.1 ms before the gate opens. Who keeps the device busy to be there then makes
-that last by a time slice or more (1 to 2 ms, measured behind a spinning kernel)."""
+"""Chosen: inputs are visible for some 0.1 ms before the gate opens. A solution that keeps the device busy to see them
+lengthens this by a time slice or more (1 to 2 ms, measured behind a spinning kernel)."""
 QUOTED_FROM = 0.98
 """A claim below this share of the judge's time is not quoted, however wide the interval is."""
 HELD_WITHIN = 0.2
-"""The widest half-width, as a share of the time, that still says something of it."""
+"""The widest half-width, as a share of the time, at which the time still means something."""
 FIRST_CALL = 1.5
-"""How much longer a call may take in a round of its own, beside what is uncertain of such a round: caches are cold."""
+"""Factor by which a call may take longer in a round of its own, where caches are cold; uncertainty comes on top."""
 REFUTED_BELOW = 0.9
-"""A claim below this share of the judge's time is a false one: events that are honest agree within a percent."""
+"""A claim below this share of the judge's time is false: honest events agree within a percent."""
 
 
 class QuotedClock(StrEnum):
@@ -39,7 +39,7 @@ class QuotedClock(StrEnum):
     EVENTS = "events"
     """CUDA events in the worker, within the bounds of the judge's clock."""
     GATE = "gate"
-    """The judge's clock, since the events say something else."""
+    """The judge's clock, because the events disagree with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +56,12 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
-    """What a round takes beside its calls, with half the width of its interval; and each call beside itself."""
+    """The time of a round without its calls, with the half-width of its interval; and an overhead per call."""
 
     ns: float
     half_width_ns: float
     copy_ns: float = 0.0
-    """Of each call: a copy of its result, where that is part of the round."""
+    """Per call: a copy of its result, if the round includes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +89,12 @@ def per_call_ns(each: Round, constant: Constant) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsualDelays:
-    """How late looks are, and how long inputs are visible, in rounds of the reference (ns)."""
+    """How late checks are, and how long inputs are visible, in rounds of the reference (ns)."""
 
     late_ns: float
     visible_ns: float
     late_noise_ns: float = LATE_NS
-    """By how much a look may be late by itself."""
+    """How late a check may normally be."""
 
 
 def usual_of(rounds: Sequence[Round]) -> UsualDelays:
@@ -106,10 +106,10 @@ def usual_of(rounds: Sequence[Round]) -> UsualDelays:
 
 
 def usual_borne_out(reference: Sequence[Round], after: Sequence[Round]) -> UsualDelays:
-    """Return what is usual in rounds of the reference, as far as those after the candidate's death bear it out.
+    """Return what is usual in rounds of the reference, as confirmed by those after the candidate's death.
 
-    While it lives, a candidate can make the reference's looks late, so that its own seem usual. After its death looks
-    still vary by what else the machine does: by as much, one may be late without a reason, and no less is uncertain.
+    A live candidate can make the reference's checks late, so that its own seem usual. After its death, checks still
+    vary with the machine's other work. A check may be late by that much, and the uncertainty is no smaller.
     """
     beside, alone = usual_of(reference), usual_of(after)
     noise_ns = max(float(LATE_NS), float(max(r.late_ns for r in after) - min(r.late_ns for r in after)))
@@ -123,9 +123,9 @@ def usual_borne_out(reference: Sequence[Round], after: Sequence[Round]) -> Usual
 def attest(rounds: Sequence[Round], constant: Constant, usual: UsualDelays) -> Attested:
     """Return the time per call of an arm over its rounds of one process.
 
-    Whoever raises the flag before its work is done keeps the device busy, and the judge's look comes late by as much:
-    that is added. Whoever polls for the inputs keeps it busy while they are revealed: what that takes longer is added,
-    too. What is left to gain is part of the half-width.
+    A worker that raises the flag before its work is done keeps the device busy, so the judge's check comes late; the
+    lateness is added. A worker that polls for inputs keeps it busy while they are revealed; the excess is added too.
+    The remaining possible gain is part of the half-width.
 
     Raises:
         ValueError: for no round.
@@ -138,7 +138,7 @@ def attest(rounds: Sequence[Round], constant: Constant, usual: UsualDelays) -> A
     unseen_ns = constant.half_width_ns + SWITCH_NS + usual.late_noise_ns
     return Attested(
         ns=statistics.median(times) + hidden_ns / calls,
-        # Whoever writes results where they are to be copied saves the copy.
+        # A solution that writes results right to the copy's place saves the copy.
         half_width_ns=_half_width(times) + unseen_ns / calls + constant.copy_ns,
     )
 
@@ -146,11 +146,11 @@ def attest(rounds: Sequence[Round], constant: Constant, usual: UsualDelays) -> A
 def clock_to_quote(event_ns: float, attested: Attested) -> QuotedClock | None:
     """Say whose time is reported: events where they agree with the judge's clock, else the judge's.
 
-    None: the events claim so much less that the claim is refuted.
+    None: the events claim so little that the claim is refuted.
     """
     if event_ns < REFUTED_BELOW * (attested.ns - attested.half_width_ns):
         return None
-    # A worker that has few calls queued widens the interval, and must not profit from it.
+    # A worker that lets few calls be queued widens the interval, and must not profit from it.
     agree = abs(event_ns - attested.ns) <= attested.half_width_ns and event_ns >= QUOTED_FROM * attested.ns
     return QuotedClock.EVENTS if agree else QuotedClock.GATE
 

@@ -12,7 +12,7 @@ class Diagnosis:
     sentence: str
     """What happened, for the reason: begins in lower case and has no full stop."""
     evidence: str
-    """What was compared, and how well it fits."""
+    """What was compared, and how well it fits the error."""
 
 
 MEANINGS: dict[str, tuple[str, str]] = {

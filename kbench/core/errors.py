@@ -7,13 +7,21 @@ class ExitCode(IntEnum):
     """What a process that called `kbench` learns from the exit status."""
 
     OK = 0
+    """Done, and the verdict is positive. An improvement is positive."""
     NEGATIVE = 1
+    """Negative verdict: wrong, crashed, cheated or regressed. Nothing else gives 1."""
     USAGE = 2
+    """Usage or configuration: unknown name, bad flag, bad settings, a problem whose reference fails, a refused file."""
     ENVIRONMENT = 3
+    """Environment: no device or a quarantined one, no compiler, no baseline, no room on the disk."""
     INCONCLUSIVE = 4
+    """Inconclusive: every case is unclear. With `--strict` one unclear, unstable or imprecise result is enough."""
     NOTHING_SELECTED = 5
+    """Nothing selected: a gate or a comparison without cases is not green."""
     INTERNAL = 70
+    """Internal error of kbench."""
     INTERRUPTED = 130
+    """Interrupted (Ctrl-C or SIGTERM). Rows of finished cases are on the disk."""
 
 
 class KbenchError(Exception):

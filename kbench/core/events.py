@@ -1,4 +1,4 @@
-"""What a run is told, and what it tells while it goes: options in, events out."""
+"""Options of a run, and the events that it yields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,71 +11,83 @@ from kbench.core.model import Case, Environment, Outcome, Peaks, ResultRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeLimits:
-    """When to give up on a candidate, in seconds. Each expiry has its own status."""
+    """Timeouts of a solution, in seconds. Each has its own status."""
 
     import_s: float = 60.0
+    """To import the solution."""
     build_s: float = 300.0
+    """To build the solution."""
     call_s: float | None = None
-    """None: max(10 s, 50 times the reference)."""
+    """For one call; absent: max(10 s, 50 times the reference)."""
     total_s: float | None = None
+    """For the solution in total; absent: no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuringOptions:
-    """The options that `[tool.kbench.run]` has defaults for under the same name."""
+    """Options whose defaults `[tool.kbench.run]` can set under the same names."""
 
     device: str = "auto"
     """`auto`, `cpu`, `cuda` or `cuda:1`."""
     processes: int = 3
-    """Replicates to begin with; more are added until `precision` is met or `max_processes` reached."""
+    """Least number of processes; more are added until `precision` is met or `max_processes` is reached."""
     max_processes: int = 10
+    """Largest number of processes."""
     pairs: int = 30
-    """Timed (reference, candidate) pairs per process at most; fewer where they agree far better than needed."""
+    """Timed pairs (reference, candidate) per process at most; fewer if they agree better than needed."""
     precision: float = 0.003
-    """Stop once the half-width of the 95 % interval of the speed-up is below this share."""
+    """Stop when the half-width of the speed-up's 95 % interval is below this share."""
     budget_s: float | None = None
-    """Seconds of measuring for each solution and case; None: what suits the device (`core.budget`)."""
+    """Seconds to measure each solution and case; absent: 20."""
     mode: str = "cold"
-    """`cold`, `warm` or `graph`."""
+    """`cold`, `warm` or `graph`: cache state before each timed call, or launch by CUDA graph."""
     isolation: int | None = None
-    """Refuse to run below this rung of the sandbox ladder."""
+    """Fail unless the sandbox reaches this rung."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions(MeasuringOptions):
-    """Everything that `kbench run` and `kbench verify` can be told: each option is declared here or above.
+    """All options of `kbench run` and `kbench verify`, each declared once, here or in the base class.
 
-    Flags and settings fill it (`run.plan.options_from`), and judges have it as it is (`wire.options`).
+    Flags and settings fill this record (`run.plan.options_from`); judges receive it unchanged (`wire.options`).
     """
 
     cases: tuple[str, ...] = ()
-    """Globs over case names; empty: the case that suits the device."""
+    """Globs over case names; empty: the default case for the device."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """`--set NAME=VALUE`: module constants of the problem."""
     verify_only: bool = False
+    """Verify, and time nothing."""
     lock_clocks_mhz: int | None = None
-    """Lock the SM clock there while this run measures; None leaves the clocks alone."""
+    """SM clock to lock while measuring; absent: clocks are left alone."""
     limits: TimeLimits = TimeLimits()
+    """Timeouts, a `kbench.core.events.TimeLimits`."""
     trusted: bool = False
+    """Trust the solution: run it with a lighter sandbox."""
     level: Level = Level.MODULE
-    """What a solution must be right for; with `task` nothing beyond it is tried."""
+    """Level that a solution must hold; with `task`, higher levels are not tried."""
     accept: tuple[str, ...] = ()
-    """Keys of `levels.PROPERTIES` that it may lack all the same."""
+    """Codes of properties that a solution may lack."""
     backward: bool = False
+    """Verify gradients as well."""
     require_custom: bool = False
+    """Fail a solution that launches no kernel of its own."""
     sanitize: bool | None = None
-    """Run compute-sanitizer first, on a small case; None: its memcheck after an illegal access, to name the line."""
+    """Run compute-sanitizer first, on a small case; absent: memcheck only, after an illegal access."""
     allow_tf32: bool = False
+    """Allow TF32 on both sides."""
     eval_mode: bool = False
-    """Run both sides in eval mode; else in training mode, unless the reference is random there."""
+    """Run both sides in eval mode. Otherwise in training mode, unless the reference is random there."""
     crosscheck: str | None = None
     """`cupti`: also take kernel times from the profiler."""
     wait_for_device: bool = True
-    """False where times do not matter: nobody queues for the device, so others may compute on it meanwhile."""
+    """Queue for the device. False if times do not matter: other processes may compute on the device meanwhile."""
     results_dir: Path = Path("results")
+    """Folder to write the results to."""
     save: bool = True
+    """Write the results."""
     name: str | None = None
-    """Stem of the CSV; None: `<UTC time>-<problem>-<solutions>`."""
+    """Name of the run; absent: `<UTC time>-<problem>-<solutions>`."""
 
 
 REFERENCE = "reference"

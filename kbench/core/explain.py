@@ -101,7 +101,7 @@ _STATUSES: dict[Status, tuple[str, str]] = {
     ),
     Status.LAUNCH_FAILED: (
         "The device refused to launch a kernel.",
-        "Hold threads per block, shared memory and registers against the device's limits.",
+        "Compare threads per block, shared memory and registers with the device's limits.",
     ),
     Status.ILLEGAL_ACCESS: (
         "A kernel read or wrote memory that is not its own.",
@@ -161,18 +161,18 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "A kind of input was left out because the reference itself is not finite or accurate on it, or raises.",
         "Nothing; it counts neither for nor against the solution.",
     ),
-    "eval_asked": ("Both sides ran in eval mode, since `--eval` asks for it.", "Nothing; the row says so."),
+    "eval_asked": ("Both sides ran in eval mode, because `--eval` asks for it.", "Nothing; the row says so."),
     "eval_mode": (
         "The reference is random in training mode (dropout, say), so both sides ran in evaluation mode.",
         "Nothing; the row says so.",
     ),
     "unvaried_input": (
-        "Some inputs are the same whatever the seed, so an answer that takes their values for granted looks right.",
+        "Some inputs are the same for every seed, so a solution that assumes their values looks right.",
         "Draw them at random in `get_inputs`, or check by hand that the solution reads them.",
     ),
     "trivial_passes": (
         "Zeros, one value everywhere or the answer to other inputs would pass as well, so being right proves little.",
-        "Take inputs on which the result depends by more than its tolerance.",
+        "Choose inputs that change the result by more than its tolerance.",
     ),
     "ties": (
         "Indices differ from the reference's, but point at equal values of an input.",

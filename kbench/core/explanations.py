@@ -39,11 +39,11 @@ FLAGS: dict[str, tuple[str, str]] = {
     ),
     "trivial_passes": (
         "zeros, one value everywhere or the answer to other inputs would pass as well, so being right proves little",
-        "Take inputs on which the result depends by more than its tolerance.",
+        "Choose inputs that change the result by more than its tolerance.",
     ),
     "copies_results": (
         "the solution returns the same memory in every call, so results were copied while the clock ran",
-        "Allocate a new output in each call: what a copy takes is taken off, but cannot be confirmed.",
+        "Allocate a new output in each call: the time of the copy is subtracted, but cannot be confirmed.",
     ),
     "host_bound": (
         "a plain loop of calls takes at least a tenth longer than the device works: the table shows both",
@@ -58,7 +58,7 @@ FLAGS: dict[str, tuple[str, str]] = {
         "On a CPU, close what else runs or take a larger case; on a GPU, see the other warnings of this row.",
     ),
     "one_process": (
-        "one process: no interval, since what differs between processes cannot be seen in one, and fewer digits",
+        "one process: no interval and fewer digits, because one process does not show differences between processes",
         "Run without `--quick`.",
     ),
 }
@@ -74,22 +74,22 @@ VERDICTS: dict[str, tuple[str, str]] = {
     "new_fail": ("The case passed before and fails now.", "Correct it; `kbench verify` shows how it fails."),
     "newly_fixed": ("The case failed before and passes now.", "Nothing."),
     "not_comparable": (
-        "The two measurements do not mean the same, and the reason says why.",
+        "The two measurements cannot be compared; the reason says why.",
         "Measure both on the same device, with the same case, mode and versions.",
     ),
 }
 
 CHECKS: dict[str, tuple[str, str]] = {
-    "d01": ("Which GPU is there, and who else computes on it.", "Install the driver, or end the others."),
+    "d01": ("Which GPU is there, and who else uses it.", "Install the driver, or end the others."),
     "d02": ("Whether the driver runs the CUDA version that torch was built for.", "Update the driver."),
     "d03": ("Whether torch is there, and built for this device.", "Install the build for your CUDA version."),
     "d04": ("Whether nvcc is there, of the version that torch was built for.", "Set CUDA_HOME to that toolkit."),
     "d05": ("Whether there is a C++ compiler that torch's extensions build with.", "Install g++ 9 or newer."),
     "d06": ("Whether ninja is on PATH, where torch looks for it.", "Run `pip install ninja`."),
-    "d07": ("Whether something holds the clocks down now.", "Let the GPU cool down and its neighbours finish."),
+    "d07": ("Whether something lowers the clocks now.", "Let the GPU cool down and its neighbours finish."),
     "d08": (
         "Which rung of isolation is reached: limits, Landlock, system-call filter, namespaces.",
-        "Use a newer kernel with Landlock to judge strangers' code.",
+        "Use a newer kernel with Landlock to judge untrusted code.",
     ),
     "d09": ("Whether the folder of builds and peaks can be written.", "Point KBENCH_CACHE elsewhere."),
     "d10": ("Whether there is room for builds and scratch files.", "Make room, or set KBENCH_CACHE and TMPDIR."),

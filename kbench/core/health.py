@@ -1,4 +1,4 @@
-"""Is a GPU fit to go on after a candidate crashed on it: what was seen, and the one rule that decides."""
+"""Is a GPU still usable after a candidate crashed on it? The observations, and the rule that decides."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,25 +17,25 @@ PROBED_AFTER = frozenset(
         Status.REFERENCE_FAILED,
     }
 )
-"""Ends that can leave a device behind which does not compute: crashes, hangs, and a judge that failed itself."""
+"""Statuses after which a device may be broken: crashes, hangs, and a failure of the judge."""
 
 
 class ProbeAnswer(StrEnum):
-    """How a fresh process fared that allocated memory on the device, filled it by a kernel and read it back."""
+    """Result of a fresh process that allocates memory on the device, fills it by a kernel and reads it back."""
 
     RIGHT = "right"
     WRONG = "wrong"
     FAILED = "failed"
     """CUDA returned an error, or the process died."""
     SILENT = "silent"
-    """Nothing within the time limit."""
+    """No answer within the time limit."""
     FULL = "full"
-    """No memory was left, which says nothing about the device."""
+    """No memory was left; this says nothing about the device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
-    """What the driver says about the device; None where it does not say."""
+    """What the driver reports about the device; None where it reports nothing."""
 
     uncorrected_errors: int | None = None
     """Memory errors that ECC found and could not correct since the driver was loaded."""
@@ -43,13 +43,13 @@ class Vitals:
     """A memory row waits for a reset to be replaced."""
     remap_failed: bool | None = None
     recovery: str | None = None
-    """What the driver asks for (`gpu_reset`, `node_reboot`, ...); empty for nothing."""
+    """Action that the driver asks for (`gpu_reset`, `node_reboot`, ...); empty for none."""
 
 
 def diagnose(answer: ProbeAnswer, detail: str, before: Vitals, after: Vitals) -> str | None:
-    """Say why a device must not be used further, or None where nothing speaks against it.
+    """Say why a device must not be used further, or return None.
 
-    `detail` is what the probe said; `before` was read when the run began, so that old errors are not held against it.
+    `detail` is the probe's message; `before` was read when the run began, so that old errors do not count.
     """
     words = {
         ProbeAnswer.WRONG: "a kernel of one line computed a wrong result",

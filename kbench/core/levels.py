@@ -1,4 +1,4 @@
-"""Right for what: three levels, the properties that each asks for, and what follows from the ones that are lacking."""
+"""Right for what: three levels, the properties that each requires, and the consequences of missing ones."""
 
 import difflib
 from collections.abc import Collection, Sequence
@@ -8,11 +8,11 @@ from enum import StrEnum
 from kbench.core.errors import UsageError
 
 MOST_SHOWN = 3
-"""Codes that one cell of a table, or one sentence, names."""
+"""Largest number of codes in one cell of a table or one sentence."""
 
 
 class Level(StrEnum):
-    """What a solution is right for; each level holds what the ones before it hold."""
+    """What a solution is right for; each level includes the levels before it."""
 
     TASK = "task"
     MODULE = "module"
@@ -26,10 +26,10 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Property:
-    """Something that a level asks for beyond the level below it."""
+    """Something that a level requires beyond the level below it."""
 
     code: str
-    """What its absence is called, in `lacks`."""
+    """Name of its absence, in `lacks`."""
     level: Level
     title: str
     """What is wrong without it: begins in lower case and has no full stop."""
@@ -149,26 +149,26 @@ PROPERTIES: dict[str, Property] = {
         ),
     ]
 }
-"""By code, all that a solution can lack."""
+"""Everything that a solution can lack, by code."""
 OF_WEIGHTS = frozenset({"frozen_weights", "weights_refused", "unmatched_weights"})
-"""What is lacking where parameters cannot change after construction: then they keep what the constructor gave them."""
+"""Codes that mean that parameters cannot change after construction: then they keep the constructor's values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What a run says of the levels of one solution and case."""
+    """What a run says about the levels of one solution and case."""
 
     level: Level | None = None
-    """The highest that it holds; None where it holds none, or where a row does not tell."""
+    """The highest level that it holds; None if it holds none, or if the row does not say."""
     lacks: Sequence[str] = ()
     required: Level | None = None
     accepted: Collection[str] = ()
 
     @property
     def counted(self) -> Level | None:
-        """The level that it holds for whoever accepts what the run accepted."""
+        """The level that it holds if the accepted properties are excused."""
         if self.level is None or self.required is Level.TASK:
-            return self.level  # of the others nothing was tried
+            return self.level  # the others were not tried
         return max(self.level, held(self.lacks, self.accepted), key=lambda level: level.rank)
 
 
@@ -176,7 +176,7 @@ UNKNOWN = Standing()
 
 
 def held(lacks: Collection[str], accepted: Collection[str] = ()) -> Level:
-    """Return the highest level for which nothing is lacking but what is accepted, of what does the task."""
+    """Return the highest level of a solution that does the task, with the accepted properties excused."""
     missing = [PROPERTIES[code].level.rank for code in lacks if code not in accepted]
     return list(Level)[min(missing) - 1] if missing else Level.GENERAL
 
@@ -189,7 +189,7 @@ def blocking(lacks: Collection[str], required: Level, accepted: Collection[str] 
 
 
 def shortfall(lacks: Collection[str], required: Level, accepted: Collection[str] = ()) -> str:
-    """Say in one sentence why a solution is below the required level, and what to type; empty where it is not."""
+    """Say in one sentence why a solution is below the required level, and what to type; empty if it is not."""
     codes = blocking(lacks, required, accepted)
     if not codes:
         return ""
@@ -211,9 +211,9 @@ def foremost(codes: Collection[str]) -> str:
 
 
 def lost(old: Standing, new: Standing) -> tuple[str, ...]:
-    """Return the codes, sorted, for which the new side holds a lower level than the old one did.
+    """Return the codes, sorted, that make the new side's level lower than the old one's.
 
-    What either side lacked or accepted before is no loss.
+    Properties that the old side lacked, or that are accepted, are no loss.
     """
     if old.counted is None:
         return ()
@@ -221,7 +221,7 @@ def lost(old: Standing, new: Standing) -> tuple[str, ...]:
 
 
 def untried(old: Standing, new: Standing) -> bool:
-    """Say whether the new side was tried at `task` only, and the old one holds more."""
+    """Tell whether the new side was tried at `task` only, and the old one holds more."""
     if old.counted is None or new.level is None:
         return False
     return new.required is Level.TASK and old.counted.rank > Level.TASK.rank
@@ -230,7 +230,7 @@ def untried(old: Standing, new: Standing) -> bool:
 def level_in_words(level: Level | str | None, lacks: Sequence[str], accepted: Collection[str] = ()) -> str:
     """Write a level for one cell of a table: `general`, or `module; not: channels_last, misaligned`.
 
-    What keeps it from the next level comes first.
+    The codes that keep it from the next level come first.
     """
     if not level:
         return ""
@@ -240,19 +240,19 @@ def level_in_words(level: Level | str | None, lacks: Sequence[str], accepted: Co
 
 
 def listed(codes: Sequence[str]) -> str:
-    """Write a few codes, and the number of those that are left out."""
+    """Write a few codes, and the number of the others."""
     more = len(codes) - MOST_SHOWN
     return ", ".join(codes[:MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def unknown_word(level: str, codes: str) -> str | None:
-    """Return the first word of a row's level and codes that is none; None where all are."""
+    """Return the first unknown word in a row's level and codes; None if all are known."""
     levels = [] if level in {"", *Level} else [level]
     return next(iter([*levels, *(code for code in codes.split() if code not in PROPERTIES)]), None)
 
 
 def require_codes(codes: Collection[str]) -> tuple[str, ...]:
-    """Return accepted codes, each once, sorted. Raises UsageError for one that is no property."""
+    """Return accepted codes, each once, sorted. Raises UsageError for an unknown property."""
     for code in codes:
         if code not in PROPERTIES:
             near = difflib.get_close_matches(code, PROPERTIES, n=1, cutoff=0.5)

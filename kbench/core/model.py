@@ -61,14 +61,14 @@ class Status(StrEnum):
 
 
 class Time(StrEnum):
-    """Which of the two times of a call a comparison holds."""
+    """Which of the two times of a call a comparison uses."""
 
     DEVICE = "device"
     WALL = "wall"
 
 
 class FindingKind(StrEnum):
-    """Why a finding matters: one of integrity is always fatal, one of a level where that level is required."""
+    """Why a finding matters: integrity is always fatal, a level if that level is required."""
 
     INTEGRITY = "integrity"
     LEVEL = "level"
@@ -113,7 +113,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correctness:
-    """What checking all outputs of all calls found; ratios are in units of the tolerance (1 is the limit)."""
+    """Result of checking all outputs of all calls; ratios are in units of the tolerance (1 is the limit)."""
 
     max_abs_err: float
     max_rel_err: float
@@ -142,22 +142,31 @@ class Sample:
     """One timed call of one arm. `marked` samples were throttled or disturbed; they are kept, never dropped."""
 
     process: int
+    """Number of the process (replicate), from 0."""
     block: int
+    """Number of the block of pairs; reference and candidate alternate within a block."""
     sequence: int
+    """Place in the order in which the calls of the process were timed."""
     arm: str
     """`reference` or `candidate`."""
     t_event_ns: int
     """Time of one call by the clock that the row's `timer` names: events, the judge's, or the monotonic clock."""
     t_host_submit_ns: int
+    """Time that the worker's host needs to submit one call."""
     t_wall_ns: int
     """Time of one call by the judge's clock: of a round behind its gate, or, on a CPU, of the request."""
     calls: int = 1
-    """Calls of the round, by which times are divided already; on a CPU, calls that they are the median of."""
+    """Calls of the round; times are already divided by it. On a CPU: the calls that the time is the median of."""
     sm_clock_mhz: int | None = None
+    """SM clock of the GPU."""
     power_mw: int | None = None
+    """Power draw of the GPU."""
     temperature_c: int | None = None
+    """Temperature of the GPU."""
     throttle_reasons: int | None = None
+    """NVML's bit mask of the reasons why clocks are lowered."""
     marked: bool = False
+    """Whether the pair was throttled or disturbed, and so left out of the estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +200,7 @@ class Passed:
     timings: tuple[Timing, ...]
     findings: tuple[Finding, ...] = ()
     level: Level | None = None
-    """The highest that it holds; None where nothing was verified."""
+    """The highest level that it holds; None if nothing was verified."""
     lacks: tuple[str, ...] = ()
     """Keys of `levels.PROPERTIES`, sorted."""
     log: str = ""
@@ -200,7 +209,7 @@ class Passed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
-    """A solution that was not: it cannot hold a time."""
+    """A solution that failed: the record cannot hold a time."""
 
     status: Status
     reason: str
@@ -208,9 +217,9 @@ class Failed:
     correctness: Correctness | None = None
     findings: tuple[Finding, ...] = ()
     diagnosis: Diagnosis | None = None
-    """Why its values are wrong, where one of the usual explanations fits."""
+    """Why its values are wrong, if a usual explanation fits."""
     level: Level | None = None
-    """The highest that it holds, which is below the required one; None for one that does not do the task."""
+    """The highest level that it holds, below the required one; None if it does not do the task."""
     lacks: tuple[str, ...] = ()
 
 
@@ -219,7 +228,7 @@ Outcome = Passed | Failed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What the problem must move and compute at least, per call, for one case."""
+    """The least that a call must move and compute, for one case."""
 
     dram_bytes: int
     """Compulsory traffic: inputs, outputs and parameters, each once."""
@@ -229,7 +238,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peaks:
-    """What one device can do, as measured on it by `kbench doctor`."""
+    """Peak rates of one device, measured on it by `kbench doctor`."""
 
     copy_bytes_per_s: float
     """Read plus written bytes of a large device-to-device copy."""
@@ -261,79 +270,128 @@ class ResultRow:
     """One line of a results CSV: one process of one (problem, solution, case). Field order is column order."""
 
     schema_version: int
+    """Version of the columns."""
     run_id: str
+    """Identifier of the run; all its rows have the same one."""
     started_utc: str
+    """When the run started."""
     git_commit: str
+    """Commit of the working folder; empty outside a repository."""
     git_dirty: bool
+    """Whether tracked files had uncommitted changes."""
     source_sha256: str
-    """Of the solution file and every kernel source that its build read."""
+    """Hash of the solution file and of every kernel source that its build read."""
     problem: str
+    """Name of the problem."""
     problem_path: str
-    """From the folder that the run was started in, or absolute; empty for a shipped one, which its name finds."""
+    """Its file, relative to the folder that the run was started in, or absolute; empty for a shipped problem."""
     problem_sha256: str
+    """Hash of the problem's file."""
     solution: str
+    """Name of the solution."""
     solution_path: str
+    """Its file, likewise; empty for a shipped solution."""
     entry: str
-    """The class or function that was judged, where it is not `ModelNew`."""
+    """The class or function that was judged, if it is not `ModelNew`."""
     case: str
+    """Name of the case."""
     overrides: str
-    """The case's constants as JSON, `--set` included."""
+    """The case's constants as JSON, those of `--set` included."""
     process: int
+    """Number of the process (replicate), from 0."""
     status: str
+    """`passed` or the status of the failure."""
     reason: str
+    """Why it failed, in one line; empty for what passed."""
     findings: str
     """Codes of the findings, separated by spaces."""
     level: str
-    """`task`, `module` or `general`: the highest that it holds; empty for none."""
+    """`task`, `module` or `general`: the highest level that the solution holds; empty for none."""
     lacks: str
-    """Codes of the properties that keep it from higher ones, sorted, separated by spaces."""
+    """Codes of the properties that keep it from higher levels, sorted, separated by spaces."""
     required_level: str
+    """`--level`."""
     accepted: str
     """Codes of `--accept`, sorted, separated by spaces."""
     device: str
+    """`cpu` or `cuda:INDEX`."""
     timer: str
+    """Clock of the samples: `events`, `gate` (the judge's), `wall` (the judge's, of plain loops) or `host` (CPU)."""
     l2: str
+    """`flushed` before each round, `warm`, or `none` on a CPU. Some rows of schema 1 say `skipped`."""
     mode: str
     """`cold`, `warm` or `graph`."""
     samples: int
+    """Number of this process's lines in the samples file."""
     time_ns_median: int | None
+    """Median device time of a call of the solution; on a CPU the time of a call."""
     time_ns_q1: int | None
+    """First quartile of these times."""
     time_ns_q3: int | None
+    """Third quartile of these times."""
     time_ns_min: int | None
+    """Smallest of these times."""
     ref_time_ns_median: int | None
+    """Median time of a call of the reference."""
     speedup: float | None
     """Reference time over candidate time, from the pairs of this process."""
     speedup_low: float | None
-    """95 % interval over processes, the same in each row of the case; one process has none."""
+    """Lower end of the 95 % interval over processes, the same in each row of the case; absent for one process."""
     speedup_high: float | None
+    """Upper end of that interval."""
     attested_ns: int | None
+    """Time of a call of the solution by the judge's clock."""
     attested_half_width_ns: int | None
+    """How far from the truth `attested_ns` can be."""
     attestation: str
+    """`held`; `weak`: the judge's clock cannot confirm the time; `none`: nothing was timed."""
     wall_ns: int | None
-    """Time per call of a plain loop, the host's work included."""
+    """Time per call of a plain loop, the host's work included, by the judge's clock."""
     ref_wall_ns: int | None
+    """The same of the reference."""
     max_abs_err: float | None
+    """Largest absolute difference from the reference."""
     max_rel_err: float | None
+    """Largest relative difference from the reference."""
     tolerance_ratio: float | None
+    """Largest error in units of the tolerance that decided; 1 is the limit."""
     oracle_ratio: float | None
+    """Largest error against the fp64 reference, in units of the tolerance."""
     oracle_factor: float | None
+    """How many times the fp32 reference's own error a solution may have."""
     contract: str
+    """`held`, `unattainable` (the reference itself misses it) or `vacuous` (zeros would pass)."""
     isolation: str
+    """Rung of the sandbox that was used."""
     weights: str
     """How parameters were synchronised: `name`, `order`, `seed` or `none`."""
     tf32: bool
+    """Whether TF32 was allowed on both sides."""
     dram_bytes: int | None
+    """Compulsory traffic of a call: inputs, outputs and parameters, each once."""
     flops: int | None
+    """Floating-point operations of a call, counted on the reference."""
     limit_ns: int | None
+    """Least time for that traffic and these operations at the peaks measured on this device."""
     percent_of_limit: float | None
+    """`limit_ns` over `time_ns_median`."""
     gpu_name: str
+    """Name of the GPU; on a CPU the processor's."""
     gpu_uuid: str
+    """UUID of the GPU."""
     driver: str
+    """Version of the driver."""
     cuda: str
+    """Version of CUDA that torch was built for."""
     torch: str
+    """Version of torch."""
     sm_clock_mhz: int | None
+    """Median SM clock of the samples."""
     throttled: bool
+    """Whether any sample was marked."""
     flags: str
+    """Codes of the flags, separated by spaces."""
     samples_sha256: str
-    """Of this process's lines in the samples file, so that an edited file is refused."""
+    """Hash of this process's lines in the samples file, so that an edited file is refused."""
     kbench_version: str
+    """Version of kbench that wrote the row."""

@@ -1,4 +1,4 @@
-"""How far a speed-up of one process may be from another process's: what is known of a number without an interval."""
+"""How much the speed-ups of two processes may differ: all that is known about a number without an interval."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ BETWEEN: dict[str, tuple[tuple[float, float], ...]] = {
     "cuda": ((20e3, 0.006), (0.0, 0.05)),
     "cpu": ((1e6, 0.025), (2e5, 0.3), (0.0, 0.75)),
 }
-"""By device, from which time per call (ns) on: half the width at 95 % of what processes differ by, as log ratios.
+"""By device: from which time per call (ns), half the 95 % width of the difference between processes, as log ratios.
 
 GPU: the largest spread of six processes in `results/calibration` (0.1 to 8 ms); below 20 us contexts of one device
 differ by 5 %. CPU (docs/statistics.md): 2.5 % at 1.2 ms, 0.78x to 1.44x at 0.3 ms, 1.1x to 2.1x below 0.2 ms.
@@ -20,7 +20,7 @@ FEWEST_PAIRS = 2
 def of_one_process(log_ratios: Sequence[float], device: str, time_ns: float) -> float | None:
     """Return half the width of a 95 % interval for the speed-up of one process, as a share of it.
 
-    Of the spread of its own pairs and of what processes are known to differ by. None for too few pairs.
+    It combines the spread of its own pairs with the known difference between processes. None for too few pairs.
     """
     if len(log_ratios) < FEWEST_PAIRS:
         return None

@@ -1,4 +1,4 @@
-"""How far a time is from what this very device can do: compulsory bytes and FLOPs over measured peaks."""
+"""How far a time is from the limit of this device: compulsory bytes and FLOPs over measured peaks."""
 
 from dataclasses import dataclass
 
@@ -20,11 +20,11 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attainment:
-    """What a time attains of its limit."""
+    """How much of its limit a time attains."""
 
     percent_of_limit: float
     gb_per_s: float
-    """Compulsory bytes over time: traffic beyond the compulsory does not count as achievement."""
+    """Compulsory bytes over time: further traffic does not count."""
     tflop_per_s: float
     beats_limit: bool
     """Faster than the limit of its own precision: work was left out, or the cost or the peaks are wrong."""
@@ -37,7 +37,7 @@ def limit(cost: Cost, peaks: Peaks, *, tf32: bool = False) -> Limit:
     strict would flag honest solutions.
 
     Raises:
-        ValueError: where a peak is not positive.
+        ValueError: if a peak is not positive.
     """
     rates = {"fp32": peaks.fp32_flops_per_s, "tf32": peaks.tf32_flops_per_s, "bf16": peaks.bf16_flops_per_s}
     known = {name: rate for name, rate in rates.items() if rate is not None}
@@ -59,7 +59,7 @@ def limit(cost: Cost, peaks: Peaks, *, tf32: bool = False) -> Limit:
 
 
 def attain(cost: Cost, bound: Limit, time_ns: float) -> Attainment:
-    """Hold a time per call against its limit.
+    """Compare a time per call with its limit.
 
     Raises:
         ValueError: for a time that is not positive.

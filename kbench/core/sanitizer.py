@@ -1,7 +1,7 @@
 """What compute-sanitizer's text means: reports with kernel and line, and the findings that follow from them.
 
 The text has had three ways to write a place (CUDA 11, 12 and 13), all read here; NVIDIA documents neither them nor the
-XML of `--xml`. Whatever is not understood is said, never dropped: the tool's own summary is the count to arrive at.
+XML of `--xml`. Text that is not understood is reported, never dropped: the counts must match the tool's own summary.
 """
 
 import re
@@ -13,7 +13,7 @@ from enum import StrEnum
 from kbench.core.model import Finding, FindingKind, Status
 
 SHOWN_REPORTS = 4
-"""Distinct reports that become findings of their own; further ones are counted."""
+"""Number of distinct reports that become findings; further ones are only counted."""
 LONGEST_KERNEL = 160
 
 
@@ -27,7 +27,7 @@ class Tool(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePlace:
-    """Where in device code something happened; file and line only where the code was built with line information."""
+    """A place in device code; it has file and line only if the code was built with line information."""
 
     kernel: str
     file: str | None = None
@@ -45,10 +45,10 @@ class SanitizerReport:
 
     what: str
     severe: bool
-    """False for what racecheck itself calls a warning."""
+    """False for a warning of racecheck."""
     places: tuple[SourcePlace, ...] = ()
     detail: str = ""
-    """Thread and address, of the first of several equal reports."""
+    """Thread and address of the first of several equal reports."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +57,9 @@ class Log:
 
     reports: tuple[SanitizerReport, ...]
     counted: int | None
-    """Errors and warnings by the tool's own summary; None where it printed none, so did not finish."""
+    """Errors and warnings in the tool's own summary; None if it printed none and so did not finish."""
     complaints: tuple[str, ...]
-    """What the tool says about itself: it could not attach, it ran out of memory."""
+    """Messages of the tool about itself: it could not attach, it ran out of memory."""
 
 
 STATUS = {
@@ -67,7 +67,7 @@ STATUS = {
     Tool.RACECHECK: Status.DATA_RACE,
     Tool.INITCHECK: Status.BELOW_LEVEL,
 }
-"""What a fatal finding of each tool makes of a solution."""
+"""Status that a fatal finding of each tool gives a solution."""
 
 PREFIX = re.compile(r"^={5,}(?P<indent>[ \t]*)(?P<text>.*)$")
 SUMMARY = re.compile(r"^ERROR SUMMARY: ([\d,]+) errors?|^RACECHECK SUMMARY: .*\(([\d,]+) errors?, ([\d,]+) warnings?\)")
@@ -90,7 +90,7 @@ KERNEL_FIRST = re.compile(r"^(?P<kernel>.+?)[+:]0x[0-9a-f]+(?: in (?P<file>.+):(
 
 
 def parse(text: str, tool: Tool) -> Log:
-    """Read the text of one run, which may be cut off anywhere; lines without the tool's prefix are not its own."""
+    """Read the text of one run, which may be cut off anywhere; lines without the tool's prefix are the candidate's."""
     blocks: list[tuple[str, list[str]]] = []
     counted: int | None = None
     complaints: list[str] = []
@@ -147,10 +147,10 @@ def findings(
 ) -> tuple[Finding, ...]:
     """Decide what a run of one tool means for the solution.
 
-    `sources` has the source line of a place where it is known; `is_own` tells the solution's kernels from libraries'.
-    memcheck's reports are fatal whosever kernel it is, since a kernel gets its addresses from its caller; racecheck's
-    errors are in the solution's own kernels. Its warnings are reported, and so are reads of memory that was never
-    written, which `strict` makes fatal.
+    `sources` has the source lines of known places; `is_own` tells the solution's kernels from libraries'.
+    memcheck's reports are fatal in any kernel, because a kernel gets its addresses from its caller; racecheck's errors
+    only in the solution's own kernels. Its warnings are reported, and so are reads of memory that was never written,
+    which `strict` makes fatal.
     """
     own = [r for r in log.reports if tool is Tool.MEMCHECK or all(is_own(p.kernel) for p in r.places)]
     groups = Counter((report.what, report.severe, report.places) for report in own)

@@ -2,7 +2,7 @@
 
 d = log(t_candidate / t_reference), so 0.01 is 1 % slower, and exp(-d) is the speed-up.
 The process is the unit of replication: samples of one process share its placement and its clock, so
-an interval made from them alone is too narrow (docs/statistics.md has the figures).
+an interval from them alone is too narrow (docs/statistics.md has the figures).
 """
 
 import math
@@ -22,12 +22,12 @@ BIMODAL_SEPARATION = 6.0
 """Distance of two modes in units of their spread; splitting a normal mode gives 2.7, a uniform one 3.5."""
 DRIFT_Z = 4.0
 DRIFT_SHARE = 0.005
-"""A drift is named when ranks follow time with z > 4 and the ends differ by more than this share."""
+"""A drift is reported if ranks follow time with z > 4 and the ends differ by more than this share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """A confidence interval over `processes`; its `basis` is `samples` where it comes from single times."""
+    """A confidence interval over `processes`; its `basis` is `samples` if it comes from single times."""
 
     low: float
     centre: float
@@ -53,7 +53,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Two neighbouring calls of one block. A pair is marked when either of its samples is."""
+    """Two neighbouring calls of one block. A pair is marked if one of its samples is."""
 
     log_ratio: float
     marked: bool
@@ -62,7 +62,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSummary:
-    """Order statistics of one arm's unmarked samples, in nanoseconds (of all where all are marked)."""
+    """Order statistics of one arm's unmarked samples, in nanoseconds (of all samples if all are marked)."""
 
     samples: int
     median_ns: float
@@ -77,7 +77,7 @@ class ArmSummary:
 def pairs(samples: Iterable[Sample], numerator: str = "candidate", denominator: str = "reference") -> list[Pair]:
     """Pair the two arms of one process inside each block, first with first, in order of time.
 
-    In an ABBA block partners are neighbours in time, whichever arm begins. A sample without one is left out.
+    In an ABBA block partners are neighbours in time, whichever arm begins. A sample without a partner is left out.
 
     Raises:
         ValueError: for samples of several processes, or a time that is not positive.
@@ -121,7 +121,7 @@ def process_estimate(timing: Timing, numerator: str = "candidate", denominator: 
     """Median log ratio of one process's unmarked pairs.
 
     Raises:
-        ValueError: where no unmarked pair is left.
+        ValueError: if no unmarked pair is left.
     """
     ratios = pair_log_ratios(timing.samples, numerator, denominator)
     if not ratios:
@@ -133,7 +133,7 @@ def summarise_arm(samples: Iterable[Sample], arm: str = "candidate") -> ArmSumma
     """Summarise one arm's times.
 
     Raises:
-        ValueError: where the arm has no sample.
+        ValueError: if the arm has no sample.
     """
     of_arm = [sample for sample in samples if sample.arm == arm]
     chosen = [sample for sample in of_arm if not sample.marked] or of_arm
@@ -193,7 +193,7 @@ def difference_interval(old: Sequence[float], new: Sequence[float], confidence: 
 def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
     """Distribution-free interval of the median: two order statistics, with at least this confidence.
 
-    None where even the extremes do not reach it (fewer than 6 values at 95 %).
+    None if even the extremes do not reach it (fewer than 6 values at 95 %).
     """
     ordered = sorted(values)
     count = len(ordered)
@@ -212,7 +212,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
 def timings_interval(timings: Sequence[Timing], confidence: float = 0.95) -> Interval | None:
     """Interval of log(t_candidate / t_reference) over processes; None for fewer than two with an unmarked pair.
 
-    Pairs of one process give none: they are blind to what differs between processes.
+    Pairs of one process give none: they do not show differences between processes.
     """
     usable = [timing for timing in timings if pair_log_ratios(timing.samples)]
     return ratio_interval([process_estimate(timing) for timing in usable], confidence) if len(usable) > 1 else None
@@ -231,9 +231,9 @@ def hodges_lehmann_shift(old: Sequence[float], new: Sequence[float]) -> float:
 
 
 def needs_more_processes(estimates: Sequence[float], precision: float, minimum: int, maximum: int) -> bool:
-    """Say whether a run goes on: until the 95 % half-width is at most `precision` (0.005 is 0.5 %).
+    """Tell whether a run continues: until the 95 % half-width is at most `precision` (0.005 is 0.5 %).
 
-    The rule sees the width only: stopping on a significant difference would multiply false alarms.
+    The rule uses the width only: stopping on a significant difference would multiply false alarms.
     """
     count = len(estimates)
     if count >= maximum:
@@ -244,10 +244,10 @@ def needs_more_processes(estimates: Sequence[float], precision: float, minimum: 
 
 
 def worthwhile_precision(estimates: Sequence[float], precision: float) -> float:
-    """Return the precision that one more process is worth: what is asked for, or how far processes differ.
+    """Return the precision to measure one process to: the requested one, or the difference between processes.
 
-    Where processes differ by much, more pairs in each cannot narrow the interval over them. The spread is told as the
-    half-width of an interval over three processes that have it. Shares, so 0.005 is 0.5 %.
+    If processes differ much, more pairs in each cannot narrow the interval over them. The spread is given as the
+    half-width of an interval over three processes with that spread. Shares, so 0.005 is 0.5 %.
     """
     if len(estimates) < 2:
         return precision
@@ -312,7 +312,7 @@ def outliers(values: Sequence[float]) -> list[bool]:
 
 
 def is_bimodal(values: Sequence[float]) -> bool:
-    """Say whether the values fall into two groups, each at least 15 % of them, clear of each other."""
+    """Tell whether the values fall into two groups, each at least 15 % of them, clear of each other."""
     data = np.sort(np.asarray(values, dtype=np.float64))
     count = len(data)
     smallest = max(5, math.ceil(0.15 * count))
@@ -330,7 +330,7 @@ def is_bimodal(values: Sequence[float]) -> bool:
 
 
 def has_drift(values: Sequence[float]) -> bool:
-    """Say whether values in order of time move steadily, and end `DRIFT_SHARE` or more from their start."""
+    """Tell whether values in order of time move steadily, and end `DRIFT_SHARE` or more from their start."""
     data = np.asarray(values, dtype=np.float64)
     count = len(data)
     if count < 12:

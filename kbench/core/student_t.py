@@ -1,4 +1,4 @@
-"""Student's t distribution, central and noncentral, from one integral; the tests hold it against scipy."""
+"""Student's t distribution, central and noncentral, from one integral; the tests compare it with scipy."""
 
 import math
 from collections.abc import Callable

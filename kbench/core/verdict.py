@@ -1,8 +1,8 @@
 """Two measurements of one case, old and new -> one of seven answers, with its reason.
 
-An answer about speed is a claim about an interval, never about a point: SLOWER where all of it lies above the
-margin, FASTER where all of it lies below, SAME where all of it lies within what counts as equal, and UNCLEAR
-for what is left. docs/adr/0010-verdict-rule.md says why.
+An answer about speed is a claim about an interval, never about a point: SLOWER if all of it is above the margin,
+FASTER if all of it is below, SAME if all of it is within the range that counts as equal, otherwise UNCLEAR.
+docs/adr/0010-verdict-rule.md gives the reasons.
 """
 
 import math
@@ -19,19 +19,19 @@ from kbench.core.stats import Interval, difference_interval, ratio_interval
 from kbench.core.student_t import t_quantile
 
 MOST_PROCESSES = 1000
-"""Above this, a number of processes that would decide is no advice."""
+"""Larger numbers of processes that would decide are not worth recommending."""
 
 UNPROVED = "which the judge's clock does not confirm (`attestation` is weak)"
 
 NO_TIMES = {Time.DEVICE: "times", Time.WALL: "wall times"}
-"""What a run without any is said to lack."""
+"""Name of what a run without times lacks."""
 
 NOT_EVALUATED = frozenset({Status.HARNESS_ERROR, Status.REFERENCE_FAILED, Status.NOT_VERIFIED, Status.SKIPPED})
 """Statuses that say nothing about the candidate."""
 
 
 class Answer(StrEnum):
-    """What became of a case."""
+    """The answer for one case."""
 
     SAME = "same"
     FASTER = "faster"
@@ -44,17 +44,17 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What two measurements must share so that their ratios to the reference mean the same."""
+    """The conditions that two measurements must share so that their ratios can be compared."""
 
     problem_sha256: str
     overrides: str
     device: str
     timer: str
-    """What the times are of: `device` (of rounds, by events or the judge's clock), `wall`, `host`, or of schema 1."""
+    """Kind of the times: `device` (of rounds, by events or the judge's clock), `wall`, `host`, or of schema 1."""
     l2: str
     mode: str
     clocks: str
-    """The code `clocks_locked_MHZ` where they were, else empty."""
+    """The code `clocks_locked_MHZ` if they were locked, else empty."""
     tf32: bool
     evaluates: bool
     """Whether `--eval` was asked for."""
@@ -69,7 +69,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What is known about one (problem, solution, case): its status, and where it was timed, its ratios.
+    """A measurement of one (problem, solution, case): its status, and its ratios if it was timed.
 
     `log_ratios` are log(t_candidate / t_reference), one for each of `processes`, their indices.
     """
@@ -82,11 +82,11 @@ class Measurement:
     unstable: bool = False
     """Too many pairs were marked as throttled or disturbed."""
     standing: Standing = UNKNOWN
-    """Which level it holds, and what it lacks."""
+    """The level that it holds, and what it lacks."""
     weak: bool = False
     """The judge's clock can neither prove nor refute its times."""
     time: Time = Time.DEVICE
-    """What the ratios are of."""
+    """Kind of time of the ratios."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,16 +98,16 @@ class Thresholds:
     """
 
     margin: float = 0.005
-    """What a change must exceed to count as one."""
+    """Margin that a change must exceed."""
     between_devices: float = 0.02
-    """How much wider on either side an interval between two devices of one model, or two drivers, is.
+    """Widening, on either side, of an interval between two devices of one model or two drivers.
 
-    Their ratios differ, by up to 2 % on H200s, however many processes each is measured with (results/h200/README.md).
+    Their ratios differ by up to 2 % on H200s, with any number of processes (results/h200/README.md).
     """
     equivalence: float = 0.02
-    """SAME claims that the change is smaller than this (or than the margin, where that is larger)."""
+    """SAME claims that the change is smaller than this (or than the margin, if that is larger)."""
     confidence: float = 0.99
-    """Of each bound, one-sided."""
+    """Confidence of each one-sided bound."""
 
     def __post_init__(self) -> None:
         if min(self.margin, self.between_devices, self.equivalence) < 0:
@@ -120,7 +120,7 @@ class Thresholds:
 class Verdict:
     """One answer. `ratio` is t_new / t_old, with the two one-sided bounds that decided.
 
-    Between devices the bounds hold what these may differ by, `between_devices` on either side.
+    Between devices the bounds include `between_devices` on either side.
     """
 
     status: Answer
@@ -132,7 +132,7 @@ class Verdict:
     margin: float | None = None
     between_devices: float = 0.0
     processes: int = 0
-    """Processes on the side that has fewer."""
+    """Number of processes of the side that has fewer."""
     processes_to_decide: int | None = None
 
 
@@ -143,10 +143,10 @@ def judge_change(
     *,
     differences: Sequence[float] | None = None,
 ) -> Verdict:
-    """Judge what became of a case between two measurements.
+    """Judge the change of a case between two measurements.
 
-    `differences` are log(t_new / t_old) of each process, where both were timed in the same processes; without
-    them the two are independent runs, and their ratios to the reference are compared.
+    `differences` are log(t_new / t_old) of each process, if both were timed in the same processes. Without them the
+    two are independent runs, and their ratios to the reference are compared.
     """
     verdict = _judge_status(old, new) or _judge_conditions(old, new)
     if verdict is not None:
@@ -175,7 +175,7 @@ def judge_runs(old: Sequence[float], new: Sequence[float], thresholds: Threshold
 
 
 def judge_ratios(log_ratios: Sequence[float], thresholds: Thresholds) -> Verdict:
-    """Judge log(t_new / t_old) of each process, old and new having been timed side by side in each."""
+    """Judge log(t_new / t_old) of each process; old and new were timed side by side in each."""
     if not log_ratios:
         return _no_verdict("no_timing", "old and new were not timed together in any process")
     if len(log_ratios) < 2:
@@ -185,7 +185,7 @@ def judge_ratios(log_ratios: Sequence[float], thresholds: Thresholds) -> Verdict
 
 
 def same_device(old: Conditions, new: Conditions) -> bool:
-    """Say whether two measurements come from one device under one driver."""
+    """Tell whether two measurements come from one device under one driver."""
     return bool(old.gpu_uuid) and old.gpu_uuid == new.gpu_uuid and old.driver == new.driver
 
 
@@ -198,7 +198,7 @@ def allowance_between(old: Conditions, new: Conditions, thresholds: Thresholds) 
 
 
 def _judge_status(old: Measurement, new: Measurement) -> Verdict | None:
-    """Judge by statuses alone; None where both passed. A wrong result is wrong on any machine."""
+    """Judge by statuses alone; None if both passed. A wrong result is wrong on any machine."""
     for side, measurement in (("new", new), ("old", old)):
         if measurement.status in NOT_EVALUATED:
             what = f"the {side} run did not judge it: {_described(measurement)}"
@@ -217,7 +217,7 @@ def _judge_status(old: Measurement, new: Measurement) -> Verdict | None:
 
 
 def judge_level(old: Standing, new: Standing) -> Verdict | None:
-    """Judge what became of the level; None where nothing of it was lost that was not accepted."""
+    """Judge a lost level; None if nothing was lost, or only what was accepted."""
     codes = lost(old, new)
     if codes:
         first = foremost(codes)
@@ -239,7 +239,7 @@ def _described(measurement: Measurement) -> str:
 
 
 def _judge_conditions(old: Measurement, new: Measurement) -> Verdict | None:
-    """Refuse what cannot be compared; None where both have times that mean the same."""
+    """Refuse measurements that cannot be compared; None if both have times of one kind."""
     obstacle = _obstacle(old.conditions, new.conditions)
     if obstacle is not None:
         return _no_verdict(*obstacle)

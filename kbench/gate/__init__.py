@@ -1,1 +1,1 @@
-"""`gate`: hold a run against its baseline, or against another commit."""
+"""`gate`: compare a run with its baseline, or with another commit."""

@@ -1,8 +1,8 @@
 """A gate without history: the solutions of another commit and of this checkout, measured side by side now.
 
 Old and new run in the same processes of one run, next to the same reference, so what differs between sessions and
-machines cancels. Solution files, what lies beside them and the `kbench.kernels` of their checkout come from the other
-commit. The problem, and whatever else is installed, is this checkout's.
+machines cancels. Solution files, the files beside them and the `kbench.kernels` of their checkout come from the other
+commit. The problem and all installed packages are this checkout's.
 """
 
 import io
@@ -43,7 +43,7 @@ def against(
     settings: Settings,
     watch: Callable[[Event], None],
 ) -> GateReport:
-    """Measure both sides, look again at what is flagged, and return the gate's report; `watch` sees every event.
+    """Measure both sides, measure flagged cases again, and return the gate's report; `watch` sees every event.
 
     Raises:
         UsageError: the solutions lie in no git repository, or it has no such commit.
@@ -75,7 +75,7 @@ def against(
 
 
 def contests(run: Mapping[CaseKey, ComparedSide], arms: Sequence[Arms]) -> dict[CaseKey, Contest]:
-    """Set both sides of every case against each other, process by process where both were timed."""
+    """Compare both sides of every case, process by process if both were timed."""
     news = {one.new.name for one in arms}
     found = {}
     for key, new in run.items():
@@ -88,7 +88,7 @@ def contests(run: Mapping[CaseKey, ComparedSide], arms: Sequence[Arms]) -> dict[
 def pair(
     problem: Entry, solutions: Sequence[Entry], root: Path, tree: Path, commit: str, settings: Settings
 ) -> tuple[list[Arms], list[str]]:
-    """Find each solution in the other commit; those that it lacks are named in the notes."""
+    """Find each solution in the other commit; the notes name those that it lacks."""
     arms, notes = [], []
     for new in solutions:
         try:
@@ -110,7 +110,7 @@ def repository(path: Path) -> Path:
     """Return the root of the git repository that a file lies in."""
     done = _git(path.resolve().parent, "rev-parse", "--show-toplevel")
     if done.returncode:
-        raise UsageError(f"{path} lies in no git repository", "`--against` needs the history of the solution")
+        raise UsageError(f"{path} is in no git repository", "`--against` needs the history of the solution")
     return Path(done.stdout.decode().strip()).resolve()
 
 

@@ -1,4 +1,4 @@
-"""A second look at flagged cases: the same solutions, measured afresh under the conditions of a saved run."""
+"""A second measurement of flagged cases: the same solutions, measured afresh under the conditions of a saved run."""
 
 import json
 import re
@@ -30,8 +30,8 @@ def by_running(run: Run, settings: Settings, watch: Callable[[Event], None], tim
 
     `watch` sees the events of every measurement.
 
-    It raises MachineError where this machine has another device than the run was measured on: a second look
-    through other glasses would confirm nothing.
+    It raises MachineError if this machine has another device than the run was measured on: such a measurement would
+    confirm nothing.
     """
     rows = {(row.problem, row.solution, row.case): row for row in run.rows}
 
@@ -91,14 +91,14 @@ def _solution(problem: Entry, row: ResultRow, settings: Settings) -> Entry:
 
 
 def locked_clock_mhz(row: ResultRow) -> int | None:
-    """Return the clock that was locked while a row was measured; a second look locks it again."""
+    """Return the clock that was locked while a row was measured; the second measurement locks it again."""
     code = clocks_locked(row)
     mhz = code.rpartition("_")[2]
     return int(mhz) if re.fullmatch(r"[0-9]{1,6}", mhz) else None
 
 
 def _constants(row: ResultRow) -> dict[str, Any]:
-    """Return the constants of a row. Raises ResultsError where they are not as kbench writes them."""
+    """Return the constants of a row. Raises ResultsError if kbench did not write them so."""
     try:
         found = json.loads(row.overrides)
     except (ValueError, RecursionError):

@@ -1,8 +1,8 @@
-"""`gate`: hold a run against its baseline, case by case, and decide one exit code.
+"""`gate`: compare a run with its baseline, case by case, and decide one exit code.
 
 A case is called SLOWER only if two independent measurements say so: the run itself, and a fresh one of the
-flagged cases alone. What is unclear is measured again, with as many processes as would decide. Nothing that
-could not be judged is green: a gate with a missing case, without any case or with unclear ones alone does not pass.
+flagged cases. An unclear case is measured again, with as many processes as would decide. Nothing that could not
+be judged is green: a gate with a missing case, without any case or with unclear cases only does not pass.
 """
 
 from collections import Counter
@@ -30,30 +30,30 @@ from kbench.storage.baselines import Acceptance, in_force
 from kbench.storage.results import CaseKey, Run
 
 MOST_TRIALS = 3
-"""The run, a second look where it was unclear, and the confirmation of that."""
+"""The run, a second measurement if it was unclear, and the confirmation of that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What a gate calls slower, and what it makes of what it cannot judge."""
+    """What a gate calls slower, and how it treats cases that it cannot judge."""
 
     slower: float | None = None
-    """Margin as a share; None: 0.5 %, wider where noise demands."""
+    """Margin as a share; None: 0.5 %, wider if the noise requires it."""
     overrides: Mapping[str, float] = field(default_factory=dict)
-    """Globs over `problem/solution/case`, each with a margin of its own; the first that fits counts."""
+    """Globs over `problem/solution/case`, each with its own margin; the first match counts."""
     unclear: Literal["pass", "warn", "fail"] = "warn"
     missing: Literal["warn", "fail"] = "fail"
-    """For a case of the baseline that the run did not measure."""
+    """Treatment of a case that the baseline has and the run did not measure."""
     creep: float = 0.02
-    """How much slower than the pinned release baseline a case may become in many small steps."""
+    """How much slower than the pinned release baseline a case may become in many small steps, as a share."""
     equivalence: float = 0.02
     confidence: float = 0.99
     processes: int = 5
     """Processes of a confirmation; at least as many as the run had."""
     max_processes: int = 20
-    """Most processes that a second look at an unclear case may take."""
+    """Largest number of processes of a second measurement of an unclear case."""
     time: Time = Time.DEVICE
-    """Which time is held against the baseline's."""
+    """Which time is compared with the baseline's."""
 
     def thresholds(self, margin: float | None = None) -> Thresholds:
         """Thresholds with this margin, or with the default one."""
@@ -71,19 +71,19 @@ class Contest:
 
     @classmethod
     def side_by_side(cls, old: Measurement, new: Measurement) -> Self:
-        """Set two measurements of one run against each other, process by process where both were timed."""
+        """Compare two measurements of one run, process by process if both were timed."""
         return cls(old=old, new=new, differences=process_differences(old, new) or None)
 
 
 Remeasure = Callable[[tuple[CaseKey, ...], int], Mapping[CaseKey, Contest]]
-"""Measures the named cases afresh on both sides, in so many new processes."""
+"""Measures the named cases again on both sides, in this number of new processes."""
 
 Confirm = Callable[[tuple[CaseKey, ...], int], Mapping[CaseKey, Measurement]]
-"""Measures the named cases of the new side afresh, in so many new processes."""
+"""Measures the named cases of the new side again, in this number of new processes."""
 
 
 class GateOutcome(StrEnum):
-    """What one case does to the gate."""
+    """Effect of one case on the gate."""
 
     OK = "ok"
     WARNED = "warned"
@@ -94,7 +94,7 @@ class GateOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatedCase:
-    """One case with every look that was taken at it; `verdict` is the one that counts."""
+    """One case with all its measurements; `verdict` is the one that counts."""
 
     problem: str
     solution: str
@@ -102,9 +102,9 @@ class GatedCase:
     outcome: GateOutcome
     verdict: Verdict
     looks: tuple[Verdict, ...] = ()
-    """The screen and what followed it."""
+    """The first measurement and those that followed it."""
     creep: Verdict | None = None
-    """Against the pinned release baseline, where there is one."""
+    """Verdict against the pinned release baseline, if there is one."""
     accepted: Acceptance | None = None
     old: ComparedSide | None = None
     new: ComparedSide | None = None
@@ -124,7 +124,7 @@ class GatedCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateReport:
-    """All cases in the order of the run, and the exit code that they amount to."""
+    """All cases in the order of the run, and the resulting exit code."""
 
     run: str
     baseline: str
@@ -143,7 +143,7 @@ class GateReport:
 
     @property
     def counts(self) -> dict[Answer, int]:
-        """How many cases got which answer."""
+        """Number of cases by answer."""
         return dict(Counter(case.verdict.status for case in self.cases))
 
 
@@ -158,10 +158,10 @@ def gate(
     calibration: Calibration | None = None,
     today: date | None = None,
 ) -> GateReport:
-    """Hold a run against a baseline.
+    """Compare a run with a baseline.
 
     Raises:
-        UsageError: for an asked-for margin that this device's calibration says cannot be held.
+        UsageError: for a requested margin that this device cannot resolve by its calibration.
         ResultsError: for a run or baseline whose rows disagree about how they were measured.
     """
     policy = policy or Policy()
@@ -205,7 +205,7 @@ def decide(
     pinned: Mapping[CaseKey, Measurement] | None = None,
     remeasure: Remeasure | None = None,
 ) -> dict[CaseKey, GatedCase]:
-    """Judge every contest, looking again where a verdict needs it; three-arm runs come here directly.
+    """Judge every contest, measuring again if a verdict needs it; three-arm runs come here directly.
 
     `rules` default to the policy's thresholds; `pinned` are release measurements that bound creep.
     """
@@ -240,10 +240,10 @@ def report(
     notes: Sequence[str] = (),
     time: Time = Time.DEVICE,
 ) -> GateReport:
-    """Add up what the cases do to the gate. A failure outranks what is missing, that what is unclear.
+    """Combine the effects of all cases. A failure outranks a missing case, which outranks an unclear one.
 
-    Where every judged case is unclear, the gate has judged nothing and is inconclusive, unless unclear cases were
-    asked to pass.
+    If every judged case is unclear, the gate has judged nothing and is inconclusive, unless unclear cases were asked
+    to pass.
     """
     outcomes = {case.outcome for case in cases}
     judged = [case for case in cases if case.verdict.status is not Answer.NOT_COMPARABLE]
@@ -275,7 +275,7 @@ def _rule(
     calibration: Calibration | None,
     notes: list[str],
 ) -> Thresholds:
-    """Choose the margin of a case, and hold it against what this device can resolve."""
+    """Choose the margin of a case, and compare it with what this device can resolve."""
     name = "/".join(key)
     asked = next((slower for glob, slower in policy.overrides.items() if fnmatchcase(name, glob)), policy.slower)
     rule = policy.thresholds(asked)
@@ -283,7 +283,7 @@ def _rule(
     known = calibration is not None and calibration.gpu_uuid == conditions[1].gpu_uuid
     processes = min(len(old.measurement.log_ratios), len(new.measurement.log_ratios))
     if not known or calibration is None or new.time_ns is None or policy.time is not Time.DEVICE:
-        return rule  # what varies of wall times is not calibrated
+        return rule  # the noise of wall times is not calibrated
     resolution = calibration.detectable(new.time_ns, processes)
     if resolution is None or resolution <= rule.margin + allowance_between(*conditions, rule):
         return rule
@@ -296,7 +296,7 @@ def _rule(
 
 
 def _open(looks: Sequence[Verdict]) -> bool:
-    """Say whether a case needs another look: it had none, its first was unclear, or SLOWER stands alone."""
+    """Tell whether a case needs another measurement: it had none, its first was unclear, or SLOWER is unconfirmed."""
     if not looks:
         return True
     last = looks[-1]
@@ -306,14 +306,14 @@ def _open(looks: Sequence[Verdict]) -> bool:
 
 
 def _processes(looks: Sequence[Verdict], first: Contest, policy: Policy) -> int:
-    """Choose how many processes the next look at a case has."""
+    """Choose the number of processes of the next measurement of a case."""
     usual = max(policy.processes, len(first.new.log_ratios))
     advised = max((look.processes_to_decide or 0 for look in looks), default=0)
     return max(usual, min(advised, policy.max_processes))
 
 
 def _conclude(looks: Sequence[Verdict], *, confirmed: bool) -> Verdict:
-    """Draw one verdict from all looks: SLOWER needs the last two of them, where there could be two."""
+    """Combine all measurements into one verdict: SLOWER needs the last two of them, if there could be two."""
     last = looks[-1]
     if not confirmed:
         return last
@@ -388,7 +388,7 @@ def _unmatched(key: CaseKey, new: ComparedSide | None, policy: Policy) -> GatedC
 
 
 def _accept(case: GatedCase, acceptance: Acceptance) -> GatedCase:
-    """Let an accepted slow-down pass, as far as it was accepted: a wrong result never is."""
+    """Let an accepted slow-down pass up to its bound; a wrong result is never accepted."""
     slow = [v for v in (case.verdict, case.creep) if v is not None and v.status is Answer.SLOWER]
     within = all(v.low is not None and v.low <= 1 + acceptance.up_to for v in slow)  # never so of NaN
     if case.verdict.status is Answer.NEW_FAIL or not within:

@@ -1,4 +1,4 @@
-"""Plain tables: columns aligned by spaces, no box. A pipe gets every cell in one line; a terminal what has room."""
+"""Plain tables: columns aligned by spaces, no box. A pipe gets every cell in one line; a terminal gets what fits."""
 
 import textwrap
 import unicodedata
@@ -9,7 +9,7 @@ from typing import Any
 from kbench.report.units import ABSENT
 
 LEAST_WIDTH = 32
-"""Columns that a text keeps beside others when a terminal is narrow; with less room it goes below its row."""
+"""Least width of a text column on a narrow terminal; with less room the text goes below its row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,7 @@ class Column:
     right: bool = False
     """Align to the right, as numbers are."""
     wraps: bool = False
-    """Text that may go on in the next line."""
+    """Text that may be wrapped."""
     spare: bool = False
     """May be left out: the rightmost spare column goes first."""
 
@@ -28,9 +28,9 @@ class Column:
 def render_table(
     columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: str = "  ", width: int | None = None
 ) -> str:
-    """Align the cells below their headings; columns that say nothing in any row are left out.
+    """Align the cells below their headings; columns that are empty in every row are left out.
 
-    `width` is a terminal's. To fit in, spare columns are left out, texts are wrapped, and at last put below their rows.
+    `width` is a terminal's. To fit, spare columns are left out, texts are wrapped, and finally put below their rows.
     """
     used = [i for i, _ in enumerate(columns) if any(row[i] not in {"", ABSENT} for row in rows)]
     widths = {i: max(_width(cell) for cell in (columns[i].title, *(row[i] for row in rows))) for i in used}
@@ -48,7 +48,7 @@ def render_table(
 
 
 KEEP_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
-"""A name that is broken in two cannot be copied."""
+"""A name that is broken in two cannot be copied, so only texts are wrapped."""
 
 
 def _row(columns: Sequence[Column], cells: Sequence[str], widths: dict[int, int]) -> list[str]:
@@ -84,7 +84,7 @@ def _fit(columns: Sequence[Column], widths: dict[int, int], room: int) -> tuple[
 
 
 def render_markdown_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
-    """Write the same table for Markdown; cells are escaped, since names and messages are untrusted text."""
+    """Write the same table for Markdown; cells are escaped, because names and messages are untrusted text."""
     heads = "| " + " | ".join(column.title for column in columns) + " |"
     rule = "|" + "|".join(" ---: " if column.right else " --- " for column in columns) + "|"
     body = ["| " + " | ".join(escape_markdown(cell) for cell in row) + " |" for row in rows]

@@ -25,7 +25,7 @@ def render_run(run: RunSummary, *, verbosity: int = 0, width: int | None = None)
     if verbosity < 0:
         return "\n".join([*(verdict_line(case) for case in run.cases), *_closing(run)])
     blocks = [_heading(run), _table(run, verbosity, width)] if run.cases else []
-    blocks += [_failure(case, verbosity) for case in run.cases if not case.passed]
+    blocks += [failure(case, verbosity) for case in run.cases if not case.passed]
     blocks += ["\n".join(lines) for lines in [[one.line for one in remarks(run, verbosity)]] if lines]
     if verbosity > 0 and run.cases:
         blocks += [_printed(case) for case in run.cases if case.passed and case.log]
@@ -133,7 +133,8 @@ def _means(run: RunSummary) -> list[list[str]]:
     return lines
 
 
-def _failure(case: CaseSummary, verbosity: int) -> str:
+def failure(case: CaseSummary, verbosity: int) -> str:
+    """Write how one case failed: the reason, its diagnosis, an excerpt of the log, and what to do."""
     lines = [f"{case.status.value}: {case.solution}, case {case.case}: {one_line(case.reason)}"]
     if case.diagnosis is not None:
         lines.append(f"diagnosis: {one_line(case.diagnosis.evidence)} [{case.diagnosis.code}]")

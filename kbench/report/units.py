@@ -1,4 +1,4 @@
-"""Numbers for readers: one unit per column, as many digits as the interval supports, nothing for absent."""
+"""Numbers for readers: one unit per column, as many digits as the interval supports, empty if absent."""
 
 import math
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ _BYTES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0))
 _DEFAULT_DIGITS = 3
 _MAX_DECIMALS = 4
 _UNCONFIRMED_DIGITS = 2
-"""Of a speed-up that no clock confirms, or whose noise nobody knows."""
+"""Digits of a speed-up that no clock confirms, or whose noise is unknown."""
 _BAR = "█▉▊▋▌▍▎▏"
 
 
@@ -34,8 +34,8 @@ def unit_for(times_ns: Iterable[float | None]) -> TimeUnit:
 def number(value: float, half_width: float | None = None, least_digits: int = 0) -> str:
     """Write `value` with the digits that its half-width supports, else with three significant digits.
 
-    A half-width is worth one digit from 3 on and two below, so that rounding adds little to it. The
-    value is worth `least_digits` however wide its interval.
+    A half-width is written with one digit if its first digit is 3 or more, else with two, so that rounding adds little.
+    The value has `least_digits` at least, however wide its interval is.
     """
     if not math.isfinite(value):
         return str(value)
@@ -76,8 +76,8 @@ def speedup(
 ) -> str:
     """Write a speed-up with the digits that its interval supports: `1.972×`.
 
-    Of one process (`alone`) `low` and `high` are no interval that is shown beside it, so that only confirmed digits are
-    written; of a weak attestation two at most, and `~` before them.
+    For one process (`alone`), `low` and `high` are not shown as an interval, so only confirmed digits are written. A
+    weak attestation gets two digits at most, after a `~`.
     """
     if value is None:
         return ABSENT
@@ -90,7 +90,7 @@ def speedup(
 
 
 def confirmed(value: float, half_width: float | None, most_digits: int = _DEFAULT_DIGITS + 1) -> str:
-    """Write `value` with those digits alone that stand: `half_width` is at most one unit of the last one.
+    """Write `value` with confirmed digits only: `half_width` is at most one unit of the last one.
 
     So 1.166 ± 0.03 is `1.2`, and 1.166 ± 0.004 is `1.17`. One digit is written however wide the interval is.
     """
@@ -108,7 +108,7 @@ def confirmed(value: float, half_width: float | None, most_digits: int = _DEFAUL
 
 
 def interval(low: float | None, high: float | None, *, weak: bool = False) -> str:
-    """Write both ends of an interval of a ratio: `1.969 … 1.975`; of a weak attestation with two digits at most."""
+    """Write both ends of an interval of a ratio: `1.969 … 1.975`; two digits at most for a weak attestation."""
     if low is None or high is None:
         return ABSENT
     half = (high - low) / 2
@@ -118,7 +118,7 @@ def interval(low: float | None, high: float | None, *, weak: bool = False) -> st
 
 
 def plus_minus(time_ns: float | None, half_width_ns: float | None, unit: TimeUnit) -> str:
-    """Write a time with its half-width, both with the digits that this supports: `56.29 ± 0.56`."""
+    """Write a time with its half-width, both with the digits that the half-width supports: `56.29 ± 0.56`."""
     if time_ns is None:
         return ABSENT
     if not half_width_ns:

@@ -1,1 +1,1 @@
-"""What is kept: results, baselines, settings."""
+"""Files: results, baselines, settings."""

@@ -1,8 +1,8 @@
-"""Baselines: runs that others are held against, kept in git so that a change of one is reviewed as a diff.
+"""Baselines: runs that others are compared with, kept in git so that a change of one is reviewed as a diff.
 
 `<root>/<gpu>/<name>/<problem>.csv` with its samples beside it, copied as they are. `main` is what the gate
-compares with; `release` is pinned: it moves only on purpose, and bounds what small losses add up to.
-`<root>/<gpu>/accepted.csv` lists the slow-downs that somebody has answered for, each until a date.
+compares with; `release` is pinned: it moves only on purpose, and bounds the sum of small losses.
+`<root>/<gpu>/accepted.csv` lists the slow-downs that somebody has accepted, each until a date.
 """
 
 import re
@@ -28,7 +28,7 @@ PINNED = "release"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """A slow-down that is intended: no more than `up_to`, and not after `until`."""
+    """An intended slow-down: at most `up_to`, and not after `until`."""
 
     problem: str
     solution: str
@@ -59,7 +59,7 @@ def gpu_folder(gpu_name: str) -> str:
 
 
 def baseline_path(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
-    """Where the baseline that a run is held against lies, whether it exists or not.
+    """Return the path of a run's baseline, whether it exists or not.
 
     Raises:
         UsageError: for a name, or a problem's, that cannot be part of a path.
@@ -76,7 +76,7 @@ def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
 
     Raises:
         UsageError: for a run of several problems, or one in which nothing passed with times.
-        MachineError: where the folder is not writable.
+        MachineError: if the folder is not writable.
     """
     problems = {row.problem for row in run.rows}
     if len(problems) > 1:
@@ -103,7 +103,7 @@ def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
 
 
 def require_unedited(run: Run) -> Run:
-    """Return a run whose figures are those of its samples: verdicts rest on these, and reviewers read the figures.
+    """Return a run after checking that its figures are those of its samples: reviewers read the figures.
 
     Raises:
         ResultsError: naming the cell that was changed.
@@ -119,11 +119,11 @@ def require_unedited(run: Run) -> Run:
 
 
 def load_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Run:
-    """Read the baseline that a run is held against: by name, or by the path of a CSV.
+    """Read a run's baseline: by name, or by the path of a CSV.
 
     Raises:
-        MachineError: where there is none for this device model and problem.
-        ResultsError: where it was edited or is truncated.
+        MachineError: if there is none for this device model and problem.
+        ResultsError: if it was edited or is truncated.
     """
     if name.endswith(".csv") and Path(name).is_file():
         return require_unedited(read_run(Path(name)))
@@ -141,7 +141,7 @@ def load_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Run:
 
 
 def load_pinned(run: Run, root: Path = ROOT) -> Run | None:
-    """Read the pinned release baseline of a run's problem and device model; None where none was set."""
+    """Read the pinned release baseline of a run's problem and device model; None if none was set."""
     path = baseline_path(run, PINNED, root)
     return require_unedited(read_run(path)) if path.is_file() else None
 
@@ -185,7 +185,7 @@ def accept(acceptance: Acceptance, gpu_name: str, root: Path = ROOT) -> Path:
 
     Raises:
         UsageError: for one without a case or a reason, or with a bound that is no share.
-        MachineError: where the file cannot be written.
+        MachineError: if the file cannot be written.
     """
     _require_complete(acceptance)
     path = _accepted_path(gpu_name, root)
@@ -202,7 +202,7 @@ def accept(acceptance: Acceptance, gpu_name: str, root: Path = ROOT) -> Path:
 
 
 def load_acceptances(gpu_name: str, root: Path = ROOT) -> tuple[Acceptance, ...]:
-    """Read what was accepted on a device model, expired acceptances included.
+    """Read the acceptances of a device model, expired ones included.
 
     Raises:
         ResultsError: for a file with other columns, a value that `accept` would not write, or one case twice.
@@ -252,7 +252,7 @@ def _require_complete(acceptance: Acceptance) -> None:
     if not acceptance.reason.strip():
         raise UsageError("an accepted slow-down needs a reason", hint="--reason TEXT")
     if not is_share(acceptance.up_to):
-        told = f"{acceptance.up_to} is not one"
+        told = f"{acceptance.up_to} is outside"
         raise UsageError(f"an accepted slow-down is more than 0 % and less than 100 %; {told}", hint="--up-to 5%")
 
 

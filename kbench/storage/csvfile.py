@@ -1,4 +1,4 @@
-"""CSV files that can be trusted: strict to read, replaced as a whole, safe for any text."""
+"""CSV files: read strictly, replaced as a whole, safe for any text."""
 
 import csv
 import errno
@@ -75,12 +75,12 @@ def _parse_cell(cell: str, kind: Any) -> Any:
 
 
 def refuse(path: Path, what: str) -> ResultsError:
-    """Make the error for a file that is not as kbench wrote it."""
+    """Make the error for a file that kbench did not write so."""
     return ResultsError(f"{path} {what}", hint=f"restore it with `git checkout -- {path}`, or measure again")
 
 
 def require_columns(path: Path, found: Sequence[str], wanted: Sequence[str]) -> None:
-    """Hold a header against the columns that kbench writes.
+    """Compare a header with the columns that kbench writes.
 
     Raises:
         ResultsError: saying which columns are missing or unknown.

@@ -1,4 +1,4 @@
-"""Devices that no longer answered properly: one marker file each, below the cache, until somebody lifts it."""
+"""Devices that did not answer properly: one marker file each, in the cache, until somebody removes it."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ class Quarantine:
 
     @property
     def fix(self) -> str:
-        """What to type."""
+        """Hint: what to type."""
         return FIX.format(uuid=self.uuid)
 
 
@@ -47,12 +47,12 @@ def impose(cache_dir: Path, *, uuid: str, name: str, reason: str) -> Quarantine:
         draft.write_text(json.dumps(dataclasses.asdict(quarantine), indent=1))
         draft.replace(path)
     except OSError:
-        pass  # this run knows; the next one will find out as this one did
+        pass  # this run knows it; the next one will probe again
     return quarantine
 
 
 def read(cache_dir: Path, uuid: str) -> Quarantine | None:
-    """Return a device's mark, or None; a marker that cannot be read counts, since somebody had a reason to make it."""
+    """Return a device's mark, or None; a marker that cannot be read counts too."""
     path = _path(cache_dir, uuid)
     try:
         return Quarantine(**json.loads(path.read_text()))

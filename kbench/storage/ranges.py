@@ -1,4 +1,4 @@
-"""What a cell of a results file can hold: readers compute with it, and what is out of range is refused by name."""
+"""Ranges of the cells of a results file: readers compute with them, so a value out of range is refused by name."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -55,7 +55,7 @@ SAMPLE_RANGES: dict[str, tuple[float, float]] = {
 def require_ranges(
     path: Path, number: int, values: Mapping[str, Any], ranges: Mapping[str, tuple[float, float]]
 ) -> None:
-    """Hold the numbers of one line against the ranges of their columns; an absent one is in range, NaN is not.
+    """Check the numbers of one line against the ranges of their columns; an absent one is in range, NaN is not.
 
     Raises:
         ResultsError: naming line and column.
@@ -67,7 +67,7 @@ def require_ranges(
 
 
 def require_row(path: Path, number: int, values: Mapping[str, Any]) -> None:
-    """Hold one row against what rows can hold.
+    """Check one row: ranges, level and codes, lengths.
 
     Raises:
         ResultsError: naming line and column.

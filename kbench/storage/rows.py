@@ -43,16 +43,15 @@ def clocks_locked(row: ResultRow) -> str:
 
 
 def evaluates(row: ResultRow) -> bool:
-    """Say whether both sides ran in eval mode because that was asked for."""
+    """Tell whether both sides ran in eval mode because that was asked for."""
     return EVAL_ASKED.code in row.findings.split()
 
 
 def timed_by(row: ResultRow) -> str:
-    """Name what a row's times are of, for whoever sets them beside others: equal names mean equal things.
+    """Name the kind of a row's times: only times of one kind can be compared.
 
-    Events and the judge's clock tell of the same rounds, and which of them is quoted may differ between the processes
-    of one case. Times of version 1 are of single calls on a GPU; on a CPU its reference ran in the judge, up to half as
-    fast again as in a worker.
+    Events and the judge's clock measure the same rounds, and processes of one case may quote either. Times of version 1
+    are of single calls on a GPU; on a CPU its reference ran in the judge, up to 1.5 times as fast as in a worker.
     """
     if row.schema_version == 1 and row.timer:
         return f"{row.timer} of schema 1"
@@ -201,7 +200,7 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
 
 
 def figures(samples: Sequence[Sample]) -> dict[str, Any]:
-    """Return the cells of a row that say what its own samples say, by column."""
+    """Compute the cells of a row that follow from its own samples, by column."""
     candidate = summarise_arm(samples) if samples else None
     reference = summarise_arm(samples, "reference") if samples else None
     ratios = pair_log_ratios(samples)
@@ -219,7 +218,7 @@ def figures(samples: Sequence[Sample]) -> dict[str, Any]:
 
 
 def contradiction(row: ResultRow, samples: Sequence[Sample]) -> str | None:
-    """Name the first cell of a row that its samples do not bear out, with both values; None where all agree."""
+    """Name the first cell of a row that disagrees with its samples, with both values; None if all agree."""
     for name, told in figures(samples).items():
         found = getattr(row, name)
         same = found == told
@@ -235,7 +234,7 @@ def contradiction(row: ResultRow, samples: Sequence[Sample]) -> str | None:
 
 
 def interval_contradiction(rows: Sequence[ResultRow], samples: Sequence[Sequence[Sample]]) -> str | None:
-    """Say where the interval in the rows of a case is not that of its samples, one sequence per process."""
+    """Name an interval in the rows of a case that disagrees with its samples (one sequence per process)."""
     timings = [Timing(samples=tuple(of_process), timer=rows[0].timer, l2=rows[0].l2) for of_process in samples]
     interval = timings_interval(timings)
     told = interval.as_speedup() if interval is not None else None
@@ -252,7 +251,7 @@ def interval_contradiction(rows: Sequence[ResultRow], samples: Sequence[Sequence
 
 
 def with_interval(rows: Sequence[ResultRow], timings: Sequence[Timing], precision: float) -> tuple[ResultRow, ...]:
-    """Give every row of a case the interval over all its processes, flagged where it stayed wider than asked."""
+    """Give every row of a case the interval over all its processes; a too wide one is flagged."""
     interval = timings_interval(timings)
     if interval is None:
         return tuple(rows)

@@ -18,7 +18,7 @@ _STRICT = {"extra": "forbid", "strict": True}
 
 
 def is_share(value: float) -> bool:
-    """Say whether a margin or a bound is one: more than nothing, less than all, and a number."""
+    """Tell whether a value is a share: a number between 0 and 1, both excluded."""
     return 0 < value < 1
 
 
@@ -29,10 +29,15 @@ class RunSettings(MeasuringOptions):
     __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     mode: Literal["cold", "warm", "graph"] = "cold"
+    """Cache state before each timed call, or launch by CUDA graph."""
     import_timeout_s: float = TimeLimits().import_s
+    """Seconds to import a solution."""
     build_timeout_s: float = TimeLimits().build_s
+    """Seconds to build a solution."""
     call_timeout_s: float | None = TimeLimits().call_s
+    """Seconds for one call; absent: max(10 s, 50 times the reference)."""
     timeout_s: float | None = TimeLimits().total_s
+    """Seconds for one solution in total; absent: no limit."""
 
     @property
     def limits(self) -> TimeLimits:
@@ -47,11 +52,12 @@ class RunSettings(MeasuringOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOverride:
-    """`[tool.kbench.gate.override."PROBLEM/SOLUTION/CASE"]`, a glob: margins of its own for some cases."""
+    """`[tool.kbench.gate.override."PROBLEM/SOLUTION/CASE"]`, a glob: other margins for some cases."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     slower: float
+    """Margin of these cases, as a share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +67,15 @@ class GateSettings:
     __pydantic_config__: ClassVar[dict[str, Any]] = _STRICT
 
     baseline: str = "main"
+    """Name of the baseline to compare with."""
     slower: float | None = None
-    """Margin as a share; None: 0.005 on the same device, 0.02 on another one of the same model."""
+    """Margin as a share; absent: 0.005, and more where the device resolves less."""
     unclear: Literal["pass", "warn", "fail"] = "warn"
+    """What an unclear case does: nothing, a warning, or exit code 4."""
     missing: Literal["warn", "fail"] = "fail"
-    """A case of the baseline that the run did not measure."""
+    """What a case does that the baseline has and the run did not measure."""
     time: Literal["device", "wall"] = "device"
-    """Which time of a call is held: of the device, or of a plain loop with the host's work."""
+    """Which time of a call is compared: device time, or wall time of a plain loop, the host's work included."""
     override: dict[str, GateOverride] = field(default_factory=dict)
 
 
@@ -80,12 +88,13 @@ class Settings:
     paths: tuple[Path, ...] = ()
     """Files and folders with problems and solutions, relative to the settings file."""
     results: Path = Path("results")
+    """Folder of results and baselines, relative to the settings file."""
     entry: str | None = None
-    """What of a solution's file is judged where it defines that, in place of `ModelNew`."""
+    """Class or function of a solution's file to judge instead of `ModelNew`, if the file defines it."""
     level: Literal["task", "module", "general"] = "module"
-    """What a solution must be right for."""
+    """Level that a solution must hold."""
     accept: tuple[str, ...] = ()
-    """Codes of properties that it may lack all the same."""
+    """Codes of properties that a solution may lack."""
     run: RunSettings = field(default_factory=RunSettings)
     gate: GateSettings = field(default_factory=GateSettings)
     source: Path | None = None
@@ -144,7 +153,7 @@ def cache_dir() -> Path:
 
 
 def _read_table(path: Path, *, required: bool) -> dict[str, Any] | None:
-    """Read the `[tool.kbench]` table, or None where the file has none and need not have one."""
+    """Read the `[tool.kbench]` table; None if the file has none and `required` is false."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -162,7 +171,7 @@ def _read_table(path: Path, *, required: bool) -> dict[str, Any] | None:
 
 
 def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
-    # pydantic costs as much as the rest of a start-up and most folders have no table to check
+    # importing pydantic takes as long as the rest of the start-up, and most folders have no table
     from pydantic import TypeAdapter, ValidationError
 
     if "source" in (table or {}):
@@ -196,7 +205,7 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
 
 
 def _require_ranges(run: RunSettings, path: Path) -> None:
-    """Raise SettingsError for a value that no run can have."""
+    """Raise SettingsError for a value out of range."""
     for key in ("processes", "max_processes", "pairs"):
         if (value := getattr(run, key)) < 1:
             raise SettingsError(f"{path}: `run.{key}` is {value}", "it must be 1 or more")

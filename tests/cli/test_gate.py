@@ -282,7 +282,7 @@ def test_accept_names_a_case_of_the_run(kbench, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--against", "HEAD"), "`--against` measures, and needs to know what"),
+        (("--against", "HEAD"), "`--against` needs a problem to measure"),
         (("group_norm", "--against", "HEAD", "--baseline", "main"), "needs no baseline"),
         (("run", "other"), "a saved run is already measured"),
         (("--case", "small"), "a saved run is already measured"),

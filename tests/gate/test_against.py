@@ -114,7 +114,7 @@ def test_an_unknown_commit(repository, measured, revision):
 
 def test_outside_a_repository(tmp_path):
     (tmp_path / "file.py").write_text("")
-    with pytest.raises(UsageError, match="lies in no git repository"):
+    with pytest.raises(UsageError, match="is in no git repository"):
         verb.repository(tmp_path / "file.py")
 
 

@@ -1,0 +1,107 @@
+"""`kbench_case` and `@pytest.mark.kbench`: a repository's own tests verify, time and gate its kernels.
+
+pytest imports this module in every session of an environment that has kbench, so it imports nothing slow by itself.
+"""
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from kbench.report.summary import CaseSummary
+
+MARKER = "kbench"
+FIXTURE = "kbench_case"
+USAGE = "@pytest.mark.kbench(problem, solution, max_slowdown=0.02)"
+
+
+class KbenchUnclearWarning(UserWarning):
+    """A solution is right, but its times do not show on which side of `max_slowdown` it is."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    text = f"{MARKER}(problem, solution, max_slowdown=None, **options): verify, and time, a solution (kbench)"
+    config.addinivalue_line("markers", text)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the fixture to every marked test: one that forgets to ask for it would pass without a verdict."""
+    for item in items:
+        if item.get_closest_marker(MARKER) is not None and isinstance(item, pytest.Function):
+            item.fixturenames[:] = dict.fromkeys((*item.fixturenames, FIXTURE))
+
+
+@pytest.fixture(scope="session")
+def _kbench_nursery() -> Iterator[None]:
+    """Share one process that has imported torch between all tests of the session."""
+    from kbench.host import nursery_process
+
+    with nursery_process.kept():
+        yield
+
+
+@pytest.fixture
+def kbench_case(request: pytest.FixtureRequest, _kbench_nursery: None) -> "CaseSummary":
+    """Judge the solution of the test's marker; the test fails where the verdict is not `passed`, or it is too slow."""
+    marker = request.node.get_closest_marker(MARKER)
+    if marker is None:
+        pytest.fail(f"`{FIXTURE}` needs a marker: {USAGE}", pytrace=False)
+    return _judge(request, *marker.args, **marker.kwargs)
+
+
+def _judge(
+    request: pytest.FixtureRequest,
+    problem: str | Path,
+    solution: str | Path,
+    *,
+    max_slowdown: float | None = None,
+    **options: Any,
+) -> "CaseSummary":
+    """Judge one solution of one case; nothing is timed without `max_slowdown`, unless `options` say so."""
+    import kbench
+    from kbench.core.errors import KbenchError
+    from kbench.report.summary import summarise
+    from kbench.report.terminal import failure
+
+    asked = {"verify_only": max_slowdown is None, **options}
+    try:
+        judged = kbench.evaluate(_place(request, problem), _place(request, solution), **asked)
+    except KbenchError as error:
+        pytest.fail(f"{error.message}\nhint: {error.hint}" if error.hint else error.message, pytrace=False)
+    if len(judged) != 1:
+        named = ", ".join(one.case for one in judged)
+        pytest.fail(f"{len(judged)} cases were judged ({named}); `cases=` of the marker selects one", pytrace=False)
+    case = summarise(judged[0])
+    if not case.passed:
+        pytest.fail(failure(case, verbosity=0), pytrace=False)
+    if max_slowdown is not None:
+        _require_speed(case, max_slowdown)
+    return case
+
+
+def _require_speed(case: "CaseSummary", max_slowdown: float) -> None:
+    """Fail the test if the solution is shown to be slower than allowed; warn if that is open."""
+    from kbench.report import units
+
+    least = 1 / (1 + max_slowdown)
+    low, high = case.bounds
+    if low is None or high is None:
+        pytest.fail(f"{case.solution}, case {case.case}, was not timed, so it cannot be held to a speed", pytrace=False)
+    allowed = f"at least {least:.3g}× is required (max_slowdown={max_slowdown:g})"
+    shown = f"{case.solution}, case {case.case}: {case.shown_speedup} as fast as the reference"
+    interval = f"interval {low:.3g} to {high:.3g}; {units.duration(case.time_ns)} a call"
+    if high < least:
+        pytest.fail(f"{shown}, {allowed}; {interval}", pytrace=False)
+    if low < least:
+        message = f"{shown}, {allowed}, and the interval does not decide: {interval}"
+        warnings.warn(KbenchUnclearWarning(message), stacklevel=2)
+
+
+def _place(request: pytest.FixtureRequest, given: str | Path) -> str | Path:
+    """Find a relative path from the test's folder, then from pytest's root; names stay as they are."""
+    places = (folder / given for folder in (request.path.parent, request.config.rootpath))
+    return next((place for place in places if place.is_file()), given)
