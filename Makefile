@@ -33,7 +33,7 @@ else:
 endef
 export CHOOSE
 
-.PHONY: run test evidence reference docs clean
+.PHONY: run test evidence reference docs screenshots clean
 
 run: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@chosen=$$($(RUN_PYTHON) -c "$$CHOOSE") && set -x && $(RUN_PYTHON) -m kbench run group_norm $$chosen
@@ -53,6 +53,10 @@ reference: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 # The pages as a site, in site/. Needs `pip install -c constraints.txt '.[docs]'` beside the rest.
 docs: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@$(RUN_PYTHON) -m mkdocs build
+
+# The pictures in docs/images, from results; needs Chromium.
+screenshots: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
+	@$(RUN_PYTHON) docs/screenshots.py
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'kbench needs Python 3.11 or newer')"

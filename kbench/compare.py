@@ -57,7 +57,7 @@ class ComparedSide:
     measurement: Measurement
     timings: tuple[Timing, ...]
     time_ns: float | None
-    """Median time of a call over all processes."""
+    """Median over processes of their medians, as every report has it."""
     time_interval_ns: Interval | None
     """Its order-statistic interval at 95 %, from all samples of the run."""
     reference_ns: float | None
@@ -198,7 +198,7 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
     flags = tuple(dict.fromkeys(flag for row in rows for flag in row.flags.split()))
     marks = [marked_share(timing.samples) for timing in timings]
     samples = [sample for timing in timings for sample in timing.samples]
-    time_ns = summarise_arm(samples).median_ns if samples else None
+    time_ns = _median_over_processes(timings, "candidate")
     limit_ns = None if first.limit_ns is None else float(first.limit_ns)
     interval = timings_interval(usable)
     return ComparedSide(
@@ -221,7 +221,7 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
         time_interval_ns=median_interval(
             [float(s.t_event_ns) for s in samples if s.arm == "candidate" and not s.marked]
         ),
-        reference_ns=summarise_arm(samples, "reference").median_ns if samples else None,
+        reference_ns=_median_over_processes(timings, "reference"),
         speedup=interval.as_speedup() if interval else None,
         limit_ns=limit_ns,
         percent_of_limit=100 * limit_ns / time_ns if limit_ns and time_ns else None,
@@ -229,6 +229,11 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
         gb_per_s=first.dram_bytes / time_ns if first.dram_bytes and time_ns else None,
         flags=flags,
     )
+
+
+def _median_over_processes(timings: Sequence[Timing], arm: str) -> float | None:
+    medians = [summarise_arm(timing.samples, arm).median_ns for timing in timings]
+    return float(np.median(medians)) if medians else None
 
 
 def standing_of(row: ResultRow) -> Standing:

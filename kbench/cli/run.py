@@ -1,9 +1,12 @@
 """`kbench run` and `kbench verify`: what is right, and how fast."""
 
+import shlex
+import sys
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -193,13 +196,17 @@ def verify(flags: VerifyFlags) -> int:
 def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
     """Judge as the flags say, and report; nothing is timed without `timing`."""
     from kbench.report import csvout, jsonout, markdown, terminal  # imports numpy, which completion does not need
+    from kbench.report.saved_run import details_of
     from kbench.run.plan import choose_solutions
+    from kbench.storage import details
 
     output, settings = flags.output(), flags.settings()
     options = make_options(flags, timing, settings)
     problem = registry.find_problem(flags.problem, settings)
     chosen = choose_solutions(problem, flags.solutions or [], options.device, settings, flags.entry)
     judged, summary = _follow(problem, chosen, options, output)
+    if summary.csv_path is not None and summary.cases and Path(summary.csv_path).is_file():
+        details.write(Path(summary.csv_path), details_of(summary))
     code = exit_code(summary, strict=flags.strict)
     output.show(
         text=lambda: terminal.render_run(summary, verbosity=output.verbosity, width=output.width),
@@ -305,6 +312,8 @@ def _follow(
         csv_path=saved.csv_path if saved else _written(options, began),
         reference_s=reference_s,
         elapsed_s=time.monotonic() - started,
+        peaks=saved.peaks if saved else None,
+        command=shlex.join(["kbench", *sys.argv[1:]]),
         error=error,
         interrupted=interrupted,
     )

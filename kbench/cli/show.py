@@ -23,6 +23,8 @@ class Target(StrEnum):
     JSON = "json"
     MD = "md"
     CSV = "csv"
+    SUMMARY = "summary"
+    """CSV with one row for each solution and case, as the text report shows them."""
     HTML = "html"
 
 
@@ -43,7 +45,10 @@ class ExportFlags(DocumentFlags):
     """Flags of `kbench export`."""
 
     run: RunArgument = LATEST
-    to: Annotated[Target | None, typer.Option("--to", help="Format (default: by the ending of FILE, else json)")] = None
+    to: Annotated[
+        Target | None,
+        typer.Option("--to", help="Format; summary: CSV, a row per case (default: by the ending of FILE, else json)"),
+    ] = None
     file: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write (default stdout)")
     ] = None
@@ -74,16 +79,21 @@ def show(flags: ShowFlags) -> int:
 @command(ExportFlags)
 def export(flags: ExportFlags) -> int:
     """Convert a run to json, markdown, csv or html."""
-    from kbench.cli.saved import find_run
+    from kbench.cli.report import page_of
+    from kbench.cli.saved import find_path
     from kbench.report.saved_run import recall
+    from kbench.storage.results import read_run
 
     output, target = flags.output(), _target(flags)
     if output.wants_json and flags.file is None and target is not Target.JSON:
         raise UsageError(f"`--json` contradicts `--to {target.value}` on stdout", "write it to a file with `-o FILE`")
     settings = flags.settings()
-    run = find_run(flags.run, flags.results or settings.results, settings)
-    judged, summary = recall(run)
-    text = _render(target, summary, judged, "export")
+    path = find_path(flags.run, flags.results or settings.results, settings)
+    if target is Target.HTML:
+        text = page_of(path, settings)
+    else:
+        judged, summary = recall(read_run(path))
+        text = _render(target, summary, judged, "export")
     if flags.file is None:
         output.data(text)
         return ExitCode.OK
@@ -106,7 +116,7 @@ def _target(flags: ExportFlags) -> Target:
 
 
 def _render(target: Target, summary: "RunSummary", judged: tuple[Judged, ...], command: str) -> str:
-    from kbench.report import csvout, html, jsonout, markdown
+    from kbench.report import csvout, jsonout, markdown, summary_csv
 
     match target:
         case Target.JSON:
@@ -115,5 +125,5 @@ def _render(target: Target, summary: "RunSummary", judged: tuple[Judged, ...], c
             return csvout.render_rows(row for case in summary.cases for row in case.rows)
         case Target.MD:
             return markdown.render_run(summary)
-        case Target.HTML:
-            return html.render_run(summary, judged)
+        case _:
+            return summary_csv.render_summary(summary)

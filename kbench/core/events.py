@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.core.levels import Level
-from kbench.core.model import Case, Environment, Outcome, ResultRow
+from kbench.core.model import Case, Environment, Outcome, Peaks, ResultRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +173,8 @@ class Saved:
 
     csv_path: str | None
     environment: Environment | None
+    peaks: Peaks | None = None
+    """Of the device, where they are known."""
 
 
 Event = Planned | Waiting | StageStarted | StageFinished | Estimated | Judged | Saved

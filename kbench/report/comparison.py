@@ -1,7 +1,7 @@
 """A comparison as text, Markdown, JSON and CSV: the verdict first, then both times, the change and why."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from kbench.core.verdict import Answer, Verdict
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import csvout, units
 from kbench.report.document import plain, render_document
+from kbench.report.summary import constants_in
 from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
 
 WORDS = {
@@ -35,7 +36,7 @@ def render_text(comparison: Comparison, *, verbosity: int = 0, width: int | None
     summary = summary_line(comparison)
     if verbosity < 0:
         return summary
-    blocks = [_heading(comparison), render_table(*_table(comparison), width=width)]
+    blocks = [heading(comparison), render_table(*table_of(comparison), width=width)]
     if verbosity > 0:
         blocks.append(_bars(comparison.cases))
     return "\n\n".join([*(block for block in blocks if block), summary])
@@ -43,12 +44,13 @@ def render_text(comparison: Comparison, *, verbosity: int = 0, width: int | None
 
 def render_markdown(comparison: Comparison) -> str:
     """Write a comparison for a pull request."""
-    columns, rows = _table(comparison)
+    columns, rows = table_of(comparison)
     used = [place for place, _ in enumerate(columns) if any(row[place] for row in rows)]
     return "\n\n".join(
         [
             f"### {escape_markdown(comparison.base)} → {escape_markdown(', '.join(_others(comparison)))}",
             render_markdown_table([columns[p] for p in used], [[row[p] for p in used] for row in rows]),
+            *(escape_markdown(line) for line in constants_of(case.new or case.old for case in comparison.cases)),
             summary_line(comparison),
         ]
     )
@@ -158,8 +160,18 @@ def worst_first(cases: Sequence[ComparedCase]) -> list[ComparedCase]:
     return sorted(cases, key=rank)
 
 
-def _heading(comparison: Comparison) -> str:
-    """Name both sides and the stack, which is shared where there are verdicts on speed."""
+def constants_of(sides: Iterable[ComparedSide | None]) -> list[str]:
+    """Say what each case makes of the problem's constants, those of `--set` among them: a line for each."""
+    told = {
+        side.case: constants
+        for side in sides
+        if side is not None and (constants := constants_in(side.measurement.conditions.overrides))
+    }
+    return [f"case {one_line(case)}: {one_line(constants)}" for case, constants in told.items()]
+
+
+def heading(comparison: Comparison) -> str:
+    """Name both sides, the stack, which is shared where there are verdicts on speed, and the constants of cases."""
     sides = [side for case in comparison.cases for side in (case.old, case.new) if side is not None]
     if not sides:
         return ""
@@ -168,14 +180,16 @@ def _heading(comparison: Comparison) -> str:
     stack += [] if is_timed_by_host(here.device) else [f"driver {here.driver}", f"CUDA {here.cuda}"]
     stack += [f"torch {here.torch}", here.mode, *(["CPU timing"] if is_timed_by_host(here.device) else [])]
     stack += ["wall time"] if comparison.time is Time.WALL else []
-    return f"{comparison.base} → {', '.join(_others(comparison))}\n" + " · ".join(part for part in stack if part)
+    named = f"{comparison.base} → {', '.join(_others(comparison))}"
+    return "\n".join([named, " · ".join(part for part in stack if part), *constants_of(sides)])
 
 
 def _others(comparison: Comparison) -> list[str]:
     return [label for label in comparison.labels if label != comparison.base]
 
 
-def _table(comparison: Comparison) -> tuple[list[Column], list[list[str]]]:
+def table_of(comparison: Comparison) -> tuple[list[Column], list[list[str]]]:
+    """Return the columns and cells of a comparison, a row per case."""
     cases = comparison.cases
     unit = units.unit_for(side.time_ns for case in cases for side in (case.old, case.new) if side is not None)
     others = _others(comparison)
@@ -273,11 +287,13 @@ def _line(case: ComparedCase) -> dict[str, Any]:
 def _cells(case: ComparedCase, time: Time) -> dict[str, Any]:
     """One line of the CSV: flat, times in nanoseconds, ratios as t_new / t_old."""
     old, new, verdict = case.old, case.new, case.verdict
+    known = new or old
     standing = new.measurement.standing if new else UNKNOWN
     return {
         "problem": case.problem,
         "solution": case.solution,
         "case": case.case,
+        "constants": constants_in(known.measurement.conditions.overrides) if known else "",
         "label": case.label,
         "level": standing.level,
         "lacks": " ".join(standing.lacks),

@@ -10,7 +10,7 @@ from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
 from kbench.report import csvout
-from kbench.report.comparison import WORDS, bounds_of, change_of
+from kbench.report.comparison import WORDS, bounds_of, change_of, constants_of
 from kbench.report.document import plain, render_document
 from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
 
@@ -29,7 +29,7 @@ def render_text(report: GateReport, *, verbosity: int = 0, width: int | None = N
     if verbosity < 0:
         return headline(report)
     shown = report.cases if verbosity > 0 else [case for case in report.cases if case.outcome is not GateOutcome.OK]
-    blocks = [headline(report)]
+    blocks = ["\n".join([headline(report), *constants_of(case.new or case.old for case in shown)])]
     if shown:
         blocks.append(render_table(*_table(worst_first(shown)), width=width))
     lines = [f"warning: {one_line(text)}" for text in warnings(report)]
@@ -43,6 +43,7 @@ def render_markdown(report: GateReport) -> str:
     blocks = [f"### {escape_markdown(headline(report))}"]
     if rows:
         blocks.append(render_markdown_table(columns, rows))
+    blocks += [escape_markdown(line) for line in constants_of(case.new or case.old for case in report.cases)]
     blocks += [f"- {escape_markdown(text)}" for text in warnings(report)]
     blocks += [f"- {text}" for text in hints(report)]
     return "\n\n".join(blocks)

@@ -2,13 +2,15 @@
 
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
+from kbench.report.remarks import remarks
+from kbench.report.shown import shown, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Column, escape_markdown, render_markdown_table
 
 
 def render_run(run: RunSummary) -> str:
-    """Write a run as a heading, a table and the reasons of what failed."""
-    unit = units.unit_for(time for case in run.cases for time in (case.time_ns, case.reference_ns))
+    """Write a run as a heading, a table, the reasons of what failed, and every remark."""
+    unit = unit_of(run.cases)
     columns = [
         Column(title="solution"),
         Column(title="case"),
@@ -31,6 +33,7 @@ def render_run(run: RunSummary) -> str:
         for case in run.cases
         if not case.passed
     ]
+    blocks += ["- " + escape_markdown(remark.line) for remark in remarks(run)]
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -43,16 +46,17 @@ def _stack(run: RunSummary) -> str:
 
 
 def _cells(case: CaseSummary, unit: units.TimeUnit) -> list[str]:
+    cells = shown(case, unit)
     return [
         case.solution,
         case.case,
-        case.status.value if case.passed else case.status.value.upper(),
-        case.shown_level,
-        units.time_cell(case.time_ns, unit, case.shown_half_width_ns),
-        units.time_cell(case.wall_ns, unit),
-        units.time_cell(case.reference_ns, unit, case.shown_half_width_ns),
-        units.time_cell(case.ref_wall_ns, unit),
-        case.shown_speedup,
-        case.shown_interval,
-        units.percent(case.percent_of_limit),
+        cells.verdict,
+        cells.level,
+        cells.time,
+        cells.wall,
+        cells.reference,
+        cells.reference_wall,
+        cells.speedup,
+        cells.interval,
+        cells.of_limit,
     ]

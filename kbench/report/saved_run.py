@@ -19,13 +19,16 @@ from kbench.core.model import (
     Timing,
 )
 from kbench.report.summary import RunSummary, summarise
+from kbench.storage import details as sidecar
+from kbench.storage.details import CaseDetails, RunDetails
 from kbench.storage.results import Run
 
 
 def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], RunSummary]:
     """Rebuild what a run said of each (problem, solution, case); `cases` are globs.
 
-    Stage times and logs are not saved, and of findings only their codes are.
+    Stage times, logs and the words of findings come from the run's details; without these, of findings only their
+    codes are known.
 
     Raises:
         NothingSelectedError: where no case matches.
@@ -34,8 +37,9 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
     groups = run.by_case(cases)
     if not groups:
         raise NothingSelectedError(f"{run.name} has no such case", f"`kbench show {run.name}` shows all")
-    judged = tuple(_judged(run, rows) for rows in groups.values())
     first = run.rows[0]
+    told = sidecar.read(run.path, first.started_utc) or RunDetails(started_utc=first.started_utc)
+    judged = tuple(_judged(run, rows, told.of(rows[0].solution, rows[0].case)) for rows in groups.values())
     return judged, RunSummary(
         problem=" and ".join(dict.fromkeys(key[0] for key in groups)),
         planned=None,
@@ -48,13 +52,44 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
             cuda=first.cuda,
             torch=first.torch,
         ),
+        reference_s={(case, stage): s for case, stages in told.reference_s.items() for stage, s in stages.items()},
+        elapsed_s=told.elapsed_s,
+        peaks=told.peaks,
+        command=told.command,
     )
 
 
-def _judged(run: Run, rows: Sequence[ResultRow]) -> Judged:
+def details_of(summary: RunSummary) -> RunDetails:
+    """Gather what a finished run knows beyond its rows. Raises IndexError for a run without any."""
+    reference_s: dict[str, dict[str, float]] = {}
+    for (case, stage), spent_s in summary.reference_s.items():
+        reference_s.setdefault(case, {})[stage] = spent_s
+    return RunDetails(
+        started_utc=summary.cases[0].rows[0].started_utc,
+        command=summary.command,
+        elapsed_s=summary.elapsed_s,
+        reference_s=reference_s,
+        peaks=summary.peaks,
+        cases=tuple(
+            CaseDetails(
+                solution=case.solution,
+                case=case.case,
+                findings=case.findings,
+                diagnosis=case.diagnosis,
+                log=case.log,
+                stage_s=case.stage_s,
+            )
+            for case in summary.cases
+        ),
+    )
+
+
+def _judged(run: Run, rows: Sequence[ResultRow], told: CaseDetails | None) -> Judged:
     failing = [row for row in rows if row.status != Status.PASSED]
     row = failing[0] if failing else rows[0]
-    findings = tuple(_finding(code) for code in row.findings.split() if code not in row.lacks.split())
+    codes = tuple(_finding(code) for code in row.findings.split() if code not in row.lacks.split())
+    findings = told.findings if told is not None else codes
+    log = told.log if told is not None else ""
     level, lacks = (Level(row.level) if row.level else None), tuple(row.lacks.split())
     outcome: Outcome
     if failing:
@@ -63,16 +98,19 @@ def _judged(run: Run, rows: Sequence[ResultRow]) -> Judged:
             reason=row.reason,
             correctness=_correctness(row),
             findings=findings,
+            diagnosis=told.diagnosis if told is not None else None,
             level=level,
             lacks=lacks,
+            log=log,
         )
     else:
         timings = tuple(timing for one in rows if (timing := _timing(run, one)) is not None)
         correctness = _correctness(row)
         if correctness is None:
             raise ResultsError(f"{run.path} says that {row.solution} passed, but not with which errors")
-        outcome = Passed(correctness=correctness, timings=timings, findings=findings, level=level, lacks=lacks)
-    return Judged(solution=row.solution, case=row.case, outcome=outcome, rows=tuple(rows), stage_s={})
+        outcome = Passed(correctness=correctness, timings=timings, findings=findings, level=level, lacks=lacks, log=log)
+    stage_s = told.stage_s if told is not None else {}
+    return Judged(solution=row.solution, case=row.case, outcome=outcome, rows=tuple(rows), stage_s=stage_s)
 
 
 def _correctness(row: ResultRow) -> Correctness | None:

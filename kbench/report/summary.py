@@ -5,12 +5,13 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import KbenchError
 from kbench.core.events import Judged, Planned
 from kbench.core.levels import Level, level_in_words
-from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Passed, ResultRow, Status
+from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Status
 from kbench.core.noise import of_one_process
 from kbench.core.stats import pair_log_ratios
 from kbench.report import units
@@ -141,6 +142,10 @@ class RunSummary:
     """By case and stage: what the judge's own side took, over all processes."""
     elapsed_s: float | None = None
     """Of the whole run, or of what there was of it."""
+    peaks: Peaks | None = None
+    """What the device can do, where the run knows."""
+    command: str = ""
+    """What was typed, where the run knows."""
     error: KbenchError | None = None
     interrupted: bool = False
 
@@ -206,13 +211,18 @@ class RunSummary:
         return units.speedup(mean, low, high, alone=bool(noises), weak=any(case.weak for case in cases))
 
 
-def constants_of(row: ResultRow) -> str:
-    """Write the constants of a row's case."""
+def constants_in(overrides: str) -> str:
+    """Write the constants that a row or a measurement has as JSON; empty where there are none."""
     try:
-        known = json.loads(row.overrides)
+        known = json.loads(overrides)
     except ValueError:
         return ""
-    return ", ".join(f"{name}={value}" for name, value in sorted(known.items())) if isinstance(known, dict) else ""
+    return constants_text(known) if isinstance(known, dict) else ""
+
+
+def constants_text(constants: Mapping[str, Any]) -> str:
+    """Write constants by name: `features=37, rows=7`."""
+    return ", ".join(f"{name}={value}" for name, value in sorted(constants.items()))
 
 
 def summarise(judged: Judged) -> CaseSummary:
@@ -229,7 +239,7 @@ def summarise(judged: Judged) -> CaseSummary:
         status=outcome.status if isinstance(outcome, Failed) else Status.PASSED,
         reason=outcome.reason if isinstance(outcome, Failed) else "",
         log=outcome.log,
-        constants=constants_of(rows[0]) if rows else "",
+        constants=constants_in(rows[0].overrides) if rows else "",
         diagnosis=outcome.diagnosis if isinstance(outcome, Failed) else None,
         findings=outcome.findings,
         flags=tuple(dict.fromkeys((*(f for row in rows for f in row.flags.split()), *one_process))),

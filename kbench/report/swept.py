@@ -10,6 +10,7 @@ from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.document import plain, render_document
 from kbench.report.junit import clean
+from kbench.report.summary import constants_text
 from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
 from kbench.sweep.ladder import counts_as_failure
 from kbench.sweep.summary import Share, SweepSummary, speedup_of
@@ -18,11 +19,13 @@ from kbench.sweep.task import DeviceState, Ended, Finished, Retried, SweepEvent,
 MOST_SHOWN = 20
 """Failures that the text names; all are in the CSV."""
 LONGEST_REASON = 160
+MOST_CONSTANTS = 3
+"""Lines of constants; a sweep over problems with cases of their own has as many as problems."""
 
 
 def render_text(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, verbosity: int, width: int | None) -> str:
     """Write a sweep for people: what failed, then the figures."""
-    blocks = [headline(summary), _stack(summary)]
+    blocks = [headline(summary), "\n".join(line for line in (_stack(summary), *_constants(verdicts)) if line)]
     failed = [verdict for verdict in verdicts if isinstance(verdict.last.outcome, Failed)]
     if failed and verbosity >= 0:
         shown = failed if verbosity > 0 else failed[:MOST_SHOWN]
@@ -82,6 +85,7 @@ def render_markdown(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> s
         Column(title="reason"),
     ]
     blocks = [f"### {escape_markdown(headline(summary))}", escape_markdown(_stack(summary))]
+    blocks += [escape_markdown(line) for line in _constants(verdicts)]
     blocks.append("\n".join(f"- {name}: {escape_markdown(text)}" for name, text in figures(summary).items()))
     if verdicts:
         blocks.append(render_markdown_table(columns, [_cells(verdict) for verdict in verdicts]))
@@ -228,6 +232,17 @@ def _stack(summary: SweepSummary) -> str:
         return ""
     clock = "CPU timing" if is_timed_by_host(here.device) else f"driver {here.driver} · CUDA {here.cuda}"
     return f"{here.gpu_name} · {clock} · torch {here.torch}"
+
+
+def _constants(verdicts: Sequence[TaskVerdict]) -> list[str]:
+    """Say what the cases make of the problems' constants, those of `--set` among them."""
+    cases = [verdict.last.case or verdict.task.case for verdict in verdicts]
+    told = dict.fromkeys(
+        f"case {one_line(case.name)}: {one_line(constants_text(case.overrides))}" for case in cases if case.overrides
+    )
+    if len(told) > MOST_CONSTANTS:
+        return [f"constants of {len(told)} cases: `--json` has them"]
+    return list(told)
 
 
 def _share(share: Share) -> str:

@@ -1,9 +1,11 @@
 """A run as plain text: a table that needs no colour to be understood, then what went wrong and what to do."""
 
 from kbench.core.explain import explain
-from kbench.core.model import FindingKind, ResultRow, Status
+from kbench.core.model import ResultRow, Status
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
+from kbench.report.remarks import remarks
+from kbench.report.shown import shown, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Column, one_line, render_table
 
@@ -22,7 +24,7 @@ def render_run(run: RunSummary, *, verbosity: int = 0, width: int | None = None)
         return "\n".join([*(verdict_line(case) for case in run.cases), *_closing(run)])
     blocks = [_heading(run), _table(run, verbosity, width)] if run.cases else []
     blocks += [failure(case, verbosity) for case in run.cases if not case.passed]
-    blocks += ["\n".join(lines) for lines in [_remarks(run, verbosity)] if lines]
+    blocks += ["\n".join(lines) for lines in [[one.line for one in remarks(run, verbosity)]] if lines]
     if verbosity > 0 and run.cases:
         blocks += [_printed(case) for case in run.cases if case.passed and case.log]
         blocks += [_processes(run), _limits(run), _where_time_went(run)]
@@ -63,6 +65,11 @@ def _heading(run: RunSummary) -> str:
     return "\n".join(lines)
 
 
+def stack_line(row: ResultRow) -> str:
+    """Name what a row was measured on, in one line."""
+    return " · ".join(part for part in _stack(row) if part)
+
+
 def _stack(row: ResultRow) -> list[str]:
     """Name what the row was measured on, as far as it was learnt before the row ended."""
     if is_timed_by_host(row.device):
@@ -73,7 +80,7 @@ def _stack(row: ResultRow) -> list[str]:
 
 def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
     """Write one line per case; wall times have columns of their own with `-v`, else a remark where the host binds."""
-    unit = units.unit_for(time for case in run.cases for time in (case.time_ns, case.reference_ns))
+    unit = unit_of(run.cases)
     columns = [
         Column(title="solution"),
         Column(title="case"),
@@ -93,24 +100,23 @@ def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
 
 
 def _cells(case: CaseSummary, unit: units.TimeUnit, verbosity: int) -> list[str]:
+    cells = shown(case, unit)
     share = case.percent_of_limit
-    time = units.time_cell(case.time_ns, unit, case.shown_half_width_ns)
     apart = verbosity > 0
-    errors = case.correctness
     return [
         case.solution,
         case.case,
-        case.status.value if case.passed else case.status.value.upper(),
-        case.shown_level,
-        time if apart else units.both_times(time, case.remarked_wall_ns, unit),
-        units.time_cell(case.wall_ns, unit) if apart else units.ABSENT,
-        units.time_cell(case.reference_ns, unit, case.shown_half_width_ns),
-        units.time_cell(case.ref_wall_ns, unit) if apart else units.ABSENT,
-        case.shown_speedup,
-        case.shown_interval,
-        units.percent(share),
+        cells.verdict,
+        cells.level,
+        cells.time if apart else units.both_times(cells.time, case.remarked_wall_ns, unit),
+        cells.wall if apart else units.ABSENT,
+        cells.reference,
+        cells.reference_wall if apart else units.ABSENT,
+        cells.speedup,
+        cells.interval,
+        cells.of_limit,
         units.bar(None if share is None else share / 100),
-        units.error_size(errors.max_abs_err) if errors else units.ABSENT,
+        cells.worst_error,
     ]
 
 
@@ -159,33 +165,6 @@ def one_line_keeping_indent(line: str) -> str:
     """Escape a log line's control characters; its indentation carries meaning and stays."""
     body = line.lstrip(" \t")
     return " " * min(len(line) - len(body), 40) + one_line(body)
-
-
-def _remarks(run: RunSummary, verbosity: int) -> list[str]:
-    """Put each finding and flag of a case in one line, each code once with its advice at the end.
-
-    What keeps a case from a level that is not required stands in the table; with `-v` it is told in full.
-    """
-    lines, codes = [], []
-    for case in run.cases:
-        where = f"{case.solution}, case {case.case}"
-        for finding in case.findings:
-            if finding.fatal and not case.passed and finding.kind is not FindingKind.LEVEL:
-                continue  # the failure above is this finding
-            if finding.kind is FindingKind.LEVEL and not finding.fatal and verbosity < 1:
-                continue
-            lines.append(f"{finding.kind.value}: {where}: {one_line(finding.message)} [{finding.code}]")
-        lines += [f"warning: {where}: {_flag_text(flag)} [{flag}]" for flag in case.warnings]
-        told = {case.status.value, case.diagnosis.code if case.diagnosis is not None else ""}
-        codes += [code for code in case.advice if code not in told]
-    advised = [(code, known) for code in dict.fromkeys(codes) if (known := explain(code)) is not None]
-    lines += [f"hint: {code}: {known.fix}" for code, known in advised]
-    return lines
-
-
-def _flag_text(flag: str) -> str:
-    known = explain(flag)
-    return known.meaning if known is not None else flag.replace("_", " ")
 
 
 def _processes(run: RunSummary) -> str:

@@ -29,6 +29,7 @@ from kbench.core.model import (
     Finding,
     FindingKind,
     Passed,
+    Peaks,
     ResultRow,
     Status,
 )
@@ -96,7 +97,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         for case in cases:
             yield from session.judge(case, solutions)
         saved = str(writer.csv_path) if writer is not None else None
-        yield Saved(csv_path=saved, environment=session.environment)
+        yield Saved(csv_path=saved, environment=session.environment, peaks=session.peaks)
 
 
 def sandbox_rung(options: RunOptions, device: str) -> int:
@@ -146,6 +147,11 @@ class Session:
             writer.csv_path.stem if writer is not None else options.name or "unsaved",
         )
         self.environment: Environment | None = None
+
+    @property
+    def peaks(self) -> Peaks | None:
+        """What the device can do, where that was measured."""
+        return self._evaluator.peaks
 
     def derive(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
         """Find shapes for solutions of one's own, where the problem lists no ragged ones itself."""
@@ -316,6 +322,7 @@ class Session:
             case=state.case,
             process=process,
             outcome=state.outcome,
+            correctness=(state.outcome if result is None else result.outcome).correctness,
             device=self._device.kind,
             mode=options.mode,
             isolation=rungs.Rung(self._rung).name.lower(),

@@ -185,8 +185,8 @@ def default_stem(problem: str, solutions: Sequence[str], now: datetime | None = 
 # --- reading -----------------------------------------------------------------------
 
 
-def read_run(path: Path) -> Run:
-    """Read and validate a run.
+def read_run(path: Path, *, needs_samples: bool = True) -> Run:
+    """Read and validate a run. Without `needs_samples`, one whose samples file is missing is read without samples.
 
     Raises:
         ResultsError: for a file that is missing, truncated, edited, mixed, or of a schema version that is not read.
@@ -197,7 +197,8 @@ def read_run(path: Path) -> Run:
         raise ResultsError(f"{path} holds no rows", hint="`kbench list --runs` shows the saved runs")
     if len({row.run_id for row in rows}) > 1:
         raise csvfile.refuse(path, "mixes the rows of several runs")
-    groups = _read_samples(path, needed=any(row.samples_sha256 for row in rows))
+    has_samples = needs_samples or samples_path(path).is_file()
+    groups = _read_samples(path, needed=any(row.samples_sha256 for row in rows)) if has_samples else {}
     samples: dict[GroupKey, tuple[Sample, ...]] = {}
     seen: set[GroupKey] = set()
     for row in rows:
@@ -207,7 +208,7 @@ def read_run(path: Path) -> Run:
         if row.status not in set(Status):
             raise csvfile.refuse(path, f"has a status `{row.status[:40]}` that does not exist")
         seen.add(key)
-        if not row.samples_sha256:
+        if not row.samples_sha256 or not has_samples:
             continue
         lines, parsed = groups.get(key, ([], []))
         if _digest(lines) != row.samples_sha256:

@@ -17,6 +17,7 @@ from kbench.core.levels import Level
 from kbench.core.model import (
     SCHEMA_VERSION,
     Case,
+    Correctness,
     Cost,
     Environment,
     Failed,
@@ -81,6 +82,9 @@ class Judgement:
     case: Case
     process: int
     outcome: Outcome
+    """Of all processes so far."""
+    correctness: Correctness | None
+    """Of this process alone."""
     device: str
     mode: str
     isolation: str
@@ -128,7 +132,7 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
     """Make the row of one process. A failure has no time and no speed-up."""
     outcome, environment = judged.outcome, judged.environment
     timing = outcome.timings[-1] if isinstance(outcome, Passed) and outcome.timings else None
-    correctness = outcome.correctness
+    correctness = judged.correctness
     candidate = None if timing is None else summarise_arm(timing.samples)
     bound = None
     if judged.cost is not None and judged.peaks is not None:

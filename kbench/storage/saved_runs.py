@@ -24,32 +24,36 @@ class ListedRun:
     broken: str | None = None
 
 
-def find_run(name: str, directory: Path = Path("results")) -> Run:
-    """Read the run that a user named.
+def find_path(name: str, directory: Path = Path("results")) -> Path:
+    """Find the file of the run that a user named.
 
     `@latest`, `@latest~1` for the one before, a path, the stem of a CSV in `directory`, or what only one stem there
     begins or ends with.
 
     Raises:
         UsageError: where there is no such run, or more than one; it suggests the closest name.
-        ResultsError: as `read_run`.
     """
     if (latest := NTH_LATEST.fullmatch(name)) is not None:
-        return read_run(_nth_latest(directory, int(latest["before"] or 0)))
+        return _nth_latest(directory, int(latest["before"] or 0))
     candidates = [Path(name), directory / name, directory / f"{name}.csv"]
     for path in candidates:
         if path.is_file():
-            return read_run(path)
+            return path
     stems = [path.stem for path in run_files(directory)]
     meant = [stem for stem in stems if stem.startswith(name) or stem.endswith(name)] if name else []
     if len(meant) == 1:
-        return read_run(directory / f"{meant[0]}.csv")
+        return directory / f"{meant[0]}.csv"
     if meant:
         several = f"{len(meant)} runs in {directory} begin or end with `{name}`"
         raise UsageError(several, hint=f"for example `{meant[0]}` and `{meant[1]}`: give more of the name")
     close = get_close_matches(Path(name).stem, stems, n=1)
     hint = f"did you mean `{close[0]}`?" if close else "`kbench list --runs` shows the saved runs"
     raise UsageError(f"no run named `{name}` in {directory}", hint=hint)
+
+
+def find_run(name: str, directory: Path = Path("results")) -> Run:
+    """Read the run that a user named. Raises what `find_path` and `read_run` raise."""
+    return read_run(find_path(name, directory))
 
 
 def _nth_latest(directory: Path, before: int) -> Path:

@@ -37,11 +37,23 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JournalLine:
+    """What a line says beside the result of its unit."""
+
+    problem: str
+    solution: str
+    case: str
+    claim: float | None
+    at_utc: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """What a journal holds: the results of each task's units, by the task's key, in the order of their processes."""
 
     header: Header
     results: dict[str, tuple[UnitResult, ...]]
+    lines: tuple[JournalLine, ...]
     whole_bytes: int
     """Length of the file without a last line that was not finished."""
 
@@ -89,6 +101,7 @@ class Journal:
             "problem": task.problem.name,
             "solution": task.solution.name,
             "case": task.case.name,
+            "claim": task.claim,
             "device": device,
             "at_utc": datetime.now(UTC).isoformat(timespec="seconds"),
             "result": result_to_json(result),
@@ -153,14 +166,27 @@ def read(path: Path) -> Record:
     lines = data[:whole_bytes].splitlines()
     header = _header(path, lines[0] if lines else b"")
     results: dict[str, tuple[UnitResult, ...]] = {}
+    told_lines: list[JournalLine] = []
     for number, line in enumerate(lines[1:], start=2):
         try:
             told = json.loads(line)
             key, process = str(told["key"]), int(told["process"])
             results[key] = _follow(results.get(key, ()), process, result_from_json(told["result"]))
+            told_lines.append(_line(told))
         except (ValueError, KeyError, TypeError, ResultsError) as error:
             raise ResultsError(f"{path} is damaged in line {number}: {error}", "run the sweep anew") from error
-    return Record(header=header, results=results, whole_bytes=whole_bytes)
+    return Record(header=header, results=results, lines=tuple(told_lines), whole_bytes=whole_bytes)
+
+
+def _line(told: Mapping[str, Any]) -> JournalLine:
+    claim = told.get("claim")
+    return JournalLine(
+        problem=str(told["problem"]),
+        solution=str(told["solution"]),
+        case=str(told["case"]),
+        claim=None if claim is None else float(claim),
+        at_utc=str(told["at_utc"]),
+    )
 
 
 def _follow(before: tuple[UnitResult, ...], process: int, result: UnitResult) -> tuple[UnitResult, ...]:

@@ -100,6 +100,7 @@ def _row(provenance: Provenance, task: Task, process: int, result: UnitResult, o
         case=result.case or task.case,
         process=process,
         outcome=result.outcome,
+        correctness=result.outcome.correctness,
         device=here.device if here is not None else "",
         mode=options.mode,
         isolation=result.isolation,

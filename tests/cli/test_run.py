@@ -15,6 +15,7 @@ from kbench.core.errors import MachineError
 from kbench.core.levels import Level, shortfall
 from kbench.core.model import Finding, FindingKind, Status
 from kbench.run import session as run_verb
+from kbench.storage import details
 
 MISMATCH = "output at [0, 3]: got 1, want 2; 17 of 4096 elements are wrong"
 
@@ -358,3 +359,19 @@ def test_csv_and_markdown(kbench, fake_run, golden):
     fake_run(*fakes.events(fakes.passed(), fakes.failed(Status.RAISED, "a | b <script>", solution="b")))
     golden("run.csv", kbench("run", "group_norm", "eager", "--format", "csv").out.rstrip("\n"))
     golden("run.md", kbench("run", "group_norm", "eager", "--format", "md").out.rstrip("\n"))
+
+
+def test_what_rows_cannot_hold_is_kept_beside_them(kbench, fake_run, monkeypatch):
+    odd = Finding(code="odd", kind=FindingKind.NOTE, message="an odd finding")
+    judged = fakes.passed(findings=[odd])
+    path = Path("results/kept.csv")
+    path.parent.mkdir()
+    path.write_text("rows")
+    fake_run(*fakes.events(judged, csv_path=str(path)))
+    monkeypatch.setattr("sys.argv", ["kbench", "run", "group_norm", "my kernel.py"])
+    assert kbench("run", "group_norm", "eager").code == 0
+    told = details.read(path, judged.rows[0].started_utc)
+    assert told.command == "kbench run group_norm 'my kernel.py'"
+    assert told.of("online", "default").findings == (odd,)
+    assert told.of("online", "default").stage_s == judged.stage_s
+    assert details.read(path, "another time") is None

@@ -82,22 +82,3 @@ def test_broken_files_are_refused_with_their_reason(kbench):
     done = kbench("show", "saved")
     assert done.code == 2
     assert "does not hold the samples" in done.err
-
-
-def test_html_is_one_file_without_scripts_and_escapes_what_candidates_say(kbench, tmp_path):
-    make_run(RESULTS, "evil", {"fast": RATIOS}, case="<script>alert(1)</script>")
-    done = kbench("export", "evil", "--to", "html", "-o", "out.html")
-    assert done.code == 0, done.err
-    text = Path("out.html").read_text()
-    assert "<script" not in text
-    assert "&lt;script&gt;" in text
-    assert text.count("<circle") == 3
-    assert ", wall" not in text
-
-
-def test_html_has_wall_times_of_what_the_host_binds(kbench):
-    make_run(RESULTS, "bound", {"fast": RATIOS}, flags="host_bound", wall_ns=90_000_000, reference_ns=150_000_000)
-    assert kbench("export", "bound", "--to", "html", "-o", "bound.html").code == 0
-    text = Path("bound.html").read_text()
-    assert ", wall 90.0" in text
-    assert "http" not in text

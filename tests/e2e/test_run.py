@@ -190,6 +190,7 @@ def test_rows_and_samples_of_a_timed_run(tmp_path) -> None:
     read = read_run(path)
     assert [row.process for row in read.rows] == [0, 1]
     assert read.rows == judged(events)["right"].rows
+    assert len({row.oracle_ratio for row in read.rows}) == 2, "each row tells what its own process verified"
     for row in read.rows:
         samples = read.samples["some_problem", "right", "small", row.process]
         assert row.samples == len(samples)

@@ -2,12 +2,13 @@
 
 import json
 import math
+from functools import partial
 from xml.etree import ElementTree as Xml
 
 import pytest
 from sweeping import failed, passed, task, verdict
 
-from kbench.core.model import Status
+from kbench.core.model import Case, Status
 from kbench.report import swept
 from kbench.sweep.summary import mean_speedup, speedup_of, summarise, wilson
 from kbench.sweep.task import TaskVerdict
@@ -102,3 +103,12 @@ def test_a_long_list_of_failures_is_cut() -> None:
     assert "and 10 more" in text
     assert "x" * 200 not in text
     assert "more: `-v`" not in swept.render_text(found, failures, verbosity=1, width=None)
+
+
+def test_constants_are_told_as_long_as_they_are_few():
+    one = verdict(1, passed(case=Case(name="small", overrides={"dim1": 37})))
+    found = summarise("s", [one], tasks=1, elapsed_s=1.0, took_s={})
+    for render in (partial(swept.render_text, verbosity=0, width=None), swept.render_markdown):
+        assert "case small: dim1=37" in render(found, [one])
+    many = [verdict(n, passed(case=Case(name=f"c{n}", overrides={"n": n}))) for n in range(4)]
+    assert "constants of 4 cases: `--json` has them" in swept.render_text(found, many, verbosity=0, width=None)

@@ -1,0 +1,124 @@
+"""`kbench report`: a run, a sweep, a comparison or a published table as one HTML page."""
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kbench.cli.options import DocumentFlags, ResultsOption, RunArgument, SlowerOption, TimeOption, command
+from kbench.cli.saved import find_path
+from kbench.core.errors import ExitCode, KbenchError, ResultsError, UsageError
+from kbench.core.model import ResultRow, Time
+from kbench.storage import csvfile
+from kbench.storage.runfiles import LATEST
+from kbench.storage.settings import Settings
+
+NO_SAMPLES = "the raw samples are missing, so the figures could not be held against them"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFlags(DocumentFlags):
+    """What `kbench report` can be told."""
+
+    run: RunArgument = LATEST
+    file: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="File to write, - for stdout (default: beside the CSV)"),
+    ] = None
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", metavar="RUN", help="Compare with this run, or baseline, instead"),
+    ] = None
+    time: TimeOption = None
+    slower: SlowerOption = None
+    results: ResultsOption = None
+
+
+@command(ReportFlags)
+def main(flags: ReportFlags) -> int:
+    """Write a run, a sweep or a published table as one HTML page."""
+    output, settings = flags.output(), flags.settings()
+    folder = flags.results or settings.results
+    to_stdout = flags.file is not None and str(flags.file) == "-"
+    if output.wants_json and to_stdout:
+        raise UsageError("`--json` contradicts `-o -`: stdout has one document", "write the page to a file")
+    if flags.baseline is None and (flags.time is not None or flags.slower is not None):
+        raise UsageError("`--time` and `--slower` are of a comparison", "name what to compare with: `--baseline RUN`")
+    source = find_path(flags.run, folder, settings)
+    text = page_of(source, settings) if flags.baseline is None else _comparison(source, flags, folder)
+    if to_stdout:
+        output.data(text)
+        return ExitCode.OK
+    path = flags.file or source.with_suffix(".html")
+    csvfile.replace_file(path, text + "\n")
+    output.written("report", path)
+    return ExitCode.OK
+
+
+def page_of(path: Path, settings: Settings) -> str:
+    """Write the page of a results file or a published table; of a run with its sources, as far as they are here."""
+    from kbench.report.html import page
+    from kbench.report.html.run import render_run
+    from kbench.report.html.sources import listings
+    from kbench.report.html.sweep import render_sweep
+    from kbench.report.remarks import Remark
+    from kbench.report.repeat import command_of
+    from kbench.report.saved_run import recall
+    from kbench.report.swept_table import of_published, of_run
+    from kbench.report.terminal import stack_line
+    from kbench.storage import published
+    from kbench.storage.results import read_run
+    from kbench.sweep import journal
+
+    if published.is_published(path):
+        return render_sweep(of_published(path.stem, published.read_published(path)), page.shown_path(path))
+    run = read_run(path, needs_samples=False)
+    judged, summary = recall(run)
+    missing = not run.samples and any(row.samples_sha256 for row in run.rows)
+    notes = [Remark(kind="warning", text=NO_SAMPLES)] if missing else []
+    written = path.with_name(path.stem + journal.SUFFIX)
+    if not written.is_file() and len({row.problem for row in run.rows}) == 1:
+        shown = listings(summary.cases, settings)
+        repeat = command_of(run.rows, settings)
+        return render_run(summary, judged, listings=shown, repeat=repeat, notes=notes, source=page.shown_path(path))
+    try:
+        told = journal.read(written) if written.is_file() else None
+    except KbenchError as error:
+        told, notes = None, [*notes, Remark(kind="warning", text=f"claims and rates are not shown: {error.message}")]
+    return render_sweep(of_run(run.name, summary, stack_line(run.rows[0]), told, notes), page.shown_path(path))
+
+
+def _comparison(path: Path, flags: ReportFlags, folder: Path) -> str:
+    """Write the page of a run held against another, or against a baseline of its problem."""
+    from kbench import compare as verb
+    from kbench.core.verdict import Thresholds
+    from kbench.report.comparison import chosen
+    from kbench.report.html import page
+    from kbench.report.html.comparison import render_comparison
+    from kbench.report.html.history import histories
+    from kbench.storage import baselines, results, saved_runs
+
+    new, name = results.read_run(path), str(flags.baseline)
+    try:
+        old = saved_runs.find_run(name, folder)
+    except UsageError:
+        old = baselines.load_baseline(new, name, folder / "baselines")
+        old = replace(old, path=old.path.with_name(f"{name}.csv"))  # its file is named after the problem
+    thresholds = Thresholds() if flags.slower is None else Thresholds(margin=flags.slower)
+    found = verb.compare([old, new], thresholds=thresholds, time=flags.time or Time.DEVICE)
+    history = histories(old.rows, _others(folder))
+    return render_comparison(chosen(found, None, "verdict"), thresholds.margin, page.shown_path(path), history)
+
+
+def _others(folder: Path) -> dict[str, list[ResultRow]]:
+    """Read the rows of every run in a folder; one that cannot be read has no history to tell."""
+    from kbench.storage import results
+    from kbench.storage.runfiles import run_files
+
+    found = {}
+    for path in run_files(folder):
+        with suppress(ResultsError):
+            found[path.stem] = results.read_rows(path)
+    return found

@@ -1,0 +1,112 @@
+"""What became of each case over time: every run that a folder holds of it, beside the noise of the baseline."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kbench.core.model import ResultRow, Status
+from kbench.report import units
+from kbench.report.html.axes import Scale
+from kbench.report.html.charts import Chart, ChartRow, Mark, Span
+from kbench.report.html.speed import rule
+from kbench.report.summary import geometric_mean
+from kbench.storage.results import CaseKey
+
+FEWEST, MOST = 3, 30
+"""Runs of a case that make a history, and those that are shown, the last ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """One case in one run; `low` and `high` are absent for a single process."""
+
+    run: str
+    started_utc: str
+    commit: str
+    speedup: float
+    low: float | None
+    high: float | None
+
+    def is_apart_from(self, other: "PastRun") -> bool:
+        """Whether the intervals of both leave a gap; never where one is unknown."""
+        if self.low is None or self.high is None or other.low is None or other.high is None:
+            return False
+        return self.low > other.high or self.high < other.low
+
+
+def histories(base: Sequence[ResultRow], runs: Mapping[str, Sequence[ResultRow]]) -> list[tuple[str, Chart]]:
+    """Draw each case of a baseline over the runs of a folder, by name, that measured it under the same conditions."""
+    found = []
+    for key, first in {_key(row): row for row in base}.items():
+        mine = _past("", base, key, first)
+        told = [past for name, rows in runs.items() if (past := _past(name, rows, key, first)) is not None]
+        told.sort(key=lambda past: past.started_utc)
+        if mine is not None and len(told) >= FEWEST:
+            found.append((" · ".join(key), _chart(mine, told[-MOST:])))
+    return found
+
+
+def _chart(base: PastRun, told: Sequence[PastRun]) -> Chart:
+    def change(speedup: float) -> float:
+        return 100 * (base.speedup / speedup - 1)
+
+    ends = [change(end) for past in (base, *told) for end in (past.speedup, past.low, past.high) if end is not None]
+    reach = 1.06 * max(1.0, *(abs(end) for end in ends))
+    scale = Scale(low=-reach, high=reach, unit=" %", signed=True)
+    noise = _span(base, change, scale, "margin")
+    rows = []
+    for before, past in zip((None, *told), told, strict=False):
+        moved = before is not None and past.is_apart_from(before)
+        at = f"at {past.commit[:10]}" if past.commit else ""
+        rows.append(
+            ChartRow(
+                label=past.run,
+                note=f"{past.started_utc[:16].replace('T', ' ')} {at}".strip(),
+                value=units.change(change(past.speedup) / 100),
+                value_note="changed here" if moved else "",
+                marks=(Mark(x=scale.at(change(past.speedup)), kind="failed" if moved else "point"),),
+                spans=(*noise, *_span(past, change, scale, "interval")),
+            )
+        )
+    return Chart(
+        rows=tuple(rows),
+        ticks=scale.ticks(),
+        axis="time beside the baseline's; right is slower",
+        rules=rule(scale, 0.0, ""),
+        key=(
+            ("point", "a run"),
+            ("failed", "apart from the run before"),
+            ("interval", "95 % interval"),
+            ("margin", "noise of the baseline"),
+        ),
+    )
+
+
+def _span(past: PastRun, change: Callable[[float], float], scale: Scale, kind: str) -> tuple[Span, ...]:
+    if past.low is None or past.high is None:
+        return ()
+    return (Span(low=scale.at(change(past.high)), high=scale.at(change(past.low)), kind=kind),)
+
+
+def _past(run: str, rows: Sequence[ResultRow], key: CaseKey, like: ResultRow) -> PastRun | None:
+    """Fold a run's rows of one case; None where it failed, was not timed, or not under the same conditions."""
+    mine = [row for row in rows if _key(row) == key and _conditions(row) == _conditions(like)]
+    speedups = [row.speedup for row in mine if row.status == Status.PASSED and row.speedup is not None]
+    if not speedups or len(speedups) < len(mine):
+        return None
+    first = mine[0]
+    return PastRun(
+        run=run,
+        started_utc=first.started_utc,
+        commit=first.git_commit,
+        speedup=geometric_mean(speedups),
+        low=first.speedup_low,
+        high=first.speedup_high,
+    )
+
+
+def _key(row: ResultRow) -> CaseKey:
+    return row.problem, row.solution, row.case
+
+
+def _conditions(row: ResultRow) -> tuple[str, ...]:
+    return row.gpu_name, row.overrides, row.mode, row.problem_sha256

@@ -1,0 +1,36 @@
+"""One self-contained page from a template: everything is escaped, and no script can run."""
+
+from pathlib import Path
+from typing import Any
+
+from kbench.core.errors import MachineError
+from kbench.core.version import __version__
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill in a template of `kbench/report/templates`.
+
+    Names, messages, logs and sources are untrusted: all are escaped.
+
+    Raises:
+        MachineError: without jinja2, which the extra `html` installs.
+    """
+    try:
+        import jinja2
+        import markupsafe
+    except ImportError:
+        raise MachineError("HTML reports need jinja2", "pip install 'kbench[html]'") from None
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("kbench.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["breakable"] = lambda text: markupsafe.escape(text).replace("_", markupsafe.Markup("_<wbr>"))
+    return environment.get_template(template).render(version=__version__, **values)
+
+
+def shown_path(path: Path) -> str:
+    """Write a path as the reader would type it: from the working folder where it lies below."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

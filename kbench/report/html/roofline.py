@@ -1,0 +1,125 @@
+"""The roofline: arithmetic rate over arithmetic intensity, under the roofs that were measured on this device."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from kbench.core.model import Peaks
+from kbench.report import units
+from kbench.report.html.axes import Scale, around
+from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Plane, Span
+from kbench.report.html.speed import rule, where
+from kbench.report.summary import CaseSummary
+
+LABEL_GAP = 5.5
+"""Percent of the plane's height that a label takes."""
+
+
+def rooflines(cases: Sequence[CaseSummary], peaks: Peaks | None) -> list[tuple[str, Plane]]:
+    """Draw one plane for each case that has arithmetic, the only one without a name."""
+    named: dict[str, list[CaseSummary]] = {}
+    for case in cases:
+        if case.rows and case.rows[0].flops and case.rows[0].dram_bytes and case.time_ns:
+            named.setdefault(case.case, []).append(case)
+    return [(name, _plane(of_case, peaks)) for name, of_case in named.items()]
+
+
+def rates(cases: Sequence[CaseSummary]) -> Chart | None:
+    """Draw the rates at which cases moved the bytes that they must; the limit is the end of each bar's track."""
+    known = [case for case in cases if case.rows and case.rows[0].dram_bytes and case.percent_of_limit is not None]
+    if not known:
+        return None
+    scale = around([0.0, 100.0, *(case.percent_of_limit for case in known)], unit=" %")
+    scale = Scale(low=0.0, high=scale.high, unit=" %")
+    rows = tuple(
+        ChartRow(
+            label=case.solution,
+            note=where(case, cases),
+            value=units.percent(case.percent_of_limit),
+            value_note=units.rate(case.rows[0].dram_bytes, case.time_ns, "B"),
+            spans=(_bar(case, scale),),
+        )
+        for case in known
+    )
+    return Chart(rows=rows, ticks=scale.ticks(), axis="share of the device's limit", rules=rule(scale, 100.0, "limit"))
+
+
+def _bar(case: CaseSummary, scale: Scale) -> Span:
+    title = f"limit {units.duration(case.limit_ns)}"
+    return Span(low=0.0, high=scale.at(case.percent_of_limit or 0.0), kind="bar", title=title)
+
+
+def _plane(cases: Sequence[CaseSummary], peaks: Peaks | None) -> Plane:
+    row = cases[0].rows[0]
+    flops, intensity = float(row.flops or 0), float(row.flops or 0) / float(row.dram_bytes or 1)
+    reached = {case.solution: flops / (case.time_ns or 1.0) * 1e9 for case in cases}
+    limit = flops / row.limit_ns * 1e9 if row.limit_ns else None
+    ceilings = _ceilings(peaks)
+    ridges = [rate / peaks.copy_bytes_per_s for _, rate in ceilings] if peaks is not None else []
+    x = around([intensity / 8, intensity * 8, *ridges], log=True)
+    y = around([*reached.values(), limit, *(rate for _, rate in ceilings)], log=True, unit="", least_span=4)
+    teras = Scale(low=y.low / 1e12, high=y.high / 1e12, log=True)
+    lines = [_memory(peaks, x, y, max(rate for _, rate in ceilings))] if peaks is not None else []
+    if peaks is not None:
+        for name, rate in ceilings:
+            start = max(rate / peaks.copy_bytes_per_s, x.low)
+            lines.append(Line(x1=x.at(start), y1=_down(y, rate), x2=100.0, y2=_down(y, rate), kind="roof", label=name))
+    if limit is not None:
+        place = x.at(intensity)
+        lines.append(
+            Line(
+                x1=max(place - 3, 0),
+                y1=_down(y, limit),
+                x2=min(place + 3, 100),
+                y2=_down(y, limit),
+                kind="limit",
+                label="" if peaks is not None else "limit",
+            )
+        )
+    heights = [_down(y, rate) for rate in reached.values()]
+    dots = [
+        Dot(x=x.at(intensity), y=height, label=name, label_y=label_y, title=f"{name}: {rate / 1e12:.3g} TFLOP/s")
+        for (name, rate), height, label_y in zip(reached.items(), heights, spread_labels(heights), strict=True)
+    ]
+    return Plane(
+        dots=tuple(dots),
+        lines=tuple(lines),
+        x_ticks=x.ticks(),
+        y_ticks=teras.ticks(),
+        x_axis="FLOP for each byte that must move",
+        y_axis="TFLOP/s",
+    )
+
+
+def _ceilings(peaks: Peaks | None) -> list[tuple[str, float]]:
+    if peaks is None:
+        return []
+    named = {"fp32": peaks.fp32_flops_per_s, "tf32": peaks.tf32_flops_per_s, "bf16": peaks.bf16_flops_per_s}
+    return [(f"{name} {rate / 1e12:.3g}", rate) for name, rate in named.items() if rate is not None]
+
+
+def _memory(peaks: Peaks, x: Scale, y: Scale, top: float) -> Line:
+    """Draw the slope of memory from where it enters the plane to the highest ceiling."""
+    start = max(x.low, y.low / peaks.copy_bytes_per_s)
+    end = min(x.high, top / peaks.copy_bytes_per_s)
+    rate = peaks.copy_bytes_per_s
+    label = f"memory {rate / 1e12:.3g} TB/s" if rate >= 1e12 else f"memory {rate / 1e9:.3g} GB/s"
+    return Line(
+        x1=x.at(start), y1=_down(y, start * rate), x2=x.at(end), y2=_down(y, end * rate), kind="roof", label=label
+    )
+
+
+def _down(scale: Scale, value: float) -> float:
+    return round(100 - scale.at(value), 2)
+
+
+def spread_labels(heights: Sequence[float], gap: float = LABEL_GAP) -> list[float]:
+    """Move labels apart until neighbours are `gap` percent from one another, as little as that takes."""
+    order = sorted(range(len(heights)), key=lambda index: heights[index])
+    placed = list(heights)
+    for before, index in pairwise(order):
+        placed[index] = max(placed[index], placed[before] + gap)
+    lowest = 100 - gap / 2
+    for index in reversed(order):
+        placed[index] = min(placed[index], lowest)
+        lowest = placed[index] - gap
+    return [round(height, 2) for height in placed]

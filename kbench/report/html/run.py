@@ -1,0 +1,255 @@
+"""A run as a page: the verdict in words, how fast and how far from the limit, what is right, and what it rests on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kbench.core.events import Judged
+from kbench.core.explain import explain
+from kbench.core.levels import PROPERTIES
+from kbench.core.model import ResultRow
+from kbench.devices.backend import is_timed_by_host
+from kbench.report import units
+from kbench.report.html import page, roofline, samples, speed
+from kbench.report.html.axes import around
+from kbench.report.html.charts import Chart, ChartRow, Mark, Span
+from kbench.report.html.sources import SourceListing
+from kbench.report.remarks import Remark, remarks
+from kbench.report.shown import shown, unit_of
+from kbench.report.summary import CaseSummary, RunSummary
+from kbench.report.terminal import stack_line
+
+MOST_SENTENCES = 3
+"""Cases that get a sentence each at the top; more stand in the table alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One cell of a table; `kind` is its look."""
+
+    title: str
+    text: str
+    kind: str = "number"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLine:
+    """One solution on one case."""
+
+    case: CaseSummary
+    cells: tuple[Cell, ...]
+    sentence: str
+    hint: str
+    """What to do about a failure."""
+
+
+def render_run(
+    run: RunSummary,
+    judged: Sequence[Judged],
+    *,
+    listings: Sequence[SourceListing] = (),
+    repeat: str = "",
+    notes: Sequence[Remark] = (),
+    source: str = "",
+) -> str:
+    """Write a run as one HTML file.
+
+    `listings` are the sources to show, `repeat` is the command that measures it again, `notes` are warnings about the
+    file itself, whose name is `source`.
+
+    Raises:
+        MachineError: without jinja2.
+    """
+    unit = unit_of(run.cases)
+    timed = [case for case in run.cases if case.time_ns is not None]
+    rows = [row for case in run.cases for row in case.rows]
+    several_cases = len({case.case for case in run.cases}) > 1
+    lines = [_line(case, unit, speed.where(case, run.cases)) for case in run.cases]
+    return page.render(
+        "run.html",
+        title=run.problem,
+        stack=stack_line(rows[0]) if rows else "",
+        on_cpu=bool(rows) and is_timed_by_host(rows[0].device),
+        headline=headline(run),
+        run=run,
+        lines=lines,
+        table=table([line.cells for line in lines]),
+        cases=list(dict.fromkeys(case.case for case in run.cases)),
+        sentences=1 < len(run.cases) <= MOST_SENTENCES,
+        means=[(name, run.shown_speedup_of(name)) for name in run.solutions] if several_cases else [],
+        speeds=speed.speedups(timed),
+        spreads=speed.spreads(timed),
+        times=speed.times(timed),
+        roofs=roofline.rooflines(timed, run.peaks),
+        rates=roofline.rates(timed),
+        knows_peaks=run.peaks is not None,
+        panels=samples.panels(judged),
+        errors=_errors(run.cases),
+        properties=[(code, PROPERTIES[code].meaning) for code in _lacking(run.cases) if code in PROPERTIES],
+        spent=_spent(run),
+        listings=listings,
+        environment=_environment(rows),
+        repeat=run.command or repeat,
+        typed=bool(run.command),
+        remarks=[*notes, *remarks(run, 1)],
+        source=source,
+    )
+
+
+def headline(run: RunSummary) -> str:
+    """Say in one sentence what the run came to."""
+    passed = [case for case in run.cases if case.passed]
+    timed = [case for case in passed if case.speedup is not None]
+    if len(run.cases) == 1:
+        return sentence(run.cases[0])
+    counted = f"{len(passed)} of {len(run.cases)} pass" if len(passed) < len(run.cases) else f"All {len(passed)} pass"
+    if not timed:
+        return f"{counted}."
+    best = max(timed, key=lambda case: case.speedup or 0.0)
+    where = f" on case {best.case}" if len({case.case for case in run.cases}) > 1 else ""
+    named = f"The fastest is {best.solution}" if len(timed) > 1 else best.solution
+    return f"{counted}. {named}{where}: {_measured(best)}"
+
+
+def sentence(case: CaseSummary) -> str:
+    """Say how one solution and case ended, in the words that people quote."""
+    if not case.passed:
+        return f"{case.solution} does not pass: {case.status.value}."
+    if case.speedup is None:
+        return f"{case.solution} is right; it was not timed."
+    return f"{case.solution} is right: {_measured(case)}"
+
+
+def _measured(case: CaseSummary) -> str:
+    interval = f" (95 % interval {case.shown_interval})" if case.shown_interval != units.ABSENT else ""
+    text = f"{case.shown_speedup} the reference's speed{interval}"
+    if case.percent_of_limit is None:
+        return f"{text}."
+    device = (case.rows[0].gpu_name if case.rows else "") or "device"
+    share = units.percent(case.percent_of_limit)
+    if case.percent_of_limit > 100:
+        return f"{text}, {share} of the limit that full precision sets on this {device}."
+    return f"{text}, {share} of what this {device} can do."
+
+
+def table(rows: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
+    """Leave out the columns that say nothing in any row."""
+    used = [place for place, _ in enumerate(rows[0])] if rows else []
+    used = [place for place in used if any(row[place].text not in {"", units.ABSENT} for row in rows)]
+    return [[row[place] for place in used] for row in rows]
+
+
+def _line(case: CaseSummary, unit: units.TimeUnit, where: str) -> RunLine:
+    known = explain(case.diagnosis.code if case.diagnosis is not None else case.status.value)
+    cells = shown(case, unit)
+    numbers = {
+        f"time, {unit.name}": cells.time,
+        f"wall, {unit.name}": cells.wall,
+        f"reference, {unit.name}": cells.reference,
+        "speed-up": cells.speedup,
+        "95 % interval": cells.interval,
+        "of limit": cells.of_limit,
+        "worst error": cells.worst_error,
+    }
+    return RunLine(
+        case=case,
+        cells=(
+            Cell(title="solution", text=case.solution, kind="head"),
+            Cell(title="case", text=where, kind=""),
+            Cell(title="verdict", text=cells.verdict, kind="" if case.passed else "failed"),
+            *(
+                Cell(title=title, text=text, kind="number strong" if title == "speed-up" else "number")
+                for title, text in numbers.items()
+            ),
+        ),
+        sentence=sentence(case),
+        hint=known.fix if known is not None and not case.passed else "",
+    )
+
+
+def _lacking(cases: Sequence[CaseSummary]) -> list[str]:
+    return list(dict.fromkeys(code for case in cases for code in case.lacks))
+
+
+def _errors(cases: Sequence[CaseSummary]) -> Chart | None:
+    """Draw the worst error of each case in units of what is allowed."""
+    known = [(case, case.correctness.tolerance_ratio) for case in cases if case.correctness is not None]
+    shares = [ratio for _, ratio in known if ratio > 0]
+    if not known:
+        return None
+    scale = around([*shares, 1.0], log=True, unit="", least_span=4)
+    rows = tuple(
+        ChartRow(
+            label=case.solution,
+            note=speed.where(case, cases),
+            value=f"{ratio:.2g}" if ratio else "0",
+            value_note=f"worst error {units.error_size(case.correctness.max_abs_err)}" if case.correctness else "",
+            marks=(Mark(x=scale.at(ratio), kind="point" if ratio <= 1 else "failed", title=f"{ratio:.3g} allowed"),),
+            spans=(Span(low=0.0, high=scale.at(ratio), kind="stem"),),
+        )
+        for case, ratio in known
+    )
+    return Chart(
+        rows=rows,
+        ticks=scale.ticks(),
+        axis="worst error over the allowed one; at 1 it fails",
+        rules=speed.rule(scale, 1.0, "allowed"),
+    )
+
+
+STAGES = ("build", "open", "shapes", "load", "verify", "time", "wait")
+
+
+def _spent(run: RunSummary) -> Chart | None:
+    """Draw where the verdict's own time went, a bar of stages for each solution and for the judge's side."""
+    parts = [(case.solution, speed.where(case, run.cases), case.stage_s) for case in run.cases if case.stage_s]
+    reference: dict[str, float] = {}
+    for (_, stage), spent_s in run.reference_s.items():
+        reference[stage] = reference.get(stage, 0.0) + spent_s
+    parts += [("reference", "the judge's own side", reference)] if reference else []
+    if not parts:
+        return None
+    scale = around([0.0, max(sum(stages.values()) for _, _, stages in parts)], unit=" s")
+    scale = type(scale)(low=0.0, high=scale.high, unit=" s")
+    rows = []
+    for label, note, stages in parts:
+        spans, start = [], 0.0
+        for stage, spent_s in sorted(stages.items(), key=lambda item: _place(item[0])):
+            title = f"{stage}: {units.seconds(spent_s)}"
+            spans.append(
+                Span(low=scale.at(start), high=scale.at(start + spent_s), kind=f"stage{_place(stage)}", title=title)
+            )
+            start += spent_s
+        rows.append(ChartRow(label=label, note=note, value=units.seconds(start), spans=tuple(spans)))
+    used = dict.fromkeys(stage for _, _, stages in parts for stage in stages)
+    key = tuple((f"stage{_place(stage)}", stage) for stage in sorted(used, key=_place))
+    return Chart(rows=tuple(rows), ticks=scale.ticks(), axis="seconds of the run", key=key)
+
+
+def _place(stage: str) -> int:
+    return STAGES.index(stage) if stage in STAGES else len(STAGES)
+
+
+def _environment(rows: Sequence[ResultRow]) -> list[tuple[str, str]]:
+    """List what the run was measured with, those parts that are known."""
+    if not rows:
+        return []
+    row = rows[0]
+    clocks = sorted({one.sm_clock_mhz for one in rows if one.sm_clock_mhz is not None})
+    told = {
+        "device": row.gpu_name,
+        "driver": row.driver,
+        "CUDA": row.cuda,
+        "torch": row.torch,
+        "SM clock": f"{clocks[0]} MHz" if len(clocks) == 1 else f"{clocks[0]} … {clocks[-1]} MHz" if clocks else "",
+        "timer": ", ".join(dict.fromkeys(one.timer for one in rows if one.time_ns_median is not None)),
+        "mode": row.mode,
+        "L2 cache": "" if row.l2 == "none" else row.l2,
+        "TF32": "allowed" if row.tf32 else "off",
+        "weights": ", ".join(dict.fromkeys(one.weights for one in rows if one.weights)),
+        "required level": row.required_level,
+        "isolation": row.isolation,
+        "started": row.started_utc,
+        "commit": row.git_commit[:12] + (" with changes" if row.git_dirty else "") if row.git_commit else "",
+        "kbench": row.kbench_version,
+    }
+    return [(name, text) for name, text in told.items() if text]

@@ -1,0 +1,135 @@
+"""Raw samples drawn process by process: in order of time, with their distribution at the right edge."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kbench.core import stats
+from kbench.core.events import Judged
+from kbench.core.model import Passed, Sample, Timing
+from kbench.report import units
+from kbench.report.html.axes import Scale, Tick
+from kbench.report.html.charts import Dot, Span
+from kbench.report.remarks import flag_text
+
+ARMS = {"candidate": "point", "reference": "reference"}
+"""Looks of the samples of either arm."""
+STRIP = 76.0
+"""Percent of a panel's width that the samples take; their distribution has the rest."""
+BINS = 24
+LEAST_REACH = 0.2
+"""Percent: a process that is steadier than this looks steady."""
+INSIDE = 0.98
+"""Share of the samples that the axis must hold; the others are drawn at its ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """A bin of a distribution; places are in percent of the panel."""
+
+    y: float
+    height: float
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """One process."""
+
+    process: int
+    median: str
+    names: tuple[tuple[str, str], ...]
+    """What its samples are called, and what that means."""
+    count: int
+    marked: int
+    beyond: int
+    dots: tuple[Dot, ...]
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CasePanels:
+    """All processes of one solution and case, on one axis."""
+
+    solution: str
+    case: str
+    median: str
+    ticks: tuple[Tick, ...]
+    panels: tuple[Panel, ...]
+
+
+def panels(judged: Sequence[Judged]) -> list[CasePanels]:
+    """Draw the samples of every timed case."""
+    timed = [(one, one.outcome.timings) for one in judged if isinstance(one.outcome, Passed)]
+    return [_case(one.solution, one.case, [t for t in timings if t.samples]) for one, timings in timed if timings]
+
+
+def _case(solution: str, case: str, timings: Sequence[Timing]) -> CasePanels:
+    middles = {arm: _median([s for timing in timings for s in timing.samples if s.arm == arm]) for arm in ARMS}
+    away = [_deviation(sample, middles) for timing in timings for sample in timing.samples if sample.arm in ARMS]
+    reach = max(LEAST_REACH, float(np.quantile(np.abs(away), INSIDE))) if away else LEAST_REACH
+    scale = Scale(low=-1.1 * reach, high=1.1 * reach, unit=" %", signed=True)
+    ticks = (scale.ticks()[0], Tick(at=scale.at(0.0), text="0"), scale.ticks()[-1])
+    return CasePanels(
+        solution=solution,
+        case=case,
+        median=units.duration(middles["candidate"]),
+        ticks=tuple(Tick(at=100 - tick.at, text=tick.text) for tick in ticks),
+        panels=tuple(_panel(timing, middles, scale) for timing in timings),
+    )
+
+
+def _panel(timing: Timing, middles: dict[str, float], scale: Scale) -> Panel:
+    ordered = sorted((s for s in timing.samples if s.arm in ARMS), key=lambda sample: sample.sequence)
+    far = {
+        id(sample)
+        for arm in ARMS
+        for mine in [[s for s in ordered if s.arm == arm]]
+        for sample, is_far in zip(mine, stats.outliers([float(s.t_event_ns) for s in mine]), strict=True)
+        if is_far
+    }
+    first, last = ordered[0].sequence, max(ordered[-1].sequence, ordered[0].sequence + 1)
+    dots = []
+    for sample in ordered:
+        value = _deviation(sample, middles)
+        kind = ARMS[sample.arm] + (" marked" if sample.marked else " outlier" if id(sample) in far else "")
+        x = round(2 + (STRIP - 4) * (sample.sequence - first) / (last - first), 1)
+        dots.append(Dot(x=x, y=round(100 - scale.at(value), 1), kind=kind))
+    own = [sample for sample in ordered if sample.arm == "candidate"]
+    names = dict.fromkeys((*timing.flags, *stats.timing_flags(ordered)))
+    return Panel(
+        process=ordered[0].process,
+        median=units.duration(_median(own)),
+        names=tuple((name.replace("_", " "), flag_text(name)) for name in names),
+        count=len(ordered),
+        marked=sum(sample.marked for sample in ordered),
+        beyond=sum(not scale.low <= _deviation(sample, middles) <= scale.high for sample in ordered),
+        dots=tuple(dots),
+        bars=_bars([_deviation(sample, middles) for sample in own], scale),
+    )
+
+
+def _bars(values: Sequence[float], scale: Scale) -> tuple[Bar, ...]:
+    """Count values in bins over the axis; the fullest bin takes all the room beside the samples."""
+    counts, _ = np.histogram(np.clip(values, scale.low, scale.high), bins=BINS, range=(scale.low, scale.high))
+    most, step = max(int(counts.max()), 1), 100 / BINS
+    return tuple(
+        Bar(
+            y=round(100 - step * (place + 1), 2),
+            height=round(step * 0.9, 2),
+            span=Span(low=STRIP, high=round(STRIP + (100 - STRIP) * int(count) / most, 2)),
+        )
+        for place, count in enumerate(counts)
+        if count
+    )
+
+
+def _median(samples: Sequence[Sample]) -> float:
+    times = [sample.t_event_ns for sample in samples if not sample.marked] or [s.t_event_ns for s in samples]
+    return float(np.median(times)) if times else 1.0
+
+
+def _deviation(sample: Sample, middles: dict[str, float]) -> float:
+    """How far a sample lies from its arm's median over all processes, in percent."""
+    return 100 * (sample.t_event_ns / middles[sample.arm] - 1)

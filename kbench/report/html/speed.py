@@ -1,0 +1,142 @@
+"""How fast, drawn: speed-ups with their intervals, how far processes differ, and the two times of a call."""
+
+from collections.abc import Sequence
+
+from kbench.core.verdict import Thresholds
+from kbench.report import units
+from kbench.report.html.axes import Scale, Tick, around, time_scale
+from kbench.report.html.charts import Chart, ChartRow, Mark, Span
+from kbench.report.shown import shown
+from kbench.report.summary import CaseSummary
+
+LEAST_REACH = 0.02
+"""Of the axis of spreads: wide enough that the gate's margin is seen beside what is narrower."""
+
+
+def speedups(cases: Sequence[CaseSummary]) -> Chart | None:
+    """Draw every speed-up with its interval and the point of every process, on one logarithmic axis."""
+    timed = [case for case in cases if case.speedup is not None]
+    if not timed:
+        return None
+    ends = [end for case in timed for end in (case.speedup, case.speedup_low, case.speedup_high)]
+    scale = around([1.0, *ends], log=True, unit="×", least_span=0.4)
+    rows = [
+        ChartRow(
+            label=case.solution,
+            note=where(case, cases),
+            value=case.shown_speedup,
+            value_note="one process" if case.alone else case.shown_interval.replace(units.ABSENT, ""),
+            marks=tuple(
+                Mark(x=scale.at(row.speedup), title=f"process {row.process}: {row.speedup:.4f}×")
+                for row in case.rows
+                if row.speedup is not None and row.time_ns_median is not None
+            ),
+            spans=_interval(case.speedup_low, case.speedup_high, scale, case.shown_interval),
+        )
+        for case in timed
+    ]
+    return Chart(
+        rows=tuple(rows),
+        ticks=scale.ticks(),
+        axis="times as fast as the reference",
+        rules=rule(scale, 1.0, "reference"),
+        key=(("point", "a process"), ("interval", "95 % interval")),
+    )
+
+
+def spreads(cases: Sequence[CaseSummary]) -> Chart | None:
+    """Draw how far each process, and the interval over them, lies from the speed-up, beside the gate's margin."""
+    several = [case for case in cases if case.speedup and not case.alone]
+    if not several:
+        return None
+    margin = 100 * Thresholds().margin
+
+    def away(case: CaseSummary, value: float | None) -> float | None:
+        return None if value is None or not case.speedup else 100 * (value / case.speedup - 1)
+
+    told = {
+        id(case): [deviation for row in case.rows if (deviation := away(case, row.speedup)) is not None]
+        for case in several
+    }
+    ends = [away(case, end) for case in several for end in (case.speedup_low, case.speedup_high)]
+    ends += [value for values in told.values() for value in values]
+    reach = max(100 * LEAST_REACH / 2, *(abs(end) for end in ends if end is not None))
+    scale = Scale(low=-1.06 * reach, high=1.06 * reach, unit=" %", signed=True)
+    band = Span(low=scale.at(-margin), high=scale.at(margin), kind="margin", title=f"± {margin:g} %")
+    rows = []
+    for case in several:
+        low, high = away(case, case.speedup_low), away(case, case.speedup_high)
+        half = (high - low) / 2 if low is not None and high is not None else None
+        rows.append(
+            ChartRow(
+                label=case.solution,
+                note=where(case, cases),
+                value="" if half is None else f"± {half:.2g} %",
+                value_note=f"{len(told[id(case)])} processes",
+                marks=tuple(Mark(x=scale.at(value), title=f"{value:+.3f} %") for value in told[id(case)]),
+                spans=(band, *_interval(low, high, scale, "")),
+            )
+        )
+    return Chart(
+        rows=tuple(rows),
+        ticks=scale.ticks(),
+        axis="each process's speed-up, from their mean",
+        rules=rule(scale, 0.0, ""),
+        key=(("point", "a process"), ("interval", "95 % interval"), ("margin", f"the gate's margin, ± {margin:g} %")),
+    )
+
+
+def times(cases: Sequence[CaseSummary]) -> Chart | None:
+    """Draw the device time and the wall time of a call, the reference's, and the device's limit."""
+    timed = [case for case in cases if case.time_ns is not None]
+    if not timed:
+        return None
+    scale, unit = time_scale(
+        time for case in timed for time in (case.time_ns, case.wall_ns, case.reference_ns, case.limit_ns)
+    )
+    rows, kinds = [], {"reference"}
+    for case in timed:
+        found = {"limit": case.limit_ns, "reference": case.reference_ns, "wall": case.wall_ns, "point": case.time_ns}
+        kinds |= {kind for kind, time in found.items() if time}
+        cells = shown(case, unit)
+        marks = [
+            Mark(x=scale.at(time / unit.size_ns), kind=kind, title=f"{NAMES[kind]}: {units.duration(time)}")
+            for kind, time in found.items()
+            if time
+        ]
+        rows.append(
+            ChartRow(
+                label=case.solution,
+                note=where(case, cases),
+                value=f"{cells.time} {unit.name}",
+                value_note="" if case.wall_ns is None else f"wall {cells.wall}",
+                marks=tuple(marks),
+            )
+        )
+    key = tuple((kind, name) for kind, name in NAMES.items() if kind in kinds)
+    return Chart(rows=tuple(rows), ticks=scale.ticks(), axis="time of a call, shorter is better", key=key)
+
+
+NAMES = {
+    "point": "device time",
+    "wall": "wall time of a plain loop",
+    "reference": "reference, device time",
+    "limit": "limit of the device",
+}
+"""Looks of the marks of times, and what they mean."""
+
+
+def where(case: CaseSummary, cases: Sequence[CaseSummary]) -> str:
+    """Name the case where there are several."""
+    return case.case if len({one.case for one in cases}) > 1 else ""
+
+
+def rule(scale: Scale, value: float, text: str) -> tuple[Tick, ...]:
+    """Mark a value that all rows are held against."""
+    return (Tick(at=scale.at(value), text=text),)
+
+
+def _interval(low: float | None, high: float | None, scale: Scale, title: str) -> tuple[Span, ...]:
+    if low is None or high is None:
+        return ()
+    return (Span(low=scale.at(low), high=scale.at(high), title=title),)

@@ -1,0 +1,212 @@
+"""A sweep or a published table as a page: how many are right and fast, which fail, and what was claimed."""
+
+from collections.abc import Sequence
+
+from kbench.report import units
+from kbench.report.html import page
+from kbench.report.html.axes import Scale, around
+from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Mark, Plane, Span
+from kbench.report.html.run import Cell, table
+from kbench.report.html.speed import rule
+from kbench.report.swept_table import SweptLine, SweptTable
+
+MOST_ROWS = 60
+"""Speed-ups that get a row each; more become points in order of their size."""
+LONGEST_NAME = 90
+MOST_CONSTANTS = 3
+"""Cases whose constants stand at the top; the table has those of all."""
+
+
+def render_sweep(swept: SweptTable, source: str) -> str:
+    """Write a sweep as one HTML file. Raises MachineError without jinja2."""
+    timed = sorted(
+        (line for line in swept.lines if line.passed and line.speedup is not None),
+        key=lambda line: -(line.speedup or 0.0),
+    )
+    cases = {line.case for line in swept.lines}
+    constants = list(dict.fromkeys((line.case, line.constants) for line in swept.lines if line.constants))
+    return page.render(
+        "sweep.html",
+        title=swept.title,
+        stack=swept.stack,
+        headline=headline(swept),
+        swept=swept,
+        fast=_fast(swept),
+        speeds=_rows(timed) if 0 < len(timed) <= MOST_ROWS else None,
+        ranks=_ranks(timed) if len(timed) > MOST_ROWS else None,
+        statuses=_statuses(swept),
+        claims=_claims(swept.lines),
+        stages=[(stage, units.seconds(spent_s)) for stage, spent_s in _longest_first(swept)],
+        table=table([_cells(line, several=len(cases) > 1) for line in swept.lines]),
+        constants=constants if len(constants) <= MOST_CONSTANTS else [],
+        source=source,
+    )
+
+
+def headline(swept: SweptTable) -> str:
+    """Say in one sentence what the sweep came to."""
+    passed = sum(line.passed for line in swept.lines)
+    text = f"{passed} of {len(swept.lines)} pass"
+    mean = swept.mean
+    if mean is None:
+        return f"{text}."
+    shown = units.speedup(mean.value, mean.low, mean.high)
+    interval = "" if mean.low is None else f" (95 % interval {units.interval(mean.low, mean.high)})"
+    return (
+        f"{text}. Over the {mean.count} that were timed the geometric mean is {shown} the reference's speed{interval}."
+    )
+
+
+def _fast(swept: SweptTable) -> Chart | None:
+    """Draw fast_p with Wilson's 95 % band."""
+    if not swept.fast:
+        return None
+    scale = Scale(low=0.0, high=104.0, unit=" %")
+    rows = tuple(
+        ChartRow(
+            label="right" if threshold == 0 else f"right, above {threshold:g}×",
+            note=f"p = {threshold:g}",
+            value=f"{100 * share.share:.0f} %",
+            value_note=f"{share.hits} of {share.of}",
+            marks=(Mark(x=scale.at(100 * share.share)),),
+            spans=(Span(low=scale.at(100 * share.low), high=scale.at(100 * share.high)),),
+        )
+        for threshold, share in swept.fast.items()
+    )
+    return Chart(
+        rows=rows,
+        ticks=scale.ticks(),
+        axis="share of the judged solutions",
+        key=(("point", "share"), ("interval", "95 % band")),
+    )
+
+
+def _rows(timed: Sequence[SweptLine]) -> Chart:
+    scale = _speed_scale(timed)
+    several = len({line.solution for line in timed}) > 1
+    rows = tuple(
+        ChartRow(
+            label=_short(line.problem),
+            note=line.solution if several else "",
+            value=line.shown_speedup,
+            marks=(Mark(x=scale.at(line.speedup or 1.0), title=line.name),),
+            spans=_between(line, scale),
+        )
+        for line in timed
+    )
+    return Chart(
+        rows=rows, ticks=scale.ticks(), axis="times as fast as the reference", rules=rule(scale, 1.0, "reference")
+    )
+
+
+def _ranks(timed: Sequence[SweptLine]) -> Plane:
+    scale = _speed_scale(timed)
+    ranks = Scale(low=0.0, high=float(len(timed) + 1))
+    dots = tuple(
+        Dot(
+            x=ranks.at(place),
+            y=round(100 - scale.at(line.speedup or 1.0), 2),
+            title=f"{line.name}: {line.shown_speedup}",
+        )
+        for place, line in enumerate(timed, start=1)
+    )
+    one = round(100 - scale.at(1.0), 2)
+    return Plane(
+        dots=dots,
+        lines=(Line(x1=0, y1=one, x2=100, y2=one, kind="rule", label="reference"),),
+        x_ticks=ranks.ticks(),
+        y_ticks=scale.ticks(),
+        x_axis="rank",
+        y_axis="times as fast as the reference",
+    )
+
+
+def _statuses(swept: SweptTable) -> Chart | None:
+    """Draw how often each status came that is no pass."""
+    failed = {status: count for status, count in swept.statuses.items() if status != "passed"}
+    if not failed:
+        return None
+    scale = Scale(low=0.0, high=1.05 * max(failed.values()))
+    ticks = tuple(tick for tick in scale.ticks() if "." not in tick.text)
+    rows = tuple(
+        ChartRow(label=status, value=str(count), spans=(Span(low=0.0, high=scale.at(count), kind="bar"),))
+        for status, count in failed.items()
+    )
+    return Chart(rows=rows, ticks=ticks, axis="verdicts")
+
+
+def _claims(lines: Sequence[SweptLine]) -> Plane | None:
+    """Draw the measured speed-up over the claimed one; what does not pass stands at the foot, as a cross."""
+    claimed = [line for line in lines if line.claim]
+    if not claimed:
+        return None
+    known = [line for line in claimed if line.passed and line.speedup is not None]
+    both = around([1.0, *(line.claim for line in claimed), *(line.speedup for line in known)], log=True, unit="×")
+    dots = [
+        Dot(
+            x=both.at(line.claim or 1.0),
+            y=round(100 - both.at(line.speedup or 1.0), 2),
+            title=f"{line.name}: claimed {line.claim:g}×, measured {line.shown_speedup}",
+        )
+        for line in known
+    ]
+    dots += [
+        Dot(
+            x=both.at(line.claim or 1.0),
+            y=97.0,
+            kind="cross",
+            title=f"{line.name}: claimed {line.claim:g}×, {line.status}",
+        )
+        for line in claimed
+        if line not in known
+    ]
+    one = round(100 - both.at(1.0), 2)
+    rules = (
+        Line(x1=0, y1=100, x2=100, y2=0, kind="diagonal", label="as claimed"),
+        Line(x1=0, y1=one, x2=100, y2=one, kind="grid", label=""),
+    )
+    return Plane(
+        dots=tuple(dots),
+        lines=rules,
+        x_ticks=both.ticks(),
+        y_ticks=both.ticks(),
+        x_axis="claimed speed-up",
+        y_axis="measured speed-up",
+        key=(("point", "passes"), ("cross", "does not pass, or was not timed")),
+    )
+
+
+def _cells(line: SweptLine, *, several: bool) -> list[Cell]:
+    return [
+        Cell(title="problem", text=line.problem, kind="head"),
+        Cell(title="solution", text=line.solution, kind=""),
+        Cell(title="case", text=line.case if several else "", kind=""),
+        Cell(title="constants", text=line.constants, kind="text"),
+        Cell(title="verdict", text=line.status, kind="" if line.passed else "failed"),
+        Cell(title="level", text=line.level, kind=""),
+        Cell(title="lacks", text=", ".join(line.lacks), kind="text"),
+        Cell(title="speed-up", text=line.shown_speedup, kind="number strong"),
+        Cell(title="claimed", text="" if line.claim is None else f"{line.claim:g}×"),
+        Cell(title="of limit", text=units.percent(line.percent_of_limit)),
+        Cell(title="reason", text=line.reason, kind="reason"),
+        Cell(title="warnings", text=", ".join(line.warnings), kind="text"),
+    ]
+
+
+def _speed_scale(timed: Sequence[SweptLine]) -> Scale:
+    ends = [end for line in timed for end in (line.speedup, line.speedup_low, line.speedup_high)]
+    return around([1.0, *ends], log=True, unit="×", least_span=0.4)
+
+
+def _between(line: SweptLine, scale: Scale) -> tuple[Span, ...]:
+    if line.speedup_low is None or line.speedup_high is None:
+        return ()
+    return (Span(low=scale.at(line.speedup_low), high=scale.at(line.speedup_high)),)
+
+
+def _longest_first(swept: SweptTable) -> list[tuple[str, float]]:
+    return sorted(swept.stage_s.items(), key=lambda item: -item[1])
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"

@@ -1,0 +1,186 @@
+"""A finished sweep, or a published table, as the lines that its page shows: from a results file, or as published."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kbench.core.model import Status
+from kbench.report import units
+from kbench.report.remarks import Remark, flag_text
+from kbench.report.summary import HOST_BOUND, RunSummary
+from kbench.storage.published import PublishedRow
+from kbench.sweep.journal import Record
+from kbench.sweep.summary import FASTER_THAN, Mean, Share, mean_speedup, wilson
+from kbench.units.unit import NO_VERDICT
+
+NOT_JUDGED = {*(status.value for status in NO_VERDICT), "error", "no_row"}
+"""Statuses that say nothing of a solution; the last two are those of published tables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweptLine:
+    """One verdict."""
+
+    problem: str
+    solution: str
+    case: str
+    status: str
+    reason: str
+    level: str
+    lacks: tuple[str, ...]
+    speedup: float | None
+    speedup_low: float | None
+    speedup_high: float | None
+    shown_speedup: str
+    claim: float | None = None
+    percent_of_limit: float | None = None
+    warnings: tuple[str, ...] = ()
+    """Codes."""
+    constants: str = ""
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others."""
+        return self.problem if not self.solution else f"{self.problem} · {self.solution}"
+
+    @property
+    def judged(self) -> bool:
+        """Whether the verdict says anything of the solution."""
+        return self.status not in NOT_JUDGED
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check held."""
+        return self.status == Status.PASSED.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweptTable:
+    """All verdicts of a sweep."""
+
+    title: str
+    stack: str
+    lines: tuple[SweptLine, ...]
+    units_per_hour: float | None = None
+    stage_s: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[Remark, ...] = ()
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        """How often each status came, most frequent first."""
+        return dict(Counter(line.status for line in self.lines).most_common())
+
+    @property
+    def fast(self) -> dict[float, Share]:
+        """The share of judged solutions that are right, and faster than so many times the reference, by threshold."""
+        judged = [line for line in self.lines if line.judged]
+        if not judged:
+            return {}
+        speedups = [line.speedup for line in judged if line.passed and line.speedup is not None]
+        shares = {FASTER_THAN[0]: wilson(sum(line.passed for line in judged), len(judged))}
+        for threshold in FASTER_THAN[1:] if speedups else ():
+            shares[threshold] = wilson(sum(value > threshold for value in speedups), len(judged))
+        return shares
+
+    @property
+    def mean(self) -> Mean | None:
+        """The geometric mean of the speed-ups of those that pass."""
+        return mean_speedup([line.speedup for line in self.lines if line.passed and line.speedup is not None])
+
+
+def of_run(title: str, run: RunSummary, stack: str, journal: Record | None, notes: Sequence[Remark]) -> SweptTable:
+    """Make the table of a results file; claims and rates are in its journal."""
+    told = journal.lines if journal is not None else ()
+    claims = {(line.problem, line.solution, line.case): line.claim for line in told}
+    lines = []
+    for case in run.cases:
+        problem = case.rows[0].problem if case.rows else run.problem
+        lines.append(
+            SweptLine(
+                problem=problem,
+                solution=case.solution,
+                case=case.case,
+                status=case.status.value,
+                reason=case.reason,
+                level=case.level.value if case.level is not None else "",
+                lacks=case.lacks,
+                speedup=case.speedup,
+                speedup_low=case.speedup_low,
+                speedup_high=case.speedup_high,
+                shown_speedup=case.shown_speedup,
+                claim=claims.get((problem, case.solution, case.case)),
+                percent_of_limit=case.percent_of_limit,
+                warnings=tuple(code for code in case.advice if code != case.status.value),
+                constants=case.constants,
+            )
+        )
+    stage_s: Counter[str] = Counter()
+    for results in journal.results.values() if journal is not None else ():
+        for result in results:
+            stage_s.update(result.stage_s)
+    return SweptTable(
+        title=title,
+        stack=stack,
+        lines=tuple(lines),
+        units_per_hour=_rate(journal) if journal is not None else None,
+        stage_s=dict(stage_s),
+        notes=(*notes, *_counted(lines)),
+    )
+
+
+def of_published(title: str, rows: Sequence[PublishedRow]) -> SweptTable:
+    """Make the table of a published one. Its rates are those of one kernel after the other."""
+    lines = []
+    for row in rows:
+        flags = row.flags.split()
+        alone, weak = "one_process" in flags, row.attestation == "weak"
+        lines.append(
+            SweptLine(
+                problem=f"{row.task} {row.name}".strip(),
+                solution="",
+                case="",
+                status=row.status,
+                reason=row.reason,
+                level=row.level,
+                lacks=tuple(row.lacks.split()),
+                speedup=row.speedup,
+                speedup_low=row.speedup_low,
+                speedup_high=row.speedup_high,
+                shown_speedup=units.speedup(row.speedup, row.speedup_low, row.speedup_high, alone=alone, weak=weak),
+                claim=row.claimed,
+                warnings=tuple(flag for flag in flags if flag != HOST_BOUND),
+            )
+        )
+    spent_s = sum(row.seconds or 0.0 for row in rows)
+    devices = ", ".join(dict.fromkeys(row.gpu for row in rows if row.gpu))
+    commits = ", ".join(dict.fromkeys(row.kbench[:12] for row in rows if row.kbench))
+    return SweptTable(
+        title=title,
+        stack=" · ".join(part for part in (devices, f"kbench {commits}" if commits else "") if part),
+        lines=tuple(lines),
+        units_per_hour=3600 * len(rows) / spent_s if spent_s else None,
+        notes=tuple(_counted(lines)),
+    )
+
+
+def _counted(lines: Sequence[SweptLine]) -> list[Remark]:
+    """Tell each warning once, with the number of verdicts that have it."""
+    counts = Counter(code for line in lines for code in line.warnings)
+    return [
+        Remark(kind="warning", text=f"{code}, of {count} of {len(lines)}: {flag_text(code)}")
+        for code, count in counts.most_common()
+    ]
+
+
+def _rate(journal: Record) -> float | None:
+    """Units an hour from the sweep's start to its last line, pauses included."""
+    if not journal.lines:
+        return None
+    times = [journal.header.started_utc, max(line.at_utc for line in journal.lines)]
+    try:
+        first, last = (datetime.fromisoformat(time) for time in times)
+    except ValueError:
+        return None
+    hours = (last - first).total_seconds() / 3600
+    return len(journal.lines) / hours if hours > 0 else None

@@ -1,0 +1,62 @@
+"""Published results tables, such as `results/published/*.csv`: somebody's kernels, what is claimed, what was found."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import get_type_hints
+
+from kbench.storage import csvfile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRow:
+    """One kernel; `results/published/README.md` says what each column means. Other columns are not read."""
+
+    task: str
+    name: str
+    claimed: float | None
+    status: str
+    level: str
+    lacks: str
+    """Codes, separated by spaces."""
+    speedup: float | None
+    speedup_low: float | None
+    speedup_high: float | None
+    attestation: str
+    flags: str
+    seconds: float | None
+    reason: str
+    gpu: str
+    kbench: str
+    """The commit that it was judged with."""
+
+
+COLUMNS = tuple(field.name for field in fields(PublishedRow))
+TYPES = get_type_hints(PublishedRow)
+
+
+def is_published(path: Path) -> bool:
+    """Tell a published table from a results file, by its header."""
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        header = stream.readline(10_000).rstrip("\n").split(",")
+    return "schema_version" not in header and {"task", "claimed", "status"} <= set(header)
+
+
+def read_published(path: Path) -> list[PublishedRow]:
+    """Read a table.
+
+    Raises:
+        ResultsError: for one that is truncated, lacks a column or holds what is no number where one belongs.
+    """
+    lines = csvfile.read_table(path)
+    header = lines[0][1]
+    missing = [name for name in COLUMNS if name not in header]
+    if missing:
+        raise csvfile.refuse(path, f"has no column `{missing[0]}`")
+    places = [header.index(name) for name in COLUMNS]
+    found = []
+    for number, cells in lines[1:]:
+        if len(cells) != len(header):
+            raise csvfile.refuse(path, f"has {len(cells)} cells instead of {len(header)} in line {number}")
+        values = csvfile.parse_cells(path, number, COLUMNS, [cells[place] for place in places], TYPES)
+        found.append(PublishedRow(**values))
+    return found

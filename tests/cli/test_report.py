@@ -1,0 +1,300 @@
+"""`kbench report`: one page that says what the terminal says, and in which no candidate can say more than words."""
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from pages import Page
+from records import make_run
+from sweeping import passed, task
+
+from kbench.build.sources import source_sha256
+from kbench.core.model import Finding, FindingKind, Peaks
+from kbench.storage import details
+from kbench.storage.details import CaseDetails, RunDetails
+from kbench.sweep.journal import Header, Journal
+
+RESULTS = Path("results")
+RATIOS = [0.5, 0.5002, 0.4999]
+INTERVAL = {"speedup_low": 1.998, "speedup_high": 2.002}
+PROBLEM = "class Model: ...\n\n\ndef get_inputs(): ...\n\n\ndef get_init_inputs(): ...\n"
+EVIL = '"><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7*7 }}'
+PUBLISHED = (
+    "task,name,claimed,status,level,lacks,speedup,speedup_low,speedup_high,attestation,flags,seconds,reason,gpu,kbench,more\n"
+    "1/1,Product,20,passed,task,frozen_weights,2.5,2.4,2.6,held,one_process,60,,NVIDIA H200,abc,x\n"
+    "1/2,Sum,3,wrong_value,,,,,,none,,30,output[0] is wrong,NVIDIA H200,abc,x\n"
+    "1/3,Odd,,error,,,,,,none,,30,not accepted,NVIDIA H200,abc,x\n"
+)
+
+
+def page(kbench, *arguments: str) -> Page:
+    done = kbench("report", *arguments, "-o", "-")
+    assert (done.code, done.err) == (0, "")
+    return Page(done.out)
+
+
+@pytest.fixture
+def run():
+    return make_run(
+        RESULTS, "saved", {"fast": RATIOS, "broken": []}, wobble=0.001, findings="mean_offset_30", **INTERVAL
+    )
+
+
+def test_a_run(kbench, run, golden):
+    golden("report.html", kbench("report", "saved", "-o", "-").out.rstrip("\n"))
+
+
+def test_it_is_written_beside_the_run_and_exported_alike(kbench, run):
+    done = kbench("report")
+    assert (done.code, done.out) == (0, "results/saved.html\n")
+    assert json.loads(kbench("report", "--json").out)["path"] == "results/saved.html"
+    assert kbench("export", "saved", "-o", "other.html").code == 0
+    assert Path("other.html").read_text() == Path("results/saved.html").read_text()
+
+
+def test_it_says_what_the_terminal_says(kbench, run):
+    found = page(kbench, "saved")
+    shown = kbench("show", "saved").out
+    for line in shown.splitlines():
+        if line.startswith(("warning: ", "note: ", "hint: ", "level: ")):
+            assert found.says(line.partition(": ")[2]), line
+    for text in ("batch_size=2, dim1=64", "2.0003×", "1.9980 … 2.0020", "25 %", "crashed", "signal 11", "NVIDIA H200"):
+        assert found.says(text), text
+    assert found.foreign == set()
+
+
+def test_a_run_with_its_details(kbench, run):
+    details.write(
+        run.path,
+        RunDetails(
+            started_utc=run.rows[0].started_utc,
+            command="kbench run group_norm fast --set dim1=64",
+            elapsed_s=12.0,
+            reference_s={"small": {"open": 1.5}},
+            peaks=Peaks(copy_bytes_per_s=4e12, fp32_flops_per_s=6e13),
+            cases=(
+                CaseDetails(
+                    solution="fast",
+                    case="small",
+                    findings=(Finding(code="odd", kind=FindingKind.TIMING, message="clocks were odd"),),
+                    log="hello from the kernel",
+                    stage_s={"build": 3.0, "verify": 2.0},
+                ),
+            ),
+        ),
+    )
+    found = page(kbench, "saved")
+    for text in (
+        "kbench run group_norm fast --set dim1=64",
+        "clocks were odd",
+        "hello from the kernel",
+        "12.0 s in all",
+    ):
+        assert found.says(text), text
+    assert found.says("memory 4 TB/s"), "the roof"
+    assert "clocks were odd" in kbench("show", "saved").out, "show says what the run said"
+
+
+def test_details_of_another_run_are_not_believed(kbench, run):
+    details.write(run.path, RunDetails(started_utc="2020-01-01T00:00:00Z", command="another"))
+    assert not page(kbench, "saved").says("another")
+    details.details_path(run.path).write_text("{")
+    assert not page(kbench, "saved").says("another")
+
+
+def test_candidates_can_say_nothing_but_words(kbench):
+    problem, solution = Path("evil.py"), Path("mine.py")
+    problem.write_text(PROBLEM)
+    solution.write_text(f"class ModelNew: ...\n# {EVIL}\n")
+    found = make_run(
+        RESULTS,
+        "evil",
+        {EVIL: [*RATIOS]},
+        case=EVIL,
+        problem=EVIL,
+        problem_path="evil.py",
+        solution_path="mine.py",
+        source_sha256=source_sha256(solution),
+        overrides=json.dumps({EVIL: EVIL}),
+        gpu_name=EVIL,
+        findings=EVIL.replace(" ", ""),
+        flags=EVIL.replace(" ", ""),
+        flops=10**9,
+    )
+    finding = Finding(code=EVIL, kind=FindingKind.NOTE, message=f"mine.py:2: {EVIL}")
+    told = CaseDetails(solution=EVIL, case=EVIL, findings=(finding,), log=EVIL, stage_s={EVIL: 1.0})
+    details.write(found.path, RunDetails(started_utc=found.rows[0].started_utc, command=EVIL, cases=(told,)))
+    shown = page(kbench, "evil")
+    assert shown.foreign == set()
+    assert shown.says(EVIL)
+    assert shown.says(f"# {EVIL}"), "the source"
+    assert shown.says(f"mine.py:2: {EVIL}")
+
+
+def test_hostile_names_in_a_sweep_and_a_comparison(kbench):
+    for name in ("old", "new"):
+        make_run(RESULTS, name, {EVIL: RATIOS}, case=EVIL, problem=EVIL)
+    assert page(kbench, "new", "--baseline", "old").foreign == set()
+    quoted = EVIL.replace('"', '""')
+    Path("evil.csv").write_text(
+        PUBLISHED + f'"{quoted}","{quoted}",2,passed,,,1.5,,,held,,1,"{quoted}",x,"{quoted}",x\n'
+    )
+    shown = page(kbench, "evil.csv")
+    assert shown.foreign == set()
+    assert shown.says(EVIL)
+
+
+def test_sources_show_what_was_said_of_their_lines_while_they_are_what_was_judged(kbench):
+    Path("task.py").write_text(PROBLEM)
+    solution = Path("mine.py")
+    solution.write_text("import torch\nclass ModelNew:\n    broken = 1\n")
+    change = {"problem_path": "task.py", "solution_path": "mine.py", "reason": "mine.py:3: broken it is"}
+    make_run(RESULTS, "listed", {"mine": []}, source_sha256=source_sha256(solution), **change)
+    text = kbench("report", "listed", "-o", "-").out
+    assert '<span class="at">3</span>    broken = 1\n<span class="said">mine.py:3: broken it is</span>' in text
+    solution.write_text("class ModelNew: ...\n")
+    found = page(kbench, "listed")
+    assert found.says("has changed since this run")
+    assert not found.says("broken = 1")
+
+
+def test_a_source_shows_no_file_from_elsewhere(kbench, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "secret.h"
+    elsewhere.write_text("the secret\n")
+    Path("task.py").write_text(PROBLEM)
+    Path("beside.h").write_text("beside it\n")
+    solution = Path("mine.py")
+    solution.write_text(f'class ModelNew:\n    code = """\n#include "{elsewhere}"\n#include "beside.h"\n"""\n')
+    hashes = {"source_sha256": source_sha256(solution)}
+    make_run(RESULTS, "leaky", {"mine": RATIOS}, problem_path="task.py", solution_path="mine.py", **hashes)
+    found = page(kbench, "leaky")
+    assert found.says("beside it")
+    assert not found.says("the secret")
+
+
+def test_a_run_without_its_samples_is_shown_with_a_warning(kbench, run):
+    (RESULTS / "saved.samples.csv").unlink()
+    assert page(kbench, "saved").says("the raw samples are missing")
+    assert kbench("show", "saved").code == 2
+
+
+def test_a_sweep_with_its_journal(kbench):
+    make_run(RESULTS, "swept", {"s1": RATIOS, "s2": []}, problem="p", case="default")
+    header = Header(run="swept", started_utc="2020-01-01T00:00:00+00:00", arguments={})
+    with Journal(RESULTS / "swept.journal.jsonl", header) as journal:
+        journal.append(task(1, claim=7.5), 0, passed(stage_s={"verify": 61.0}), "cpu")
+    found = page(kbench, "swept")
+    for text in ("1 of 2 pass", "right, above 1.5×", "7.5×", "units an hour", "verify", "61.0 s", "signal 11"):
+        assert found.says(text), text
+    (RESULTS / "swept.journal.jsonl").write_text("{}\n")
+    assert page(kbench, "swept").says("claims and rates are not shown")
+
+
+def test_a_published_table(kbench):
+    Path("published.csv").write_text(PUBLISHED)
+    found = page(kbench, "published.csv")
+    for text in ("1 of 3 pass", "1 of 2", "claimed speed-up", "20×", "output[0] is wrong", "90 units an hour"):
+        assert found.says(text), text
+    Path("published.csv").write_text(PUBLISHED.replace("speedup_low", "low"))
+    done = kbench("report", "published.csv", "-o", "-")
+    assert (done.code, "has no column `speedup_low`" in done.err) == (2, True)
+
+
+def test_many_speedups_are_points_in_order(kbench):
+    line = "1/{n},Model {n},2,passed,task,,{n},,,held,,1,,NVIDIA H200,abc,x\n"
+    header = PUBLISHED.partition("\n")[0] + "\n"
+    Path("few.csv").write_text(header + "".join(line.format(n=n) for n in range(1, 61)))
+    Path("many.csv").write_text(header + "".join(line.format(n=n) for n in range(1, 62)))
+    assert not page(kbench, "few.csv").says("rank")
+    found = page(kbench, "many.csv")
+    assert found.says("rank")
+    assert found.words.index("Model 61: 61") < found.words.index("Model 2: 2"), "the largest first"
+
+
+def test_a_comparison_has_the_change_and_the_margin(kbench):
+    make_run(RESULTS, "main", {"fast": RATIOS})
+    make_run(RESULTS, "pr", {"fast": [1.1 * ratio for ratio in RATIOS]})
+    found = page(kbench, "pr", "--baseline", "main", "--slower", "2%")
+    for text in ("main → pr", "SLOWER: fast", "+10.0", "1 slower", "batch_size=2, dim1=64", "margin"):
+        assert found.says(text), text
+    assert kbench("baseline", "set", "main", "--name", "release").code == 0
+    assert page(kbench, "pr", "--baseline", "release").says("release → pr")
+
+
+def test_a_comparison_tells_the_history_of_its_cases(kbench):
+    for day, (low, high) in enumerate([(1.99, 2.01), (1.995, 2.005), (1.79, 1.81), (1.78, 1.80)], start=1):
+        ratios = [2 / (low + high)] * 3
+        told = {"started_utc": f"2026-11-0{day}T12:00:00Z", "git_commit": f"{day}" * 12}
+        make_run(RESULTS, f"day{day}", {"fast": ratios}, speedup_low=low, speedup_high=high, **told)
+    make_run(RESULTS, "elsewhere", {"fast": RATIOS}, gpu_name="another")
+    (RESULTS / "broken.csv").write_text("no results")
+    found = page(kbench, "day4", "--baseline", "day1")
+    assert found.says("group_norm · fast · small")
+    told = found.words.partition("group_norm · fast · small")[2]
+    third, fourth = told.index("day3"), told.index("day4")
+    assert "2026-11-03 12:00 at 3333333333" in told[third:fourth]
+    assert "+11.1 %changed here" in told[third:fourth]
+    assert told.count("changed here") == 1
+    assert not found.says("elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("svaed",), 2, "did you mean `saved`?"),
+        (("saved", "--slower", "1%"), 2, "name what to compare with"),
+        (("saved", "--json", "-o", "-"), 2, "stdout has one document"),
+        (("saved", "-o", "absent/page.html"), 3, "cannot be written"),
+        (("saved", "--baseline", "absent"), 3, "no baseline"),
+    ],
+)
+def test_errors(kbench, run, arguments, code, message):
+    done = kbench("report", *arguments)
+    assert done.code == code
+    assert message in done.err + done.out
+
+
+@pytest.mark.parametrize("weak", [False, True])
+def test_the_summary_has_the_digits_of_the_terminal(kbench, weak):
+    flags = {"attestation": "weak", "flags": "attestation_weak"} if weak else {}
+    make_run(RESULTS, "two", {"fast": RATIOS, "slow": [1.71, 1.74], "broken": []}, **INTERVAL, **flags)
+    text = kbench("export", "two", "--to", "summary").out
+    rows = {row["solution"]: row for row in csv.DictReader(io.StringIO(text))}
+    lines = kbench("show", "two").out.splitlines()
+    header = next(line for line in lines if line.startswith("  solution"))
+    for solution, row in rows.items():
+        cells = next(line for line in lines if line.startswith(f"  {solution} ")).split()
+        figures = {cell.replace(",", "").strip("~×%") for cell in cells}
+        for column in (
+            "time",
+            "reference",
+            "speedup",
+            "speedup_low",
+            "speedup_high",
+            "percent_of_limit",
+            "worst_error",
+        ):
+            assert row[column] in {"", *figures}, (solution, column)
+        assert f"time {row['unit']}" in header
+        assert row["constants"] == "batch_size=2, dim1=64"
+    assert (rows["broken"]["verdict"], rows["broken"]["time"]) == ("crashed", "")
+    assert ("attestation_weak" in rows["fast"]["warnings"]) is weak
+    assert rows["fast"]["speedup"] == ("2.0" if weak else "1.9999")
+
+
+def test_markdown_has_every_warning(kbench):
+    make_run(RESULTS, "warned", {"fast": RATIOS}, flags="throttled", findings="mean_offset_30")
+    text = kbench("export", "warned", "--to", "md").out.replace("\\", "")
+    for line in kbench("show", "warned").out.splitlines():
+        if line.startswith(("warning: ", "note: ", "hint: ")):
+            assert line in text
+
+
+def test_without_jinja2_it_says_what_to_install(kbench, run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    done = kbench("report", "saved", "-o", "-")
+    assert (done.code, done.out) == (3, "")
+    assert "pip install 'kbench[html]'" in done.err

@@ -1,0 +1,58 @@
+"""Axes and labels: round values inside, few enough for a phone, in their places."""
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbench.report.html.axes import MOST_TICKS, Scale, around, time_scale
+from kbench.report.html.roofline import LABEL_GAP, spread_labels
+
+POSITIVE = st.floats(1e-9, 1e15)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "log", "texts"),
+    [
+        (0.0, 100.0, False, ["0 %", "20 %", "40 %", "60 %", "80 %", "100 %"]),
+        (-0.6, 0.6, False, ["−0.5 %", "0 %", "0.5 %"]),
+        (0.9, 30.0, True, ["1 %", "2 %", "5 %", "10 %", "20 %"]),
+        (0.9, 1.25, True, ["0.9 %", "1 %", "1.1 %", "1.2 %"]),
+        (2e-7, 3e-3, True, ["10⁻⁶ %", "10⁻⁵ %", "10⁻⁴ %", "0.001 %"]),
+    ],
+)
+def test_ticks_are_round(low, high, log, texts):
+    assert [tick.text for tick in Scale(low=low, high=high, log=log, unit=" %").ticks()] == texts
+
+
+@given(values=st.lists(POSITIVE, min_size=1, max_size=8), log=st.booleans())
+def test_an_axis_holds_its_values_and_has_ticks_inside(values, log):
+    scale = around(values, log=log, least_span=0.4)
+    assert all(0 <= scale.at(value) <= 100 for value in values)
+    order = sorted(values)
+    assert [scale.at(value) for value in order] == sorted(scale.at(value) for value in order)
+    ticks = scale.ticks()
+    assert len(ticks) <= MOST_TICKS + 1
+    assert [tick.at for tick in ticks] == sorted(tick.at for tick in ticks)
+
+
+def test_what_lies_beyond_an_axis_is_placed_at_its_end():
+    scale = Scale(low=1.0, high=10.0, log=True)
+    assert [scale.at(value) for value in (0.0, 1.0, math.sqrt(10), 10.0, 1e9)] == [0, 0, 50, 100, 100]
+
+
+def test_times_have_the_unit_of_the_smallest():
+    scale, unit = time_scale([2_000_000, None, 30_000])
+    assert unit.name == "µs"
+    assert all(tick.text.endswith(" µs") for tick in scale.ticks())
+
+
+@given(st.lists(st.floats(0, 100), min_size=1, max_size=12))
+def test_labels_keep_their_distance_and_their_order(heights):
+    placed = spread_labels(heights)
+    order = sorted(range(len(heights)), key=lambda index: heights[index])
+    gaps = [placed[after] - placed[before] for before, after in pairwise(order)]
+    assert all(gap >= LABEL_GAP - 0.02 for gap in gaps)
+    assert max(placed) <= 100
