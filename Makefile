@@ -33,7 +33,7 @@ else:
 endef
 export CHOOSE
 
-.PHONY: run test evidence reference docs screenshots clean
+.PHONY: run test evidence screenshots reference docs clean
 
 run: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@chosen=$$($(RUN_PYTHON) -c "$$CHOOSE") && set -x && $(RUN_PYTHON) -m kbench run group_norm $$chosen
@@ -46,6 +46,10 @@ test: $(if $(filter yes,$(TEST_READY)),,$(STAMP))
 evidence: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@$(RUN_PYTHON) docs/evidence.py
 
+# The pictures in docs/images, from results; needs Chromium.
+screenshots: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
+	@$(RUN_PYTHON) docs/screenshots.py
+
 # docs/reference, from the code.
 reference: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@$(RUN_PYTHON) docs/generate_reference.py
@@ -53,10 +57,6 @@ reference: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 # The pages as a site, in site/. Needs `pip install -c constraints.txt '.[docs]'` beside the rest.
 docs: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@$(RUN_PYTHON) -m mkdocs build
-
-# The pictures in docs/images, from results; needs Chromium.
-screenshots: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
-	@$(RUN_PYTHON) docs/screenshots.py
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'kbench needs Python 3.11 or newer')"

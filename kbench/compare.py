@@ -54,6 +54,8 @@ class ComparedSide:
     problem: str
     solution: str
     case: str
+    place: tuple[str, str, str]
+    """Paths of problem and solution, and the class or function judged; empty as in the row."""
     measurement: Measurement
     timings: tuple[Timing, ...]
     time_ns: float | None
@@ -205,6 +207,7 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
         problem=first.problem,
         solution=first.solution,
         case=first.case,
+        place=(first.problem_path, first.solution_path, first.entry),
         measurement=Measurement(
             status=Status(deciding.status),
             reason=deciding.reason,

@@ -16,9 +16,9 @@ GROSS_NS = 1_000_000
 DECIDED = ("unattainable", "vacuous", "held")
 """What is told of several outputs: the first of these that holds of any."""
 COARSE_FACTOR = 4.0
-"""Allowed multiple of the reference's error in 16 bits, of shares of the elements: rounding errors are much alike."""
-LAST_ROUNDING = 0.5
-"""Tolerances that a 16-bit result may be off by the last rounding alone."""
+"""Allowed multiple of the reference's error in 16 bits: rounding errors are much alike, whoever makes them."""
+COARSE_ERROR = 1.0
+"""The least that counts as the largest error of a 16-bit reference, in tolerances: partial results are rounded."""
 UNATTAINABLE_ABOVE = 0.5
 """A reference further than this from fp64, in tolerances, leaves an honest candidate no room within the contract."""
 
@@ -34,18 +34,17 @@ class Ratios:
     reference: float | None = None
     """Reference against the fp64 oracle, where it is finite."""
     overflows: bool = False
-    """Whether it is not, somewhere where the oracle is."""
+    """Whether the reference is not finite somewhere where the oracle is."""
     scaled: tuple[float, float] = (0.0, 0.0)
-    """Both against the oracle again, with an absolute tolerance that grows with the output's scale: of large outputs,
-    what the reference loses near zero would pay for an error everywhere. In 16 bits it is a share of the rounding at
-    that scale, since an element near zero is as far off as chance will have it."""
+    """Both against the oracle again, of a large output, with an absolute tolerance that grows with its scale: what the
+    reference loses near zero must not pay for an error elsewhere."""
     tails: tuple[tuple[float, float], ...] = ()
     """Both again: what a share of 1/2, 1/4, 1/8 ... of the candidate's elements exceeds, and half as many of the
     reference's. One bad element must not pay for all others."""
     change: tuple[float, float] = (0.0, 0.0)
     """Both again, of what an input was changed by, where the output is that input but for a small change."""
     coarse: bool = False
-    """Whether it is of 16 bits."""
+    """Whether it is of 16 bits: two honest results near zero are then further apart than the contract allows."""
     vacuous: bool = False
     """Zeros, a constant or a copy of the input would pass the contract."""
 
@@ -53,21 +52,13 @@ class Ratios:
         """Tell whether the candidate is as near to the oracle as the reference's own error allows."""
         return self.oracle is not None and all(ours <= allowed for ours, allowed, _ in self.bounds(factor))
 
-    def multiple(self, factor: float) -> float:
-        """Return what multiple of the reference's error is allowed."""
-        return min(factor, COARSE_FACTOR) if self.coarse else factor
-
     def bounds(self, factor: float) -> list[tuple[float, float, str]]:
         """Return errors against the oracle, what is allowed of each, and in which share of the elements."""
-        own = (self.oracle or 0.0, self.reference or 0.0)
-        pairs = [(self.scaled, ""), (self.change, " in the change of an input")]
-        pairs += [] if self.coarse else [(own, "")]
-        lesser = self.multiple(factor)
-        least = LAST_ROUNDING if self.coarse else 0.0
-        found = [(ours, max(1.0, lesser * max(least, theirs)), where) for (ours, theirs), where in pairs]
-        for power, (ours, theirs) in enumerate(self.tails, start=1):
-            found.append((ours, max(1.0, lesser * theirs), f" in 1 of {2**power} values"))
-        return found
+        factor = min(factor, COARSE_FACTOR) if self.coarse else factor
+        own = max(self.reference or 0.0, COARSE_ERROR if self.coarse else 0.0)
+        pairs = [((self.oracle or 0.0, own), ""), (self.scaled, ""), (self.change, " in the change of an input")]
+        pairs += [(pair, f" in 1 of {2**power} values") for power, pair in enumerate(self.tails, start=1)]
+        return [(ours, max(1.0, factor * theirs), where) for (ours, theirs), where in pairs]
 
     def explained(self, factor: float) -> bool:
         """Tell whether rounding explains the error: by the oracle where there is one, else by the contract."""
@@ -102,7 +93,7 @@ def rule(ratios: Ratios, factor: float) -> Ruling:
     if ratios.oracle is None:
         contract = "vacuous" if ratios.vacuous else "held"
         return _contract(ratios.contract, contract)
-    kind = _kind(ratios, factor)
+    kind = _kind(ratios)
     if not ratios.near_fp64(factor):
         ours, allowed, share = max(ratios.bounds(factor), key=lambda bound: bound[0] / bound[1])
         return Ruling(right=False, contract=kind, reason=_too_far(ours, allowed, share), allowed=allowed)
@@ -115,16 +106,11 @@ def rule(ratios: Ratios, factor: float) -> Ruling:
     return Ruling(right=True, contract=kind, reason=reason)
 
 
-def _kind(ratios: Ratios, factor: float) -> str:
-    own = ratios.reference or 0.0
-    if ratios.overflows or own > UNATTAINABLE_ABOVE:
+def _kind(ratios: Ratios) -> str:
+    inaccurate = ratios.overflows or (ratios.reference or 0.0) > UNATTAINABLE_ABOVE
+    if inaccurate or (ratios.coarse and ratios.contract > 1):
         return "unattainable"
-    if ratios.vacuous:
-        return "vacuous"
-    # In 16 bits the last rounding takes half of the tolerance, of either side: now and then two honest results are
-    # further apart than all of it, by no more than both are from fp64.
-    two_roundings = max(1.0, ratios.multiple(factor) * own) + own
-    return "unattainable" if ratios.coarse and 1 < ratios.contract <= two_roundings else "held"
+    return "vacuous" if ratios.vacuous else "held"
 
 
 def _contract(ratio: float, kind: str) -> Ruling:

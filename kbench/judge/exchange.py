@@ -19,6 +19,7 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.readings import Reply
 from kbench.judge.verify.fp64_errors import Truth, against_oracle
+from kbench.judge.wrong_values import describe_wrong
 from kbench.numerics import elements, ties
 
 SMALL = 0.5
@@ -251,9 +252,15 @@ class Trial:
             self.earlier.append(expected.tensors)
         return ruling, differences
 
-    def difference(self, got: Any, want: Any, inputs: Callable[[], Sequence[Any]], name: str) -> elements.Difference:
-        """Compare two values of one output; where it picks inputs, others that are equal are as good."""
-        found = elements.compare(got, want, self.reference.tolerance(want), name)
+    def difference(
+        self, got: Any, want: Any, inputs: Callable[[], Sequence[Any]], name: str, least: float = 0.0
+    ) -> elements.Difference:
+        """Compare two values of one output; where it picks inputs, others that are equal are as good.
+
+        The absolute tolerance is at least `least`.
+        """
+        tolerance = self.reference.tolerance(want)
+        found = elements.compare(got, want, replace(tolerance, atol=max(tolerance.atol, least)), name)
         places = ties.pick_places(got, want, inputs()) if found.wrong else ()
         if any(self.reference.picks(name, *place) for place in places):
             self.ties = True
@@ -313,7 +320,7 @@ class Trial:
             if tolerance.exact or scale > SMALL:
                 continue
             allowed = max(1.0, self.reference.factor * own) + own
-            if elements.compare(got, want, replace(tolerance, atol=tolerance.atol * scale)).ratio > allowed:
+            if elements.compare(got, want, replace(tolerance, atol=tolerance.near_zero(scale))).ratio > allowed:
                 return True
         return False
 
@@ -365,33 +372,6 @@ class Trial:
             tally.owns = tuple(max(old, each.reference or 0.0) for old, each in zip(before, ratios, strict=True))
         if ruling.contract != "held":
             tally.kind = ruling.contract
-
-
-def describe_wrong(differences: list[elements.Difference], ruling: Ruling, tolerance: elements.Tolerance) -> str:
-    """Say where outputs are wrong, how many elements, how far off, and how far off they may be."""
-    wrong, total = sum(d.wrong for d in differences), sum(d.elements for d in differences)
-    poisoned = sum(d.poisoned for d in differences)
-    parts = []
-    mismatch = next((m for d in differences for m in d.mismatches), None)
-    if mismatch is not None:
-        index = ", ".join(map(str, mismatch.index))
-        parts.append(f"{mismatch.output}[{index}]: got {mismatch.got:.9g}, want {mismatch.want:.9g}")
-        parts.append(f"{wrong:,} of {total:,} elements wrong")
-    largest = max((d.max_abs for d in differences), default=0.0)
-    if wrong and not tolerance.exact and largest:
-        parts.append(f"largest error {largest:.3g} where {in_words(tolerance)} is allowed")
-    if not wrong or (ruling.allowed > 1 and not tolerance.exact):
-        scaled = "" if tolerance.exact else f" (tolerance: {in_words(tolerance, ' · min(1, rms)')})"
-        parts.append(f"{ruling.reason}{scaled}")
-    if poisoned:
-        parts.append(f"{poisoned:,} elements were never written")
-    return "; ".join(parts)
-
-
-def in_words(tolerance: elements.Tolerance, scale: str = "") -> str:
-    """Return what is allowed, as a formula: `1e-5 + 1e-5·|want|`."""
-    atol, rtol = (f"{number:g}".replace("e-0", "e-") for number in (tolerance.atol, tolerance.rtol))
-    return f"{atol}{scale} + {rtol}·|want|"
 
 
 def secret_seed() -> int:

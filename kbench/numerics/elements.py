@@ -1,8 +1,4 @@
-"""Candidate tensors against reference and oracle tensors, in chunks, with no full-size temporary.
-
-Both rules of the verification: *contract*, |c - r| <= atol + rtol |r| against the reference r, and *oracle*,
-|c - o| against the fp64 reference o in units of atol' + rtol |o| with atol' = atol min(1, rms(o)).
-"""
+"""Tensors against the reference (the contract) and against fp64 (the oracle), in chunks; see docs/verification.md."""
 
 import functools
 import hashlib
@@ -35,9 +31,15 @@ class Tolerance:
         """Whether it is one of 16-bit values, whose rounding is what results differ by, not the order of sums."""
         return not self.exact and self.rtol >= COARSE_RTOL
 
+    def near_zero(self, scale: float) -> float:
+        """Return how far from fp64 an element near zero may be, in an output of this root mean square."""
+        return NOISE * self.rtol * scale if self.coarse else self.atol * min(1.0, scale)
+
 
 COARSE_RTOL = 1e-3
 """The relative tolerance of fp16; that of bf16 is larger."""
+NOISE = 0.5
+"""Of the tolerance at a 16-bit output's root mean square: what roundings on the way cost an element near zero."""
 
 TOLERANCES = {
     "float64": Tolerance(rtol=1e-10, atol=1e-10),
@@ -156,13 +158,12 @@ def _fused_errors() -> Any:
     return fused if right else None
 
 
-def oracle_ratio(got: Any, oracle: Any, tolerance: Tolerance, *, scale: float | None = None, lost: Any = None) -> float:
-    """Return the largest |c - o| in units of atol `scale` + rtol |o|; infinite where finiteness differs.
+def oracle_ratio(got: Any, oracle: Any, tolerance: Tolerance, *, atol: float | None = None, lost: Any = None) -> float:
+    """Return the largest |c - o| in units of atol + rtol |o|; infinite where finiteness differs.
 
-    The default scale is min(1, rms(o)). `lost` is a reference that overflowed where the oracle has not: what equals it
-    there is as right as what is near the oracle.
+    Where `lost`, a reference, overflowed and the oracle has not, what equals it is as right as what is near the oracle.
     """
-    atol = tolerance.atol * (min(1.0, rms(oracle)) if scale is None else scale)
+    atol = tolerance.near_zero(rms(oracle)) if atol is None else atol
     worst = 0.0
     for (_, c, o), (_, r, _) in zip(chunks(got, oracle), chunks(got if lost is None else lost, oracle), strict=True):
         ratio = errors(c, o, tolerance, atol, None if lost is None else r)
@@ -284,7 +285,6 @@ def poison(block: Any) -> None:
 
 
 def _working(tensor: Any) -> Any:
-
     return tensor.to(_double(tensor))
 
 

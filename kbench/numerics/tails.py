@@ -10,27 +10,20 @@ from kbench.numerics import elements
 
 SAMPLE = 1 << 16
 """Elements that are looked at: enough for a share of one in a thousand."""
-FEWEST = 64
-"""Elements below which shares of them are chance."""
 SURE = 8
 """Elements of the smallest share that counts: of fewer, chance alone may put one far from the others."""
 
 Tails = tuple[tuple[float, float], ...]
 
 
-def tails(
-    got: Any, want: Any, oracle: Any, tolerance: elements.Tolerance, *, scale: float, lost: bool = False
-) -> Tails:
+def tails(got: Any, want: Any, oracle: Any, tolerance: elements.Tolerance, *, atol: float, lost: bool = False) -> Tails:
     """Return errors that 1/2, 1/4, 1/8, ... of a candidate's elements exceed, each with one of the reference's.
 
-    In units of the tolerance, as in `check.oracle_ratio`. The reference's is the one that half as many of its elements
-    exceed, so that chance has room. Empty for fewer than FEWEST elements.
+    In units of the tolerance, as in `elements.oracle_ratio`. The reference's is the one that half as many of its
+    elements exceed, so that chance has room. Empty for fewer than 2 SURE elements.
     """
     mine, theirs, exact = sampled(got, want, oracle)
     count = exact.numel()
-    if count < FEWEST:
-        return ()
-    atol = tolerance.atol * scale
     given = theirs if lost else None
     ours, own = (elements.errors(t, exact, tolerance, atol, given).sort().values for t in (mine, theirs))
     shares = [count >> power for power in range(1, (count // SURE).bit_length() + 1)]
@@ -39,10 +32,10 @@ def tails(
     return tuple(zip(here, there, strict=True))
 
 
-def median_error(want: Any, oracle: Any, tolerance: elements.Tolerance, *, scale: float) -> float:
+def median_error(want: Any, oracle: Any, tolerance: elements.Tolerance) -> float:
     """Return the error of a reference that half of its elements exceed."""
     theirs, exact = sampled(want, oracle)
-    return float(elements.errors(theirs, exact, tolerance, tolerance.atol * scale).median().item())
+    return float(elements.errors(theirs, exact, tolerance, tolerance.near_zero(elements.rms(oracle))).median().item())
 
 
 def merged(one: Tails, other: Tails) -> Tails:

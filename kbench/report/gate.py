@@ -1,6 +1,7 @@
 """A gate's report as text, Markdown, JSON and CSV: what failed first, what to type last."""
 
 import math
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -123,7 +124,10 @@ def _more(unclear: Sequence[GatedCase]) -> int:
 
 
 def _arguments(case: GatedCase) -> str:
-    return f"{case.problem} {case.solution} --case {case.case}"
+    """Return what follows `kbench run` or `verify` to judge this case again: files where it was judged by path."""
+    problem_path, solution_path, entry = case.new.place if case.new is not None else ("", "", "")
+    words = [problem_path or case.problem, solution_path or case.solution, "--case", case.case]
+    return shlex.join([*words, *(["--entry", entry] if entry else [])])
 
 
 def worst_first(cases: Sequence[GatedCase]) -> list[GatedCase]:

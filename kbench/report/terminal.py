@@ -4,6 +4,7 @@ from kbench.core.explain import explain
 from kbench.core.model import ResultRow, Status
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
+from kbench.report.headline import headline
 from kbench.report.remarks import remarks
 from kbench.report.shown import shown, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
@@ -28,6 +29,7 @@ def render_run(run: RunSummary, *, verbosity: int = 0, width: int | None = None)
     if verbosity > 0 and run.cases:
         blocks += [_printed(case) for case in run.cases if case.passed and case.log]
         blocks += [_processes(run), _limits(run), _where_time_went(run)]
+    blocks += [headline(run)] if any(case.speedup is not None for case in run.cases) else []
     blocks += ["\n".join(lines) for lines in [_closing(run)] if lines]
     return "\n\n".join(block for block in blocks if block)
 

@@ -19,17 +19,20 @@ def test_shares_of_the_elements_that_are_so_far_off(device, shape):
     oracle = torch.ones(shape, dtype=torch.float64, device=device)
     off = torch.rand(shape, device=device, dtype=torch.float64)
     got, want = 1 + 2e-2 * off, 1 + 2e-3 * off
-    found = tails.tails(got, want, oracle, ROUGH, scale=1.0)
+    found = tails.tails(got, want, oracle, ROUGH, atol=ROUGH.atol)
     assert len(found) == (min(oracle.numel(), tails.SAMPLE) // tails.SURE).bit_length() - 1
     for power, (ours, theirs) in enumerate(found[:6], start=1):
         assert ours == pytest.approx(1 - 0.5**power, abs=0.03)
         assert theirs == pytest.approx(0.1 * (1 - 0.5 ** (power + 1)), abs=0.003)
-    assert tails.median_error(want, oracle, ROUGH, scale=1.0) == pytest.approx(0.05, abs=0.003)
+    half_off = 0.05 * (ROUGH.rtol + ROUGH.atol) / (ROUGH.rtol + ROUGH.near_zero(1.0))
+    assert tails.median_error(want, oracle, ROUGH) == pytest.approx(half_off, abs=0.004)
 
 
 def test_few_elements_have_no_shares():
-    few = torch.ones(tails.FEWEST - 1)
-    assert tails.tails(few, few, few.double(), ROUGH, scale=1.0) == ()
+    few = torch.ones(2 * tails.SURE - 1)
+    assert tails.tails(few, few, few.double(), ROUGH, atol=ROUGH.atol) == ()
+    enough = torch.ones(2 * tails.SURE)
+    assert tails.tails(enough, enough, enough.double(), ROUGH, atol=ROUGH.atol) == ((0.0, 0.0),)
 
 
 def test_pieces_of_one_output_count_by_their_larger_errors():

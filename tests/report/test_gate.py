@@ -2,6 +2,9 @@
 
 from xml.etree import ElementTree as Xml
 
+from records import make_run
+
+from kbench.compare import measured
 from kbench.core.errors import ExitCode
 from kbench.core.verdict import Answer, Verdict
 from kbench.gate.rule import GatedCase, GateOutcome, report
@@ -66,3 +69,15 @@ def test_creep_is_named_and_hinted():
     text = gate.render_text(report("new", "main", [case], confirmed=True))
     assert "CREEP" in text
     assert "kbench baseline accept p/s/c --up-to 4%" in text
+
+
+def test_a_hint_can_be_typed_for_a_file_that_was_given_by_path(tmp_path):
+    paths = {"problem_path": "mine/scale.py", "solution_path": "b dir/fast.py", "entry": "Model"}
+    ((key, side),) = measured(make_run(tmp_path, "pr", {"b.fast": [0.6]}, **paths)).items()
+    verdict = Verdict(status=Answer.SLOWER, reason_code="x", message="", ratio=1.1, low=1.0, high=1.2)
+    case = GatedCase(
+        problem=key[0], solution=key[1], case=key[2], outcome=GateOutcome.FAILED, verdict=verdict, new=side
+    )
+    repeat = gate.hints(report("pr", "main", [case], confirmed=True))[0]
+    command = "kbench run mine/scale.py 'b dir/fast.py' --case small --entry Model --processes 12"
+    assert repeat == f"reproduce with `{command}`"

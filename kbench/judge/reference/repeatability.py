@@ -6,6 +6,8 @@ from kbench.numerics import elements
 
 UNLIKE = 0.01
 """Share of integers that may differ between two calls on equal inputs: ties that a device breaks by chance."""
+UNLIKE_TIMES = 10
+"""Relative tolerances that the root mean square of the difference may take."""
 
 
 def same_values(one: Any, other: Any) -> bool:
@@ -25,4 +27,4 @@ def unlike(one: Any, other: Any) -> bool:
     tolerance = elements.tolerance_for(one.dtype)
     if tolerance.exact:
         return bool((one != other).sum() > UNLIKE * one.numel())
-    return elements.rms_apart(one, other) > 10 * tolerance.rtol
+    return elements.rms_apart(one, other) > UNLIKE_TIMES * tolerance.rtol

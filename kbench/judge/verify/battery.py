@@ -123,9 +123,11 @@ class Battery:
             prints.add(tuple(elements.fingerprint(t) for t in outputs))
             del expected  # before the next one is made: at full size each is a large share of the memory
             if slot:
-                pairs = zip(outputs, trial.arena.outputs(slot - 1), paths, strict=True)
                 inputs = functools.partial(trial.arena.inputs, slot)
-                spread = max([spread, *(trial.difference(now, then, inputs, path).ratio for now, then, path in pairs)])
+                for now, then, path in zip(outputs, trial.arena.outputs(slot - 1), paths, strict=True):
+                    tolerance = trial.reference.tolerance(then)
+                    least = tolerance.near_zero(elements.rms(then)) if tolerance.coarse else 0.0
+                    spread = max(spread, trial.difference(now, then, inputs, path, least).ratio)
         allowed = max(SPREAD_FLOOR, trial.reference.factor * (trial.tally.reference or 0.0))
         if spread > allowed:
             message = f"equal inputs gave outputs {spread:.3g} tolerances apart; rounding explains {allowed:.3g}"
@@ -223,11 +225,11 @@ class Battery:
                 if elements.overflows(part, double):
                     return False
                 if tolerance.coarse:
-                    # An element near zero is many tolerances off whatever is done in 16 bits.
-                    if tails.median_error(part, double, tolerance, scale=min(1.0, elements.rms(double))) > COARSELY:
+                    # A few elements are many tolerances off whatever is done in 16 bits.
+                    if tails.median_error(part, double, tolerance) > COARSELY:
                         return False
                     continue
-                if elements.oracle_ratio(part, double, tolerance, scale=elements.rms(double)) > within:
+                if elements.oracle_ratio(part, double, tolerance, atol=tolerance.atol * elements.rms(double)) > within:
                     return False
         return True
 

@@ -9,8 +9,6 @@ from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.expected import Expected
 from kbench.numerics import elements, tails
 
-NOISE = 0.5
-"""Of the rounding of a 16-bit output's root mean square: what is lost on the way to any of its elements."""
 SMALL_CHANGE = 2e-3
 """Of an input, in its own root mean square: what is held against the truth by itself."""
 ROUNDINGS = 4
@@ -51,11 +49,14 @@ class Truth:
                 if not index and not tolerance.coarse:
                     change = change_errors(expected.recalled(), *pair, double, tolerance)
                     found[number] = replace(found[number], change=change)
+        least = self.own_at_least or (0.0,) * len(found)
         return [
             replace(
-                ratio, reference=max(own, ratio.reference or 0.0), scaled=(ratio.scaled[0], max(own, ratio.scaled[1]))
+                ratio,
+                reference=max(own, ratio.reference or 0.0),
+                scaled=(ratio.scaled[0], max(own, ratio.scaled[1])),
             )
-            for ratio, own in zip(found, self.own_at_least or (0.0,) * len(found), strict=True)
+            for ratio, own in zip(found, least, strict=True)
         ]
 
 
@@ -92,25 +93,20 @@ def _change_error(output: Any, x: Any, oracle: Any, tolerance: elements.Toleranc
 def against_oracle(before: Ratios, got: Any, want: Any, oracle: Any, tolerance: elements.Tolerance) -> Ratios:
     """Add what one piece of an output says to the ratios of the output."""
     overflows, scale = elements.overflows(want, oracle), elements.rms(oracle)
+    atol = tolerance.near_zero(scale)
 
-    def errors(within: elements.Tolerance, scale: float) -> tuple[float, float]:
+    def errors(atol: float) -> list[float]:
         lost = want if overflows else None
-        ours, theirs = (elements.oracle_ratio(each, oracle, within, scale=scale, lost=lost) for each in (got, want))
-        return ours, theirs
+        return [elements.oracle_ratio(each, oracle, tolerance, atol=atol, lost=lost) for each in (got, want)]
 
-    scaled = ours, theirs = errors(tolerance, min(1.0, scale))
-    if tolerance.coarse:
-        scaled = errors(replace(tolerance, atol=NOISE * tolerance.rtol), scale)
-    elif scale > 1:
-        scaled = errors(tolerance, scale)
+    ours, theirs = errors(atol)
+    scaled = errors(tolerance.atol * scale) if scale > 1 and not tolerance.coarse else (0.0, 0.0)
     return replace(
         before,
         oracle=max(before.oracle or 0.0, ours),
         reference=max(before.reference or 0.0, theirs),
         scaled=(max(before.scaled[0], scaled[0]), max(before.scaled[1], scaled[1])),
-        tails=tails.merged(
-            before.tails, tails.tails(got, want, oracle, tolerance, scale=min(1.0, scale), lost=overflows)
-        ),
+        tails=tails.merged(before.tails, tails.tails(got, want, oracle, tolerance, atol=atol, lost=overflows)),
         coarse=tolerance.coarse,
         overflows=before.overflows or overflows,
     )

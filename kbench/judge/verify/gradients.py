@@ -1,5 +1,6 @@
-"""Gradients of inputs and parameters against fp64 autograd of the reference (`--backward`)."""
+"""Gradients of inputs and parameters, held to the rule for outputs against fp64 autograd (`--backward`)."""
 
+import contextlib
 import copy
 from typing import Any
 
@@ -9,8 +10,10 @@ from kbench.judge.arena import Arena
 from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference.expected import Expected
+from kbench.judge.reference.oracle import widened, widening
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
+from kbench.judge.verify.fp64_errors import against_oracle
 from kbench.numerics import elements
 from kbench.wire.autograd import differentiable, owned
 
@@ -64,20 +67,15 @@ def check_draw(trial: Trial, candidate: Candidate) -> None:
 def judge_gradient(
     reference: Reference, candidate: Candidate, label: str, delivered: bool, values: tuple[Any, Any, Any]
 ) -> None:
-    """Apply the rule to one gradient. Its tolerance is scaled to it: gradients of sums can be of any size."""
+    """Apply the rule for outputs to one gradient."""
     if not delivered:
         if not values[1].any():
             return  # the reference has none either
         raise RefusalError(Status.WRONG_GRADIENT, f"no gradient, or one of another shape, for {label}", candidate.log)
     got, want, exact = values
-    scale = max(1.0, exact.abs().max().item()) if exact.numel() else 1.0
-    tolerance = elements.Tolerance(rtol=1e-5, atol=1e-5 * scale)
-    ratios = Ratios(
-        contract=elements.compare(got, want, tolerance, label).ratio,
-        oracle=elements.oracle_ratio(got, exact, tolerance),
-        reference=elements.oracle_ratio(want, exact, tolerance),
-    )
-    ruling = rule(ratios, reference.factor)
+    tolerance = reference.tolerance(want)
+    ratios = Ratios(contract=elements.compare(got, want, tolerance, label).ratio)
+    ruling = rule(against_oracle(ratios, got, want, exact, tolerance), reference.factor)
     if not ruling.right:
         raise RefusalError(Status.WRONG_GRADIENT, f"the gradient of {label} is wrong: {ruling.reason}", candidate.log)
 
@@ -88,17 +86,17 @@ def gradients(model: Any, arguments: list[Any], seeds: list[Any], names: list[st
 
     model = copy.deepcopy(model)
     if double:
-        model, seeds = model.double(), [seed.double() for seed in seeds]
+        model, seeds = model._apply(widened), [widened(seed) for seed in seeds]  # noqa: SLF001 - as in `oracle.Double`
 
     def leaf(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             return value
-        return (value.double() if double else value.clone()).detach().requires_grad_()
+        return (widened(value) if double else value.clone()).detach().requires_grad_()
 
     leaves = [leaf(a) for a in arguments]
     parameters = dict(model.named_parameters())
     wanted = [a for a in leaves if isinstance(a, torch.Tensor) and a.requires_grad] + [parameters[n] for n in names]
-    with torch.enable_grad():
+    with torch.enable_grad(), widening() if double else contextlib.nullcontext():
         pairs = differentiable(model(*owned(leaves)), seeds)
         outputs, weights = [output for output, _ in pairs], [seed for _, seed in pairs]
         found = torch.autograd.grad(outputs, wanted, weights, allow_unused=True) if pairs else [None] * len(wanted)

@@ -94,10 +94,15 @@ def test_the_change_of_an_input_is_held_against_the_truth_by_itself(forgets, lea
     assert elements.compare(got, want, tolerance).ratio < 1
 
 
+def is_right(got, want, exact, factor=16.0):
+    tolerance = elements.tolerance_for(want.dtype)
+    ratios = Ratios(contract=elements.compare(got, want, tolerance).ratio)
+    return rule(against_oracle(ratios, got, want, exact, tolerance), factor).right
+
+
 @pytest.mark.parametrize(("rows", "features", "hidden"), [(3, 31, 17), (32, 128, 64)])
 def test_in_16_bits_another_split_of_the_sums_is_right_and_fewer_bits_are_wrong(rows, features, hidden) -> None:
-    """By the largest error alone, in tolerances of the element, one draw of three hundred refused the honest split."""
-    tolerance = elements.tolerance_for(torch.bfloat16)
+    """Elements near zero lose all their digits in a split, and must not decide."""
     linear = torch.nn.functional.linear
     for seed in range(300):
         torch.manual_seed(seed)
@@ -108,12 +113,27 @@ def test_in_16_bits_another_split_of_the_sums_is_right_and_fewer_bits_are_wrong(
         exact = linear(torch.relu(linear(x.double(), up.double())), down.double())
         split = inside[:, :half] @ down[:, :half].T + inside[:, half:] @ down[:, half:].T
         eight = linear(inside.to(torch.float8_e4m3fn).bfloat16(), down)
-        rulings = []
-        for got in (split, eight):
-            contract = elements.compare(got, want, tolerance).ratio
-            ratios = against_oracle(Ratios(contract=contract), got, want, exact, tolerance)
-            rulings.append(rule(ratios, 16.0).right)
-        assert rulings == [True, False]
+        assert [is_right(got, want, exact) for got in (split, eight)] == [True, False]
+        if seed >= 100:
+            continue
+        want, exact, half = linear(x, up), linear(x.double(), up.double()), features // 2
+        split = x[:, :half] @ up[:, :half].T + x[:, half:] @ up[:, half:].T
+        eight = linear(x.to(torch.float8_e4m3fn).bfloat16(), up)
+        assert [is_right(got, want, exact) for got in (split, eight)] == [True, False]
+
+
+def test_what_a_large_output_loses_near_zero_pays_for_no_error_elsewhere() -> None:
+    """Sums of thousands miss the contract near zero; one element or a tail that is off elsewhere is still wrong."""
+    for seed in range(20):
+        torch.manual_seed(seed)
+        a, b = torch.randn(64, 4096), torch.randn(4096, 64)
+        want, exact = a @ b, a.double() @ b.double()
+        split = a[:, :2048] @ b[:2048] + a[:, 2048:] @ b[2048:]
+        assert is_right(split, want, exact)
+        one, tail = want.clone(), want.clone()
+        one[seed, seed] += 1e-4 * want.std()
+        tail[:, -1] *= 1 + 1e-4
+        assert not any(is_right(got, want, exact) for got in (want.half().float(), one, tail))
 
 
 def test_outputs_that_are_no_changed_inputs_have_no_change() -> None:

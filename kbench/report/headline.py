@@ -1,0 +1,40 @@
+"""What a run came to, in the sentence that people quote."""
+
+from kbench.report import units
+from kbench.report.summary import CaseSummary, RunSummary
+
+
+def headline(run: RunSummary) -> str:
+    """Say in one sentence what the run came to."""
+    passed = [case for case in run.cases if case.passed]
+    timed = [case for case in passed if case.speedup is not None]
+    if len(run.cases) == 1:
+        return sentence(run.cases[0])
+    counted = f"{len(passed)} of {len(run.cases)} pass" if len(passed) < len(run.cases) else f"All {len(passed)} pass"
+    if not timed:
+        return f"{counted}."
+    best = max(timed, key=lambda case: case.speedup or 0.0)
+    where = f" on case {best.case}" if len({case.case for case in run.cases}) > 1 else ""
+    named = f"The fastest is {best.solution}" if len(timed) > 1 else best.solution
+    return f"{counted}. {named}{where}: {_measured(best)}"
+
+
+def sentence(case: CaseSummary) -> str:
+    """Say how one solution and case ended, in the words that people quote."""
+    if not case.passed:
+        return f"{case.solution} does not pass: {case.status.value}."
+    if case.speedup is None:
+        return f"{case.solution} is right; it was not timed."
+    return f"{case.solution} is right: {_measured(case)}"
+
+
+def _measured(case: CaseSummary) -> str:
+    interval = f" (95 % interval {case.shown_interval})" if case.shown_interval != units.ABSENT else ""
+    text = f"{case.shown_speedup} the reference's speed{interval}"
+    if case.percent_of_limit is None:
+        return f"{text}."
+    device = (case.rows[0].gpu_name if case.rows else "") or "device"
+    share = units.percent(case.percent_of_limit)
+    if case.percent_of_limit > 100:
+        return f"{text}, {share} of the limit that full precision sets on this {device}."
+    return f"{text}, {share} of what this {device} can do."
