@@ -193,8 +193,8 @@ CI = ROOT / "docs" / "ci"
 
 def test_the_action_calls_kbench_as_it_is():
     script = (CI / "report" / "action.yml").read_text()
-    (rest,) = re.findall(r'"\$KBENCH" export(.*)', script)
-    assert set(re.findall(r"(?<!\S)--?[a-z]+", rest)) <= FLAGS["export"]
+    (rest,) = re.findall(r'"\$KBENCH" report(.*)', script)
+    assert set(re.findall(r"(?<!\S)--?[a-z]+", rest)) <= FLAGS["report"]
     assert "./.github/actions/kbench-report" in (CI / "github-actions.yml").read_text()
 
 

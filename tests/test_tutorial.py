@@ -22,6 +22,7 @@ MASKS = (
     (r"~?[-−+±]?(\d[\d,.]*(e[+-]?\d+)?|nan|inf)(×| %|%)?", "#"),
     (r"# [µmn]?s\b", "#"),
     (r"\b[µmn]?s\b(?= +(reference|speed-up|second|change))", "#"),  # the unit in a table's head
+    (r"(?m)^fused is right.*", "fused is right"),  # how the sentence goes on depends on the interval
     (r"[ \t]+", " "),
 )
 
