@@ -73,6 +73,7 @@ ROW = {
     "kbench_version": "0.1.0",
 }
 WALLS = ("wall_ns", "ref_wall_ns")
+OF_PROCESSES = (*WALLS, "max_abs_err")
 TIMED = [
     *["time_ns_median", "time_ns_q1", "time_ns_q3", "time_ns_min", "ref_time_ns_median"],
     *["speedup", "speedup_low", "speedup_high", "attested_ns", "limit_ns", "percent_of_limit"],
@@ -135,9 +136,9 @@ def make_run(
     """A saved and read run: for each solution the ratio candidate/reference of each of its processes.
 
     An empty list makes a solution that crashed. Rows reach a quarter of the limit; of intervals they have what
-    `changes` say; wall times may be a list, one for each process.
+    `changes` say; wall times and errors may be a list, one for each process.
     """
-    lists = {wall: changes.pop(wall) for wall in WALLS if isinstance(changes.get(wall), list)}
+    lists = {name: changes.pop(name) for name in OF_PROCESSES if isinstance(changes.get(name), list)}
     (Path(directory) / f"{name}.csv").unlink(missing_ok=True)  # a run of the same test before
     with RunWriter(directory, name) as writer:
         for solution, of_processes in ratios.items():
@@ -152,8 +153,9 @@ def make_run(
             for process, ratio in enumerate(of_processes):
                 samples = make_samples(process=process, ratio=ratio, wobble=wobble, reference_ns=reference_ns)
                 told = {"run_id": name, "speedup_low": None, "speedup_high": None, **figures(samples)}
-                walls = {wall: round(times[process]) for wall, times in lists.items()}
+                own = {name: each[process] for name, each in lists.items()}
+                own |= {wall: round(own[wall]) for wall in WALLS if wall in own}
                 told |= {"limit_ns": round(told["time_ns_median"] / 4), "percent_of_limit": 25.0}
-                row = make_row(solution=solution, case=case, process=process, **(told | changes | walls))
+                row = make_row(solution=solution, case=case, process=process, **(told | changes | own))
                 writer.append([row], samples)
     return read_run(writer.csv_path)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from kbench.cli import completion
+from kbench.cli.command import show_all
 from kbench.cli.options import (
     Crosscheck,
     DeviceOption,
@@ -135,6 +136,9 @@ class VerifyFlags(OutputFlags):
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the saved run")] = None
     no_save: Annotated[bool, typer.Option("--no-save", help="Write no files")] = False
     results: ResultsOption = None
+    help_all: Annotated[
+        bool, typer.Option("--help-all", is_eager=True, callback=show_all, help="Show all options and exit")
+    ] = False
     strict: Annotated[bool, typer.Option("--strict", help="Exit 4 when a result is inconclusive")] = False
 
 

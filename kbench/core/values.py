@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from kbench.core.model import Correctness
 
 CLOCK_FLOOR_NS = 10_000
 """Differences of two clocks' readings below this say nothing about either."""
@@ -126,6 +128,24 @@ def _too_far(ours: float, allowed: float, share: str) -> str:
         return f"not finite where fp64 is finite, or the reverse{share}"
     limit = f", where {allowed:.3g} times is allowed" if allowed > 1 else ""
     return f"{ours:.3g} times the tolerance from fp64{share}{limit}"
+
+
+def worst(one: Correctness, other: Correctness) -> Correctness:
+    """Return what the checks of two processes found together."""
+    pairs = ((one.oracle_ratio, other.oracle_ratio), (one.reference_ratio, other.reference_ratio))
+    oracle, reference = (max((ratio for ratio in pair if ratio is not None), default=None) for pair in pairs)
+    return replace(
+        one,
+        max_abs_err=max(one.max_abs_err, other.max_abs_err),
+        max_rel_err=max(one.max_rel_err, other.max_rel_err),
+        contract_ratio=max(one.contract_ratio, other.contract_ratio),
+        oracle_ratio=oracle,
+        reference_ratio=reference,
+        contract=next(kind for kind in (*DECIDED, one.contract) if kind in {one.contract, other.contract}),
+        elements=one.elements + other.elements,
+        calls=one.calls + other.calls,
+        seeds=one.seeds + other.seeds,
+    )
 
 
 def attest_single(claim_ns: float, single_ns: float, *, slack_ns: float) -> str:

@@ -1,5 +1,6 @@
 """A saved run as the events that made it, so that `show` and `export` render it as `run` did."""
 
+import functools
 from collections.abc import Sequence
 
 from kbench.core.errors import NothingSelectedError, ResultsError
@@ -18,6 +19,7 @@ from kbench.core.model import (
     Status,
     Timing,
 )
+from kbench.core.values import worst
 from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
@@ -105,9 +107,10 @@ def _judged(run: Run, rows: Sequence[ResultRow], told: CaseDetails | None) -> Ju
         )
     else:
         timings = tuple(timing for one in rows if (timing := _timing(run, one)) is not None)
-        correctness = _correctness(row)
-        if correctness is None:
+        errors = [found for one in rows if (found := _correctness(one)) is not None]
+        if not errors:
             raise ResultsError(f"{run.path} says that {row.solution} passed, but not with which errors")
+        correctness = functools.reduce(worst, errors)
         outcome = Passed(correctness=correctness, timings=timings, findings=findings, level=level, lacks=lacks, log=log)
     stage_s = told.stage_s if told is not None else {}
     return Judged(solution=row.solution, case=row.case, outcome=outcome, rows=tuple(rows), stage_s=stage_s)

@@ -9,6 +9,7 @@ from kbench.report.remarks import remarks
 from kbench.report.shown import shown, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Column, one_line, render_table
+from kbench.wire.channel import printable
 
 LOG_LINES = 12
 """Lines of a build or crash log that are shown without `-v`."""
@@ -140,7 +141,7 @@ def failure(case: CaseSummary, verbosity: int) -> str:
     log = case.log.rstrip().splitlines()
     if log:
         shown = log if verbosity > 0 else excerpt(log, case)
-        lines += [f"  | {one_line_keeping_indent(line)}" for line in shown]
+        lines += [f"  | {log_line(line)}" for line in shown]
         if len(shown) < len(log):
             lines.append(f"  … {len(log) - len(shown)} more lines with `-v`")
     known = explain(case.status.value if case.diagnosis is None else case.diagnosis.code)
@@ -151,7 +152,7 @@ def failure(case: CaseSummary, verbosity: int) -> str:
 
 def _printed(case: CaseSummary) -> str:
     lines = [f"printed by {case.solution}, case {case.case}"]
-    return "\n".join([*lines, *(f"  | {one_line_keeping_indent(line)}" for line in case.log.rstrip().splitlines())])
+    return "\n".join([*lines, *(f"  | {log_line(line)}" for line in case.log.rstrip().splitlines())])
 
 
 def excerpt(log: list[str], case: CaseSummary) -> list[str]:
@@ -163,10 +164,9 @@ def excerpt(log: list[str], case: CaseSummary) -> list[str]:
     return [line if len(line) <= LOG_COLUMNS else f"{line[:LOG_COLUMNS]} …" for line in chosen]
 
 
-def one_line_keeping_indent(line: str) -> str:
-    """Escape a log line's control characters; its indentation carries meaning and stays."""
-    body = line.lstrip(" \t")
-    return " " * min(len(line) - len(body), 40) + one_line(body)
+def log_line(line: str) -> str:
+    """Escape a log line's control characters; its blanks stay, since a compiler points below a column."""
+    return printable(line.expandtabs().rstrip())
 
 
 def _processes(run: RunSummary) -> str:

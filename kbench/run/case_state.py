@@ -9,6 +9,7 @@ from kbench.core.events import Estimated, RunOptions
 from kbench.core.levels import OF_WEIGHTS, Level
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
 from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate, ratio_interval, timings_interval
+from kbench.core.values import worst
 from kbench.plugins.registry import Entry
 
 NOT_RUN = Failed(status=Status.NOT_VERIFIED, reason="not run")
@@ -29,10 +30,11 @@ class CaseState:
     """Whether only the budget kept it from another process."""
 
     def add(self, outcome: Outcome) -> None:
-        """Take the outcome of one more process: a failure ends it, a pass adds its timing."""
+        """Take the outcome of one more process: a failure ends it, a pass adds its timing and its errors."""
         if isinstance(outcome, Passed) and isinstance(self.outcome, Passed):
             outcome = replace(
                 self.outcome,
+                correctness=worst(self.outcome.correctness, outcome.correctness),
                 timings=(*self.outcome.timings, *outcome.timings),
                 findings=tuple(dict.fromkeys((*self.outcome.findings, *outcome.findings))),
             )

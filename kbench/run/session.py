@@ -312,7 +312,7 @@ class Session:
                 )
 
     def _row(self, state: CaseState, process: int, result: UnitResult | None) -> ResultRow:
-        """Make the row of the process that was just added to a state."""
+        """Make the row of the process that was just added to a state: its errors are its own."""
         entry, options = state.entry, self._options
         judgement = rowmaker.Judgement(
             solution=entry.name,

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,6 +16,9 @@ import pytest
 
 import kbench as package
 from kbench.cli.app import COMMANDS, EXIT_CODES, main
+from kbench.cli.help_groups import GROUPS
+from kbench.cli.run import RunFlags, VerifyFlags
+from kbench.cli.sweep import SweepFlags
 from kbench.core.errors import ExitCode
 from kbench.core.explain import explain
 
@@ -33,6 +37,21 @@ def test_help(kbench, golden, command):
     done = kbench(*([command] if command else []), "--help")
     assert done.code == 0
     golden(f"help{'_' if command else ''}{command}.txt", done.out.rstrip("\n"))
+
+
+@pytest.mark.parametrize("command", ["run", "verify", "sweep"])
+def test_long_help_comes_in_groups_and_hides_nothing_for_good(kbench, command):
+    def options(text: str) -> list[str]:
+        return re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.M)
+
+    first, all_of_them = options(kbench(command, "--help").out), options(kbench(command, "--help-all").out)
+    assert len(first) <= (22 if command == "sweep" else 14), "two are for help"
+    assert set(first) < set(all_of_them)
+    assert len(all_of_them) == len(set(all_of_them))
+    assert f"shows {len(all_of_them) - len(first)} more options" in kbench(command, "--help").out
+    grouped = {name for groups in GROUPS.values() for group in groups for name in group}
+    kinds = {"run": RunFlags, "verify": VerifyFlags, "sweep": SweepFlags}
+    assert {field.name for field in fields(kinds[command])} - grouped == {"problem", "solutions", "help_all"}
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name not in {"baseline", "new"}])

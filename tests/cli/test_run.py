@@ -109,6 +109,14 @@ def test_what_a_solution_printed_is_shown_with_verbose_though_it_passed(kbench, 
     assert "printed by online, case default\n  | compiled\n  |   for sm_90\n" in shown[("-v",)]
 
 
+def test_a_compiler_points_below_the_column_that_it_means(kbench, fake_run):
+    error = "kernel.cu:12:9: error: 'foo' was not declared"
+    log = f"{error}\n   12 |     int x = foo;\n      |\t      ^~~\n"
+    fake_run(*fakes.events(fakes.failed(Status.BUILD_FAILED, error, log=log)))
+    shown = "  |    12 |     int x = foo;\n  |       |       ^~~\n"
+    assert shown in kbench("run", "group_norm", "eager").out
+
+
 @pytest.mark.parametrize("target", [(), ("--format", "md")])
 def test_the_constants_that_were_set_stand_in_the_report(kbench, fake_run, target):
     fake_run(*fakes.events(fakes.passed(overrides='{"rows": 7, "features": 37}')))

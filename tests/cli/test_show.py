@@ -32,6 +32,13 @@ def test_samples_are_drawn(kbench, golden):
     golden("show_samples.txt", kbench("show", "saved", "--samples").out.rstrip("\n"))
 
 
+def test_the_worst_error_is_of_all_processes(kbench):
+    make_run(RESULTS, "errors", {"fast": RATIOS}, max_abs_err=[1e-7, 4e-7, 2e-7], **INTERVAL)
+    (case,) = json.loads(kbench("show", "errors", "--json").out)["results"]
+    assert case["correctness"]["max_abs_err"] == 4e-7
+    assert [row["max_abs_err"] for row in case["rows"]] == [1e-7, 4e-7, 2e-7]
+
+
 def test_every_format_keeps_every_row(kbench):
     document = json.loads(kbench("show", "saved", "--json").out)
     assert [(case["solution"], case["status"]) for case in document["results"]] == [

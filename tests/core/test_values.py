@@ -7,7 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbench.core.values import Ratios, attest, attest_single, rule, rule_all
+from kbench.core.model import Correctness
+from kbench.core.values import Ratios, attest, attest_single, rule, rule_all, worst
 from kbench.judge.verify.fp64_errors import against_oracle
 from kbench.numerics import elements
 
@@ -205,3 +206,13 @@ def test_a_reference_that_overflows_leaves_the_oracle_to_decide() -> None:
 )
 def test_one_call_alone_may_take_no_longer_than_claimed(claim_us, single_us, verdict) -> None:
     assert attest_single(claim_us * 1e3, single_us * 1e3, slack_ns=100_000) == verdict
+
+
+def test_errors_of_two_processes_are_told_by_the_worst() -> None:
+    first = Correctness(max_abs_err=1e-6, max_rel_err=2e-3, contract_ratio=0.4, oracle_ratio=0.3, elements=10, calls=5)
+    second = replace(first, max_abs_err=3e-6, max_rel_err=1e-3, oracle_ratio=0.9, contract="vacuous", calls=2)
+    both = worst(first, second)
+    assert both == worst(second, first)
+    assert (both.max_abs_err, both.max_rel_err, both.oracle_ratio, both.contract) == (3e-6, 2e-3, 0.9, "vacuous")
+    assert (both.calls, both.elements) == (7, 20)
+    assert worst(first, replace(first, oracle_ratio=None)).oracle_ratio == 0.3

@@ -150,6 +150,21 @@ def test_noise_asks_for_more_processes_up_to_a_limit(tmp_path: Path) -> None:
     assert one.stage_s["time"] == pytest.approx(2.5), "every process counts"
 
 
+def test_a_row_has_the_errors_of_its_own_process_and_the_case_the_worst(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = [2e-6, 5e-6, 1e-6]
+
+    def answer(_self: FakeJudge, _name: str, process: int) -> Outcome:
+        return replace(passed(process), correctness=replace(CORRECT, max_abs_err=errors[process]))
+
+    monkeypatch.setattr(FakeJudge, "answer", answer)
+    (one,) = judge(tmp_path, "a", processes=3, max_processes=3)
+    assert [row.max_abs_err for row in one.rows] == errors
+    assert isinstance(one.outcome, Passed)
+    assert one.outcome.correctness.max_abs_err == 5e-6
+
+
 def test_quiet_times_need_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeJudge, "answer", lambda _self, _name, _process: passed(0))
     judge(tmp_path, "a", processes=3, max_processes=10)
