@@ -143,7 +143,6 @@ def test_groups_share_problem_and_options(tmp_path: Path) -> None:
     groups = group([*many, strict], "cpu", tmp_path)
     assert [len(g.fixtures) for g in groups] == [GROUP_SIZE, 1, 1]
     assert [g.options.level for g in groups] == [Level.MODULE, Level.MODULE, Level.GENERAL]
-    assert all(g.options == RunOptions(**{f: getattr(g.options, f) for f in RunOptions.__slots__}) for g in groups)
 
 
 def test_only_fixtures_about_time_and_those_that_ask_have_the_device_to_themselves(tmp_path: Path) -> None:
