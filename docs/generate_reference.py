@@ -164,7 +164,7 @@ def commands() -> str:
         for sub, command in subcommands.items():
             told = (command.help or "").splitlines()[0]
             parts += [f"### `kbench {name} {sub}`\n\n{told}", options(command, f"kbench {name} {sub}")]
-    intro = f"`kbench COMMAND --help` prints the same. {EXIT_CODES}."
+    intro = f"`kbench COMMAND --help` prints the same; of `run`, `verify` and `sweep` `--help-all` does. {EXIT_CODES}."
     return page("Commands", intro, *parts)
 
 
