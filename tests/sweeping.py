@@ -35,6 +35,7 @@ def task(number: int, folder: Path = Path("/nowhere"), *, problem: str = "p", **
         "problem": entry("problem", path),
         "solution": entry("solution", path, name=f"s{number}", builtin="eager"),
         "case": Case(name="default"),
+        "options": OPTIONS,
     }
     return Task(**{**told, **changes})
 

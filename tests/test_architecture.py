@@ -28,8 +28,10 @@ MAY_CATCH_EVERYTHING = {
     "kbench/cli/app.py": "the last line of the command line",
     "kbench/plugins/shapes.py": "asks a problem's own code about sizes it was not written for",
     "kbench/plugins/problem.py": "runs a problem's own code, which may raise anything",
+    "kbench/api/judge.py": "carries what a thread raised to the one that asked",
+    "kbench/serve/service.py": "tells a defect to the client that asked, and goes on",
     "kbench/sweep/builds.py": "carries what a thread raised to the one that asked",
-    "kbench/sweep/session.py": "carries what a thread raised to the one that asked",
+    "kbench/sweep/crew.py": "carries what a thread raised to the one that asked",
     "kbench/selftest/session.py": "carries what a thread raised to the one that asked",
 }
 MAY_PRINT = {

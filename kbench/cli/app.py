@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run.run", "Verify, then time, one or more solutions of a problem"),
     "verify": ("run.verify", "Verify only"),
     "sweep": ("sweep.main", "Judge many solutions of many problems; resumable"),
+    "serve": ("serve.main", "Serve verdicts over HTTP, for training loops"),
     "compare": ("compare.main", "Compare saved runs, or the solutions of one run"),
     "gate": ("gate.main", "Fail when a run regresses against its baseline"),
     "baseline": ("baseline.app", "Show, set and accept baselines"),

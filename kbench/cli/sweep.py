@@ -24,8 +24,9 @@ from kbench.storage.settings import Settings
 if TYPE_CHECKING:  # numpy, which completion does not need
     from kbench.devices.selection import DeviceChoice
     from kbench.sweep import selection
+    from kbench.sweep.crew import SweepOptions
     from kbench.sweep.journal import Header, Record
-    from kbench.sweep.session import SweepOptions, Work
+    from kbench.sweep.session import Work
     from kbench.sweep.summary import Collector, SweepSummary
 
 
@@ -150,7 +151,7 @@ def _sweep(flags: SweepFlags) -> int:
         code = _exit_code(code, summary)
         if flags.no_save:
             summary = replace(summary, csv_path=None)
-        _print(output, summary, followed, options.run, code)
+        _print(output, summary, followed, code)
         if flags.junit is not None:
             csvfile.replace_file(flags.junit, swept.render_junit(summary, followed.sorted) + "\n")
         if followed.error is not None and not output.wants_json:
@@ -229,7 +230,7 @@ def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Seq
     from kbench.devices.backend import backend
     from kbench.host import sanitizer
     from kbench.run.session import sandbox_rung
-    from kbench.sweep.session import SweepOptions, default_jobs, default_lanes
+    from kbench.sweep.crew import SweepOptions, default_jobs, default_lanes
     from kbench.sweep.task import Budgets, Halt
 
     timed = flags.until is Until.TIME
@@ -261,7 +262,7 @@ def _work(flags: SweepFlags, begun: Begun, run: RunOptions, device: "DeviceChoic
     tasks, more = make_tasks(found, run, device, settings, entry=flags.entry)
     known = begun.record.results if begun.record is not None else {}
     only = {Status(name) for name in flags.only or ()}
-    left, kept = unfinished(tasks, known, run, retry_failed=flags.retry_failed, only=only)
+    left, kept = unfinished(tasks, known, retry_failed=flags.retry_failed, only=only)
     return Work(
         tasks=tasks,
         left=left,
@@ -337,7 +338,7 @@ def _exit_code(code: ExitCode, summary: "SweepSummary") -> ExitCode:
     return ExitCode.OK if Status.PASSED in statuses else ExitCode.NOTHING_SELECTED
 
 
-def _print(output: Output, summary: "SweepSummary", followed: "Collector", options: RunOptions, code: ExitCode) -> None:
+def _print(output: Output, summary: "SweepSummary", followed: "Collector", code: ExitCode) -> None:
     from kbench.report import csvout, swept
 
     verdicts = followed.sorted
@@ -346,7 +347,7 @@ def _print(output: Output, summary: "SweepSummary", followed: "Collector", optio
             hint = followed.error.hint if followed.error is not None else None
             output.data(swept.render_json(summary, verdicts, exit_code=int(code), hint=hint))
         case Format.CSV:
-            groups = [verdict.rows(summary.run, "", options) for verdict in verdicts]
+            groups = [verdict.rows(summary.run, "") for verdict in verdicts]
             output.data(csvout.render_rows(row for group in groups for row, _ in group))
         case Format.MD:
             output.data(swept.render_markdown(summary, verdicts))

@@ -42,7 +42,7 @@ HEARTBEAT_S = 5.0
 """Who waits for the device says so this often, so that the parent knows it is alive."""
 
 
-class Judge:
+class JudgeService:
     """State of the judge between requests: the case that is open, and the workers started ahead."""
 
     def __init__(self, channel: Channel, config: WorkerConfig, nursery: Child | None = None):
@@ -308,4 +308,4 @@ def serve(channel: Channel, config: Message, nursery: Child) -> None:
     with contextlib.suppress(OSError):
         rungs.become_subreaper()
     known = {**config, "options": decode_options(config["options"])}
-    Judge(channel, WorkerConfig(**known), nursery).serve()
+    JudgeService(channel, WorkerConfig(**known), nursery).serve()

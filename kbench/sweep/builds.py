@@ -18,7 +18,6 @@ from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host.builder import Builder
 from kbench.plugins import case_selection
-from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.storage.settings import cache_dir
 from kbench.sweep.dispatch import Dispatcher
@@ -33,19 +32,19 @@ BuildKey = tuple[Path, Path, str]
 class DerivedShapes:
     """DerivedShapes that problems do not list, found once for each by a judge that is kept for this."""
 
-    def __init__(self, evaluator: Evaluator, options: RunOptions):
+    def __init__(self, evaluator: Evaluator):
         self._evaluator = evaluator
-        self._options = options
         self._found: dict[Path, Derived] = {}
         self._lock = threading.Lock()
 
-    def of(self, problem: Entry, solution: Entry) -> Derived:
+    def of(self, task: Task) -> Derived:
         """Return the shapes that a solution is verified at beside the problem's cases: built-in ones at none."""
-        if solution.builtin is not None or self._options.level is Level.TASK or case_selection.lists_shapes(problem):
+        problem, options = task.problem, task.options
+        if task.solution.builtin is not None or options.level is Level.TASK or case_selection.lists_shapes(problem):
             return Derived()
         with self._lock:
             if problem.path not in self._found:
-                self._evaluator.turn_to(problem, [], self._options)
+                self._evaluator.turn_to(problem, [], options)
                 self._found[problem.path] = self._evaluator.derive()
             return self._found[problem.path]
 
@@ -98,7 +97,6 @@ class Builds:
         jobs: int,
         tell: Callable[[TaskVerdict | BaseException | None], None],
     ):
-        self._options = options
         self._device = device
         self._rung = rung
         self._scratch = scratch
@@ -116,7 +114,7 @@ class Builds:
         self._took_s: dict[str, float] = {}
 
     def start(self, tasks: Sequence[Task]) -> None:
-        """Hand on what needs no build, and have the rest built."""
+        """Hand on what needs no build, and have the rest built. The tasks have equal options."""
         groups: dict[BuildKey, list[Task]] = defaultdict(list)
         for task in tasks:
             if task.refused is not None:
@@ -147,6 +145,11 @@ class Builds:
         with self._lock:
             return self._failed.get(task.key)
 
+    def forget(self, task: Task) -> None:
+        """Drop what is known of a task that has its verdict."""
+        with self._lock:
+            self._failed.pop(task.key, None)
+
     def took_s(self, task: Task) -> float | None:
         """Return the seconds of a task's build, once: it counts for the first unit."""
         with self._lock:
@@ -162,16 +165,17 @@ class Builds:
         first = group[0]
         if self._dispatcher.why_stopped():
             return
-        problem, solution, cases = first.problem, first.solution, tuple(task.case for task in group)
+        problem, solution, options = first.problem, first.solution, first.options
+        cases = tuple(task.case for task in group)
         cached = cache.entry_for(solution.path, solution.variant, self._device.key, cache_dir())
-        others = case_selection.others(problem, self._options, cases)
-        wanted = case_selection.rehearsals(problem, cases, others.values(), self._shapes.of(problem, solution).cases)
+        others = case_selection.others(problem, options, cases)
+        wanted = case_selection.rehearsals(problem, cases, others.values(), self._shapes.of(first).cases)
         seen = cached.rehearsed()
         missing = {key: rehearsal for key, rehearsal in wanted.items() if key not in seen}
         failure, began = None, time.monotonic()
         if not cached.is_built or missing:
             device, turn = self._device, self._turn
-            builder = Builder(problem, self._options, device, self._rung, self._scratch, rehearsing=turn)
+            builder = Builder(problem, options, device, self._rung, self._scratch, rehearsing=turn)
             with self._lock:
                 self._builders.append(builder)
             if self._dispatcher.why_stopped():

@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
-from kbench.core.events import RunOptions
 from kbench.sweep.ladder import counts_as_failure, halted, is_done, next_batch
 from kbench.sweep.task import Halt, Task, TaskVerdict
 from kbench.units.unit import UnitResult
 
+MOST_BATCHES = 8
+"""Chosen. In a row, of the problem that a lane has open, while another one waits: as many units as a judge serves."""
 Write = Callable[[Task, int, UnitResult, str], None]
 """Puts a finished unit on the disk: task, process, result, device."""
 
@@ -17,23 +18,20 @@ class Dispatcher:
 
     def __init__(
         self,
-        tasks: Sequence[Task],
-        known: Mapping[str, tuple[UnitResult, ...]],
-        options: RunOptions,
         *,
         halt: Halt,
         write: Write,
         lanes: int,
     ):
-        self._options = options
         self._halt = halt
         self._write = write
         self._lanes = lanes
-        self._results = {task.key: tuple(known.get(task.key, ())) for task in tasks}
-        self._building = len(tasks)
+        self._results: dict[str, tuple[UnitResult, ...]] = {}
+        self._building = 0
         self._ready: list[Task] = []
         self._flying = 0
-        self._verdicts = self._failures = 0
+        self._failures = self._passed_over = 0
+        self._is_open = True
         self._stopped = ""
         self._news = threading.Condition()
 
@@ -46,7 +44,19 @@ class Dispatcher:
     def left(self) -> int:
         """Tasks without a verdict."""
         with self._news:
-            return len(self._results) - self._verdicts
+            return len(self._results)
+
+    def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
+        """Take on tasks, which are built next, with the results of units that need not be judged again."""
+        with self._news:
+            self._results |= {task.key: tuple((known or {}).get(task.key, ())) for task in tasks}
+            self._building += len(tasks)
+
+    def finish(self) -> None:
+        """Let lanes end when all is done: nothing more is added."""
+        with self._news:
+            self._is_open = False
+            self._news.notify_all()
 
     def stop(self, reason: str) -> None:
         """Begin nothing more; what is in flight ends by itself."""
@@ -70,13 +80,14 @@ class Dispatcher:
             while True:
                 if self._stopped:
                     return []
-                batch = next_batch(self._ready, problem, self._lanes)
+                batch = next_batch(self._ready, problem if self._passed_over < MOST_BATCHES else None, self._lanes)
                 if batch:
+                    self._passed_over = 0 if batch[0] is self._ready[0] else self._passed_over + 1
                     taken = {task.key for task in batch}
                     self._ready = [task for task in self._ready if task.key not in taken]
                     self._flying += len(batch)
                     return batch
-                if not self._building and not self._flying:
+                if not self._is_open and not self._building and not self._flying:
                     return []
                 self._news.wait()
 
@@ -98,10 +109,10 @@ class Dispatcher:
             known = self._results[task.key]
             self._write(task, len(known), result, device)
             results = self._results[task.key] = (*known, result)
-            if not is_done(task, results, self._options):
+            if not is_done(task, results):
                 return None
             verdict = TaskVerdict(task=task, results=results)
-            self._verdicts += 1
+            del self._results[task.key]
             self._failures += counts_as_failure(result)
             self._flying -= 1
             self._stopped = self._stopped or halted(self._failures, self._halt)

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kbench import __version__
 from kbench.core.errors import MachineError, ResultsError, UsageError
+from kbench.core.version import __version__
 from kbench.storage.csvfile import write_failed
 from kbench.sweep.task import Task
 from kbench.units.encoding import result_from_json, result_to_json

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kbench.core.events import RunOptions
 from kbench.core.model import Status
 from kbench.host.judge_process import TOO_LARGE
 from kbench.sweep.task import Budgets, Halt, LadderRung, Task, state_of
@@ -22,15 +21,14 @@ RUNG_OF = {
 """Of the stages that count; `wait` counts for none."""
 
 
-def is_done(task: Task, results: Sequence[UnitResult], options: RunOptions) -> bool:
+def is_done(task: Task, results: Sequence[UnitResult]) -> bool:
     """Say whether a task needs no further unit."""
-    return bool(results) and (task.refused is not None or not state_of(task, results).wants_more(options))
+    return bool(results) and (task.refused is not None or not state_of(task, results).wants_more(task.options))
 
 
 def unfinished(
     tasks: Sequence[Task],
     known: Mapping[str, Sequence[UnitResult]],
-    options: RunOptions,
     *,
     retry_failed: bool = False,
     only: Collection[Status] = (),
@@ -44,7 +42,7 @@ def unfinished(
     kept: dict[str, tuple[UnitResult, ...]] = {}
     for task in tasks:
         results = tuple(known.get(task.key, ()))
-        done = is_done(task, results, options)
+        done = is_done(task, results)
         status = results[-1].status if results else None
         wanted = only or (set(Status) - {Status.PASSED} if retry_failed else {Status.HARNESS_ERROR})
         again = done and status in wanted
@@ -116,10 +114,10 @@ def counts_as_failure(result: UnitResult) -> bool:
 def next_batch(ready: Sequence[Task], problem: str | None, lanes: int) -> list[Task]:
     """Choose what a lane that has `problem` open does next: more of it, else of the problem that waits longest.
 
-    The last tasks are spread over the lanes.
+    All of a batch have equal options. The last tasks are spread over the lanes.
     """
     if not ready:
         return []
-    chosen = problem if any(str(task.problem.path) == problem for task in ready) else str(ready[0].problem.path)
-    same = [task for task in ready if str(task.problem.path) == chosen]
+    first = next((task for task in ready if str(task.problem.path) == problem), ready[0])
+    same = [task for task in ready if (task.problem.path, task.options) == (first.problem.path, first.options)]
     return same[: max(1, min(BATCH, -(-len(same) // max(1, lanes))))]

@@ -99,7 +99,6 @@ class Lane:
         dispatcher: Dispatcher,
         builds: Builds,
         shapes: DerivedShapes,
-        options: RunOptions,
         budgets: Budgets,
         tell: Tell,
     ):
@@ -108,7 +107,6 @@ class Lane:
         self._dispatcher = dispatcher
         self._builds = builds
         self._shapes = shapes
-        self._options = options
         self._budgets = budgets
         self._tell = tell
         post.lanes.append(evaluator)
@@ -128,7 +126,7 @@ class Lane:
     def _judge_all(self, batch: Sequence[Task]) -> list[Task]:
         """Judge tasks of one problem; return those that this lane had to leave."""
         solutions = [task.solution for task in batch]
-        self._evaluator.turn_to(batch[0].problem, solutions, self._options)
+        self._evaluator.turn_to(batch[0].problem, solutions, batch[0].options)
         for number, task in enumerate(batch):
             if self._dispatcher.why_stopped() or not self._post.is_fit():
                 return list(batch[number:])
@@ -139,7 +137,7 @@ class Lane:
     def _judge(self, task: Task, following: Sequence[Entry]) -> bool:
         """Judge a task, unit after unit; say whether it has its verdict now."""
         began = time.monotonic()
-        total_s = self._options.limits.total_s
+        total_s = task.options.limits.total_s
         deadline_s = None if total_s is None else began + total_s
         verdict = None
         while verdict is None:
@@ -149,6 +147,7 @@ class Lane:
             if result is None:
                 return False
             verdict = self._dispatcher.record(task, result, self._post.name)
+        self._builds.forget(task)
         elapsed_s = time.monotonic() - began
         self._tell(Finished(verdict=verdict, device=self._post.name, elapsed_s=elapsed_s))
         return True
@@ -200,10 +199,10 @@ class Lane:
             solution=task.solution,
             case=case or task.case,
             process=len(known),
-            options=self._options,
-            derived=self._shapes.of(task.problem, task.solution),
-            follows=state.follows_weights(self._options),
-            precision=worthwhile_precision(state.estimates, self._options.precision),
+            options=task.options,
+            derived=self._shapes.of(task),
+            follows=state.follows_weights(task.options),
+            precision=worthwhile_precision(state.estimates, task.options.precision),
         )
         result = self._within_budget(unit, following, deadline_s)
         if (built_s := self._builds.took_s(task)) is not None:

@@ -55,6 +55,7 @@ def make_tasks(
                 problem=problem,
                 solution=solution,
                 case=case,
+                options=options,
                 claim=pair.claim,
                 tags=pair.tags,
                 refused=refused or unfit,

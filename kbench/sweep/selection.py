@@ -206,8 +206,8 @@ def _pair(line: Mapping[str, Any], where: str, folder: Path, sources: Path) -> S
             raise UsageError(f"{where} needs `{first}`, or a text as `{second}`", "give one of the two")
     name = str(line.get("name") or "candidate")
     given = line.get("problem_source")
-    problem = _kept(str(given), str(line.get("problem") or "problem"), sources) if given else str(line["problem"])
-    solution = _kept(str(line["source"]), name, sources) if "source" in line else str(line["solution"])
+    problem = keep_text(str(given), str(line.get("problem") or "problem"), sources) if given else str(line["problem"])
+    solution = keep_text(str(line["source"]), name, sources) if "source" in line else str(line["solution"])
     tags = line.get("tags") or ()
     return SolutionPair(
         problem=_placed(problem, folder),
@@ -230,7 +230,7 @@ def _placed(name: str, folder: Path) -> str:
     return str(folder / Path(name).expanduser()) if looks_like_path else name
 
 
-def _kept(text: str, name: str, sources: Path) -> str:
+def keep_text(text: str, name: str, sources: Path) -> str:
     """Keep a text as a file, once, by its hash, so that a sweep can go on later; return its path."""
     data = text.encode(errors="replace")
     if len(data) > LONGEST_SOURCE:

@@ -35,6 +35,7 @@ class Task:
     problem: Entry
     solution: Entry
     case: Case
+    options: RunOptions
     claim: float | None = None
     """The speed-up that somebody claims for it."""
     tags: tuple[str, ...] = ()
@@ -77,21 +78,21 @@ class TaskVerdict:
                 total[stage] = total.get(stage, 0.0) + elapsed_s
         return total
 
-    def rows(self, run_id: str, started_utc: str, options: RunOptions) -> list[tuple[ResultRow, Sequence[Sample]]]:
+    def rows(self, run_id: str, started_utc: str) -> list[tuple[ResultRow, Sequence[Sample]]]:
         """Return the rows of a results file, each with its samples."""
         task = self.task
         problem = task.problem
         sha256 = sources.source_sha256(problem.path)
         provenance = rowmaker.collect(problem.name, problem.recorded_path, sha256, run_id, started_utc)
-        made = [_row(provenance, task, process, result, options) for process, result in enumerate(self.results)]
+        made = [_row(provenance, task, process, result) for process, result in enumerate(self.results)]
         outcome = state_of(task, self.results).outcome
         if isinstance(outcome, Passed) and outcome.timings:
-            made = [*rowmaker.with_interval(made, outcome.timings, options.precision)]
+            made = [*rowmaker.with_interval(made, outcome.timings, task.options.precision)]
         return [(row, _samples(result)) for row, result in zip(made, self.results, strict=True)]
 
 
-def _row(provenance: Provenance, task: Task, process: int, result: UnitResult, options: RunOptions) -> ResultRow:
-    here = result.environment
+def _row(provenance: Provenance, task: Task, process: int, result: UnitResult) -> ResultRow:
+    here, options = result.environment, task.options
     judgement = rowmaker.Judgement(
         solution=task.solution.name,
         solution_path=task.solution.recorded_path,

@@ -30,7 +30,7 @@ DONE = [
     ("changes", "results", "options", "done"), [case[1:] for case in DONE], ids=[c[0] for c in DONE]
 )
 def test_when_a_task_is_done(changes, results, options, done) -> None:
-    assert ladder.is_done(task(1, **changes), results, options) is done
+    assert ladder.is_done(task(1, options=options, **changes), results) is done
 
 
 KNOWN = {
@@ -49,13 +49,13 @@ LEFT = [
 @pytest.mark.parametrize(("told", "left", "kept"), [case[1:] for case in LEFT], ids=[c[0] for c in LEFT])
 def test_what_is_left_of_a_sweep(told, left, kept) -> None:
     tasks = [task(number) for number in (1, 2, 3, 4)]
-    found, known = ladder.unfinished(tasks, KNOWN, OPTIONS, **told)
+    found, known = ladder.unfinished(tasks, KNOWN, **told)
     assert [one.key for one in found] == left
     assert {key: len(results) for key, results in known.items()} == kept
 
 
 def test_a_task_of_several_processes_goes_on_where_it_was() -> None:
-    found, known = ladder.unfinished([task(1)], {"k1": (passed(0),)}, TIMED)
+    found, known = ladder.unfinished([task(1, options=TIMED)], {"k1": (passed(0),)})
     assert [one.key for one in found] == ["k1"]
     assert len(known["k1"]) == 1
 

@@ -17,9 +17,11 @@ from kbench.storage.results import read_run
 from kbench.storage.settings import cache_dir
 from kbench.sweep import guard as guards
 from kbench.sweep import journal
+from kbench.sweep.crew import SweepOptions
+from kbench.sweep.dispatch import MOST_BATCHES, Dispatcher
 from kbench.sweep.journal import Header
-from kbench.sweep.ladder import unfinished
-from kbench.sweep.session import SweepOptions, Work, require_alike, sweep
+from kbench.sweep.ladder import next_batch, unfinished
+from kbench.sweep.session import Work, require_alike, sweep
 from kbench.sweep.task import Budgets, DeviceState, Ended, Finished, Halt, Retried, SweepEvent, SweepPlanned, Task
 
 S = Status
@@ -54,7 +56,8 @@ class Stage:
         path = self.folder / f"one{journal.SUFFIX}"
         record = journal.read(path) if resume else None
         options = replace(OPTIONS, results_dir=self.folder, **told.pop("options", {}))
-        left, known = unfinished(tasks, record.results if record else {}, options, **told)
+        tasks = [replace(one, options=options) for one in tasks]
+        left, known = unfinished(tasks, record.results if record else {}, **told)
         header = Header(run="one", started_utc="2026-11-23T00:00:00+00:00", arguments={})
         work = Work(tasks=tasks, left=left, known=known, header=header, journal=path, resumed=record)
         asked = SweepOptions(
@@ -260,3 +263,21 @@ def test_an_error_of_a_thread_ends_the_sweep(stage) -> None:
     stage.make = lambda _device, guard, _scratch: Broken({}, guard)
     with pytest.raises(RuntimeError, match="a defect"):
         list(stage.run(many(stage.folder, 2)))
+
+
+def test_a_problem_does_not_wait_for_ever_while_another_one_goes_on(tmp_path) -> None:
+    dispatcher = Dispatcher(halt=Halt(), write=lambda *_: None, lanes=100)
+    tasks = [task(0, tmp_path, problem="a"), task(1, tmp_path, problem="b")]
+    tasks += [task(number, tmp_path, problem="a") for number in range(2, 30)]
+    dispatcher.add(tasks)
+    for one in tasks:
+        dispatcher.built(one)
+    problem = str(tasks[0].problem.path)
+    taken = [dispatcher.take(problem)[0].problem.name for _ in range(MOST_BATCHES + 2)]
+    assert taken == ["a"] * (MOST_BATCHES + 1) + ["b"]
+
+
+def test_a_batch_has_equal_options(tmp_path) -> None:
+    timed = replace(OPTIONS, verify_only=False)
+    ready = [task(0, tmp_path), task(1, tmp_path, options=timed), task(2, tmp_path)]
+    assert [one.key for one in next_batch(ready, None, 1)] == ["k0", "k2"]

@@ -1,0 +1,1 @@
+"""The Python interface: a pool of warm judges, what it returns, and rewards of it."""

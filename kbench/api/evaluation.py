@@ -1,0 +1,88 @@
+"""What came of one solution of one case, as Python callers get it."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kbench.api.reward import RewardPolicy, reward
+from kbench.core.events import Judged
+from kbench.core.model import Environment, ResultRow, Status
+from kbench.sweep.summary import speedup_of
+from kbench.sweep.task import TaskVerdict, state_of
+from kbench.units.unit import NO_VERDICT, RETRYABLE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationResult(Judged):
+    """One verdict. A wrong, crashing or hanging solution is an `outcome` of the type `Failed`, never an exception."""
+
+    problem: str
+    speedup: float | None = None
+    """Time of the reference over that of the solution; None where nothing was timed."""
+    environment: Environment | None = None
+    number: int = 0
+    """Place in what was asked for."""
+
+    @property
+    def status(self) -> Status:
+        """`passed`, or why not."""
+        return getattr(self.outcome, "status", Status.PASSED)
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is right at the level that was required."""
+        return self.status is Status.PASSED
+
+    @property
+    def retryable(self) -> bool:
+        """Whether a failure is kbench's or the machine's fault, so that another try makes sense."""
+        return self.status in RETRYABLE
+
+    @property
+    def is_verdict(self) -> bool:
+        """Whether it says anything of the solution; what does not must never be held against it."""
+        return self.status not in NO_VERDICT
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The speed-up's 95 % interval over processes; None for fewer than two of them."""
+        low, high = (self.rows[0].speedup_low, self.rows[0].speedup_high) if self.rows else (None, None)
+        return None if low is None or high is None else (low, high)
+
+    def reward(self, policy: RewardPolicy) -> float | None:
+        """Return what it is worth to a training loop; None where that is not known: leave such a sample out.
+
+        Policies are `correct` (1 or 0), `speedup` (the measured one, 0 for a failure) and `speedup_low` (the lower end
+        of its 95 % interval, 0 for a failure). Failures that are not the solution's fault are None by each of them.
+
+        Raises:
+            UsageError: an unknown policy.
+        """
+        return reward(policy, self.status, self.speedup, self.interval[0] if self.interval is not None else None)
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return the rows as a pandas DataFrame: one line for each process, the columns of a results file."""
+        import pandas as pd
+
+        columns = [field.name for field in dataclasses.fields(ResultRow)]
+        return pd.DataFrame([dataclasses.asdict(row) for row in self.rows], columns=columns)
+
+
+def evaluation_of(verdict: TaskVerdict, started_utc: str, run_id: str = "unsaved") -> EvaluationResult:
+    """Make an EvaluationResult of a verdict, while the sources are there. Raises OSError where they are not."""
+    task = verdict.task
+    state = state_of(task, verdict.results)
+    state.tell_budget(task.options)
+    return EvaluationResult(
+        problem=task.problem.name,
+        solution=task.solution.name,
+        case=(verdict.last.case or task.case).name,
+        outcome=state.outcome,
+        rows=tuple(row for row, _ in verdict.rows(run_id, started_utc)),
+        stage_s=state.stage_s,
+        speedup=speedup_of(verdict),
+        environment=verdict.last.environment,
+    )

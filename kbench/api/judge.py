@@ -1,0 +1,376 @@
+"""A pool of judges that stay warm, and the functions that use one for a single call."""
+
+import asyncio
+import contextlib
+import queue
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from kbench.api.evaluation import EvaluationResult, evaluation_of
+from kbench.api.options import OF_THE_POOL, Options, fit_to, make_options
+from kbench.core.errors import MachineError, UsageError
+from kbench.core.events import RunOptions
+from kbench.core.model import Passed
+from kbench.devices import selection
+from kbench.plugins import registry
+from kbench.run.session import sandbox_rung
+from kbench.storage import quarantine, settings
+from kbench.storage.results import RunWriter
+from kbench.sweep.crew import Crew, MakeJudging, SweepOptions, default_jobs, default_lanes
+from kbench.sweep.plan import make_tasks
+from kbench.sweep.selection import SolutionPair, keep_text
+from kbench.sweep.session import require_alike
+from kbench.sweep.task import Budgets, Finished, Task, TaskVerdict
+
+SourceLike = str | Path
+"""Text of a Python file (a string with a line break), a path, or a name as on the command line."""
+ProgressCallback = Callable[[int, EvaluationResult], None]
+"""Called with the number of verdicts so far, and the last one."""
+AHEAD = 16
+"""Chosen. Solutions for each lane that `evaluate_many` takes from its iterable before they are judged."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """Who waits for the verdict of a task."""
+
+    task: Task
+    started_utc: str
+    futures: list[tuple[int, "Future[EvaluationResult]"]] = field(default_factory=list)
+
+
+class Judge:
+    """A pool of judges on one device or several, warm from the first call to the end of the `with` block.
+
+    Options are those of `kbench.evaluate`; they hold for every call that does not say otherwise. Threads may share one.
+
+    >>> with kbench.Judge(device="cpu", verify_only=True) as judge:
+    ...     (first,) = judge.evaluate("group_norm", "eager", cases="small")
+    ...     (second,) = judge.evaluate("group_norm", "eager", cases="small", level="task")
+
+    Args:
+        devices: `all`, or indices such as `0,1`; else the one that `device` names, as for `kbench run`.
+        lanes: judges at a time on each device; by default as many as `kbench sweep` has.
+        jobs: builds at a time; by default one for each processor.
+        budgets: how long a solution may take to be verified and timed.
+        config: settings file instead of the nearest pyproject.toml.
+        make: what judges in place of an Evaluator, for tests.
+
+    Raises:
+        UsageError: an option that does not exist or has a wrong value, devices of several models.
+        MachineError: a device that is not there, or that is quarantined.
+    """
+
+    def __init__(
+        self,
+        *,
+        devices: str | None = None,
+        lanes: int | None = None,
+        jobs: int | None = None,
+        budgets: Budgets | None = None,
+        config: Path | None = None,
+        make: MakeJudging | None = None,
+        **options: Unpack[Options],
+    ):
+        self._settings = settings.load(config)
+        self._given: Mapping[str, Any] = options
+        asked = make_options(self._settings, options)
+        found = selection.choose_devices(devices) if devices is not None else (selection.choose(asked.device),)
+        require_alike(found)
+        self.device = found[0]
+        run = fit_to(asked, self.device)
+        self._pool = SweepOptions(
+            run=run,
+            devices=found,
+            rung=sandbox_rung(run, self.device.kind),
+            lanes=lanes or default_lanes(self.device.kind, timed=not run.verify_only),
+            jobs=jobs or default_jobs(),
+            budgets=budgets or Budgets(),
+        )
+        self.lanes = self._pool.lanes * len(found)
+        """Judges at a time."""
+        self._make = make
+        self._lock = threading.RLock()
+        self._waiting: dict[str, _Waiting] = {}
+        self._uses: Counter[str] = Counter()
+        self._crew: Crew | None = None
+        self._listener: threading.Thread | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all judges; what is in flight raises MachineError where it is waited for."""
+        with self._lock:
+            self._closed = True
+            crew, listener, folder = self._crew, self._listener, self._folder
+        if crew is not None:
+            crew.stop()
+        if listener is not None:
+            listener.join()
+        if folder is not None:
+            folder.cleanup()
+
+    def evaluate(
+        self, problem: SourceLike, solution: SourceLike, *, entry: str | None = None, **options: Unpack[Options]
+    ) -> tuple[EvaluationResult, ...]:
+        """Judge one solution of a problem; returns one EvaluationResult for each case. As `kbench.evaluate`."""
+        asked = self._options(options)
+        futures = self._ask(problem, solution, entry, asked)
+        found = tuple(future.result() for future in futures)
+        return _save(found, asked) if asked.save else found
+
+    def evaluate_many(
+        self,
+        candidates: Iterable[tuple[SourceLike, SourceLike]],
+        *,
+        entry: str | None = None,
+        progress: ProgressCallback | None = None,
+        **options: Unpack[Options],
+    ) -> Iterator[EvaluationResult]:
+        """Judge pairs of a problem and a solution; yields each result as it comes, in any order.
+
+        `EvaluationResult.number` is the place in `candidates`, which is read as the pool has room. `progress` is called
+        before each is yielded. A file that cannot be a problem or a solution is a failed result; a name or path that
+        does not exist raises where the pair's turn comes.
+        """
+        asked = self._options(options)
+        if asked.save:
+            raise UsageError("`save` is an option of `evaluate`", "`kbench sweep` saves many, and resumes")
+        return self._many(candidates, entry, progress, asked)
+
+    async def evaluate_async(
+        self, problem: SourceLike, solution: SourceLike, *, entry: str | None = None, **options: Unpack[Options]
+    ) -> tuple[EvaluationResult, ...]:
+        """Judge one solution without blocking the event loop; returns one EvaluationResult for each case."""
+        asked = self._options(options)
+        futures = await asyncio.to_thread(self._ask, problem, solution, entry, asked)
+        found = tuple(await asyncio.gather(*map(asyncio.wrap_future, futures)))
+        return await asyncio.to_thread(_save, found, asked) if asked.save else found
+
+    def submit(
+        self, problem: SourceLike, solution: SourceLike, *, entry: str | None = None, **options: Unpack[Options]
+    ) -> "list[Future[EvaluationResult]]":
+        """Have one solution judged; returns a future for each case, at once."""
+        return self._ask(problem, solution, entry, self._options(options))
+
+    def check(self, **options: Unpack[Options]) -> None:
+        """Raise UsageError for options that a call of this pool cannot have."""
+        self._options(options)
+
+    def _many(
+        self,
+        candidates: Iterable[tuple[SourceLike, SourceLike]],
+        entry: str | None,
+        progress: ProgressCallback | None,
+        asked: RunOptions,
+    ) -> Iterator[EvaluationResult]:
+        ready: queue.SimpleQueue[Future[EvaluationResult]] = queue.SimpleQueue()
+        flying = done = 0
+        source = enumerate(candidates)
+        exhausted = False
+        while flying or not exhausted:
+            while not exhausted and flying < self.lanes * AHEAD:
+                number, pair = next(source, (0, None))
+                if pair is None:
+                    exhausted = True
+                    break
+                for future in self._ask(*pair, entry, asked, number, alone=False):
+                    flying += 1
+                    future.add_done_callback(ready.put)
+            if flying:
+                found = ready.get().result()
+                flying, done = flying - 1, done + 1
+                if progress is not None:
+                    progress(done, found)
+                yield found
+
+    def _options(self, given: Mapping[str, Any]) -> RunOptions:
+        """Return the options of one call. Raises UsageError for those that only a pool can have."""
+        options = fit_to(make_options(self._settings, {**self._given, **given}), self.device)
+        base = self._pool.run
+        for name in OF_THE_POOL:
+            if name in given and getattr(options, name) != getattr(base, name):
+                raise UsageError(f"`{name}` holds for a whole `Judge`", f"`kbench.Judge({name}=...)`")
+        if base.verify_only and not options.verify_only:
+            raise UsageError("this `Judge` verifies only", "`kbench.Judge(...)` without `verify_only` times as well")
+        return replace(options, device=base.device)
+
+    def _ask(
+        self,
+        problem: SourceLike,
+        solution: SourceLike,
+        entry: str | None,
+        options: RunOptions,
+        number: int = 0,
+        *,
+        alone: bool = True,
+    ) -> "list[Future[EvaluationResult]]":
+        """Have one solution judged; `alone`, a problem that cannot be used raises."""
+        with self._lock:
+            crew = self._ready()
+            reference, candidate = self._place(problem, "problem"), self._place(solution, "solution")
+            if alone:
+                registry.find_problem(reference, self._settings)
+            pair = SolutionPair(problem=reference, solution=candidate)
+            tasks, _ = make_tasks([pair], options, self.device, self._settings, entry=entry)
+            new = [task for task in tasks if task.key not in self._waiting]
+            started_utc = datetime.now(UTC).isoformat(timespec="seconds")
+            self._waiting |= {task.key: _Waiting(task, started_utc) for task in new}
+            futures = [self._future(task.key, number) for task in tasks]
+            if new:
+                crew.add(new)
+        return futures
+
+    def _future(self, key: str, number: int) -> "Future[EvaluationResult]":
+        future: Future[EvaluationResult] = Future()
+        future.set_running_or_notify_cancel()
+        waiting = self._waiting[key]
+        waiting.futures.append((number, future))
+        self._uses[str(waiting.task.solution.path)] += 1
+        return future
+
+    def _place(self, source: SourceLike, kind: str) -> str:
+        """Return a name or a path; a text becomes a file of the pool."""
+        if isinstance(source, Path):
+            return str(source.absolute())
+        return keep_text(source, kind, self._home / "sources") if "\n" in source else source
+
+    @property
+    def _home(self) -> Path:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)
+        return Path(self._folder.name)
+
+    def _ready(self) -> Crew:
+        """Return the crew: a new one at first, and where a defect ended the last one."""
+        if self._closed:
+            raise UsageError("this `Judge` is closed", "call it within its `with` block")
+        if self._crew is None:
+            for device in self._pool.devices:
+                quarantine.refuse(settings.cache_dir(), device.uuid)
+            self._crew = Crew(self._pool, self._home, self._make, write=lambda *_: None)
+            self._crew.start()
+            self._listener = threading.Thread(target=self._listen, args=(self._crew,), daemon=True)
+            self._listener.start()
+        return self._crew
+
+    def _listen(self, crew: Crew) -> None:
+        """Hand verdicts to those who wait for them, until the crew ends."""
+        try:
+            for event in crew.events():
+                if isinstance(event, Finished):
+                    self._tell(event.verdict)
+            why: BaseException = MachineError(f"the judges have ended: {crew.reason or 'interrupted'}")
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
+            why = error
+        with self._lock:
+            lost, self._waiting, self._crew = self._waiting, {}, None
+            is_closing = self._closed
+        if not is_closing:
+            crew.stop()
+        for waiting in lost.values():
+            for _, future in waiting.futures:
+                future.set_exception(why)
+
+    def _tell(self, verdict: TaskVerdict) -> None:
+        with self._lock:
+            waiting = self._waiting.pop(verdict.task.key)
+            path = str(verdict.task.solution.path)
+            self._uses[path] -= len(waiting.futures)
+            try:
+                found: EvaluationResult | OSError = evaluation_of(verdict, waiting.started_utc)
+            except OSError as error:
+                found = error
+            if not self._uses[path]:
+                del self._uses[path]
+                if self._folder is not None and path.startswith(self._folder.name):
+                    Path(path).unlink(missing_ok=True)
+        for number, future in waiting.futures:
+            if isinstance(found, OSError):
+                future.set_exception(MachineError(f"a source is gone: {found}", "keep files until they are judged"))
+            else:
+                future.set_result(replace(found, number=number))
+
+
+def _save(found: Sequence[EvaluationResult], options: RunOptions) -> tuple[EvaluationResult, ...]:
+    """Write a results file, as `kbench run` does; return the evaluations with their rows as written."""
+    first = found[0]
+    written = []
+    with RunWriter(options.results_dir, options.name, problem=first.problem, solutions=[first.solution]) as writer:
+        for one in found:
+            timings = one.outcome.timings if isinstance(one.outcome, Passed) else ()
+            samples = [sample for timing in timings for sample in timing.samples]
+            rows = [replace(row, run_id=writer.csv_path.stem) for row in one.rows]
+            written.append(replace(one, rows=writer.append(rows, samples)))
+    return tuple(written)
+
+
+def evaluate(
+    problem: SourceLike, solution: SourceLike, *, entry: str | None = None, **options: Unpack[Options]
+) -> tuple[EvaluationResult, ...]:
+    """Judge one solution of a problem; returns one EvaluationResult for each case.
+
+    `problem` and `solution` are the text of a Python file (a string with a line break), a path, or a name as on the
+    command line; `entry` is the class or function of the solution to judge in place of `ModelNew`. `options` are fields
+    of `kbench.core.events.RunOptions` (`device`, `cases`, `overrides`, `verify_only`, `processes`, `limits`, `save`),
+    with the defaults of `[tool.kbench]` in pyproject.toml. Nothing is written unless `save=True`. A wrong or crashing
+    solution is no exception: its `outcome` is a `Failed` with a status. Judges end with the call; a `kbench.Judge`
+    keeps them.
+
+    >>> import kbench
+    >>> (found,) = kbench.evaluate("group_norm", "eager", device="cpu", cases="small", verify_only=True)
+    >>> found.outcome.correctness.contract_ratio <= 1
+    True
+
+    Raises:
+        KbenchError: an unknown option or name, a problem that cannot be used, or a missing device.
+    """
+    with Judge(lanes=1, **options) as judge:
+        return judge.evaluate(problem, solution, entry=entry)
+
+
+def evaluate_many(
+    candidates: Iterable[tuple[SourceLike, SourceLike]],
+    *,
+    entry: str | None = None,
+    progress: ProgressCallback | None = None,
+    **options: Unpack[Options],
+) -> Iterator[EvaluationResult]:
+    """Judge pairs of a problem and a solution in a pool of their own; yields each result as it comes, in any order.
+
+    As `Judge.evaluate_many`, whose pool ends with the iterator. Options are checked before it returns.
+    """
+    judge = Judge(**options)
+
+    def judged() -> Iterator[EvaluationResult]:
+        with contextlib.closing(judge):
+            yield from judge.evaluate_many(candidates, entry=entry, progress=progress)
+
+    return judged()
+
+
+async def evaluate_async(
+    problem: SourceLike, solution: SourceLike, *, entry: str | None = None, **options: Unpack[Options]
+) -> tuple[EvaluationResult, ...]:
+    """Judge one solution without blocking the event loop. As `evaluate`, judges end with the call."""
+    judge = await asyncio.to_thread(Judge, lanes=1, **options)
+    try:
+        return await judge.evaluate_async(problem, solution, entry=entry)
+    finally:
+        await asyncio.to_thread(judge.close)

@@ -1,0 +1,113 @@
+"""Keyword arguments of the Python interface: typed, checked before anything starts, defaults from the settings."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from kbench.core.budget import DEFAULT_S
+from kbench.core.errors import UsageError
+from kbench.core.events import RunOptions, TimeLimits
+from kbench.core.levels import require_codes
+from kbench.devices.backend import backend
+from kbench.devices.selection import DeviceChoice
+from kbench.host import sanitizer
+from kbench.plugins.source import did_you_mean
+from kbench.run.plan import options_from
+from kbench.storage.settings import Settings, is_share
+
+NOT_FOR_A_POOL = frozenset({"lock_clocks_mhz"})
+"""Options of a run that has a device to itself from its beginning to its end."""
+OF_THE_POOL = ("device", "isolation", "trusted", "wait_for_device")
+"""Options that are settled when judges start, so that a single call cannot change them."""
+
+
+class Options(TypedDict, total=False):
+    """The fields of `kbench.core.events.RunOptions` that callers may give, with what they accept for them."""
+
+    device: str
+    processes: int
+    max_processes: int
+    pairs: int
+    precision: float
+    budget_s: float | None
+    mode: Literal["cold", "warm", "graph"]
+    isolation: int | None
+    cases: str | Sequence[str]
+    overrides: Mapping[str, Any]
+    verify_only: bool
+    limits: TimeLimits
+    trusted: bool
+    level: Literal["task", "module", "general"]
+    accept: str | Sequence[str]
+    backward: bool
+    require_custom: bool
+    sanitize: bool | None
+    allow_tf32: bool
+    eval_mode: bool
+    crosscheck: Literal["cupti"] | None
+    wait_for_device: bool
+    results_dir: Path | str
+    save: bool
+    name: str | None
+
+
+def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
+    """Return what is given, else what the settings say, else the defaults; nothing is saved unless `save` is given.
+
+    One string stands for a sequence of one, in `cases` and `accept`.
+
+    Raises:
+        UsageError: an option that does not exist, or a value of the wrong type or out of range.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    known = [field.name for field in fields(RunOptions) if field.name not in NOT_FOR_A_POOL]
+    for name in given:
+        if name in NOT_FOR_A_POOL:
+            raise UsageError(f"`{name}` is an option of `kbench run` alone", "leave it out")
+        if name not in known:
+            raise UsageError(f"there is no option `{name}`", did_you_mean(name, known))
+    alone = {name: (given[name],) for name in ("cases", "accept") if isinstance(given.get(name), str)}
+    told = {"save": False, **given, **alone}
+    if "max_processes" not in told and isinstance(told.get("processes"), int):
+        told["max_processes"] = max(told["processes"], settings.run.max_processes)
+    if isinstance(told.get("max_processes"), int) and "processes" not in told:
+        told["processes"] = min(told["max_processes"], settings.run.processes)
+    options = options_from(settings, **told)
+    if options.mode not in {"cold", "warm", "graph"}:
+        raise UsageError(f"`mode` is {options.mode!r}", "one of cold, warm, graph")
+    try:
+        values = {field.name: getattr(options, field.name) for field in fields(options)}
+        checked = TypeAdapter(RunOptions).validate_python(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(
+            f"`{'.'.join(map(str, first['loc']))}` is {first['input']!r}: {first['msg'].lower()}"
+        ) from None
+    _require_ranges(checked)
+    return replace(checked, accept=require_codes(checked.accept))
+
+
+def _require_ranges(options: RunOptions) -> None:
+    """Raise UsageError for a value that no run can have."""
+    for name in ("processes", "max_processes", "pairs"):
+        if getattr(options, name) < 1:
+            raise UsageError(f"`{name}` is {getattr(options, name)}", "it must be 1 or more")
+    if options.processes > options.max_processes:
+        raise UsageError(f"`processes` is {options.processes}, more than `max_processes`", "raise `max_processes`")
+    if not is_share(options.precision):
+        raise UsageError(f"`precision` is {options.precision}, which is not a share", "write for example 0.003")
+    limits = {f"limits.{field.name}": getattr(options.limits, field.name) for field in fields(options.limits)}
+    for name, value in {"budget_s": options.budget_s, **limits}.items():
+        if value is not None and not 0 < value < math.inf:
+            raise UsageError(f"`{name}` is {value}", "it must be a number of seconds above 0")
+
+
+def fit_to(options: RunOptions, device: DeviceChoice) -> RunOptions:
+    """Return the options as they are on a device. Raises UsageError for what it cannot do."""
+    if options.mode == "graph" and not backend(device.kind).replays_graphs:
+        raise UsageError("`mode='graph'` replays CUDA graphs, and the device is a CPU", "leave it out")
+    sanitizer.require(options, device)
+    return replace(options, device=device.kind, budget_s=options.budget_s or DEFAULT_S[device.kind])

@@ -1,0 +1,206 @@
+"""The HTTP side: routes, who may ask, and how much."""
+
+import asyncio
+import hmac
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Header, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from kbench.core.errors import KbenchError
+from kbench.core.version import __version__
+from kbench.serve.schema import (
+    BatchEvaluationRequest,
+    BatchEvaluationResponse,
+    EvaluationRequest,
+    EvaluationResponse,
+    TaskId,
+)
+from kbench.serve.service import ConflictError, QueueFullError, Service
+
+MOST_BODY_BYTES = 8 << 20
+BODY_S = 20.0
+"""Chosen. Seconds that a client may take to send a body."""
+OPEN_PATHS = frozenset({"/health", "/openapi.json"})
+WaitSeconds = Annotated[
+    float | None, Query(ge=0, le=7200, description="Seconds to wait for the answer; absent: until it is.")
+]
+IdempotencyKey = Annotated[TaskId | None, Header(description="The task_id of a request that has none.")]
+Fields = dict[str, Any]
+
+
+class Doorkeeper:
+    """Lets in whoever has the token, with a body that is not too long and comes in time. An ASGI middleware."""
+
+    def __init__(self, app: Any, token: str, most_bytes: int, body_s: float):
+        self._app = app
+        self._token = f"Bearer {token}".encode()
+        self._most_bytes = most_bytes
+        self._body_s = body_s
+
+    async def __call__(
+        self,
+        scope: Fields,
+        receive: Callable[[], Awaitable[Fields]],
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        """Answer a request that is refused; hand on one that is whole."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        given = headers.get(b"authorization", b"")
+        length = headers.get(b"content-length", b"0")
+        refusal = None
+        if scope["path"] not in OPEN_PATHS and not hmac.compare_digest(given, self._token):
+            refusal = 401, "send `Authorization: Bearer TOKEN`"
+        elif not length.isdigit() or int(length) > self._most_bytes:
+            refusal = 413, f"a body may have {self._most_bytes} bytes"
+        body = b""
+        if refusal is None:
+            try:
+                body = await asyncio.wait_for(self._body(receive), self._body_s)
+            except _TooLongError:
+                refusal = 413, f"a body may have {self._most_bytes} bytes"
+            except TimeoutError:
+                refusal = 408, f"the body did not come within {self._body_s:g} s"
+            except _GoneError:
+                return
+        if refusal is not None:
+            status, message = refusal
+            answer = JSONResponse({"error": message}, status, headers={"Connection": "close"})
+            await answer(scope, receive, send)
+            return
+        told = False
+
+        async def again() -> Fields:
+            nonlocal told
+            if told:
+                return await receive()
+            told = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._app(scope, again, send)
+
+    async def _body(self, receive: Callable[[], Awaitable[Fields]]) -> bytes:
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _GoneError
+            body += message.get("body", b"")
+            if len(body) > self._most_bytes:
+                raise _TooLongError
+            if not message.get("more_body"):
+                return bytes(body)
+
+
+class _TooLongError(Exception):
+    """More of a body came than may."""
+
+
+class _GoneError(Exception):
+    """The client went before its request was whole."""
+
+
+def make_app(
+    service: Callable[[], Service], token: str, *, most_bytes: int = MOST_BODY_BYTES, body_s: float = BODY_S
+) -> FastAPI:
+    """Return the application; `service` is made on the event loop, where it lives."""
+    held: dict[str, Service] = {}
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        held["service"] = service()
+        held["service"].start()
+        yield
+        await held["service"].stop()
+
+    app = FastAPI(title="kbench", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.add_middleware(Doorkeeper, token=token, most_bytes=most_bytes, body_s=body_s)
+    _add_errors(app)
+    _add_tasks(app, held)
+    _add_state(app, held)
+    return app
+
+
+def _add_errors(app: FastAPI) -> None:
+    @app.exception_handler(QueueFullError)
+    async def full(_request: Request, error: QueueFullError) -> Response:
+        return JSONResponse({"error": str(error)}, 429, headers={"Retry-After": str(error.retry_after_s)})
+
+    @app.exception_handler(ConflictError)
+    async def conflict(_request: Request, error: ConflictError) -> Response:
+        return JSONResponse({"error": str(error)}, 409)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_request: Request, error: RequestValidationError) -> Response:
+        """Name what is wrong, without the sources and whatever bytes came in."""
+        found = [{"field": ".".join(map(str, one["loc"])), "error": one["msg"]} for one in error.errors()[:20]]
+        return JSONResponse({"error": "the request is not valid", "fields": found}, 422)
+
+    @app.exception_handler(KbenchError)
+    async def usage(_request: Request, error: KbenchError) -> Response:
+        return JSONResponse({"error": error.message, "hint": error.hint}, 422)
+
+
+def _add_tasks(app: FastAPI, held: dict[str, Service]) -> None:
+    @app.post("/evaluate", response_model=EvaluationResponse)
+    async def evaluate(
+        request: EvaluationRequest, response: Response, wait: WaitSeconds = None, idempotency_key: IdempotencyKey = None
+    ) -> EvaluationResponse:
+        """Judge one solution. Waits for the answer; 202 where it is not there in time."""
+        if request.task_id is None and idempotency_key is not None:
+            request = request.model_copy(update={"task_id": idempotency_key})
+        (known,) = held["service"].submit([request])
+        answer = await held["service"].wait(known, wait)
+        response.status_code = 202 if answer.status in {"pending", "processing"} else 200
+        return answer
+
+    @app.post("/evaluate/batch", response_model=BatchEvaluationResponse)
+    async def evaluate_batch(batch: BatchEvaluationRequest, wait: WaitSeconds = None) -> BatchEvaluationResponse:
+        """Judge several solutions: all of them are taken, or none."""
+        service = held["service"]
+        known = service.submit(batch.tasks)
+        answers = await asyncio.gather(*(service.wait(one, wait) for one in known))
+        done = [one for one in answers if one.status == "completed"]
+        lost = [one for one in answers if one.status in {"failed", "timeout", "cancelled"}]
+        return BatchEvaluationResponse(
+            batch_id=batch.batch_id,
+            total_tasks=len(answers),
+            completed_tasks=len(done),
+            failed_tasks=len(lost),
+            results=answers,
+        )
+
+    @app.get("/results/{task_id}", response_model=EvaluationResponse)
+    async def results(task_id: str) -> Any:
+        """Return what is known of a task."""
+        return held["service"].result(task_id) or _unknown(task_id)
+
+    @app.delete("/tasks/{task_id}", response_model=EvaluationResponse)
+    async def cancel(task_id: str) -> Any:
+        """Cancel a task; 409 where it has its answer."""
+        return held["service"].cancel(task_id) or _unknown(task_id)
+
+
+def _unknown(task_id: str) -> Response:
+    return JSONResponse({"error": f"nobody sent a task `{task_id[:100]}`"}, 404)
+
+
+def _add_state(app: FastAPI, held: dict[str, Service]) -> None:
+    @app.get("/health")
+    async def health() -> Fields:
+        """Say that the server is up, and how much it has to do."""
+        service = held["service"]
+        queue = {"pending": service.pending, "processing": service.processing}
+        return {"status": "healthy", "kbench_version": __version__, "queue_status": queue}
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        """Return what Prometheus reads."""
+        return Response(generate_latest(held["service"].metrics().registry), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,110 @@
+"""What clients send and get. Names are KernelGYM's where the meaning agrees; the rest are kbench's options."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+LONGEST_SOURCE = 400_000
+"""Chosen. Characters: the longest of 36 published kernels that kbench is tried with has a tenth of that."""
+MOST_IN_BATCH = 100
+NOT_USED = (
+    *("toolkit", "backend_adapter", "backend", "reference_backend", "workflow", "priority", "device_preference"),
+    *("num_correct_trials", "num_perf_trials", "num_warmup", "resources", "uuid", "use_reference_cache", "is_valid"),
+    *("force_refresh", "verbose_errors", "enable_profiling", "enable_triton_detection", "run_triton_detection"),
+)
+"""Fields of KernelGYM that kbench decides by itself: they are taken, and named in `metadata.not_used`."""
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")]
+TaskId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$")]
+SourceText = Annotated[str, Field(min_length=10, max_length=LONGEST_SOURCE)]
+TaskState = Literal["pending", "processing", "completed", "failed", "timeout", "cancelled"]
+
+
+class EvaluationRequest(BaseModel):
+    """One solution of one problem, each as a text or by the name of one that the server has."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    task_id: TaskId | None = Field(
+        default=None, description="Also the idempotency key: the same one gets the same answer."
+    )
+    reference_code: SourceText | None = Field(default=None, description="Text of a problem; the server must allow it.")
+    problem: Name | None = Field(default=None, description="Name of a problem that the server has.")
+    kernel_code: SourceText | None = Field(default=None, description="Text of a solution.")
+    solution: Name | None = Field(default=None, description="Name of a solution that the server has, such as `eager`.")
+    entry_point: Literal["Model"] = Field(default="Model", description="Class of the reference.")
+    entry: Name | None = Field(default=None, description="Class or function of the solution, in place of `ModelNew`.")
+    run_performance: bool | None = Field(default=None, description="False: verify only.")
+    measure_performance: bool | None = Field(default=None, description="As `run_performance`, which wins.")
+    run_correctness: Literal[True] | None = Field(default=None, description="What is timed is verified, always.")
+    timeout: float = Field(default=300.0, gt=0, le=3600, description="Seconds that the execution may take.")
+    queue_timeout: float = Field(default=600.0, gt=0, le=86400, description="Seconds that it may wait to begin.")
+    level: Literal["task", "module", "general"] | None = None
+    accept: list[str] = Field(default_factory=list, max_length=20)
+    case: Name | None = None
+    overrides: dict[str, int | float | bool | str] = Field(default_factory=dict, max_length=50)
+    not_used: list[str] = Field(default_factory=list, exclude=True, description="Set by the server.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _set_apart(cls, told: Any) -> Any:
+        """Set the fields apart that kbench does not use."""
+        if not isinstance(told, dict):
+            return told
+        unused = [name for name in NOT_USED if name in told]
+        return {**{name: value for name, value in told.items() if name not in NOT_USED}, "not_used": unused}
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> "EvaluationRequest":
+        if (self.reference_code is None) == (self.problem is None):
+            raise ValueError("give one of `reference_code` and `problem`")
+        if (self.kernel_code is None) == (self.solution is None):
+            raise ValueError("give one of `kernel_code` and `solution`")
+        return self
+
+    @property
+    def verify_only(self) -> bool:
+        """Whether no time is wanted."""
+        wanted = self.run_performance if self.run_performance is not None else self.measure_performance
+        return wanted is False
+
+
+class BatchEvaluationRequest(BaseModel):
+    """Several requests at once: all of them are taken, or none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    batch_id: TaskId
+    tasks: list[EvaluationRequest] = Field(min_length=1, max_length=MOST_IN_BATCH)
+
+
+class EvaluationResponse(BaseModel):
+    """The answer to a request, as far as it is known. Absent is null: no number is made up."""
+
+    task_id: str
+    status: TaskState
+    verdict: str | None = Field(default=None, description="`passed`, or a status that `kbench explain` explains.")
+    retryable: bool = Field(default=False, description="Not the solution's fault: send it again with another task_id.")
+    compiled: bool | None = None
+    correctness: bool | None = None
+    reference_runtime: float | None = Field(default=None, description="Milliseconds.")
+    kernel_runtime: float | None = Field(default=None, description="Milliseconds.")
+    speedup: float | None = None
+    speedup_low: float | None = Field(default=None, description="Lower end of the 95 % interval.")
+    rewards: dict[str, float | None] = Field(default_factory=dict, description="By policy; null: leave it out.")
+    error_message: str | None = None
+    error_code: str | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    submitted_at: str | None = None
+    completed_at: str | None = None
+    queue_time: float | None = Field(default=None, description="Seconds.")
+    processing_time: float | None = Field(default=None, description="Seconds.")
+
+
+class BatchEvaluationResponse(BaseModel):
+    """The answers to a batch, in its order."""
+
+    batch_id: str
+    total_tasks: int
+    completed_tasks: int
+    failed_tasks: int
+    results: list[EvaluationResponse]

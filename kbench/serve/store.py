@@ -1,0 +1,93 @@
+"""Requests and answers on the disk, in SQLite: what was accepted or answered survives the server's end."""
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kbench.core.errors import MachineError
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS tasks (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    task_id TEXT NOT NULL UNIQUE,
+    digest TEXT NOT NULL,
+    request TEXT NOT NULL,
+    answer TEXT NOT NULL,
+    is_done INTEGER NOT NULL DEFAULT 0,
+    starts INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX IF NOT EXISTS open_tasks ON tasks (number) WHERE NOT is_done;
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTask:
+    """A request that was accepted, and what is known of it; both as JSON."""
+
+    task_id: str
+    digest: str
+    """Of the request, which tells a repeated one from another one of the same id."""
+    request: str
+    answer: str
+    is_done: bool = False
+    starts: int = 0
+    """How often it was begun: one that was begun and has no answer may have ended the server."""
+
+
+class TaskStore:
+    """The tasks of a server. Each call that returns has its change on the disk, safe from the end of the process."""
+
+    def __init__(self, path: Path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = NORMAL")
+            self._database.executescript(SCHEMA)
+        except (OSError, sqlite3.Error) as error:
+            raise MachineError(f"{path} cannot be opened: {error}", "name another folder with `--state`") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    def add(self, tasks: Iterable[StoredTask]) -> None:
+        """Keep new tasks, all of them or none."""
+        rows = [(one.task_id, one.digest, one.request, one.answer) for one in tasks]
+        with self._database:
+            self._database.execute("BEGIN")
+            self._database.executemany("INSERT INTO tasks (task_id, digest, request, answer) VALUES (?, ?, ?, ?)", rows)
+
+    def begin(self, task_id: str, answer: str) -> None:
+        """Count that a task is begun."""
+        self._database.execute("UPDATE tasks SET starts = starts + 1, answer = ? WHERE task_id = ?", (answer, task_id))
+
+    def finish(self, task_id: str, answer: str) -> None:
+        """Keep the answer of a task. Its sources are dropped."""
+        self._database.execute(
+            "UPDATE tasks SET is_done = 1, request = '', answer = ? WHERE task_id = ?", (answer, task_id)
+        )
+
+    def get(self, task_id: str) -> StoredTask | None:
+        """Return a task; None for one that nobody sent."""
+        found = self._read("WHERE task_id = ?", (task_id,))
+        return found[0] if found else None
+
+    def unfinished(self) -> list[StoredTask]:
+        """Return the tasks without an answer, in the order in which they came."""
+        return self._read("WHERE NOT is_done ORDER BY number", ())
+
+    def _read(self, where: str, values: tuple[str, ...]) -> list[StoredTask]:
+        query = f"SELECT task_id, digest, request, answer, is_done, starts FROM tasks {where}"  # noqa: S608 - constants
+        return [
+            StoredTask(
+                task_id=task_id,
+                digest=digest,
+                request=request,
+                answer=answer,
+                is_done=bool(is_done),
+                starts=starts,
+            )
+            for task_id, digest, request, answer, is_done, starts in self._database.execute(query, values)
+        ]

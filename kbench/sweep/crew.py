@@ -1,0 +1,170 @@
+"""The threads of a sweep or of a pool that stays warm: lanes on devices and builders on processors."""
+
+import contextlib
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kbench.core.errors import MachineError
+from kbench.core.events import RunOptions
+from kbench.devices import peaks
+from kbench.devices.admission import Admission
+from kbench.devices.backend import backend
+from kbench.devices.selection import DeviceChoice
+from kbench.host import nursery_process
+from kbench.storage.settings import cache_dir
+from kbench.sweep.builds import Builds, DerivedShapes
+from kbench.sweep.dispatch import Dispatcher, Write
+from kbench.sweep.guard import Guard
+from kbench.sweep.lane import Judging, Lane, Post
+from kbench.sweep.task import Budgets, Finished, Halt, SweepEvent, Task, TaskVerdict
+from kbench.units.evaluator import Evaluator
+from kbench.units.unit import UnitResult
+
+LANES = {"cuda": 3, "cpu": 1}
+"""Of one device, where calls are timed: one times while others open and verify. On a CPU these would disturb it."""
+TICK_S = 0.2
+
+MakeJudging = Callable[[DeviceChoice, Guard, Path], Judging]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOptions:
+    """What a sweep is told beyond what each of its runs is told."""
+
+    run: RunOptions
+    devices: tuple[DeviceChoice, ...]
+    rung: int
+    lanes: int
+    """Of each device."""
+    jobs: int
+    budgets: Budgets = field(default_factory=Budgets)
+    halt: Halt = field(default_factory=Halt)
+
+
+def default_lanes(kind: str, *, timed: bool) -> int:
+    """Say how many judges a device has at a time; where nothing is timed, a CPU has one for two processors."""
+    if not backend(kind).queues_calls and not timed:
+        return max(1, default_jobs() // 2)
+    return LANES[kind]
+
+
+def default_jobs() -> int:
+    """Say how many solutions are built at a time."""
+    return max(1, len(os.sched_getaffinity(0)))
+
+
+class Crew:
+    """Lanes and builders. What they tell comes out of `events`, until `finish` was said and all is done."""
+
+    def __init__(self, options: SweepOptions, scratch: Path, make: MakeJudging | None, write: Write):
+        self._options = options
+        self._scratch = scratch
+        self._make = make or self._evaluator
+        self._news: queue.SimpleQueue[SweepEvent | BaseException | None] = queue.SimpleQueue()
+        self._closing = contextlib.ExitStack()
+        self._threads: list[threading.Thread] = []
+        lanes = options.lanes * len(options.devices)
+        self._dispatcher = Dispatcher(halt=options.halt, write=write, lanes=lanes)
+        self._guards = [Guard(device, cache_dir()) for device in options.devices]
+        self._judging: list[Judging] = []
+
+    @property
+    def reason(self) -> str:
+        """Say why it ended before all was done; empty where it did not."""
+        return self._dispatcher.why_stopped() or self._nobody_left()
+
+    def start(self) -> None:
+        """Start the nursery, lanes and builders; they wait for tasks."""
+        options, device = self._options, self._options.devices[0]
+        if not options.run.verify_only and backend(device.kind).has_own_memory and options.run.wait_for_device:
+            self._measure_peaks()
+        self._closing.enter_context(nursery_process.nursery(nursery_process.OF_MANY_JUDGES))
+        shapes = DerivedShapes(self._evaluator(device, self._guards[0], self._scratch))
+        self._closing.callback(shapes.close)
+        self._builds = Builds(
+            options.run,
+            device,
+            options.rung,
+            self._scratch,
+            self._dispatcher,
+            shapes,
+            jobs=options.jobs,
+            tell=self._tell_of_builds,
+        )
+        self._closing.callback(self._builds.stop)
+        for guard in self._guards:
+            post = Post(guard, self._news.put)
+            for _ in range(options.lanes):
+                judging = self._make(guard.device, guard, self._scratch)
+                self._judging.append(judging)
+                lane = Lane(judging, post, self._dispatcher, self._builds, shapes, options.budgets, self._news.put)
+                self._threads.append(threading.Thread(target=self._serve, args=(lane,), daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
+        """Have tasks of equal options judged, where `known` has the results of units that need not be again."""
+        self._dispatcher.add(tasks, known)
+        self._builds.start(tasks)
+
+    def finish(self) -> None:
+        """Say that nothing more is added."""
+        self._dispatcher.finish()
+
+    def events(self) -> Iterator[SweepEvent]:
+        """Yield what the threads tell, until all of them ended. Raises what a thread raised."""
+        running = len(self._threads)
+        while running:
+            news = self._news.get()
+            match news:
+                case None:
+                    running -= 1
+                case BaseException():
+                    raise news
+                case _:
+                    yield news
+
+    def stop(self) -> None:
+        """End what is in flight, and everything that was started."""
+        self._dispatcher.stop("interrupted")
+        deadline = time.monotonic() + 10.0
+        while any(thread.is_alive() for thread in self._threads) and time.monotonic() < deadline:
+            for judging in self._judging:
+                judging.interrupt()
+            for thread in self._threads:
+                thread.join(TICK_S)
+        self._closing.close()
+
+    def _serve(self, lane: Lane) -> None:
+        try:
+            lane.serve()
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
+            self._news.put(error)
+        self._news.put(None)
+
+    def _tell_of_builds(self, told: TaskVerdict | BaseException | None) -> None:
+        if isinstance(told, TaskVerdict):
+            self._news.put(Finished(verdict=told, device="", elapsed_s=sum(told.stage_s.values())))
+        elif told is not None:
+            self._news.put(told)
+
+    def _nobody_left(self) -> str:
+        marks = [guard.quarantine for guard in self._guards]
+        if not self._dispatcher.left or not all(marks):
+            return ""
+        return "no device is left: " + "; ".join(mark.message for mark in marks if mark is not None)
+
+    def _evaluator(self, device: DeviceChoice, guard: Guard, scratch: Path) -> Evaluator:
+        return Evaluator(device, self._options.rung, scratch, guard)
+
+    def _measure_peaks(self) -> None:
+        """Measure what each device can do where that is not known; rows go without where it cannot be."""
+        for device in self._options.devices:
+            if peaks.load_peaks(device, cache_dir()) is None:
+                with contextlib.suppress(MachineError), Admission(uuid=device.uuid).exclusive():
+                    peaks.refresh_peaks(device, cache_dir())

@@ -1,0 +1,38 @@
+"""Rewards: what is not known is None, and nobody pays for another's fault."""
+
+import pytest
+
+from kbench.api.reward import reward
+from kbench.core.errors import UsageError
+from kbench.core.model import Status
+from kbench.units.unit import NO_VERDICT
+
+TIMED = (1.5, 1.4)
+TABLE = [
+    ("correct", Status.PASSED, *TIMED, 1.0),
+    ("correct", Status.PASSED, None, None, 1.0),
+    ("correct", Status.WRONG_VALUE, None, None, 0.0),
+    ("speedup", Status.PASSED, *TIMED, 1.5),
+    ("speedup", Status.PASSED, None, None, None),
+    ("speedup", Status.CRASHED, None, None, 0.0),
+    ("speedup_low", Status.PASSED, *TIMED, 1.4),
+    ("speedup_low", Status.PASSED, 1.5, None, None),
+    ("speedup_low", Status.TAMPERED, None, None, 0.0),
+]
+
+
+@pytest.mark.parametrize(("policy", "status", "speedup", "low", "worth"), TABLE)
+def test_what_a_verdict_is_worth(policy, status, speedup, low, worth) -> None:
+    assert reward(policy, status, speedup, low) == worth
+
+
+@pytest.mark.parametrize("policy", ["correct", "speedup", "speedup_low"])
+@pytest.mark.parametrize("status", sorted(NO_VERDICT))
+def test_what_is_not_the_solutions_fault_is_never_punished(policy, status) -> None:
+    assert reward(policy, status, None, None) is None
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    with pytest.raises(UsageError) as found:
+        reward("speedups", Status.HARNESS_ERROR, None, None)
+    assert found.value.hint == "did you mean `speedup`?"

@@ -1,0 +1,369 @@
+"""A server on loopback over judges that follow their sources, asked over real HTTP."""
+
+import contextlib
+import random
+import re
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+from pooling import CASES, Pool, solution
+
+from kbench.core.errors import UsageError
+from kbench.serve import server as servers
+from kbench.serve.schema import EvaluationRequest, EvaluationResponse
+from kbench.serve.server import ServerOptions, make_server
+from kbench.sweep.task import Budgets
+
+TOKEN = "a-token-for-these-tests"
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+class Running:
+    """A server in a thread, and a client of it."""
+
+    def __init__(self, port: int, pool: Pool):
+        self.port = port
+        self.pool = pool
+        self.url = f"http://127.0.0.1:{port}"
+        self.client = httpx.Client(base_url=self.url, headers=HEADERS, timeout=30)
+
+    def evaluate(self, says: str = "passed", number: int = 0, wait: float | None = None, **told) -> httpx.Response:
+        body = {"reference_code": CASES, "kernel_code": solution(says, number), **told}
+        return self.client.post("/evaluate", json=body, params={} if wait is None else {"wait": wait})
+
+
+Start = Callable[..., contextlib.AbstractContextManager[Running]]
+
+
+@pytest.fixture
+def start(tmp_path) -> Start:
+    @contextlib.contextmanager
+    def begin(*, lanes: int = 2, budgets: Budgets | None = None, pool_options=None, **options) -> Iterator[Running]:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        told = {"references": True, "state": tmp_path / "state", **options}
+        pool = Pool()
+        with pool.judge(lanes=lanes, budgets=budgets, **(pool_options or {})) as judge:
+            server, store = make_server(judge, ServerOptions(token=TOKEN, port=port, **told))
+            thread = threading.Thread(target=server.run)
+            thread.start()
+            while not server.started and thread.is_alive():
+                time.sleep(0.01)
+            running = Running(port, pool)
+            try:
+                yield running
+            finally:
+                running.client.close()
+                server.should_exit = True
+                thread.join()
+                store.close()
+
+    return begin
+
+
+def test_an_answer_has_kernelgyms_fields_and_what_was_not_measured_is_null(start) -> None:
+    with start() as running:
+        told = running.evaluate(task_id="one", num_correct_trials=5, backend="triton", run_performance=False)
+        answer = told.json()
+        assert told.status_code == 200
+        assert (answer["task_id"], answer["status"], answer["verdict"]) == ("one", "completed", "passed")
+        assert (answer["compiled"], answer["correctness"], answer["speedup"]) == (True, True, None)
+        assert answer["rewards"] == {"correct": 1.0, "speedup": None, "speedup_low": None}
+        assert answer["metadata"]["not_used"] == ["backend", "num_correct_trials"]
+        wrong = running.evaluate("wrong_value").json()
+        assert (wrong["status"], wrong["correctness"], wrong["rewards"]["correct"]) == ("completed", False, 0.0)
+        lost = running.evaluate("reference_failed").json()
+        assert (lost["status"], lost["correctness"], lost["rewards"]["correct"]) == ("failed", None, None)
+        harness = running.evaluate("harness_error").json()
+        assert (harness["retryable"], harness["rewards"]["correct"]) == (True, None)
+
+
+def test_times_are_milliseconds(start) -> None:
+    with start(pool_options={"verify_only": False, "processes": 2, "max_processes": 2}, lanes=1) as running:
+        answer = running.evaluate().json()
+    assert answer["kernel_runtime"] == pytest.approx(0.524)
+    assert answer["reference_runtime"] == pytest.approx(0.611)
+    assert answer["speedup_low"] <= answer["speedup"] == answer["rewards"]["speedup"]
+
+
+REFUSED = [
+    ({"kernel_code": None}, "kernel_code"),
+    ({"solution": "eager"}, "kernel_code"),
+    ({"problem": "../../etc/passwd", "reference_code": None}, "pattern"),
+    ({"kernel_code": None, "solution": "/etc/passwd.py"}, "pattern"),
+    ({"timeout": -1}, "timeout"),
+    ({"trusted": True}, "trusted"),
+    ({"accept": ["nonsense"]}, "nonsense"),
+    ({"run_correctness": False}, "run_correctness"),
+]
+
+
+@pytest.mark.parametrize(("told", "named"), REFUSED)
+def test_a_request_that_cannot_be_is_refused_by_name(start, told, named) -> None:
+    with start() as running:
+        answer = running.evaluate(**told)
+        assert answer.status_code == 422
+        assert named in answer.text
+        assert running.pool.judged == []
+
+
+def test_without_the_token_there_is_nothing_but_health(start) -> None:
+    with start() as running:
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}):
+            for method, path in (("POST", "/evaluate"), ("GET", "/results/x"), ("GET", "/metrics")):
+                assert httpx.request(method, running.url + path, headers=headers).status_code == 401
+        assert httpx.get(f"{running.url}/health").json()["status"] == "healthy"
+        assert "/evaluate/batch" in httpx.get(f"{running.url}/openapi.json").json()["paths"]
+
+
+def test_texts_of_problems_only_where_the_server_takes_them(start) -> None:
+    with start(references=False) as running:
+        assert "--accept-references" in running.evaluate().text
+        assert running.evaluate(reference_code=None, problem="group_norm", case="small").json()["verdict"] == "passed"
+        unknown = running.evaluate(reference_code=None, problem="group_morn").json()
+        assert (unknown["status"], unknown["error_code"]) == ("failed", "usage")
+        assert "group_norm" in unknown["error_message"]
+
+
+def test_a_full_queue_says_when_to_come_again(start) -> None:
+    with start(most_pending=3, lanes=1) as running:
+        answers = [running.evaluate("0.3", number, wait=0) for number in range(12)]
+        codes = Counter(answer.status_code for answer in answers)
+        assert codes[429] >= 3
+        assert codes[202] == 12 - codes[429]
+        assert all(int(answer.headers["Retry-After"]) >= 1 for answer in answers if answer.status_code == 429)
+
+
+def test_a_repeated_request_is_judged_once_and_another_one_of_its_id_is_refused(start) -> None:
+    with start() as running:
+        first = running.evaluate(task_id="same").json()
+        assert running.evaluate(task_id="same").json() == first
+        assert running.evaluate("raised", task_id="same").status_code == 409
+        body = {"reference_code": CASES, "kernel_code": solution("passed", 7)}
+        keyed = [running.client.post("/evaluate", json=body, headers={"Idempotency-Key": "k"}).json() for _ in "ab"]
+        assert keyed[0] == keyed[1]
+        assert keyed[0]["task_id"] == "k"
+        assert len(running.pool.judged) == 2
+
+
+def test_a_batch_is_taken_as_a_whole(start) -> None:
+    says = ["passed", "crashed", "harness_error", "passed"]
+    tasks = [{"reference_code": CASES, "kernel_code": solution(said, n)} for n, said in enumerate(says)]
+    with start(most_pending=5) as running:
+        answer = running.client.post("/evaluate/batch", json={"batch_id": "b", "tasks": tasks}).json()
+        assert [one["verdict"] for one in answer["results"]] == says
+        assert (answer["total_tasks"], answer["completed_tasks"], answer["failed_tasks"]) == (4, 3, 1)
+        assert running.client.post("/evaluate/batch", json={"batch_id": "c", "tasks": tasks * 2}).status_code == 429
+
+
+def test_what_waits_can_be_cancelled_and_what_waits_too_long_says_so(start) -> None:
+    with start(lanes=1, most_pending=50) as running:
+        for number in range(4):
+            running.evaluate("0.4", number, wait=0)
+        running.evaluate(number=8, task_id="late", queue_timeout=0.1, wait=0)
+        running.evaluate(number=9, task_id="unwanted", wait=0)
+        gone = running.client.delete("/tasks/unwanted").json()
+        assert gone["status"] == "cancelled"
+        assert running.client.delete("/tasks/unwanted").status_code == 409
+        assert running.client.delete("/tasks/nobody").status_code == 404
+        time.sleep(0.3)
+        late = running.client.get("/results/late").json()
+        assert (late["status"], late["error_code"], late["retryable"]) == ("timeout", "queue_timeout", True)
+        assert running.evaluate(number=10).json()["verdict"] == "passed"
+        assert not [text for text in running.pool.judged if text in {solution(number=8), solution(number=9)}]
+
+
+def test_answers_are_there_after_a_restart_and_what_had_none_is_judged(start) -> None:
+    with start(lanes=1) as running:
+        first = running.evaluate(task_id="first").json()
+        for number in range(5):
+            running.evaluate("0.3", number, task_id=f"open{number}", wait=0)
+    with start(lanes=1) as running:
+        assert running.client.get("/results/first").json() == first
+        assert running.evaluate(task_id="first").json() == first
+        for number in range(5):
+            answer = running.evaluate("0.3", number, task_id=f"open{number}").json()
+            assert answer["verdict"] == "passed"
+
+
+def test_metrics_count_what_happened(start) -> None:
+    with start() as running:
+        running.evaluate()
+        running.evaluate("crashed")
+        told = running.client.get("/metrics").text
+    assert 'kbench_answers_total{status="completed",verdict="crashed"} 1.0' in told
+    assert "kbench_pending 0.0" in told
+    assert "kbench_execution_seconds_count 2.0" in told
+
+
+def test_others_are_served_only_with_a_token_that_nobody_guesses() -> None:
+    assert servers.is_loopback("127.0.0.1")
+    assert servers.is_loopback("::1")
+    assert not servers.is_loopback("0.0.0.0")
+    with pytest.raises(UsageError, match="no token"):
+        servers.choose_token(None, "0.0.0.0")
+    with pytest.raises(UsageError, match="shorter"):
+        servers.choose_token("short", "127.0.0.1")
+    token, is_new = servers.choose_token(None, "localhost")
+    assert (len(token) >= 32, is_new) == (True, True)
+
+
+def test_the_example_of_the_document_runs(start, monkeypatch, capsys) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```python\n(.*?)^```", page, re.S | re.M)
+    with start() as running:
+        monkeypatch.setenv("KBENCH_URL", running.url)
+        monkeypatch.setenv("KBENCH_TOKEN", TOKEN)
+        exec(compile(example, "docs/serve.md", "exec"), {})
+    assert capsys.readouterr().out == "passed None 1.0\n"
+
+
+def test_the_document_names_every_field() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
+    fields = {*EvaluationRequest.model_fields, *EvaluationResponse.model_fields}
+    unnamed = {name for name in fields if f"`{name}`" not in page}
+    assert unnamed == {"entry_point", "run_correctness", "not_used"}
+
+
+# --- many clients, some of them hostile --------------------------------------------
+
+
+def raw(port: int, data: bytes, *, linger_s: float = 0.0) -> None:
+    """Send bytes, and go without reading an answer."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(data)
+        time.sleep(linger_s)
+
+
+def head(length: int) -> bytes:
+    return (
+        f"POST /evaluate HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    ).encode()
+
+
+def large(running: Running, _number: int) -> None:
+    """A body of 50 MB, in spite of the limit."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", running.port), timeout=5) as connection:
+        connection.sendall(head(50 << 20))
+        for _ in range(50):
+            connection.sendall(b"x" * (1 << 20))
+
+
+def endless(running: Running, _number: int) -> None:
+    """A body in chunks, without a length, longer than the limit."""
+    start_of = head(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    chunk = b"100000\r\n" + b"x" * (1 << 20) + b"\r\n"
+    raw(running.port, start_of + chunk * 12)
+
+
+def cut(running: Running, _number: int) -> None:
+    """Half of a request."""
+    raw(running.port, head(5000) + b'{"kernel_code": "')
+
+
+def nonsense(running: Running, number: int) -> None:
+    """No JSON, a deep one, a wrong type."""
+    bodies = [b"\xff\xfe{", b"[" * 100_000, b'{"kernel_code": 5}']
+    answer = httpx.post(f"{running.url}/evaluate", content=bodies[number % 3], headers=HEADERS, timeout=20)
+    assert 400 <= answer.status_code < 500
+
+
+def impatient(running: Running, number: int) -> None:
+    """A whole request, whose client goes before the answer."""
+    body = f'{{"problem": "group_norm", "case": "small", "kernel_code": "{solution("0.01", number)!r}"}}'.encode()
+    raw(running.port, head(len(body)) + body)
+
+
+def hanging(running: Running, number: int) -> None:
+    """A solution that hangs."""
+    assert running.evaluate("hangs", number).json()["verdict"] == "total_timeout"
+
+
+HOSTILE = (large, endless, cut, nonsense, impatient)
+
+
+def test_many_clients_of_whom_a_fifth_is_hostile(start) -> None:
+    """None lost, none mixed up, within 20 s; a hang costs its budget, so there are few of them."""
+    clients, each = 16, 20
+    says = ["passed", "wrong_value", "crashed", "build_failed"]
+    found: dict[str, str] = {}
+    lock = threading.Lock()
+
+    def ask(client: int, running: Running) -> None:
+        order = random.Random(client)
+        for step in range(each):
+            number = client * each + step
+            if number % 5 == 0:
+                kind = hanging if number % 80 == 0 else HOSTILE[order.randrange(len(HOSTILE))]
+                kind(running, number)
+                continue
+            said = says[number % len(says)]
+            answer = running.evaluate(said, number, task_id=f"t{number}")
+            while answer.status_code == 429:
+                time.sleep(0.05)
+                answer = running.evaluate(said, number, task_id=f"t{number}")
+            told = answer.json()
+            reason = told["error_message"] or f"because of # passed {number}"
+            with lock:
+                found[told["task_id"]] = f"{told['verdict']} {reason}"
+
+    wanted = {f"t{n}": f"{says[n % 4]} because of # {says[n % 4]} {n}" for n in range(clients * each) if n % 5}
+    with start(lanes=4, budgets=Budgets(verify_s=0.5), most_pending=40) as running:
+        began = time.monotonic()
+        with ThreadPoolExecutor(clients) as threads:
+            for done in [threads.submit(ask, client, running) for client in range(clients)]:
+                done.result()
+        took_s = time.monotonic() - began
+        assert found == wanted
+        assert running.evaluate(number=10_000).json()["verdict"] == "passed"
+        for task_id, said in list(wanted.items())[::40]:
+            assert running.client.get(f"/results/{task_id}").json()["verdict"] == said.split()[0]
+    assert took_s < 20
+
+
+@pytest.mark.slow
+def test_a_real_verdict_over_http(tmp_path) -> None:
+    from kbench.api.judge import Judge
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    candidate = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+    problem = Path(tmp_path / "plus_one.py")
+    problem.write_text(
+        "import torch\n\nCASES = {'default': {}, 'ragged': {'n': 33}}\nn = 64\n\nclass Model(torch.nn.Module):\n"
+        "    def forward(self, x):\n        return x + 1\n\ndef get_inputs():\n    return [torch.rand(8, n)]\n\n"
+        "def get_init_inputs():\n    return []\n"
+    )
+    with Judge(device="cpu", verify_only=True, isolation=1) as judge:
+        options = ServerOptions(token=TOKEN, port=port, state=tmp_path / "state", references=True)
+        server, store = make_server(judge, options)
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        try:
+            verdicts = []
+            for text in (candidate, candidate.replace("+ 1", "+ 2")):
+                body = {"reference_code": problem.read_text(), "kernel_code": text}
+                told = httpx.post(f"http://127.0.0.1:{port}/evaluate", json=body, headers=HEADERS, timeout=300).json()
+                verdicts.append(told["verdict"])
+            assert verdicts == ["passed", "wrong_value"]
+            assert told["metadata"]["isolation"] != "none"
+        finally:
+            server.should_exit = True
+            thread.join()
+            store.close()
