@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("run.verify", "Verify only"),
     "sweep": ("sweep.main", "Judge many solutions of many problems; resumable"),
     "serve": ("serve.main", "Serve verdicts over HTTP, for training loops"),
+    "mcp": ("mcp.main", "Serve tools to an agent over stdin and stdout"),
     "compare": ("compare.main", "Compare saved runs, or the solutions of one run"),
     "gate": ("gate.main", "Fail when a run regresses against its baseline"),
     "baseline": ("baseline.app", "Show, set and accept baselines"),

@@ -46,6 +46,13 @@ class SolutionFlags(DocumentFlags):
     ] = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentsFlags(DocumentFlags):
+    """What `kbench new agents` can be told."""
+
+    folder: Annotated[Path, typer.Option("--in", metavar="DIR", help="Folder to write to")] = Path()
+
+
 @command(ProblemFlags)
 def problem(flags: ProblemFlags) -> int:
     """Write a problem file to start from."""
@@ -66,6 +73,15 @@ def solution(flags: SolutionFlags) -> int:
     path = _from_here((flags.folder or beside / owner.name) / f"{name}.py")
     _write(path, scaffold.solution(owner, flags.language.value))
     _tell(flags, path, f"fill in the kernel, then `kbench run {flags.problem} {path}`")
+    return ExitCode.OK
+
+
+@command(AgentsFlags)
+def agents(flags: AgentsFlags) -> int:
+    """Write an AGENTS.md: how an agent checks kernels in this repository."""
+    path = flags.folder / "AGENTS.md"
+    _write(path, scaffold.AGENTS)
+    _tell(flags, path, "add what is particular to this repository")
     return ExitCode.OK
 
 
@@ -98,3 +114,4 @@ def _write(path: Path, text: str) -> None:
 app = typer.Typer(cls=Group, rich_markup_mode=None)
 app.command("problem", cls=Command)(problem)
 app.command("solution", cls=Command)(solution)
+app.command("agents", cls=Command)(agents)

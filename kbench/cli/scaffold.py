@@ -226,3 +226,29 @@ def _imports(owner: Entry, own: str) -> str:
     needed = ["import torch", "from torch import nn", *[line for line in own.splitlines() if line]]
     lines = dict.fromkeys((*needed, *taken))
     return "\n".join(sorted(lines, key=lambda line: (line.startswith("from"), line)))
+
+
+AGENTS = """# For agents that write GPU kernels here
+
+kbench says whether a kernel is right and how fast it is. Let it judge; do not write a benchmark of your own.
+
+- A problem is a PyTorch file with `Model`, `get_inputs` and `get_init_inputs`. Never change it to make a solution pass.
+- A solution is a file with a class `ModelNew` that takes the same constructor arguments.
+
+| to | type |
+|---|---|
+| see problems and solutions | `kbench list` |
+| start a solution | `kbench new solution PROBLEM NAME --language cuda` |
+| check that it is right | `kbench verify PROBLEM FILE --json` |
+| time it against the reference | `kbench run PROBLEM FILE --json` |
+| compare two runs | `kbench compare OLD NEW --json` |
+| learn what a code means | `kbench explain CODE` |
+| check this machine | `kbench doctor` |
+
+Exit code 0 is a pass, 1 a verdict against the solution; 2 and 3 are a wrong question or a machine that lacks something.
+With `--json` stdout is one document. `harness_error` and `not_verified` say nothing of the solution: run it again.
+
+Verify before you time. A kernel must be right for inputs it has never seen, with parameters that change. It runs in a
+sandbox without network, and outputs of timed calls are checked: caching results or patching timers fails.
+`kbench mcp` offers the same as tools.
+"""

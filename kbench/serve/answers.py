@@ -4,10 +4,21 @@ from typing import Any, get_args
 
 from kbench.api.evaluation import EvaluationResult
 from kbench.api.reward import RewardPolicy
+from kbench.core.explain import explain
 from kbench.core.model import Failed, Status
 from kbench.serve.schema import EvaluationResponse
 
 LONGEST_MESSAGE = 4000
+QUOTING = frozenset(
+    {
+        Status.WRONG_VALUE,
+        Status.WRONG_GRADIENT,
+        Status.UNWRITTEN_OUTPUT,
+        Status.NONDETERMINISTIC,
+        Status.BELOW_LEVEL,
+    }
+)
+"""Statuses whose reason quotes what was expected; an answer has the diagnosis, or what the status means, instead."""
 NOT_COMPILED = frozenset({Status.BUILD_FAILED, Status.BUILD_TIMEOUT, Status.IMPORT_FAILED, Status.IMPORT_TIMEOUT})
 
 
@@ -27,7 +38,7 @@ def answer_of(found: EvaluationResult) -> dict[str, Any]:
         "speedup": found.speedup,
         "speedup_low": found.interval[0] if found.interval is not None else None,
         "rewards": {policy: found.reward(policy) for policy in get_args(RewardPolicy)},
-        "error_message": failure.reason[:LONGEST_MESSAGE] if failure is not None else None,
+        "error_message": why(failure) if failure is not None else None,
         "error_code": failure.status.value if failure is not None else None,
         "metadata": {
             "case": found.case,
@@ -43,6 +54,15 @@ def answer_of(found: EvaluationResult) -> dict[str, Any]:
             "kbench_version": row.kbench_version,
         },
     }
+
+
+def why(failure: Failed) -> str:
+    """Say why a solution failed, without any value that was expected of it."""
+    if failure.status not in QUOTING and failure.correctness is None:
+        return failure.reason[:LONGEST_MESSAGE]
+    known = explain(failure.status.value)
+    said = [failure.diagnosis.sentence] if failure.diagnosis is not None else [known.meaning] if known else []
+    return "; ".join([*said, *([f"lacks {', '.join(failure.lacks)}"] if failure.lacks else [])])[:LONGEST_MESSAGE]
 
 
 def failed(code: str, reason: str, *, retryable: bool = False) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 
 import ast
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from kbench.cli.app import COMMANDS
 from kbench.plugins import registry
 from kbench.storage.settings import Settings
 
@@ -78,3 +80,10 @@ def test_json_names_the_file(kbench):
     done = kbench("new", "problem", "plus", "--json")
     document = json.loads(done.out)
     assert (done.code, document["status"], document["path"]) == (0, "ok", "plus.py")
+
+
+def test_agents_are_told_commands_that_exist(kbench):
+    assert kbench("new", "agents").code == 0
+    named = re.findall(r"`kbench ([a-z]+)", Path("AGENTS.md").read_text())
+    assert len(named) >= 7
+    assert set(named) <= set(COMMANDS)

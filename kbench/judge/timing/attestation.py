@@ -22,6 +22,12 @@ ONE_SLOT_SLACK_NS = 2_000_000
 """Where there is room for one call, what it adds to an empty request varies as such a request does."""
 DOUBTFUL_FROM = 0.7
 """A host's clock counts what other programs take from a call; below this share of the slope nothing excuses it."""
+CONGESTED_FROM = 1.1
+CONGESTED_DOUBTFUL_FROM = 1 / GROSS
+"""Where other programs lengthen the reference's calls by a tenth or more, its slope is no exact measure of what they
+take from the candidate's: an honest claim was refused at 0.66 of it (2 cores, load 4 to 8). Such a claim is weak, not
+false, unless it is grossly below. The candidate's processes are stopped while the reference is called, so it cannot
+make a machine look busy."""
 REQUEST_NS = 5_000_000
 """What a request may take beside its calls; what a short one takes is the worker's own to say."""
 EMPTY_NS = 2_000_000
@@ -69,7 +75,8 @@ class Attestation:
                 factor = self._congestion(references, copy_ns)
                 slope /= factor
                 wider_ns = factor * slack_ns
-                verdict = attest(claim_ns, quiet_ns, slope, slack_ns=wider_ns, doubtful_from=DOUBTFUL_FROM)
+                least = CONGESTED_DOUBTFUL_FROM if factor >= CONGESTED_FROM else DOUBTFUL_FROM
+                verdict = attest(claim_ns, quiet_ns, slope, slack_ns=wider_ns, doubtful_from=least)
             if verdict != "failed" and not single:
                 single_ns, by_one = self._single(claim_ns, copy_ns, factor)
                 verdict = by_one if by_one != "held" else verdict

@@ -56,7 +56,9 @@ class Busy(Attestation):
         (400, 400, 3, "held"),
         (200, 200, 1, "weak"),  # delivery is most of what a clock outside sees
         (2000, 4000, 1, "failed"),
-        (2000, 4000, 3, "failed"),
+        (2600, 4000, 1, "failed"),
+        (2600, 4000, 3, "weak"),  # the reference's calls are no exact measure of a busy machine
+        (1900, 4000, 3, "failed"),
         (400, 4000, 3, "failed"),
     ],
 )
@@ -70,7 +72,7 @@ def test_a_busy_processor_excuses_honest_claims_and_no_others(claim_us, call_us,
         slope_ns, said = attesting.run("its log")
         assert said == verdict
         # Of a congested machine the slope is what is left when the reference's own is taken for the measure.
-        assert slope_ns == pytest.approx(1e3 * claim_us, rel=0.3 if claim_us >= 1000 else 2.5)
+        assert slope_ns == pytest.approx(1e3 * call_us, rel=0.3 if call_us >= 1000 else 2.5)
         assert attesting.half_width_ns == 0, "one attempt did"
 
 

@@ -1,0 +1,28 @@
+"""`kbench mcp`: tools for an agent, over stdin and stdout."""
+
+import importlib.util
+from dataclasses import dataclass
+
+from kbench.cli.options import DeviceOption, SettingsFlags, command
+from kbench.core.errors import ExitCode, MachineError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpFlags(SettingsFlags):
+    """What `kbench mcp` can be told."""
+
+    device: DeviceOption = None
+
+
+@command(McpFlags)
+def main(flags: McpFlags) -> int:
+    """Serve tools to an agent over stdin and stdout."""
+    if importlib.util.find_spec("mcp") is None:
+        raise MachineError("`kbench mcp` needs the mcp package", "`pip install 'kbench[mcp]'`")
+    from kbench.api.judge import Judge
+    from kbench.mcp.server import make_server
+
+    settings = flags.settings()
+    device = flags.device or settings.run.device
+    make_server(settings, Judge(config=flags.config, device=device), device).run("stdio")
+    return ExitCode.OK
