@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import math
 import os
 import re
 import signal
@@ -98,18 +99,16 @@ def test_module_and_script_are_one():
     )
 
 
-def best_of(count: int, *command: str) -> float:
-    times = []
-    for _ in range(count):
-        started = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
-        times.append(time.perf_counter() - started)
-    return min(times)
-
-
 def test_help_starts_in_at_most_twice_the_time_of_its_libraries():
-    base = best_of(5, sys.executable, "-c", "import typer, rich")
-    assert best_of(5, sys.executable, "-m", "kbench", "--help") <= 2 * base
+    """By turns, and the best of each: what else the machine does slows both."""
+    commands = {"libraries": ["-c", "import typer, rich"], "help": ["-m", "kbench", "--help"]}
+    best = dict.fromkeys(commands, math.inf)
+    for _ in range(7):
+        for name, arguments in commands.items():
+            started = time.perf_counter()
+            subprocess.run([sys.executable, *arguments], check=True, capture_output=True, cwd=ROOT)
+            best[name] = min(best[name], time.perf_counter() - started)
+    assert best["help"] <= 2 * best["libraries"], best
 
 
 @pytest.mark.parametrize(
