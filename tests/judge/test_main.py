@@ -23,70 +23,70 @@ class Worker:
 
 
 @pytest.fixture
-def court(monkeypatch: pytest.MonkeyPatch) -> main.Judge:
+def service(monkeypatch: pytest.MonkeyPatch) -> main.JudgeService:
     monkeypatch.setattr(main, "StartedWorker", Worker)
     monkeypatch.setattr(main, "Candidate", lambda _spec, _config, worker: worker)
     monkeypatch.setattr(main, "start_nursery", lambda _config: SimpleNamespace(has_ended=False))
-    return main.Judge(None, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"))
+    return main.JudgeService(None, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"))
 
 
-def take(court: main.Judge, compiler: str) -> Worker:
-    return court.fresh_worker(compiler)
+def take(service: main.JudgeService, compiler: str) -> Worker:
+    return service.fresh_worker(compiler)
 
 
-def test_those_expected_are_taken_in_order(court: main.Judge) -> None:
-    court._expect(["", "graphs"])
-    assert (take(court, "").number, take(court, "graphs").number) == (1, 2)
+def test_those_expected_are_taken_in_order(service: main.JudgeService) -> None:
+    service._expect(["", "graphs"])
+    assert (take(service, "").number, take(service, "graphs").number) == (1, 2)
 
 
-def test_the_reference_gets_the_worker_that_is_spare(court: main.Judge) -> None:
-    court._spare = spare = court._start_worker("")
-    court._open_reference_worker("problem.py")
-    assert court._spare is None
-    assert court.take_reference_worker("problem.py") is spare
+def test_the_reference_gets_the_worker_that_is_spare(service: main.JudgeService) -> None:
+    service._spare = spare = service._start_worker("")
+    service._open_reference_worker("problem.py")
+    assert service._spare is None
+    assert service.take_reference_worker("problem.py") is spare
     assert spare.prepared
-    court._end_reference_worker()
+    service._end_reference_worker()
     assert not spare.alive
 
 
-def test_a_worker_of_the_reference_is_started_where_none_was_expected(court: main.Judge) -> None:
-    taken = court.take_reference_worker("problem.py")
+def test_a_worker_of_the_reference_is_started_where_none_was_expected(service: main.JudgeService) -> None:
+    taken = service.take_reference_worker("problem.py")
     assert (taken.number, taken.prepared) == (1, True)
 
 
-def test_those_still_expected_go_on_getting_ready(court: main.Judge) -> None:
-    court._expect(["", "graphs"])
-    take(court, "")
-    court._expect(["graphs", ""])
-    assert [worker.number for worker in court._ahead] == [2, 3]
+def test_those_still_expected_go_on_getting_ready(service: main.JudgeService) -> None:
+    service._expect(["", "graphs"])
+    take(service, "")
+    service._expect(["graphs", ""])
+    assert [worker.number for worker in service._ahead] == [2, 3]
 
 
-def test_one_with_other_rights_is_replaced_and_so_is_what_follows(court: main.Judge) -> None:
-    court._expect(["", "graphs"])
-    before = list(court._ahead)
-    taken = take(court, "graphs")
+def test_one_with_other_rights_is_replaced_and_so_is_what_follows(service: main.JudgeService) -> None:
+    service._expect(["", "graphs"])
+    before = list(service._ahead)
+    taken = take(service, "graphs")
     assert (taken.number, taken.compiler, taken.alive) == (3, "graphs", True)
     assert not any(worker.alive for worker in before)
 
 
-def test_a_nursery_that_ended_is_replaced(court: main.Judge) -> None:
+def test_a_nursery_that_ended_is_replaced(service: main.JudgeService) -> None:
     """The solutions that follow must not pay for its end."""
-    court._expect([])
-    assert court._nursery is None, "nobody needs one yet"
-    court._expect([""])
-    first = court._nursery
-    court._expect(["", ""])
-    assert court._nursery is first
+    service._expect([])
+    assert service._nursery is None, "nobody needs one yet"
+    service._expect([""])
+    first = service._nursery
+    service._expect(["", ""])
+    assert service._nursery is first
     first.has_ended = True
-    court._expect(["", "", ""])
-    assert court._nursery not in (None, first)
+    service._expect(["", "", ""])
+    assert service._nursery not in (None, first)
 
 
-def test_none_is_left_behind(court: main.Judge) -> None:
-    court._expect(["graphs", "kernels"])
-    before = list(court._ahead)
-    court._expect([])
-    assert court._ahead == []
+def test_none_is_left_behind(service: main.JudgeService) -> None:
+    service._expect(["graphs", "kernels"])
+    before = list(service._ahead)
+    service._expect([])
+    assert service._ahead == []
     assert not any(worker.alive for worker in before)
 
 
