@@ -141,7 +141,15 @@ class Builder:
         files = [entry.path, self._problem.path]
         return hidden_paths.hidden(results=self._options.results_dir, cache=cache_dir(), run=self._scratch, files=files)
 
-    def _set_up(self, child: Child, writable: Sequence[Path], around: Surroundings, closed: Sequence[Path]) -> None:
+    def _set_up(
+        self,
+        child: Child,
+        writable: Sequence[Path],
+        around: Surroundings,
+        closed: Sequence[Path],
+        *,
+        threads: int = 2,
+    ) -> None:
         child.request(
             {
                 "op": "setup",
@@ -151,7 +159,7 @@ class Builder:
                 "temporary": around.temporary,
                 "hidden": [str(path) for path in closed],
                 "allow_exec": True,
-                "threads": 2,
+                "threads": threads,
             },
             timeout_s=SETUP_TIMEOUT_S,
         )

@@ -23,6 +23,7 @@ from kbench.wire.autograd import differentiable, owned
 from kbench.wire.channel import Channel, Message, PeerGoneError, decode_constants, decode_tree
 from kbench.wire.layouts import layouts_of, misaligned
 from kbench.wire.shared_memory import Block, TensorSpec
+from kbench.worker import call_trace
 from kbench.worker.delivery import deliver
 from kbench.worker.extensions import record_builds, require_builds
 from kbench.worker.queued_calls import CallQueue, queue_calls
@@ -312,6 +313,18 @@ class Worker:
         described = deliver(output, self._outputs[slot], self._inputs[slot])
         torch.cuda.synchronize()
         return {"activities": activities, "outputs": [described]}
+
+    def do_trace(self, message: Message, _fds: list[int]) -> Message:
+        """Call the constructed model on the problem's own inputs and answer with a trace.
+
+        With `counters` a tool around this process reads hardware counters of a call, and there is no trace.
+        """
+        inputs = problem_of(message, self._device).inputs(seed=0)
+        with torch_no_grad(), Stage("forward"):
+            if message["counters"]:
+                call_trace.under_counters(lambda: self._model(*inputs), self._device)
+                return {}
+            return {"trace": call_trace.encode(call_trace.trace(lambda: self._model(*inputs), self._device))}
 
     def do_backward(self, message: Message, _fds: list[int]) -> Message:
         """Run forward and backward; copy gradients of the inputs and parameters into the output slot's buffers."""

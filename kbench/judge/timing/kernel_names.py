@@ -4,12 +4,11 @@ The list comes from the worker and is evidence, not proof: who controls that pro
 only what `--require-custom` asks, and no number rests on it.
 """
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
+from kbench.core.kernel_origin import KernelOrigin, origin
 from kbench.core.model import Finding, Status
 from kbench.devices.backend import backend
 from kbench.judge.exchange import Trial, secret_seed
@@ -18,29 +17,6 @@ from kbench.wire.channel import WireError
 
 NAMED_AT_MOST = 6
 CLOSE = 0.05
-
-
-class KernelOrigin(StrEnum):
-    """Where a device activity comes from, by its name."""
-
-    OWN = "own"
-    LIBRARY = "library"
-    COMPILED = "compiled"
-    """By torch.compile, from operators."""
-    COPY = "copy"
-
-
-LIBRARY = re.compile(
-    r"\bat::(native|cuda)\b|\bat_cuda_detail::|\bc10::|\bcudnn|\bcublas|\bcusparse|\bcusolver|\bcub::|\bthrust::"
-    r"|\bcutlass3?x?_\w*(sm)?\d+_|\bcutlass_\d|^(void )?cutlass::Kernel2?<cutlass_"
-    r"|^nvjet_|^sm\d+_xmma|_(sgemm|hgemm|dgemm|gcgemm|scudnn|s1688|s16816)\w*_|^(volta|ampere|turing|maxwell|hopper)_"
-    r"|^(void )?(gemmSN|gemvNSP|gemv2|gemvx|splitKreduce_kernel|implicit_convolve|winograd|fft2d|flip_filter"
-    r"|vector_fft|dot_kernel|reduce_1Block_kernel|pytorch_flash|flash_(fwd|bwd)|fmha_|nchwToNhwc|nhwcToNchw"
-    r"|cunn_|vectorized_layer_norm_kernel)"
-    r"|\bnchwToNhwcKernel|\bnhwcToNchwKernel|^ncclDevKernel|^ncclKernel"
-)
-COMPILED = re.compile(r"^triton_(poi|per|red|tem|for|mm|bmm|helpers|unk)_")
-COPY = re.compile(r"^(Memcpy|Memset)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +40,6 @@ def activities(answer: object) -> tuple[Activity, ...]:
             case _:
                 raise WireError("an activity is a name, a start and a duration")
     return tuple(found)
-
-
-def origin(name: str) -> KernelOrigin:
-    """Classify a device activity by its name; what no library or compiler is known to launch is the solution's own."""
-    if COPY.search(name):
-        return KernelOrigin.COPY
-    if COMPILED.search(name):
-        return KernelOrigin.COMPILED
-    return KernelOrigin.LIBRARY if LIBRARY.search(name) else KernelOrigin.OWN
 
 
 def busy_ns(seen: Sequence[Activity]) -> int:

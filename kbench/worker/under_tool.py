@@ -1,8 +1,9 @@
-"""The steps between kbench and a worker below compute-sanitizer: each locks itself in, then becomes the next program.
+"""The steps between kbench and a worker below a tool of NVIDIA's: compute-sanitizer or `ncu`.
 
-`front` becomes the tool. The tool starts `lock` with its libraries injected, which becomes `work`, the worker. An exec
-ends the threads that the libraries have started by then, so that every thread of the worker, theirs included, is within
-the walls. Why it takes so many: docs/adr/0021-after-a-crash.md.
+Each step locks itself in, then becomes the next program. `front` becomes the tool. The tool starts `lock` with its
+libraries injected, which becomes `work`, the worker. An exec ends the threads that the libraries have started by then,
+so that every thread of the worker, theirs included, is within the walls. Why it takes so many:
+docs/adr/0021-after-a-crash.md.
 """
 
 import json
@@ -16,7 +17,7 @@ from kbench.wire.channel import Channel
 from kbench.worker.extensions import require_builds
 from kbench.worker.main import Worker
 
-ORDERS = "KBENCH_SANITIZER"
+ORDERS = "KBENCH_TOOL"
 """Environment variable: the tool's command line, the rung, the folder that may be written, what must not be read."""
 
 
@@ -24,7 +25,7 @@ def main(descriptor: str, step: str = "front") -> None:
     """Take one step, on the channel with the given descriptor; the first two never return. Raises OSError."""
     orders = json.loads(os.environ[ORDERS])
     rung = rungs.Rung(orders["rung"])
-    again = [sys.executable, "-P", "-m", "kbench.worker.under_sanitizer", descriptor]
+    again = [sys.executable, "-P", "-m", "kbench.worker.under_tool", descriptor]
     if step == "front":
         rungs.restrict_tool(rung)
         _become([*orders["command"], *again, "lock"])
