@@ -34,8 +34,9 @@ SPILLED_BYTES = 32
 """Chosen: stack of one thread. A few bytes are what a call of a function takes."""
 SECTOR_USE = 60.0
 """Chosen. A stride of two floats uses 50 % of each sector of 32 bytes."""
-CONFLICTS = 30.0
-"""Chosen. A conflict of two ways everywhere is 50 % of the wavefronts."""
+CONFLICTS, MANY_CONFLICTS = 30.0, 60.0
+"""Chosen. A conflict of two ways everywhere is 50 % of the wavefronts. Fewer than the second count where warps wait for
+shared memory."""
 STALLED = 30.0
 """Chosen. Nsight Compute's own rule names a stall from 30 % of the cycles on."""
 MOST = 110.0
@@ -179,7 +180,9 @@ def _bank_conflicts(it: Subject) -> str | None:
     seen = it.counters
     if seen is None or (seen.bank_conflict_percent or 0.0) < CONFLICTS:
         return None
-    if seen.stall not in SHARED_STALLS and (seen.sm_percent or 0.0) < LATENCY:
+    if max(seen.memory_percent or 0.0, seen.tensor_percent or 0.0) >= AT_LIMIT:
+        return None  # they are hidden behind what is at the limit
+    if seen.stall not in SHARED_STALLS and (seen.bank_conflict_percent or 0.0) < MANY_CONFLICTS:
         return None
     return (
         f"{seen.bank_conflict_percent:.0f} % of the accesses of {it.name} to shared memory are repeats because of bank "

@@ -49,7 +49,7 @@ def occupancy(launch: DeviceActivity, shape: DeviceShape) -> Occupancy | None:
     blocks_per_sm = min(room.values())
     if blocks_per_sm < 1:
         return None
-    limiter = min(room, key=lambda name: (room[name], name not in {"registers", "shared memory"}))
+    limiter = min(room, key=lambda name: room[name])
     waves = launch.blocks / (blocks_per_sm * shape.sms)
     spread = -(-launch.blocks // shape.sms)
     if spread < blocks_per_sm:  # the grid is over before any SM is full

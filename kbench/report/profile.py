@@ -10,7 +10,7 @@ from kbench.core.profile import KernelDifference, ProfiledKernel, SolutionProfil
 from kbench.profile import Explained
 from kbench.report import csvout, units
 from kbench.report.document import plain, render_document
-from kbench.report.table import Column, one_line, render_markdown_table, render_table
+from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
 
 SHOWN, LISTED = 12, 40
 """Kernels in a table, and in a document: the longest of them."""
@@ -71,16 +71,16 @@ def render_text(problem: str, found: Sequence[Explained], *, verbosity: int = 0,
 
 
 def render_markdown(problem: str, found: Sequence[Explained]) -> str:
-    """Write profiles for a comment or an issue."""
+    """Write profiles for a comment or an issue; names of kernels are untrusted text."""
     parts = [_head(problem, found)]
     for each in found:
-        parts.append(_sentence(each))
+        parts.append(escape_markdown(_sentence(each)))
         if isinstance(each.outcome, SolutionProfile):
             parts.append(render_markdown_table(COLUMNS, _cells(each.outcome)))
-            parts.append("\n".join(f"- {line}" for line in _details(each.outcome)))
+            parts.append("\n".join(f"- {escape_markdown(line)}" for line in _details(each.outcome)))
     if changes := _changes(found):
-        parts += [_changed(found), render_markdown_table(CHANGES, changes)]
-    return "\n\n".join([*parts, "\n".join(f"*{note}*" for note in _notes(found))])
+        parts += [escape_markdown(_changed(found)), render_markdown_table(CHANGES, changes)]
+    return "\n\n".join([*parts, "\n".join(f"- {escape_markdown(note)}" for note in _notes(found))])
 
 
 def render_csv(found: Sequence[Explained]) -> str:
@@ -187,7 +187,7 @@ def _row(kernel: ProfiledKernel, unit: units.TimeUnit) -> list[str]:
         shape,
         str(kernel.registers) if kernel.registers else "",
         units.byte_size(kernel.shared_bytes) if kernel.shared_bytes else "",
-        units.byte_size(kernel.stack_bytes) if kernel.stack_bytes else "",
+        f"{kernel.stack_bytes} B" if kernel.stack_bytes else "",
         occupancy,
     ]
 
@@ -198,14 +198,14 @@ def _details(found: SolutionProfile) -> list[str]:
     if found.names_kernels:
         host = found.host
         counts = (
-            (host.launches, "launches"),
-            (host.copies, "copies"),
-            (host.allocations, "allocations"),
-            (host.synchronisations, "synchronisations"),
+            (host.launches, "launch", "launches"),
+            (host.copies, "copy", "copies"),
+            (host.allocations, "allocation", "allocations"),
+            (host.synchronisations, "synchronisation", "synchronisations"),
         )
         lines = [
             f"call {units.duration(found.call_ns)}, device idle {units.percent(100 * found.idle_share)} of it; {own}",
-            f"inside the call: {', '.join(f'{count} {name}' for count, name in counts)}",
+            f"inside the call: {', '.join(f'{count} {one if count == 1 else many}' for count, one, many in counts)}",
         ]
     else:
         lines = [f"call {units.duration(found.call_ns)}; {own.replace('kernels', 'code')}"]
