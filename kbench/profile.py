@@ -75,7 +75,7 @@ def profile(
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
         stack.enter_context(nursery_process.nursery())
-        session = Session(problem, cases[0], options, device, rung, scratch)
+        session = ProfileSession(problem, cases[0], options, device, rung, scratch)
         yield from session.open(solutions)
         for entry in solutions:
             yield from session.explain(entry, tool, keep)
@@ -99,7 +99,7 @@ def _tool(device: DeviceChoice, *, counters: bool, keep: Path | None, solutions:
     return tool
 
 
-class Session:
+class ProfileSession:
     """One problem's case on one device, and what profiles of its solutions need."""
 
     def __init__(self, problem: Entry, case: Case, options: RunOptions, device: DeviceChoice, rung: int, scratch: Path):

@@ -53,7 +53,7 @@ class Bottleneck(StrEnum):
     FALLBACK = "fallback"
     SYNCHRONISING = "synchronising"
     LAUNCH_BOUND = "launch_bound"
-    HOST_BOUND = "host_bound"
+    PYTHON_BOUND = "python_bound"
     LIBRARY_ONLY = "library_only"
     SPILLS = "spills"
     BANK_CONFLICTS = "bank_conflicts"
@@ -75,7 +75,7 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class Suspect:
     """What the rules look at: the whole call, its longest kernel unless a library's, and that kernel's counters."""
 
     call: SolutionProfile
@@ -93,7 +93,7 @@ def advise(call: SolutionProfile) -> Advice:
     longest = next(iter(call.kernels), None)
     kernel = longest if longest is not None and longest.origin in WRITTEN else None
     counters = heaviest(call.counters, kernel.name) if kernel is not None else None
-    subject = Subject(call=call, kernel=kernel, counters=counters)
+    subject = Suspect(call=call, kernel=kernel, counters=counters)
     for bottleneck, rule in RULES:
         sentence = rule(subject)
         if sentence is not None:
@@ -106,13 +106,13 @@ def shortened(name: str, most: int = 60) -> str:
     return name if len(name) <= most else f"{name[: most - 3]}..."
 
 
-def _nothing_seen(it: Subject) -> str | None:
+def _nothing_seen(it: Suspect) -> str | None:
     if it.call.kernels:
         return None
     return "The profiler saw no kernel: nothing ran on the device, or CUPTI is missing or in use by another tool."
 
 
-def _fallback(it: Subject) -> str | None:
+def _fallback(it: Suspect) -> str | None:
     if not it.call.is_fallback:
         return None
     ran = "a shared library of its own" if not it.call.names_kernels else "a kernel of its own"
@@ -122,7 +122,7 @@ def _fallback(it: Subject) -> str | None:
     )
 
 
-def _synchronising(it: Subject) -> str | None:
+def _synchronising(it: Suspect) -> str | None:
     call = it.call
     if not call.names_kernels or not call.host.synchronisations or call.idle_share < WAITS:
         return None
@@ -132,19 +132,19 @@ def _synchronising(it: Subject) -> str | None:
     )
 
 
-def _launch_bound(it: Subject) -> str | None:
+def _launch_bound(it: Suspect) -> str | None:
     call = it.call
     if not call.names_kernels or call.idle_share < IDLE:
         return None
     count = round(sum(kernel.launches for kernel in call.kernels))
     each_us = call.busy_ns / max(1, count) / 1e3
     return (
-        f"The device idles for {_percent(call.idle_share)} of the call: each of its {count} launches, {each_us:.3g} µs "
-        "on average, is over before the host submits the next. Fuse kernels, or capture the call in a CUDA graph."
+        f"The device idles for {_percent(call.idle_share)} of the call: its kernels ({count}, {each_us:.3g} µs on "
+        "average) are over before the host submits the next. Fuse kernels, or capture the call in a CUDA graph."
     )
 
 
-def _host_bound(it: Subject) -> str | None:
+def _python_bound(it: Suspect) -> str | None:
     share = it.call.share_of(KernelOrigin.PYTHON)
     if share < IDLE:
         return None
@@ -155,7 +155,7 @@ def _host_bound(it: Subject) -> str | None:
     )
 
 
-def _library_only(it: Subject) -> str | None:
+def _library_only(it: Suspect) -> str | None:
     share = it.call.share_of(KernelOrigin.LIBRARY, KernelOrigin.COPY)
     if share + it.call.share_of(KernelOrigin.PYTHON) < LIBRARY_SHARE:
         return None
@@ -166,7 +166,7 @@ def _library_only(it: Subject) -> str | None:
     )
 
 
-def _spills(it: Subject) -> str | None:
+def _spills(it: Suspect) -> str | None:
     kernel = it.kernel
     if kernel is None or (kernel.stack_bytes or 0) < SPILLED_BYTES:
         return None
@@ -176,7 +176,7 @@ def _spills(it: Subject) -> str | None:
     )
 
 
-def _bank_conflicts(it: Subject) -> str | None:
+def _bank_conflicts(it: Suspect) -> str | None:
     seen = it.counters
     if seen is None or (seen.bank_conflict_percent or 0.0) < CONFLICTS:
         return None
@@ -190,7 +190,7 @@ def _bank_conflicts(it: Subject) -> str | None:
     )
 
 
-def _uncoalesced(it: Subject) -> str | None:
+def _uncoalesced(it: Suspect) -> str | None:
     seen = it.counters
     if seen is None or seen.sector_use_percent is None or seen.sector_use_percent >= SECTOR_USE:
         return None
@@ -202,7 +202,7 @@ def _uncoalesced(it: Subject) -> str | None:
     )
 
 
-def _memory_bound(it: Subject) -> str | None:
+def _memory_bound(it: Suspect) -> str | None:
     seen, call = it.counters, it.call
     if seen is not None and seen.memory_percent is not None:
         if seen.memory_percent < AT_LIMIT:
@@ -215,7 +215,7 @@ def _memory_bound(it: Subject) -> str | None:
     return f"{measured}: it is bound by memory, at the limit. Only moving fewer bytes helps: fuse, or store less."
 
 
-def _compute_bound(it: Subject) -> str | None:
+def _compute_bound(it: Suspect) -> str | None:
     seen, call = it.counters, it.call
     if seen is not None and seen.sm_percent is not None:
         pipe, used = "tensor cores'", seen.tensor_percent or 0.0
@@ -231,7 +231,7 @@ def _compute_bound(it: Subject) -> str | None:
     return f"{measured}: it is bound by arithmetic. Only less arithmetic helps, or faster (tensor cores, fewer bits)."
 
 
-def _tail_effect(it: Subject) -> str | None:
+def _tail_effect(it: Suspect) -> str | None:
     held = it.kernel.occupancy if it.kernel is not None else None
     if held is None or not 1 < held.waves < FULL_WAVES:
         return None
@@ -244,7 +244,7 @@ def _tail_effect(it: Subject) -> str | None:
     )
 
 
-def _low_occupancy(it: Subject) -> str | None:
+def _low_occupancy(it: Suspect) -> str | None:
     held, seen = it.kernel.occupancy if it.kernel is not None else None, it.counters
     if held is None or held.share >= LOW_OCCUPANCY:
         return None
@@ -266,7 +266,7 @@ def _low_occupancy(it: Subject) -> str | None:
     )
 
 
-def _latency_bound(it: Subject) -> str | None:
+def _latency_bound(it: Suspect) -> str | None:
     seen = it.counters
     if seen is None or seen.memory_percent is None or seen.sm_percent is None:
         return None
@@ -293,12 +293,12 @@ STALL_LEVERS = {
 }
 """By stall: Kernel Profiling Guide, Warp Scheduler States."""
 
-RULES: tuple[tuple[Bottleneck, Callable[[Subject], str | None]], ...] = (
+RULES: tuple[tuple[Bottleneck, Callable[[Suspect], str | None]], ...] = (
     (Bottleneck.NOTHING_SEEN, _nothing_seen),
     (Bottleneck.FALLBACK, _fallback),
     (Bottleneck.SYNCHRONISING, _synchronising),
     (Bottleneck.LAUNCH_BOUND, _launch_bound),
-    (Bottleneck.HOST_BOUND, _host_bound),
+    (Bottleneck.PYTHON_BOUND, _python_bound),
     (Bottleneck.LIBRARY_ONLY, _library_only),
     (Bottleneck.SPILLS, _spills),
     (Bottleneck.BANK_CONFLICTS, _bank_conflicts),
@@ -311,7 +311,7 @@ RULES: tuple[tuple[Bottleneck, Callable[[Subject], str | None]], ...] = (
 )
 
 
-def _unexplained(it: Subject) -> str:
+def _unexplained(it: Suspect) -> str:
     call, kernel = it.call, it.kernel
     longest = call.kernels[0]
     text = f"{shortened(longest.name)} takes {_percent(longest.share)} of the time"

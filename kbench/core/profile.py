@@ -42,9 +42,10 @@ class ProfiledKernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostWork:
-    """What the host did inside the call, as CUDA's runtime saw it."""
+    """What happened inside the call, as CUPTI saw it."""
 
-    launches: int = 0
+    kernels: int = 0
+    """That ran; a CUDA graph launches many at once."""
     copies: int = 0
     allocations: int = 0
     synchronisations: int = 0
@@ -225,7 +226,8 @@ def _by_name(known: Mapping[str, int]) -> Callable[[str], int | None]:
 
 def _operators(trace: CallTrace) -> list[ProfiledKernel]:
     """Return operators by their own time, and what none of them accounts for."""
-    # The profiler makes operators longer, never shorter: what is left for others is at least this.
+    # The profiler makes operators longer, never shorter. What is left for others is at least `rest`; where operators
+    # alone are longer than a call without the profiler, they share its time.
     in_operators = sum(each.self_ns for each in trace.operators)
     rest, whole = trace.call_ns - in_operators, max(1, trace.call_ns, in_operators)
     rows = [(each.name, operator_origin(each.name), each.count, each.self_ns) for each in trace.operators]
@@ -234,7 +236,7 @@ def _operators(trace: CallTrace) -> list[ProfiledKernel]:
     elif rest > 0:
         rows.append((PYTHON, KernelOrigin.PYTHON, 1, rest))
     return [
-        ProfiledKernel(name=name, origin=whose, launches=count, time_ns=ns, share=ns / whole)
+        ProfiledKernel(name=name, origin=whose, launches=count, time_ns=trace.call_ns * ns / whole, share=ns / whole)
         for name, whose, count, ns in rows
         if ns
     ]
@@ -245,7 +247,7 @@ def _host(calls: Sequence[HostActivity], launches: Sequence[DeviceActivity]) -> 
         return sum(each.count for each in calls if any(word in each.name for word in words))
 
     return HostWork(
-        launches=count("LaunchKernel", "LaunchCooperative", "GraphLaunch"),
+        kernels=sum(origin(each.name) is not KernelOrigin.COPY for each in launches),
         copies=sum(origin(each.name) is KernelOrigin.COPY for each in launches),
         allocations=count(*ALLOCATES),
         synchronisations=count(*SYNCHRONISES),

@@ -14,6 +14,15 @@ CALL = "kbench::call"
 """The annotation around a profiled call."""
 NOTE = "user_annotation"
 ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+SHAPE = {
+    "computeMajor": "major",
+    "computeMinor": "minor",
+    "numSms": "sms",
+    "maxThreadsPerMultiprocessor": "threads_per_sm",
+    "regsPerMultiprocessor": "registers_per_sm",
+    "sharedMemPerMultiprocessor": "shared_bytes_per_sm",
+}
+"""Kineto's names of what a `DeviceShape` has."""
 OPERATORS = frozenset({"cpu_op", NOTE})
 OF_RUNTIME = frozenset({"cuda_runtime", "cuda_driver"})
 
@@ -43,27 +52,22 @@ def shortest_call(events: Sequence[Mapping[str, Any]]) -> TracedCall | None:
     begin, end = _start(span), _start(span) + float(span["dur"])
     device = [event for event in timed if event.get("cat") in ON_DEVICE and begin <= _start(event) < until]
     first = min(map(_start, device), default=0.0)
-    host = [event for event in timed if event.get("tid") == span.get("tid") and begin <= _start(event) <= end]
+    host = [event for event in timed if begin <= _start(event) <= end]
+    operators = [event for event in host if event.get("cat") in OPERATORS and event.get("tid") == span.get("tid")]
     return TracedCall(
         launches=sorted((_activity(event, first) for event in device), key=lambda activity: activity.start_ns),
-        operators=_together(_self_times([event for event in host if event.get("cat") in OPERATORS])),
+        operators=_together(_self_times(operators)),
         runtime_calls=_together((event, float(event["dur"])) for event in host if event.get("cat") in OF_RUNTIME),
     )
 
 
 def shape_of(properties: Sequence[Mapping[str, Any]]) -> DeviceShape | None:
-    """Return what a trace says of its first device; None where it names none, as on a processor."""
-    if not properties:
+    """Return what a trace says of its first device; None where it names none or says less, as on a processor."""
+    device = properties[0] if properties else {}
+    known = [device.get(name) for name in SHAPE]
+    if not all(isinstance(value, int) for value in known):
         return None
-    device = properties[0]
-    return DeviceShape(
-        major=int(device["computeMajor"]),
-        minor=int(device["computeMinor"]),
-        sms=int(device["numSms"]),
-        threads_per_sm=int(device["maxThreadsPerMultiprocessor"]),
-        registers_per_sm=int(device["regsPerMultiprocessor"]),
-        shared_bytes_per_sm=int(device["sharedMemPerMultiprocessor"]),
-    )
+    return DeviceShape(**{field: int(device[name]) for name, field in SHAPE.items()})
 
 
 def _activity(event: Mapping[str, Any], first: float) -> DeviceActivity:

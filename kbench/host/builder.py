@@ -165,8 +165,11 @@ class Builder:
         )
         child.request({"op": "open", "mode": "cold"}, timeout_s=SETUP_TIMEOUT_S)
 
-    def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any]) -> bool:
-        """Import the solution and construct its model; say whether an extension was compiled."""
+    def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any], *, built: bool = False) -> bool:
+        """Import the solution and construct its model; say whether an extension was compiled.
+
+        One that is `built` already is loaded as it is: in a copy of its folder ninja would build it anew.
+        """
         limits = self._options.limits
         compiling = False
 
@@ -184,6 +187,7 @@ class Builder:
             "problem": str(self._problem.path),
             "overrides": encode_constants(overrides),
             "allow_tf32": self._options.allow_tf32,
+            "built": built,
         }
         try:
             child.request(request, timeout_s=limits.import_s, extend=extend)

@@ -69,7 +69,7 @@ class Profiler(BelowTool):
             child = self._start(cache.compiler_environment(home / "cache"), home, around)
             threads = len(os.sched_getaffinity(0))  # as many as a worker has that is timed
             self._set_up(child, [home], around, closed, threads=threads)
-            self._construct(child, entry, case.overrides)
+            self._construct(child, entry, case.overrides, built=True)
             answer = child.request(self._message(case, counted=False), timeout_s=TRACE_LIMIT_S)
             return validated(answer.get("trace"))
         except cache.UnfitArtefactsError as error:
@@ -92,7 +92,7 @@ class Profiler(BelowTool):
             with self.started(home, entry, artefacts, command, NCU_ENVIRONMENT) as child:
                 try:
                     self.prepare(child, home, NCU_LIMIT_S)
-                    self._construct(child, entry, case.overrides)
+                    self._construct(child, entry, case.overrides, built=True)
                     child.request(self._message(case, counted=True), timeout_s=NCU_LIMIT_S)
                 except ChildError as error:
                     complaint = error.reason

@@ -188,7 +188,7 @@ class Watched(BelowTool):
             with self.started(home, entry, artefacts, self._command(path, tool, report), ENVIRONMENT) as child:
                 try:
                     self.prepare(child, home, LIMIT_S)
-                    self._construct(child, entry, case.overrides)
+                    self._construct(child, entry, case.overrides, built=True)
                     self._rehearse(child, case.overrides)
                 except ChildError as error:
                     complaint = f"{error.status.value}: {error.reason}"

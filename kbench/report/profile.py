@@ -198,7 +198,7 @@ def _details(found: SolutionProfile) -> list[str]:
     if found.names_kernels:
         host = found.host
         counts = (
-            (host.launches, "launch", "launches"),
+            (host.kernels, "kernel", "kernels"),
             (host.copies, "copy", "copies"),
             (host.allocations, "allocation", "allocations"),
             (host.synchronisations, "synchronisation", "synchronisations"),

@@ -109,8 +109,11 @@ class Worker:
         return {"state": descriptions(self._state)}
 
     def do_build(self, message: Message, _fds: list[int]) -> None:
-        """Import the solution and construct its model once, compiling what they ask for."""
-        record_builds(lambda: self._channel.send({"progress": "compiling", "n": message["n"]}))
+        """Import the solution and construct its model once, compiling what they ask for unless it is all `built`."""
+        if message["built"]:
+            require_builds()
+        else:
+            record_builds(lambda: self._channel.send({"progress": "compiling", "n": message["n"]}))
         self._solution = message
         problem = problem_of(message, self._device)
         self._construct(message, *problem.init_inputs(), seed=0)
@@ -315,16 +318,15 @@ class Worker:
         return {"activities": activities, "outputs": [described]}
 
     def do_trace(self, message: Message, _fds: list[int]) -> Message:
-        """Call the constructed model on the problem's own inputs and answer with a trace.
-
-        With `counters` a tool around this process reads hardware counters of a call, and there is no trace.
-        """
+        """Call the constructed model on the problem's own inputs, under a profiler or a tool around this process."""
         inputs = problem_of(message, self._device).inputs(seed=0)
-        with torch_no_grad(), Stage("forward"):
-            if message["counters"]:
-                call_trace.under_counters(lambda: self._model(*inputs), self._device)
-                return {}
-            return {"trace": call_trace.encode(call_trace.trace(lambda: self._model(*inputs), self._device))}
+
+        def call() -> Any:
+            with Stage("forward"):
+                return self._model(*inputs)
+
+        with torch_no_grad():
+            return call_trace.answer(call, self._device, counters=message["counters"])
 
     def do_backward(self, message: Message, _fds: list[int]) -> Message:
         """Run forward and backward; copy gradients of the inputs and parameters into the output slot's buffers."""

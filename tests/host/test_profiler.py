@@ -108,7 +108,7 @@ def profile_of(found: Explained) -> SolutionProfile:
 @pytest.mark.slow
 def test_torch_alone_is_called_so(tmp_path):
     found = explained(tmp_path, "return 2 * torch.tanh(x @ x)")
-    assert found.advice.bottleneck in {Bottleneck.LIBRARY_ONLY, Bottleneck.HOST_BOUND}
+    assert found.advice.bottleneck in {Bottleneck.LIBRARY_ONLY, Bottleneck.PYTHON_BOUND}
     assert {"aten::mm", "aten::tanh", "aten::mul"} <= {kernel.name for kernel in profile_of(found).kernels}
     assert profile_of(found).own_share == 0.0
     assert sum(kernel.share for kernel in profile_of(found).kernels) == pytest.approx(1.0)
