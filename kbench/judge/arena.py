@@ -5,6 +5,9 @@ from collections.abc import Collection, Sequence
 from itertools import zip_longest
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from kbench.core.errors import PluginError
 from kbench.devices.backend import backend
 from kbench.devices.timer import tensor_leaves
@@ -35,7 +38,7 @@ class Arena:
     def __init__(
         self,
         expected: Expected,
-        weights: Sequence[Any],
+        weights: Sequence[Tensor],
         device: str,
         *,
         slots: int | None = None,
@@ -74,7 +77,7 @@ class Arena:
             end = end if lends else outputs_end
         self._weights, end = lay_out(weights, offset=end)
         self._block = Block.allocate(end, device)
-        self._staging: Any = None
+        self._staging: Tensor | None = None
         self._mask: InputMask | None = None
         self.output_like = [t.to("meta") for t in expected.tensors]
         """Shapes, dtypes and strides of the outputs, without memory."""
@@ -132,7 +135,7 @@ class Arena:
         for leaf, spec in leaves:
             view(spec, self._staging).copy_(leaf)
 
-    def _mask_leaf(self, mask: InputMask, leaf: Any, spec: TensorSpec) -> int:
+    def _mask_leaf(self, mask: InputMask, leaf: Tensor, spec: TensorSpec) -> int:
         """Write a tensor masked into the block; return its fingerprint."""
         begin, end = spec.span
         alike = tuple(leaf.stride()) == spec.stride and not leaf.is_conj() and not leaf.is_neg()
@@ -147,7 +150,7 @@ class Arena:
         end = self._input_bytes(slots)
         if self._mask is not None:
             self._mask.reveal(self._block.bytes[:end])
-        else:
+        elif self._staging is not None:
             self._block.bytes[:end].copy_(self._staging[:end])
         self._mask = None
 
@@ -185,7 +188,7 @@ class Arena:
         """Return the judge's views of a slot's inputs: what the worker may have written to."""
         return [self._block.view(spec) for spec in self._inputs[slot]]
 
-    def outputs(self, slot: int) -> list[Any]:
+    def outputs(self, slot: int) -> list[Tensor]:
         """Return the judge's views of a slot's outputs."""
         block = self._lent if self.lends else self._block
         assert block is not None, "looked at before they are taken back"
@@ -195,7 +198,7 @@ class Arena:
         """Return a few bytes of this memory, as a place to look at."""
         return TensorSpec(offset=0, dtype="uint8", shape=(ALIGNMENT,), stride=(1,)), self._block.bytes
 
-    def weight_views(self) -> list[Any]:
+    def weight_views(self) -> list[Tensor]:
         """Return the judge's views of the shared parameter values."""
         return [self._block.view(spec) for spec in self._weights]
 
@@ -209,10 +212,8 @@ class Arena:
         self._block.close()
 
 
-def as_bytes(tensor: Any, nbytes: int) -> Any:
+def as_bytes(tensor: Tensor, nbytes: int) -> Tensor:
     """Return so many bytes of memory from a tensor's first element on, whatever the order of its dimensions."""
-    import torch
-
     return torch.as_strided(tensor, (nbytes // tensor.element_size(),), (1,)).view(torch.uint8)
 
 

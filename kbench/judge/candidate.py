@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kbench.build import cache
 from kbench.children.child import ChildError
 from kbench.children.worker_start import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
@@ -166,8 +168,6 @@ class Candidate:
             return None
         assert self._arena is not None, "bound before weights are read"
         self._ask({"op": "read_weights", "names": self._names}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
-        import torch
-
         parameters = {name for name, _ in reference.model.named_parameters()}
         for (name, tensor), view in zip(reference.state(), self._arena.weight_views(), strict=True):
             if name in parameters and not torch.equal(tensor.detach(), view):

@@ -14,6 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kbench.children.child import Child, ChildError, is_of_the_device
 from kbench.children.worker_start import StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
 from kbench.core.errors import KbenchError, ReferenceRaisedError
@@ -98,8 +100,6 @@ class JudgeService:
         """Load the problem with the case's overrides; answer with environment and cost."""
         self._problem = Path(message["problem"])
         overrides = decode_constants(message["overrides"])
-        import torch
-
         torch.set_num_threads(self._config.threads)
         self._reference, self._others = None, {}
         self._reserve(overrides)

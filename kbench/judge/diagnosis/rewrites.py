@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from kbench.judge.diagnosis.attention import taken_apart
+from kbench.numerics.operators import OperatorMode
 
 SMALL_NUMBER = 1e-2
 """A number up to this one that is added, or that values are kept above, counts as an epsilon."""
@@ -40,22 +43,21 @@ class Change:
     """A number that is left out, as in `Rewritable.numbers`."""
 
 
+class _Rewriting(OperatorMode):
+    def __init__(self, change: Change, seen: Rewritable):
+        super().__init__()
+        self._change = change
+        self._seen = seen
+
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _rewritten(func, list(args), dict(kwargs or {}), self._change, self._seen)
+
+
 @contextlib.contextmanager
 def rewriting(change: Change) -> Iterator[Rewritable]:
     """Run what is computed inside with a change; yields what could be changed."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
     seen = Rewritable()
-
-    class Rewriting(TorchDispatchMode):  # type: ignore[misc]
-        @classmethod
-        def _should_skip_dynamo(cls) -> bool:
-            return False  # see `oracle.widening`
-
-        def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return _rewritten(func, list(args), dict(kwargs or {}), change, seen)
-
-    with taken_apart(), Rewriting():
+    with taken_apart(), _Rewriting(change, seen):
         yield seen
 
 
@@ -130,7 +132,7 @@ def _terms(name: str, args: list[Any]) -> int:
     return int(x.numel() // x.shape[1])
 
 
-def _spread(name: str, args: list[Any], inverse: Any, x: Any) -> Any:
+def _spread(name: str, args: list[Any], inverse: Tensor, x: Tensor) -> Tensor:
     """Return the inverse deviations of a norm in a shape that its values divide by."""
     if name == "native_layer_norm":
         return inverse

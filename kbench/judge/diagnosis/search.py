@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
+from torch import Tensor, nn
+
 from kbench.core.diagnosis import Diagnosis
 from kbench.judge.diagnosis import faults, likeness
 from kbench.judge.diagnosis.alternatives import Alternative, Forms
@@ -33,19 +36,19 @@ SWITCHED_ERROR = 2.0**-5
 class WrongAnswer:
     """What is known of a call whose outputs are wrong."""
 
-    got: Sequence[Any]
-    want: Sequence[Any]
+    got: Sequence[Tensor]
+    want: Sequence[Tensor]
     """Tensors, of equal shapes and dtypes."""
     tolerances: Sequence[elements.Tolerance]
     arguments: Sequence[Any] = ()
     """Of the reference, on which it returned `want`."""
-    model: Any = None
+    model: nn.Module | None = None
     """The reference's, with the weights of this call; None where there is none to run."""
-    weights_before: Mapping[str, Callable[[], Mapping[str, Any]]] = field(default_factory=dict)
+    weights_before: Mapping[str, Callable[[], Mapping[str, Tensor]]] = field(default_factory=dict)
     """Weights that the solution had earlier, by what they are called in words."""
     confirm: Callable[[str], bool | None] = lambda _: None
     """Calls the solution again with weights of that name: whether it is right; None where it cannot be called."""
-    earlier: Sequence[Sequence[Any]] = ()
+    earlier: Sequence[Sequence[Tensor]] = ()
     """Right outputs of earlier calls."""
     switched: Callable[[], Sequence[str]] = tuple
     """Returns the precision switches that the solution changed."""
@@ -87,7 +90,7 @@ class Search:
                 return found
         return None
 
-    def _pairs(self) -> Iterator[tuple[Any, Any]]:
+    def _pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
         return zip(self._wrong.got, self._wrong.want, strict=True)
 
     def _is_wrong(self, place: int) -> bool:
@@ -178,8 +181,6 @@ class Search:
         return min(likeness.rounding_likeness(wrong.got[p], wrong.want[p], outputs[p]) for p in self._places)
 
     def _stored(self) -> Diagnosis | None:
-        import torch
-
         for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
             if all(likeness.is_stored_as(self._wrong.got[p], self._wrong.want[p], dtype) for p in self._places):
                 evidence = f"every value of the output is one of {name}, which the reference's are not"
@@ -209,7 +210,7 @@ class Search:
             self._forms = forms
         return self._forms
 
-    def _gives(self, outputs: Sequence[Any]) -> bool:
+    def _gives(self, outputs: Sequence[Tensor]) -> bool:
         """Say whether a run of the model gives what is wanted: one that remembers its calls may not."""
         wrong = self._wrong
         pairs = [(outputs[p], wrong.want[p], wrong.tolerances[p]) for p in self._places if p < len(outputs)]
@@ -246,20 +247,20 @@ class Search:
             code=found.code, sentence=found.sentence, evidence=f"{found.evidence} leaves {rest:.2%} of the error"
         )
 
-    def _outputs(self, alternative: Alternative) -> list[Any] | None:
+    def _outputs(self, alternative: Alternative) -> list[Tensor] | None:
         try:
             return alternative.run()
         except Exception:  # noqa: BLE001 - as in `run`
             return None
 
-    def _rest_of(self, outputs: Sequence[Any]) -> float:
+    def _rest_of(self, outputs: Sequence[Tensor]) -> float:
         """Return the largest share of the error of a wrong output that the outputs of an alternative leave."""
         wrong = self._wrong
         if any(p >= len(outputs) for p in self._places):
             return float("inf")
         return max(likeness.rest(wrong.got[p], wrong.want[p], outputs[p]) for p in self._places)
 
-    def _fits(self, outputs: Sequence[Any]) -> bool:
+    def _fits(self, outputs: Sequence[Tensor]) -> bool:
         wrong = self._wrong
         return all(
             p < len(outputs)

@@ -4,6 +4,9 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.supported_values import PLAIN, require_dense
 from kbench.numerics import elements
@@ -69,21 +72,17 @@ class Inputs:
         made: list[Any] = self._problem.inputs(seed)
         if not self.jitter:
             return made
-        import torch
-
         torch.manual_seed(seed)
         return [over_leaves(value, jittered) for value in made]
 
 
 def jittered(value: Any) -> Any:
     """Return a floating-point tensor with a random factor on it and on each of its elements; others as they are."""
-    import torch
-
     if not is_value(value):
         return value
     common = 1 + JITTER * (torch.rand(()).item() - 0.5)
 
-    def on_each(x: Any) -> Any:
+    def on_each(x: Tensor) -> Tensor:
         factors = torch.empty(x.shape, dtype=x.abs().dtype, device=x.device)
         return x * common * factors.uniform_(1 - JITTER / 2, 1 + JITTER / 2)
 
@@ -92,8 +91,6 @@ def jittered(value: Any) -> Any:
 
 def transformed(leaf: Any, change: Transform) -> Any:
     """Return a leaf changed; of 8-bit values, which no arithmetic is made for, in fp32 and as far as they reach."""
-    import torch
-
     if not hasattr(leaf, "untyped_storage") or not leaf.is_floating_point() or leaf.element_size() > 1:
         return change(leaf)
     reach = torch.finfo(leaf.dtype)
@@ -129,8 +126,6 @@ def is_number(leaf: Any) -> bool:
 
 def is_constant_mask(leaf: Any) -> bool:
     """Say whether a leaf is a boolean tensor of one value only: no structure, and nothing that a seed would vary."""
-    import torch
-
     if not hasattr(leaf, "untyped_storage") or leaf.dtype != torch.bool or leaf.numel() < 2:
         return False
     return bool((leaf == leaf.flatten()[0]).all())
@@ -140,7 +135,7 @@ FIRST = 64
 """Chosen. Elements that tell values from labels in nearly every tensor."""
 
 
-def is_labels(tensor: Any) -> bool:
+def is_labels(tensor: Tensor) -> bool:
     """Say whether a tensor holds two values only, as labels and masks do: other values of it would mean nothing."""
     if tensor.numel() <= 2:
         return False

@@ -1,6 +1,6 @@
 """Whether two results are the same for all that a sum in another order could change."""
 
-from typing import Any
+from torch import Tensor
 
 from kbench.numerics import elements
 
@@ -10,13 +10,13 @@ UNLIKE_TIMES = 10
 """Relative tolerances that the root mean square of the difference may take."""
 
 
-def same_values(one: Any, other: Any) -> bool:
+def same_values(one: Tensor, other: Tensor) -> bool:
     """Say whether two tensors hold the same values in the same order, whatever their shapes."""
     alike = one.dtype == other.dtype and one.numel() == other.numel()
     return alike and elements.same_bits(one.flatten(), other.flatten())
 
 
-def unlike(one: Any, other: Any) -> bool:
+def unlike(one: Tensor, other: Tensor) -> bool:
     """Say whether two results of the same call differ by more than sums in another order would."""
     if not hasattr(one, "untyped_storage"):
         return False
