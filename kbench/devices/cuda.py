@@ -3,13 +3,16 @@
 import base64
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.core.model import Environment
 from kbench.devices import nvml
 from kbench.devices.cuda_driver import Driver
 from kbench.devices.memory import SharedMemory
 from kbench.devices.timer import Call, TimedCall, tensor_leaves
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FLUSH_FACTOR = 2
 IPC_GRANULE = 2 << 20
@@ -97,7 +100,7 @@ class _CudaArray:
         }
 
 
-def wrap(pointer: int, nbytes: int) -> Any:
+def wrap(pointer: int, nbytes: int) -> "Tensor":
     """Return device memory as a tensor of bytes."""
     import torch
 

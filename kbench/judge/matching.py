@@ -152,7 +152,7 @@ def _check_leaf(description: list[Any], path: str, want: Any, device: str) -> tu
             return None  # how near a fraction is, is judged like a tensor's values
         return Status.WRONG_VALUE, f"{path} is {dtype} ({kind}), expected {want!r}"
     faults = (
-        (kind != "tensor", Status.WRONG_TYPE, f"is a {kind}, expected a plain Tensor"),
+        (kind != "tensor", Status.WRONG_TYPE, f"is a {kind}, expected a plain torch.Tensor"),
         (shape != list(want.shape), Status.WRONG_SHAPE, f"has shape {_shown(shape)}, expected {tuple(want.shape)}"),
         (dtype != str(want.dtype), Status.WRONG_DTYPE, f"has dtype {dtype}, expected {want.dtype}"),
         (place != device, Status.WRONG_DEVICE, f"is on {place}, expected {device}"),
