@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from kbench.build import cache, sources
-from kbench.children.child import Child, ChildError, Launch
+from kbench.children.child import SANITIZER_ORDERS, Child, ChildError, Launch
 from kbench.children.worker_start import worker_environment
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, TimeLimits
+from kbench.core.kernel_names import KernelOrigin, origin
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.sanitizer import Log, SourcePlace, Tool, findings, parse
@@ -26,7 +27,6 @@ from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host.builder import MEMORY_LIMIT_BYTES, Builder
 from kbench.host.judge_process import JudgeProcess
-from kbench.judge.timing.kernel_names import KernelOrigin, origin
 from kbench.plugins import registry
 from kbench.plugins.case_selection import Rehearsal
 from kbench.plugins.registry import Entry
@@ -34,7 +34,6 @@ from kbench.sandbox import hidden_paths, removal, rungs
 from kbench.sandbox.namespaces import Surroundings
 from kbench.storage.settings import cache_dir
 from kbench.wire.channel import Message
-from kbench.worker.under_sanitizer import ORDERS
 
 NAME = "compute-sanitizer"
 FIX = "install the CUDA toolkit's `compute-sanitizer` and put it on PATH, or set CUDA_HOME; else leave `--sanitize` out"
@@ -240,7 +239,7 @@ class Watched(Builder):
         environment = {
             **worker_environment(home),
             **self._device.environment,
-            ORDERS: json.dumps(orders),
+            SANITIZER_ORDERS: json.dumps(orders),
             # Each tensor is an allocation of its own, whose end the tool knows.
             "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
             # Local sockets, which the sandbox lets the tool have, rather than TCP.
