@@ -77,5 +77,5 @@ def attach(descriptor: dict[str, Any], fd: int | None) -> SharedMemory:
 
 
 def is_timed_by_host(device: str) -> bool:
-    """Say whether a row's device has only the host's clock. Rows of files may name devices that are unknown here."""
+    """Return whether a row's device has only the host's clock. Rows of files may name devices that are unknown here."""
     return device == Cpu.kind

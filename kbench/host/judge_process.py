@@ -84,7 +84,7 @@ class JudgeProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the judge is no more."""
+        """Whether the judge has ended."""
         return self._child.has_ended
 
     @property
@@ -186,7 +186,7 @@ class JudgeProcess:
         }
 
     def _ahead(self, expected: Sequence[Entry], busy: int) -> list[str]:
-        """Say for which solutions workers may get ready, beside so many that are busy: what each compiles with.
+        """Announce the solutions for which workers may start ahead, by what each compiles with.
 
         On a CPU none, but for the first: it would take the processor from the one that is timed.
         """

@@ -266,7 +266,7 @@ def _head(report: Path) -> str:
 
 
 def is_own(kernel: str) -> bool:
-    """Say whether a kernel is the solution's, or a compiler's on its behalf, rather than a library's."""
+    """Return whether a kernel is the solution's, or a compiler's on its behalf, rather than a library's."""
     return origin(kernel) is not KernelOrigin.LIBRARY
 
 

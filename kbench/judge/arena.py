@@ -30,7 +30,7 @@ MAX_QUEUE = 256
 class Arena:
     """The judge's end of the memory that it shares with one worker: one block, cut into slots and weights.
 
-    `expected` gives shapes, dtypes and strides; `misalign` shifts every slot's first input by so many bytes.
+    `expected` gives shapes, dtypes and strides; `misalign` shifts every slot's first input by that many bytes.
     Where it `lends`, it has one slot, and memory for the outputs of a call from `lend` to `take_back` only.
     With `queued` it has inputs for many calls in a row (`queue`), whose results stay in the worker's memory.
     """
@@ -144,7 +144,7 @@ class Arena:
         return elements.fingerprint(dense)
 
     def reveal(self, slots: int) -> None:
-        """Let the staged inputs of the first so many slots be seen there, in one step."""
+        """Show the worker the staged inputs of the first `slots` slots, in one step."""
         if not slots:
             return
         end = self._input_bytes(slots)
@@ -155,7 +155,7 @@ class Arena:
         self._mask = None
 
     def copy_ns(self, slots: int) -> int:
-        """Return what copying the inputs of so many slots takes a slow device, in ns."""
+        """Return how many ns a slow device takes to copy the inputs of `slots` slots."""
         return self._input_bytes(slots) // SLOW_BYTES_PER_NS if slots else 0
 
     def _input_bytes(self, slots: int) -> int:
@@ -177,7 +177,7 @@ class Arena:
         self._lent = None
 
     def holds(self, slot: int, expected: Expected, but: Collection[int] = ()) -> bool:
-        """Say whether the inputs of a slot are still, bit for bit, those that it was filled with, `but` these."""
+        """Return whether the inputs of a slot are still, bit for bit, those that it was filled with, `but` these."""
         views = [(number, view) for number, view in enumerate(self.inputs(slot)) if number not in but]
         if self.lends:
             return all(self._prints[number] == elements.fingerprint(view) for number, view in views)
@@ -213,7 +213,7 @@ class Arena:
 
 
 def as_bytes(tensor: Tensor, nbytes: int) -> Tensor:
-    """Return so many bytes of memory from a tensor's first element on, whatever the order of its dimensions."""
+    """Return `nbytes` bytes of memory from a tensor's first element on, whatever the order of its dimensions."""
     return torch.as_strided(tensor, (nbytes // tensor.element_size(),), (1,)).view(torch.uint8)
 
 
@@ -240,7 +240,7 @@ def encoded(arguments: Any) -> tuple[Any, list[Any]]:
 
 
 def is_large(expected: Expected, device: str) -> bool:
-    """Say whether arguments and outputs of one call alone exceed the budget."""
+    """Return whether arguments and outputs of one call alone exceed the budget."""
     return slot_bytes(expected) > SLOT_BUDGET_BYTES[device]
 
 

@@ -149,7 +149,7 @@ class Trial:
             self.arena.poison(slot)
 
     def tell(self, slot: int, arguments: list[Any]) -> None:
-        """Tell the worker what is no tensor among a slot's arguments, where it is not what it knows."""
+        """Send the worker the arguments of a slot that are not tensors, unless it has the same ones."""
         tree, _ = encoded(arguments)
         if tree != self._told.get(slot, self.arena.arguments):
             self.candidate.tell(slot, tree)
@@ -299,7 +299,7 @@ class Trial:
         return Truth(pieces=self.reference.oracle(expected), vacuous=vacuous, scales=scales)
 
     def own_errors(self, transform: Transform, applies: Callable[[Any], bool], draws: int) -> tuple[float, ...]:
-        """Return the reference's largest error of each output, over so many draws of its own."""
+        """Return the reference's own largest error of each output over `draws` draws."""
         worst: tuple[float, ...] = ()
         for _ in range(draws):
             expected = self.reference.try_expect(self.arguments(secret_seed(), transform, applies))
@@ -313,7 +313,7 @@ class Trial:
         return worst
 
     def _doubtful(self, outputs: list[Tensor], wanted: list[Tensor]) -> bool:
-        """Say whether small outputs differ by more than the oracle rule would allow, though the contract lets it pass.
+        """Return whether small outputs differ by more than the oracle rule allows, though they pass the contract.
 
         Where most values are below the contract's absolute tolerance, zeros meet it. The truth costs too much for every
         call, but two values that are each as near to it as they may be are no further apart than the sum.
@@ -343,7 +343,7 @@ class Trial:
                 self.tally.would_do[name] = any(tried)
 
     def _passes(self, got: Tensor, number: int, expected: Expected, truth: Truth) -> bool:
-        """Say whether the oracle, which decides here, would let an output pass."""
+        """Return whether the oracle, which decides here, would let an output pass."""
         want, found = list(expected.judged.values())[number], Ratios(contract=math.inf, vacuous=True)
         for index, exact in truth.pieces or ():
             pair = (got[index], want[index]) if index else (got, want)

@@ -33,7 +33,7 @@ class InputMask:
             masked[begin : begin + piece.numel()].copy_(staged[: piece.numel()])
 
     def reveal(self, masked: Tensor) -> None:
-        """Reveal so many whole pads of masked bytes, in place."""
+        """Unmask whole pads of bytes, in place."""
         self._rows(masked).bitwise_xor_(self._pad)
 
     @staticmethod

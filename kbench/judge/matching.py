@@ -125,7 +125,7 @@ def check_description(
 
     `may_alias` has the paths of the outputs that may share memory with an input, since the reference's do.
 
-    Raises WireError for something that is no description.
+    Raises WireError if `described` is malformed.
     """
     if not isinstance(described, list) or not all(isinstance(d, list) and len(d) == 6 for d in described):
         raise WireError("a description of outputs has six fields per output")

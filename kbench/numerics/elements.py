@@ -182,12 +182,12 @@ def errors(got: Tensor, oracle: Tensor, tolerance: Tolerance, atol: float, lost:
 
 
 def overflows(want: Tensor, oracle: Tensor) -> bool:
-    """Say whether a reference is not finite somewhere where the oracle is."""
+    """Return whether a reference is not finite somewhere where the oracle is."""
     return not all_finite(want) and any(bool((~r.isfinite() & o.isfinite()).any()) for _, r, o in chunks(want, oracle))
 
 
 def is_vacuous(want: Tensor, trivial: list[Tensor], tolerance: Tolerance) -> bool:
-    """Say whether zeros, the output's own mean or any of `trivial` would pass the contract."""
+    """Return whether zeros, the output's own mean or any of `trivial` would pass the contract."""
     if tolerance.exact or want.numel() < 2:
         return False
     candidates = [torch.zeros((), dtype=want.dtype, device=want.device), mean(want)]
@@ -203,7 +203,7 @@ def mean(tensor: Tensor) -> Tensor:
 
 
 def _passes(got: Tensor, want: Tensor, tolerance: Tolerance) -> bool:
-    """Say whether all elements hold the tolerance; the first chunk that does not ends the search."""
+    """Return whether all elements hold the tolerance; the first chunk that does not ends the search."""
     for _, c, r in chunks(got, want):
         if not bool(((c - r).abs() <= tolerance.atol + tolerance.rtol * r.abs()).all()):
             return False
@@ -238,7 +238,7 @@ def _storage_elements(tensor: Tensor) -> int:
 
 
 def same_bits(one: Tensor, other: Tensor) -> bool:
-    """Say whether two tensors of one shape and dtype hold equal bits, NaN's included."""
+    """Return whether two tensors of one shape and dtype hold equal bits, NaN's included."""
     words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     pairs = [t.resolve_conj().resolve_neg() for t in (one, other)]
     mine, theirs = [torch.view_as_real(t) if t.is_complex() else t for t in pairs]
@@ -259,7 +259,7 @@ def where_equal(one: Tensor, other: Tensor, default: Tensor) -> Tensor:
 
 
 def all_finite(tensor: Tensor) -> bool:
-    """Say whether no element is NaN or infinite."""
+    """Return whether no element is NaN or infinite."""
     wide = (chunk if chunk.element_size() > 1 else chunk.float() for _, chunk, _ in chunks(tensor, tensor))
     return all(bool(chunk.isfinite().all()) for chunk in wide)
 

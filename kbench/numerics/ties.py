@@ -46,6 +46,6 @@ def picked(source: Tensor, picks: Tensor, dim: int | None) -> Tensor | None:
 
 
 def _distinct(picks: Tensor, dim: int | None) -> Tensor:
-    """Say of every row along a dimension whether no index in it comes twice."""
+    """Return for every row along a dimension whether its indices are all different."""
     ordered = (picks.flatten() if dim is None else picks.movedim(dim, -1)).sort().values
     return (ordered[..., 1:] != ordered[..., :-1]).all(-1)

@@ -205,7 +205,7 @@ def _to_device(value: Any, device: str) -> Any:
 
 
 def is_lazy(model: "nn.Module") -> bool:
-    """Say whether a module has parameters or buffers that get their shape in the first call (`nn.LazyLinear`)."""
+    """Return whether a module has parameters or buffers that get their shape in the first call (`nn.LazyLinear`)."""
     return _shapeless(model) is not None
 
 

@@ -191,7 +191,7 @@ def _top_level(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 def is_main_guard(statement: ast.stmt) -> bool:
-    """Say whether a statement is `if __name__ == "__main__"`: nobody who imports the file runs what is in it."""
+    """Return whether a statement is `if __name__ == "__main__"`: nobody who imports the file runs what is in it."""
     match statement:
         case ast.If(
             test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value=v)])

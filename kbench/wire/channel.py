@@ -65,7 +65,7 @@ class Channel:
         return self._socket.fileno()
 
     def has_news(self) -> bool:
-        """Say whether something has come, or the peer is gone, so that `receive` will not wait."""
+        """Return whether something has come, or the peer is gone, so that `receive` will not wait."""
         return bool(self._buffer) or bool(select.select([self._socket], [], [], 0)[0])
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a worker does with a result: describe every leaf of it, and copy what fits into the judge's buffers."""
+"""A worker's result: every leaf is described, and copied into the judge's buffer if it fits."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -38,5 +38,5 @@ def deliver(output: Any, targets: "Sequence[Tensor]", arguments: Sequence[Any]) 
 
 
 def fits(leaf: Any, target: "Tensor") -> bool:
-    """Say whether a result can be copied as it is, without a cast or a broadcast."""
+    """Return whether a result can be copied as it is, without a cast or a broadcast."""
     return bool(leaf.dtype == target.dtype and leaf.shape == target.shape and leaf.device.type == target.device.type)

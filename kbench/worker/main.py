@@ -213,7 +213,7 @@ class Worker:
         self._lent = None
 
     def do_arguments(self, message: Message, _fds: list[int]) -> None:
-        """Take other values of what is no tensor among a slot's arguments."""
+        """Replace the arguments of a slot that are not tensors."""
         import torch
 
         slot = message["slot"]

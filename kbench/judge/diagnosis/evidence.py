@@ -65,7 +65,7 @@ def _reader(trial: Trial, weights: Mapping[str, Tensor]) -> Callable[[], Mapping
 
 
 def _is_right_with(trial: Trial, weights: Mapping[str, Tensor]) -> bool | None:
-    """Call the solution on fresh inputs with other weights, and say whether it is right; None where it cannot be."""
+    """Call the solution on fresh inputs with other weights; return whether it is right, None if it cannot be called."""
     if trial.candidate.has_ended:
         return None
     held = trial.tally

@@ -44,7 +44,7 @@ def rest(got: Tensor, want: Tensor, alternative: Tensor) -> float:
 
 
 def is_same(got: Tensor, want: Tensor, alternative: Tensor, tolerance: elements.Tolerance) -> bool:
-    """Say whether an output is the alternative but for rounding, which must be far from the error itself."""
+    """Return whether an output is the alternative but for rounding, which must be far from the error itself."""
     left = rest(got, want, alternative)
     if tolerance.exact:
         return left == 0.0
@@ -78,7 +78,7 @@ def rounding_likeness(got: Tensor, want: Tensor, alternative: Tensor) -> float:
 
 
 def is_stored_as(got: Tensor, want: Tensor, dtype: torch.dtype) -> bool:
-    """Say whether all values of an output are ones of a 16-bit dtype, unlike the reference's, and err by its size."""
+    """Return whether an output's values are all of a 16-bit dtype, unlike the reference's, and err by its size."""
     precision = torch.finfo(dtype).eps / 2
     if got.dtype not in {torch.float32, torch.float64} or got.numel() < SEVERAL or not bool(got.isfinite().all()):
         return False

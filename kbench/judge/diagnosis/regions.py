@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 CHANCE = 1e-6
-"""Probability with which so many scattered elements would all fall into a region by themselves (chosen)."""
+"""Probability that scattered elements would all fall into a region by chance (chosen)."""
 LEAST_FILLED = 0.3
 """Share of a region that must be bad: where half of the right values are zeros, memory of zeros is right there."""
 LEAST_GOOD = 16
@@ -88,7 +88,7 @@ def _rows(bad: Tensor, count: int) -> Region | None:
 
 
 def _is_no_chance(count: int, share: float) -> bool:
-    """Say whether so many scattered elements would hardly all fall into a share of the whole."""
+    """Return whether scattered elements would hardly all fall into this share of the whole by chance."""
     return count * math.log(share) < math.log(CHANCE)
 
 

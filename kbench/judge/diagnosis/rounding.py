@@ -25,7 +25,7 @@ PRODUCTS = frozenset(
 )
 """Operators that tensor cores compute, by name."""
 SUMMANDS = {"addmm": 0, "baddbmm": 0, "addmv": 0, "addr": 0, "convolution": 2, "_convolution": 2, "linear": 2}
-"""Place of what is added to a product, which is no factor."""
+"""By operator, the position of the argument that is added to a product."""
 TF32_LOW = 13
 """Bits of an fp32 mantissa that TF32 lacks."""
 

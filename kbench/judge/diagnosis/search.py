@@ -211,14 +211,14 @@ class Search:
         return self._forms
 
     def _gives(self, outputs: Sequence[Tensor]) -> bool:
-        """Say whether a run of the model gives what is wanted: one that remembers its calls may not."""
+        """Return whether a run of the model gives what is wanted: one that remembers its calls may not."""
         wrong = self._wrong
         pairs = [(outputs[p], wrong.want[p], wrong.tolerances[p]) for p in self._places if p < len(outputs)]
         alike = (o.shape == w.shape and likeness.rounding_apart(o, w, t) <= likeness.ROUNDING for o, w, t in pairs)
         return len(pairs) == len(self._places) and all(alike)
 
     def _is_constant(self) -> bool:
-        """Say whether an output is one value everywhere, which many forms of a reference come down to."""
+        """Return whether an output is one value everywhere, which many forms of a reference come down to."""
         gots = [self._wrong.got[p].flatten() for p in self._places]
         return any(g.numel() >= likeness.FEW and bool((g == g[0]).all()) for g in gots)
 

@@ -54,13 +54,13 @@ class Inputs:
         """Whether all is: an answer that is remembered would be right in every call."""
 
     def has(self, applies: Callable[[Any], bool]) -> bool:
-        """Say whether any leaf is of a kind; drawn and looked at once."""
+        """Return whether any leaf is of a kind; drawn and looked at once."""
         if applies not in self._kinds:
             self._kinds[applies] = any(applies(leaf) for _, leaf in flatten(self.draw(secrets.randbits(31))))
         return self._kinds[applies]
 
     def follow_seeds(self) -> bool:
-        """Say whether equal seeds give equal arguments, so that these may be drawn again; drawn and looked at once."""
+        """Return whether equal seeds give equal arguments, so that they can be drawn again. Tried once."""
         if self._follow is None:
             seed = secrets.randbits(31)
             first, second = ([elements.fingerprint(leaf) for leaf in tensor_leaves(self.draw(seed))] for _ in range(2))
@@ -113,19 +113,19 @@ def over_tensors(value: Any, change: Transform) -> Any:
 
 
 def is_value(leaf: Any) -> bool:
-    """Say whether a leaf is a floating-point or complex tensor, and not one of labels."""
+    """Return whether a leaf is a floating-point or complex tensor, and not one of labels."""
     if not hasattr(leaf, "untyped_storage"):
         return False
     return leaf.is_complex() or (leaf.is_floating_point() and not is_labels(leaf))
 
 
 def is_number(leaf: Any) -> bool:
-    """Say whether a leaf is a Python number with a fraction; one without may be a size or an axis."""
+    """Return whether a leaf is a Python number with a fraction; one without may be a size or an axis."""
     return isinstance(leaf, float)
 
 
 def is_constant_mask(leaf: Any) -> bool:
-    """Say whether a leaf is a boolean tensor of one value only: no structure, and nothing that a seed would vary."""
+    """Return whether a leaf is a boolean tensor of one value only: no structure, and nothing that a seed would vary."""
     if not hasattr(leaf, "untyped_storage") or leaf.dtype != torch.bool or leaf.numel() < 2:
         return False
     return bool((leaf == leaf.flatten()[0]).all())
@@ -136,7 +136,7 @@ FIRST = 64
 
 
 def is_labels(tensor: Tensor) -> bool:
-    """Say whether a tensor holds two values only, as labels and masks do: other values of it would mean nothing."""
+    """Return whether a tensor holds two values only, as labels and masks do: other values of it would mean nothing."""
     if tensor.numel() <= 2:
         return False
     if tensor.element_size() == 1:
@@ -148,7 +148,7 @@ def is_labels(tensor: Tensor) -> bool:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Say whether two leaves are the same, bit for bit."""
+    """Return whether two leaves are the same, bit for bit."""
     if hasattr(one, "untyped_storage"):
         alike = one.shape == other.shape and one.dtype == other.dtype
         return alike and elements.same_bits(one, other)

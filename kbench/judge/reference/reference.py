@@ -138,7 +138,7 @@ class Reference:
     def try_expect(self, arguments: list[Any]) -> Expected | Exception:
         """Run the reference on arguments that it may refuse; return the exception where it raises one of its own.
 
-        What a device raises, for want of memory or else, is no refusal: a solution could have brought that about.
+        An error of the device, such as no memory, does not count as a refusal: a solution could have caused it.
         """
         try:
             given = self.consumable(arguments)
@@ -185,11 +185,11 @@ class Reference:
         return [over_tensors(a, lambda t: t.clone()) for a in arguments] if self.mutates else arguments
 
     def is_finite(self) -> bool:
-        """Say whether the outputs for inputs of the problem's own are finite: where not, they prove little."""
+        """Return whether the outputs for inputs of the problem's own are finite: where not, they prove little."""
         return self.expect(self.arguments(secrets.randbits(31))).is_finite
 
     def picks(self, path: str, number: int, dim: int | None) -> bool:
-        """Say whether an output holds indices of an input along a dimension: they follow the values that they pick."""
+        """Return whether an output has indices into an input along a dimension: they follow the values that they pick."""
         key = path, number, dim
         if key not in self._picks:
             self._picks[key] = any(self._follows(path, number, dim) for _ in range(PICK_DRAWS))
@@ -317,7 +317,7 @@ class Reference:
         self.eval_mode = True
 
     def _require_a_function(self) -> None:
-        """Go on in eval mode where equal inputs give other results than before; PluginError where that is no help.
+        """Switch to eval mode if equal inputs give different results; raise PluginError if they still do.
 
         What is random or remembers its calls has no right answer: its distance from fp64 would excuse anything.
         """
@@ -342,7 +342,7 @@ class Reference:
         return next(apart, "")
 
     def _settle_inputs(self) -> None:
-        """Where every draw of the inputs or of an output is the same, vary them here, unless that is no help."""
+        """Vary the inputs here if every draw of them, or of an output, is the same and varying helps."""
         if not (self.inputs.repeat or self._repeating(within=HARDLY)):
             return
         finite = self.is_finite()
@@ -353,7 +353,7 @@ class Reference:
         self.repeats = self._repeating()
 
     def _repeating(self, within: float = 1.0) -> tuple[str, ...]:
-        """Name the outputs that an answer to other inputs would do for: within so many tolerances of each other.
+        """Return the outputs that hardly depend on the inputs: those of two draws are within `within` tolerances.
 
         A mean over a million terms is: returned as a constant it would be right in every call.
         """

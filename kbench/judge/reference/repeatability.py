@@ -11,13 +11,13 @@ UNLIKE_TIMES = 10
 
 
 def same_values(one: Tensor, other: Tensor) -> bool:
-    """Say whether two tensors hold the same values in the same order, whatever their shapes."""
+    """Return whether two tensors hold the same values in the same order, whatever their shapes."""
     alike = one.dtype == other.dtype and one.numel() == other.numel()
     return alike and elements.same_bits(one.flatten(), other.flatten())
 
 
 def unlike(one: Tensor, other: Tensor) -> bool:
-    """Say whether two results of the same call differ by more than sums in another order would."""
+    """Return whether two results of the same call differ by more than sums in another order would."""
     if not hasattr(one, "untyped_storage"):
         return False
     if one.shape != other.shape or one.dtype != other.dtype:

@@ -15,7 +15,7 @@ ATTEST_COUNTS = (1, 2, 4, 8, 16)
 ATTEST_ROUNDS = 3
 ATTEST_ATTEMPTS = 6
 GROSS_ATTEMPTS = 3
-"""A claim that the slope exceeds grossly after so many attempts is given no further one."""
+"""Attempts after which a claim that is grossly below the slope is refused."""
 SLACK_NS = 100_000
 """What describing and handing over a result adds to each call."""
 ONE_SLOT_SLACK_NS = 2_000_000
@@ -43,7 +43,7 @@ REPEATS = 5
 class Attestation:
     """Holds the times per call that a worker claims (ns, by arm) against wall times of the same calls.
 
-    `wall(arm, calls)` gives the judge's wall time of so many calls in a row.
+    `wall(arm, calls)` returns the judge's wall time of `calls` calls in a row.
     """
 
     def __init__(self, arena: Arena, wall: Callable[[str, int], int], claims: Mapping[str, Sequence[int]]):

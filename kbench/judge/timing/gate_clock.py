@@ -165,7 +165,7 @@ class DeviceClock:
         )
 
     def slower_beside(self, paired_ns: float) -> bool:
-        """Say whether the reference was slower beside the candidate than it is alone, afterwards."""
+        """Return whether the reference was slower beside the candidate than it is alone, afterwards."""
         alone_ns = statistics.median(per_call_ns(each, self._constant) for each in self._after)
         return paired_ns > (1 + INTERFERENCE) * alone_ns
 
@@ -183,7 +183,7 @@ class DeviceClock:
     def _require_separate(self, mine: Attested) -> None:
         """Hold the time of calls in a row against rounds of one call: the inputs of a round are visible together.
 
-        Raises RefusalError where one call alone takes so much longer that those in a row were computed as one.
+        Raises RefusalError if one call alone takes so much longer that calls in a row must have been computed together.
         """
         if self._calls["candidate"] == 1:
             return
@@ -231,7 +231,7 @@ class DeviceClock:
             calls = wanted
 
     def _round(self, arm: str, calls: int | None = None, *, kill: bool = False) -> RoundResult:
-        """Time one round, of so many calls or as many as usual.
+        """Time one round of `calls` calls, by default as many as usual.
 
         A queue that was full, or that another program held up, is given half of the calls.
 

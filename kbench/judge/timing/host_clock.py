@@ -93,7 +93,7 @@ class HostClock:
         """Do nothing: nothing is mapped."""
 
     def wall(self, arm: str, calls: int) -> int:
-        """Return the judge's wall time of so many calls in a row in ns, each on fresh inputs, all outputs checked."""
+        """Return the judge's wall time of `calls` calls in a row in ns, each on fresh inputs, all outputs checked."""
         return self._ask(arm, list(range(calls)), attest=True).wall_ns
 
     def _ask(self, arm: str, slots: list[int], *, attest: bool = False, kill: bool = False) -> Reply:

@@ -29,7 +29,7 @@ class Mapped:
 
         None where it has no handle, or no element.
 
-        Raises WireError for what is no place: not three fields, or outside of the allocation.
+        Raises WireError if the place has not three fields or lies outside the allocation.
         """
         match told:
             case [int() as number, int() as offset, list() as stride] if -1 <= number < len(handles):

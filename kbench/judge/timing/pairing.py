@@ -56,7 +56,7 @@ class ArmClock(Protocol):
         ...
 
     def slower_beside(self, paired_ns: float) -> bool:
-        """Say whether the reference is slower beside the candidate than alone."""
+        """Return whether the reference is slower beside the candidate than alone."""
         ...
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class Pairing:
         return tuple(replace(s, t_event_ns=s.t_wall_ns + hidden_ns[s.arm]) for s in self._samples)
 
     def _suffice(self, until: float) -> bool:
-        """Say whether the pairs so far do: they agree so well that more cannot matter, or the time is up."""
+        """Return whether the pairs so far do: they agree so well that more cannot matter, or the time is up."""
         if self._clean_pairs() < ENOUGH_PAIRS:
             return False
         if time.monotonic() > until:
@@ -213,7 +213,7 @@ class Pairing:
 
 
 def settled(values: list[int], within: float) -> bool:
-    """Say whether the last few times have the same median as the few before them."""
+    """Return whether the last few times have the same median as the few before them."""
     if len(values) < 2 * SETTLE_PAIRS:
         return False
     last = statistics.median(values[-SETTLE_PAIRS:])

@@ -114,7 +114,7 @@ class EarlyRead:
         return time.perf_counter_ns() - started
 
     def is_final(self) -> bool:
-        """Say whether the elements are still what they were: nobody wrote them after the look."""
+        """Return whether the elements are still what they were: nobody wrote them after the look."""
         now = (torch.index_select(s, 0, p) for s, p in zip(self._spans, self._positions, strict=True))
         return all(elements.same_bits(a, b) for a, b in zip(self._seen, now, strict=True))
 
@@ -208,7 +208,7 @@ class Rounds:
         return self._told(calls, ended - started, 0, answer)
 
     def loop(self, calls: int, slots: int) -> int:
-        """Return the ns that a plain loop of calls takes on the first so many slots, over and over; none is checked."""
+        """Return the ns of a plain loop of calls that cycles through the first slots; its outputs are not checked."""
         started, ended, _ = self._loop([n % slots for n in range(calls)], keep=False)
         return ended - started
 

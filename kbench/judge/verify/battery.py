@@ -42,7 +42,7 @@ NUMBERS_BYTES = 1 << 28
 
 
 def is_few(expected: Expected) -> bool:
-    """Say whether an output has so few elements that luck decides what a draw of inputs shows of it."""
+    """Return whether an output has so few elements that luck decides what a draw of inputs shows of it."""
     return any(t.numel() < FEW for t in expected.judged.values())
 
 
@@ -212,7 +212,7 @@ class Battery:
 
     @staticmethod
     def _valid(trial: Trial, expected: Expected, truth: Truth, within: float) -> bool:
-        """Say whether the reference is finite and itself accurate on these inputs."""
+        """Return whether the reference is finite and itself accurate on these inputs."""
         whole = truth.pieces is not None and all(not index for index, _ in truth.pieces)
         if not expected.is_finite and (not whole or trial.reference.is_finite()):
             return False  # out of what the reference is defined for, as a logarithm of negative values is

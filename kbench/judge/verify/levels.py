@@ -207,7 +207,7 @@ class Levels:
             self._note(by_status(code, refused), refusal, reference)
 
     def _try(self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], None]) -> bool:
-        """Say whether a check holds on a shape; if not, that is noted, and leaves no trace in the figures."""
+        """Return whether a check holds on a shape; if not, that is noted, and leaves no trace in the figures."""
         before = copy.copy(self.tally)
         try:
             trial = self._bound.on(reference)
@@ -232,7 +232,7 @@ class Levels:
         self.lacks.refusals.setdefault(code, refusal)
 
     def _does_the_task(self) -> bool:
-        """Say whether the same instance still does what it did, with the weights of construction: else it is of no use.
+        """Return whether the same instance is still right with the weights of construction; else it cannot be used.
 
         A solution that goes wrong by the number of its calls would seem to lack what is tried at that moment.
         """

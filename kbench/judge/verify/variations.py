@@ -18,9 +18,9 @@ SCALE_UP, SCALE_DOWN = 8.0, 2.0**-7
 MANY = 256
 USUAL_SAMPLES = (4, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024)
 SAMPLED_SHARE, MOST_SAMPLES = 16, 1024
-"""At most every so manieth element is left as it was for one reason, and at most so many for the first three."""
+"""Sampling strides: one element in this many is kept, at most this many for each way of sampling."""
 CHANGED_SHARE, LEAST_CHANGED = 2048, 4
-"""Every so manieth element: 64 samples meet none of them in 97 of 100 draws, and a mean still tells."""
+"""One element in this many is changed: 64 samples meet none of them in 97 of 100 draws, and a mean still tells."""
 DIMENSIONS = 4
 """Of which one entry stands out."""
 CANCELLING = 4.0
@@ -108,12 +108,12 @@ def _index(places: Tensor, x: Tensor) -> tuple[Tensor, ...]:
 
 
 def has_many(leaf: Any) -> bool:
-    """Say whether a leaf has so many values that nobody who takes samples would take them all."""
+    """Return whether a leaf has more values than anyone who samples would read."""
     return is_value(leaf) and leaf.numel() >= MANY
 
 
 def has_entries(dimension: int, leaf: Any) -> bool:
-    """Say whether a leaf is a tensor of values with several entries in a dimension."""
+    """Return whether a leaf is a tensor of values with several entries in a dimension."""
     return is_value(leaf) and leaf.dim() > dimension and leaf.shape[dimension] > 1
 
 
