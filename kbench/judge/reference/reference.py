@@ -189,7 +189,7 @@ class Reference:
         return self.expect(self.arguments(secrets.randbits(31))).is_finite
 
     def picks(self, path: str, number: int, dim: int | None) -> bool:
-        """Return whether an output has indices into an input along a dimension: they follow the values that they pick."""
+        """Return whether an output has indices into an input of a dimension: they follow the values picked."""
         key = path, number, dim
         if key not in self._picks:
             self._picks[key] = any(self._follows(path, number, dim) for _ in range(PICK_DRAWS))
