@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FLUSH_FACTOR = 2
 IPC_GRANULE = 2 << 20
-"""Bytes; the driver packs smaller allocations together, and a handle names the whole pack."""
+"""Bytes. The driver packs smaller allocations together, and a handle is for the whole pack."""
 
 
 class Cuda:

@@ -31,7 +31,7 @@ TOO_LARGE = ("the case does not fit", "the case and the solution do not fit into
 OPEN_TIMEOUT_S = 600.0
 DERIVE_TIMEOUT_S = 120.0
 SILENCE_TIMEOUT_S = 900.0
-"""A judge bounds every wait of its own; one that says nothing for so long is broken."""
+"""A judge bounds all its waits; one that is silent for this long is broken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ SMALL_BYTES = 64 << 20
 """Largest case, in bytes moved by a call, that is run below the tool."""
 MOST_TEXT = 4 << 20
 AFTER = frozenset({Status.ILLEGAL_ACCESS, Status.LAUNCH_FAILED})
-"""Ends after which memcheck is asked, unasked for, which line it was."""
+"""Statuses after which memcheck runs by itself, to find the line."""
 OPTIONS = (
     ("--target-processes", "all"),  # the worker is the third program of its process, which not every version follows
     ("--launch-timeout", "120"),  # the default of 10 s is less than importing torch can take

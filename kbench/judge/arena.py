@@ -20,11 +20,11 @@ from kbench.wire.shared_memory import ALIGNMENT, Block, TensorSpec, lay_out, lay
 SLOT_BUDGET_BYTES = {"cuda": 1 << 30, "cpu": 1 << 27}
 MAX_SLOTS = 16
 QUEUE_BUDGET_BYTES = 2 << 30
-"""For the slots of a queue, and for the results that each of two workers keeps of them."""
+"""Memory for a queue's slots, and for the results that each of the two workers keeps."""
 SLOW_BYTES_PER_NS = 500
-"""Of a copy on the device: 0.5 TB/s, which every GPU of a data centre exceeds (an H200 has 2.1 TB/s each way)."""
+"""A slow device copies 0.5 TB/s; every GPU of a data centre is faster (an H200 has 2.1 TB/s each way)."""
 MAX_QUEUE = 256
-"""Calls in a row; a device's queue holds about a thousand launches (measured on an H200)."""
+"""Most calls in a queue; a device's launch queue holds about 1,000 entries (measured on an H200)."""
 
 
 class Arena:

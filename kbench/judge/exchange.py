@@ -26,9 +26,9 @@ from kbench.judge.wrong_values import describe_wrong
 from kbench.numerics import elements, ties
 
 SMALL = 0.5
-"""Outputs of this root mean square, or less, are held against a tolerance of their own scale in every call."""
+"""Outputs with a smaller root mean square are compared in every call with a tolerance of their own scale."""
 KEPT_ANSWERS, KEPT_ELEMENTS = 4, 1 << 20
-"""Answers to earlier calls that are kept, up to this size, to know one again."""
+"""Number and size of earlier answers that are kept, to recognise one that is returned again."""
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 PAD_BYTES = 8192
-"""Length of the pad, which repeats: beyond guessing, small enough to stay in a cache."""
+"""Length of the pad, which repeats: too long to guess, short enough to stay in a cache."""
 PIECE_BYTES = 64 << 20
 
 

@@ -12,7 +12,7 @@ from kbench.judge.reference.expected import Expected
 from kbench.wire.channel import WireError, as_text
 
 LONGEST_REASON = 500
-"""Characters; paths and type names are the solution's, and a dictionary's key can be of any length."""
+"""Characters. Paths and type names come from the solution, and a dictionary's key can have any length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

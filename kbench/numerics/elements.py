@@ -42,7 +42,7 @@ class Tolerance:
 COARSE_RTOL = 1e-3
 """The relative tolerance of fp16; that of bf16 is larger."""
 NOISE = 0.5
-"""Of the tolerance at a 16-bit output's root mean square: what roundings on the way cost an element near zero."""
+"""Error of an element near zero after several roundings, as a share of the tolerance at the root mean square."""
 
 TOLERANCES = {
     "float64": Tolerance(rtol=1e-10, atol=1e-10),

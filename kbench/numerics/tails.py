@@ -10,9 +10,9 @@ from torch import Tensor
 from kbench.numerics import elements
 
 SAMPLE = 1 << 16
-"""Elements that are looked at: enough for a share of one in a thousand."""
+"""Elements that are sampled: enough to see a share of one in a thousand."""
 SURE = 8
-"""Elements of the smallest share that counts: of fewer, chance alone may put one far from the others."""
+"""Fewest elements in the tail: of fewer, one may be far from the others by chance."""
 
 Tails = tuple[tuple[float, float], ...]
 

@@ -27,7 +27,7 @@ CALLED_ELEMENTS = 1 << 12
 MAX_CALLS = 100
 """Elements to draw in all calls: with three indices, one out of range could be missed by luck."""
 MAX_LONG_ELEMENTS = 1 << 22
-"""And where one of the constants was made long."""
+"""The same, if one of the constants was made long."""
 LONG = 1031
 """A prime beyond the widest blocks of threads: what kernels walk through in steps does not end on a step."""
 SHORT = (5, 37, 29, 23, 19, 17, 13, 11, 7, 3)

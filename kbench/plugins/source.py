@@ -18,7 +18,7 @@ from kbench.plugins.constant_folding import Folded, bound, fold
 from kbench.plugins.plain_files import read_head
 
 DEVICES = ("cuda", "cpu")
-"""Where a plugin runs unless its own `DEVICES` says otherwise."""
+"""Devices that a plugin runs on if it has no `DEVICES`."""
 
 MAX_SOURCE_BYTES = 4 * 2**20
 ENCODINGS = frozenset({"utf-8", "utf-8-sig", "ascii", "iso8859-1"})

@@ -16,7 +16,7 @@ from kbench.judge.diagnosis.rounding import Arithmetic, arithmetics, computing_i
 from kbench.judge.reference.drawing import over_tensors
 
 MOST_TENSORS, MOST_NUMBERS = 12, 6
-"""Tensors and numbers of a reference that are left out one by one."""
+"""Most tensors and numbers of a reference that are left out, one at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

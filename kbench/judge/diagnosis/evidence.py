@@ -12,9 +12,9 @@ from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
 
 CONSTRUCTED = "it was constructed with"
-"""What earlier weights are called, behind `right with the weights`."""
+"""Names the first weights in the sentence `right with the weights ...`."""
 ASKING_S = 10.0
-"""For all that a worker is asked once more (chosen): one that hangs must not cost more than a call may."""
+"""Time limit for all further questions to a worker (chosen): one that hangs must cost no more than a call."""
 
 
 def explain(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: bool = True) -> Diagnosis | None:

@@ -8,9 +8,9 @@ from kbench.judge.diagnosis import likeness, regions
 from kbench.numerics import elements
 
 GROSS = 0.02
-"""Of the right values, as root mean squares: half of a region's errors must exceed it."""
+"""Half of a region's errors must exceed this share of the right values (root mean squares)."""
 LEEWAY = 16.0
-"""Tolerances that the rest of the output may be off there, as an honest product's worst element may be."""
+"""The rest of the output may be wrong by this many tolerances, as an honest product's worst element may be."""
 
 
 def unwritten(got: Tensor) -> Diagnosis | None:

@@ -11,18 +11,18 @@ ROUNDING = 2.0
 """Tolerances, as a root mean square, that two computations of one function may be apart: a product of 576 terms is 3 at
 its worst element (chosen)."""
 GROSS_REST = 3e-3
-"""Of the error: what may be left of it where the reference's own rounding exceeds the tolerance (chosen)."""
+"""Largest share of the error that may be left if the reference's own rounding exceeds the tolerance (chosen)."""
 MOST_REST = 0.1
-"""Of the error: what may be left of it in any case, where an alternative is to be the function itself (chosen)."""
+"""Largest share of the error that may ever be left if an alternative explains the output (chosen)."""
 ALIKE, SIZES_APART = 0.5, 2.0
 """Least correlation of two errors, and largest ratio of their sizes, for one rounding to be behind both (chosen).
 A chain of roundings that differs in one place keeps about half of its errors; those of another origin have none."""
 FEW, SEVERAL = 8, 64
-"""Elements; of fewer than the first one, likeness is chance unless it is close, and rounding tells nothing."""
+"""Elements. With fewer than FEW, only a close match counts; with fewer than SEVERAL, rounding proves nothing."""
 FEW_REST = 1e-5
-"""As MOST_REST, of fewer than FEW elements: dozens of alternatives are tried (chosen)."""
+"""MOST_REST for outputs of fewer than FEW elements: dozens of alternatives are tried (chosen)."""
 ORDERS = 16.0
-"""Units of a storage format's precision that an output in it may be off, as a root mean square, for that to be why."""
+"""Largest error (root mean square, in units of a format's precision) that storing in this format explains."""
 
 
 def rest(got: Tensor, want: Tensor, alternative: Tensor) -> float:

@@ -11,9 +11,9 @@ CHANCE = 1e-6
 LEAST_FILLED = 0.3
 """Share of a region that must be bad: where half of the right values are zeros, memory of zeros is right there."""
 LEAST_GOOD = 16
-"""Elements that are right before they can be a block (chosen)."""
+"""Fewest right elements that can be a block (chosen)."""
 STRIPES = 3
-"""Rows that lie equally far apart before that is a pattern."""
+"""Fewest rows at equal distances that count as a pattern."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

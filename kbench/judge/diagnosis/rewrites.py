@@ -12,11 +12,11 @@ from kbench.judge.diagnosis.attention import taken_apart
 from kbench.numerics.operators import OperatorMode
 
 SMALL_NUMBER = 1e-2
-"""A number up to this one that is added, or that values are kept above, counts as an epsilon."""
+"""A constant up to this size that is added, or that bounds values from below, counts as an epsilon."""
 EPSILONS = (0.0, 1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-"""That are tried: every one seen in published kernels."""
+"""Values that are tried: every one was seen in published kernels."""
 NORMS = {"native_layer_norm": 2, "native_group_norm": 1, "native_batch_norm": 1}
-"""Operators that take mean and variance, with the place of their weight; their bias follows."""
+"""Operators that compute mean and variance, with the position of their weight; the bias is next to it."""
 ADDS, PRODUCTS, BOUNDS = {"add", "add_", "sub", "sub_"}, {"mul", "mul_", "div", "div_"}, {"clamp_min", "clamp_min_"}
 
 

@@ -17,19 +17,19 @@ from kbench.judge.diagnosis.alternatives import Alternative, Forms
 from kbench.numerics import elements
 
 BUDGET_S = 2.0
-"""Of one kind, after which the next is tried: all of them together take about what verifying a small problem does."""
+"""Time limit for each kind of alternative: all kinds together take about as long as verifying a small problem."""
 MOST_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 29}
-"""Of arguments, outputs and state together, up to which the reference is run in other forms: some 2 GB on a GPU."""
+"""Most elements of arguments, outputs and state for which the reference is run in other forms: 2 GB on a GPU."""
 MOST_LOOKED_AT = 1 << 28
-"""Of an output, up to which it is searched for what was never written, which takes a byte of each."""
+"""Most elements of an output that is searched for unwritten values, which takes a byte for each."""
 SIMILAR = 0.005
-"""Difference of two correlations below which the first one counts."""
+"""Correlations that differ by less count as equal: the first alternative is chosen."""
 CLEARLY = 2.0
-"""Times less that an explanation must leave of the error than one before it."""
+"""Factor by which an explanation must leave less of the error than an earlier one."""
 SURELY = 1e-3
-"""Of the error: what leaves no more is not looked beyond."""
+"""An explanation that leaves a smaller share of the error ends the search."""
 SWITCHED_ERROR = 2.0**-5
-"""Relative error up to which a precision switch may be why: that of bf16 times 8."""
+"""Largest relative error that a precision switch can explain: that of bf16 times 8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

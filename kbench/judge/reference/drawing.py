@@ -15,7 +15,7 @@ from kbench.wire.channel import flatten
 Transform = Callable[[Any], Any]
 
 JITTER = 0.2
-"""Width of the random factor of each element, and of the one that all elements of a tensor share."""
+"""Width of each element's random factor, and of the factor that all elements of a tensor share."""
 
 
 class Arguments(list[Any]):
@@ -132,7 +132,7 @@ def is_constant_mask(leaf: Any) -> bool:
 
 
 FIRST = 64
-"""Chosen. Elements that tell values from labels in nearly every tensor."""
+"""Elements that are looked at to tell values from labels (chosen): enough for nearly every tensor."""
 
 
 def is_labels(tensor: Tensor) -> bool:

@@ -39,13 +39,13 @@ ORACLE_ELEMENTS = 1 << 26
 """Inputs and outputs beyond this many elements get an fp64 oracle on sampled batch entries only."""
 ORACLE_SAMPLES = 3
 SMALL_OUTPUT = 1 << 16
-"""Elements up to which an output may be much the same for all inputs, as a mean of many terms is."""
+"""Most elements of an output that may be nearly the same for all inputs, as a mean of many terms is."""
 REPEAT_DRAWS = 4
-"""Draws that give the same before an output counts as the same whatever the inputs; two may be alike by chance."""
+"""Draws with equal outputs before an output counts as constant; two may be equal by chance."""
 HARDLY = 4.0
-"""Tolerances; where the draws of an output are no further apart, chance may bring them within one."""
+"""In tolerances. Outputs of two draws that are closer may agree within one tolerance by chance."""
 PICK_DRAWS = 3
-"""Shuffles of an input; a short one may come out as it went in."""
+"""Number of shuffles of an input; a short one may come out in its old order."""
 SMALL_STATE = 1 << 24
 """Elements of parameters and buffers up to which a copy is kept for a diagnosis."""
 FACTOR, FACTOR_PRODUCTS = 4.0, 16.0
@@ -189,7 +189,7 @@ class Reference:
         return self.expect(self.arguments(secrets.randbits(31))).is_finite
 
     def picks(self, path: str, number: int, dim: int | None) -> bool:
-        """Return whether an output has indices into an input of a dimension: they follow the values picked."""
+        """Return whether an output has indices along a dimension of an input, which follow the values they pick."""
         key = path, number, dim
         if key not in self._picks:
             self._picks[key] = any(self._follows(path, number, dim) for _ in range(PICK_DRAWS))

@@ -7,7 +7,7 @@ from kbench.numerics import elements
 UNLIKE = 0.01
 """Share of integers that may differ between two calls on equal inputs: ties that a device breaks by chance."""
 UNLIKE_TIMES = 10
-"""Relative tolerances that the root mean square of the difference may take."""
+"""Largest root mean square of the difference, in relative tolerances."""
 
 
 def same_values(one: Tensor, other: Tensor) -> bool:

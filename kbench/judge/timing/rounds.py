@@ -30,9 +30,9 @@ CHECKED = 4
 """Calls of a round that are checked in full, drawn anew in each: who leaves out one call in ten is seen within ten
 rounds with a probability of 99 %."""
 LOOKED_AT = 1024
-"""Elements of a result that the judge reads the moment the flag is up."""
+"""Elements of a result that the judge reads as soon as the flag is up."""
 QUEUED_WITHIN_S = 0.5
-"""How long queueing may take beside twice what a plain loop of the same calls took."""
+"""Time that queueing may take in addition to twice that of a plain loop of the same calls."""
 
 MappedResult = tuple[TensorSpec, Tensor]
 """Where a result lies: its layout, and the bytes of the allocation."""

@@ -31,14 +31,14 @@ from kbench.wire.layouts import layouts_of
 SEEDS = 3
 REPEATS = 3
 SPREAD_FLOOR = 0.25
-"""Tolerances by which outputs of equal inputs may differ where the reference's own error is smaller still."""
+"""Tolerances by which outputs of equal inputs may differ even if the reference's own error is smaller."""
 FEW, FEW_DRAWS = 64, 8
-"""Elements; of fewer, a reference that misses by its rounding may meet the truth by luck, but not in so many draws."""
+"""With fewer elements than FEW, an inaccurate reference may be right by luck, but not in FEW_DRAWS draws."""
 MOST_OF_A_REASON = 200
 COARSELY = 1.0
-"""Tolerances from fp64 that half of a 16-bit reference's elements may be on inputs that are to decide."""
+"""Largest median error of a 16-bit reference, in tolerances from fp64, on inputs that decide a verdict."""
 NUMBERS_BYTES = 1 << 28
-"""Other numbers are tried on inputs up to this size."""
+"""Largest inputs on which other numbers are tried."""
 
 
 def is_few(expected: Expected) -> bool:

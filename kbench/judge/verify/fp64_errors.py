@@ -13,9 +13,9 @@ from kbench.judge.reference.expected import Expected
 from kbench.numerics import elements, tails
 
 SMALL_CHANGE = 2e-3
-"""Of an input, in its own root mean square: what is held against the truth by itself."""
+"""A change of an input that is smaller than this share of it (root mean square) is compared by itself."""
 ROUNDINGS = 4
-"""Of the changed value, in units of its precision, that a change may be off by in any case."""
+"""Error of a change that is always allowed, in units of the changed value's precision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

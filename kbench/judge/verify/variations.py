@@ -18,13 +18,13 @@ SCALE_UP, SCALE_DOWN = 8.0, 2.0**-7
 MANY = 256
 USUAL_SAMPLES = (4, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024)
 SAMPLED_SHARE, MOST_SAMPLES = 16, 1024
-"""Sampling strides: one element in this many is kept, at most this many for each way of sampling."""
+"""Each way of sampling keeps at most one element in SAMPLED_SHARE; the first three keep at most MOST_SAMPLES."""
 CHANGED_SHARE, LEAST_CHANGED = 2048, 4
 """One element in this many is changed: 64 samples meet none of them in 97 of 100 draws, and a mean still tells."""
 DIMENSIONS = 4
-"""Of which one entry stands out."""
+"""Dimensions in which one entry is made to stand out."""
 CANCELLING = 4.0
-"""Where terms cancel, fp32 itself misses the tolerance by a little; rounded factors miss it a hundredfold."""
+"""Multiple of the tolerance that is allowed if terms cancel: fp32 misses by a little, TF32 by a factor of 100."""
 
 
 def negated(x: Tensor) -> Tensor:
@@ -226,7 +226,7 @@ RESEMBLING = (
 VALID = tuple(v for v in VARIATIONS if v.level is Level.MODULE)
 """Values as valid as the problem's own, which cost one temporary of the inputs' size."""
 EXTREME = tuple(v for v in VARIATIONS if v.level is Level.GENERAL)
-"""Badly conditioned and non-finite ones."""
+"""Ill-conditioned and non-finite values."""
 
 
 def at_full_size() -> tuple[Variation, ...]:
