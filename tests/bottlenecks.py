@@ -71,7 +71,7 @@ def named(*, counters: bool) -> Iterator[Named]:
 
 
 def enough(found: list[Named], *, counters: bool) -> bool:
-    """Say whether as many are right as must be."""
+    """Return whether as many are right as must be."""
     right = {each.expected for each in found if each.right}
     return len(right) >= LEAST_RIGHT if counters else right >= set(PROBLEMS) - NEEDS_COUNTERS
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kbench.core.counters import Counters, heaviest
-from kbench.core.kernel_origin import KernelOrigin
+from kbench.core.kernel_names import KernelOrigin
 from kbench.core.profile import LIBRARY_SHARE, ProfiledKernel, SolutionProfile
 
 AT_LIMIT = 80.0

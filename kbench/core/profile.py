@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kbench.core.counters import Counters, base_name
-from kbench.core.kernel_origin import KernelOrigin, operator_origin, origin
+from kbench.core.kernel_names import KernelOrigin, busy_ns, operator_origin, origin
 from kbench.core.model import Cost
 from kbench.core.occupancy import Occupancy, occupancy
 from kbench.core.roofline import Limit
@@ -120,34 +120,24 @@ def profiled(
 ) -> SolutionProfile:
     """Sum up what a solution's process reported of a case that costs so much; `bound` is the device's limit for it."""
     kernels = _kernels(trace) if names_kernels else _operators(trace)
-    busy_ns = float(busy(trace.launches)) if names_kernels else float(trace.call_ns)
+    worked_ns = float(busy_ns(trace.launches)) if names_kernels else float(trace.call_ns)
     told = [*notes, *([trace.remark] if trace.remark else [])]
     told += ["there was more than fits a profile; what took least is left out"] if trace.cut else []
     return SolutionProfile(
         solution=solution,
         names_kernels=names_kernels,
         call_ns=trace.call_ns,
-        busy_ns=busy_ns,
+        busy_ns=worked_ns,
         kernels=tuple(sorted(kernels, key=lambda kernel: -kernel.time_ns)),
         host=_host(trace.runtime_calls, trace.launches),
         declares_kernels=declares_kernels,
         own_libraries=trace.own_libraries,
         limit=bound,
-        gb_per_s=cost.dram_bytes / busy_ns if busy_ns else None,
-        tflop_per_s=cost.flops / busy_ns / 1e3 if busy_ns else None,
+        gb_per_s=cost.dram_bytes / worked_ns if worked_ns else None,
+        tflop_per_s=cost.flops / worked_ns / 1e3 if worked_ns else None,
         counters=tuple(counters),
         notes=tuple(told),
     )
-
-
-def busy(launches: Sequence[DeviceActivity]) -> int:
-    """Return how long the device was busy, in ns: overlapping activities count once."""
-    total = end = 0
-    for each in sorted(launches, key=lambda launch: launch.start_ns):
-        stop = each.start_ns + each.duration_ns
-        total += max(0, stop - max(end, each.start_ns))
-        end = max(end, stop)
-    return total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

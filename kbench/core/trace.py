@@ -16,7 +16,7 @@ LARGEST = 1 << 62
 
 
 class Reported:
-    """A record of a stranger's figures: raises ValueError where one is negative, too large or too long."""
+    """Figures from an untrusted process: raises ValueError where one is negative, too large or too long."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}

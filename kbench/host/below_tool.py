@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kbench.build import cache
-from kbench.children.child import Child, Launch
+from kbench.children.child import TOOL_ORDERS, Child, Launch
 from kbench.children.worker_start import worker_environment
 from kbench.host.builder import MEMORY_LIMIT_BYTES, Builder
 from kbench.plugins.registry import Entry
 from kbench.sandbox import hidden_paths, removal, rungs
-from kbench.worker.under_tool import ORDERS
 
 
 def find(name: str) -> Path | None:
@@ -55,7 +54,7 @@ class BelowTool(Builder):
                     environment={
                         **worker_environment(home),
                         **self._device.environment,
-                        ORDERS: json.dumps(orders),
+                        TOOL_ORDERS: json.dumps(orders),
                         **environment,
                     },
                     folder=home,

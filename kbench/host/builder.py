@@ -166,7 +166,7 @@ class Builder:
         child.request({"op": "open", "mode": "cold"}, timeout_s=SETUP_TIMEOUT_S)
 
     def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any], *, built: bool = False) -> bool:
-        """Import the solution and construct its model; say whether an extension was compiled.
+        """Import the solution and construct its model; return whether an extension was compiled.
 
         One that is `built` already is loaded as it is: in a copy of its folder ninja would build it anew.
         """
@@ -201,7 +201,7 @@ class Builder:
         return compiling
 
     def _rehearse(self, child: Child, overrides: Mapping[str, Any], *, layouts: bool = False) -> bool:
-        """Call the model once; say whether the process outlived other layouts too, which a solution need not accept."""
+        """Call the model once; return whether the process survived other layouts too, which are optional."""
         constants = encode_constants(overrides)
         message = {"op": "rehearse", "problem": str(self._problem.path), "overrides": constants, "layouts": layouts}
         limit = self._options.limits.build_s

@@ -135,7 +135,7 @@ def ncu_command(tool: Path, page: Path, report: Path | None) -> list[str]:
 
 
 def why_none(text: str, complaint: str) -> str:
-    """Say why there are no counters, with what to type where that is known."""
+    """Return why there are no counters, with what to type where that is known."""
     refused = counters.refusal(text)
     if refused == counters.REFUSED:
         return f"the driver lets administrators alone read hardware counters ({refused}): {PERMISSION_FIX}"

@@ -14,7 +14,7 @@ from kbench.build import cache, sources
 from kbench.children.child import ChildError
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, TimeLimits
-from kbench.core.kernel_origin import KernelOrigin, origin
+from kbench.core.kernel_names import KernelOrigin, origin
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.sanitizer import Log, SourcePlace, Tool, findings, parse
@@ -39,7 +39,7 @@ SMALL_BYTES = 64 << 20
 """Largest case, in bytes moved by a call, that is run below the tool."""
 MOST_TEXT = 4 << 20
 AFTER = frozenset({Status.ILLEGAL_ACCESS, Status.LAUNCH_FAILED})
-"""Ends after which memcheck is asked, unasked for, which line it was."""
+"""Statuses after which memcheck runs by itself, to find the line."""
 OPTIONS = (
     ("--target-processes", "all"),  # the worker is the third program of its process, which not every version follows
     ("--launch-timeout", "120"),  # the default of 10 s is less than importing torch can take
@@ -207,7 +207,7 @@ class Watched(BelowTool):
 
 
 def is_own(kernel: str) -> bool:
-    """Say whether a kernel is the solution's, or a compiler's on its behalf, rather than a library's."""
+    """Return whether a kernel is the solution's, or a compiler's on its behalf, rather than a library's."""
     return origin(kernel) is not KernelOrigin.LIBRARY
 
 

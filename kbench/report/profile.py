@@ -193,7 +193,7 @@ def _row(kernel: ProfiledKernel, unit: units.TimeUnit) -> list[str]:
 
 
 def _details(found: SolutionProfile) -> list[str]:
-    """Say what the whole call came to."""
+    """Return the figures of the whole call, a line each."""
     own = f"own kernels {units.percent(100 * found.own_share)} of the time"
     if found.names_kernels:
         host = found.host

@@ -24,6 +24,7 @@ from kbench.core.trace import (
 )
 from kbench.devices import chrome_trace, resource_usage
 from kbench.devices.backend import backend
+from kbench.worker.stages import Stage
 
 Seen = TypeVar("Seen", DeviceActivity, HostActivity)
 WARM_UP = 2
@@ -33,8 +34,13 @@ LONG_S = 1.0
 """Chosen. Calls are repeated for so long; one that takes longer is repeated once."""
 
 
-def answer(call: Callable[[], Any], device: str, *, counters: bool) -> dict[str, Any]:
+def answer(model: Callable[..., Any], inputs: Sequence[Any], device: str, *, counters: bool) -> dict[str, Any]:
     """Return a trace for the parent; with `counters` a tool around this process looks at a call, and there is none."""
+
+    def call() -> Any:
+        with Stage("forward"):
+            return model(*inputs)
+
     if counters:
         under_counters(call, device)
         return {}

@@ -12,7 +12,7 @@ from kbench.core import counters
 from kbench.core.bottleneck import Bottleneck
 from kbench.core.errors import MachineError, PluginError, UsageError
 from kbench.core.events import RunOptions
-from kbench.core.kernel_origin import KernelOrigin
+from kbench.core.kernel_names import KernelOrigin
 from kbench.core.model import Case, Failed, Status
 from kbench.core.profile import SolutionProfile
 from kbench.core.trace import LONGEST_NAME, MOST_LAUNCHES, MOST_NAMES, CallTrace, DeviceActivity, HostActivity

@@ -2,29 +2,15 @@
 
 import pytest
 
+from kbench.core.kernel_names import Activity
 from kbench.core.model import Status
 from kbench.judge.refusal import RefusalError
-from kbench.judge.timing import kernel_names
-from kbench.judge.timing.kernel_names import Activity, Profile
+from kbench.judge.timing.profile import Profile, activities
 from kbench.wire.channel import WireError
 
 
 def activity(name="mine", start_ns=0, duration_ns=1000):
     return Activity(name=name, start_ns=start_ns, duration_ns=duration_ns)
-
-
-@pytest.mark.parametrize(
-    ("spans", "busy"),
-    [
-        ([(0, 1000)], 1000),
-        ([(0, 1000), (1500, 500)], 1500),
-        ([(0, 1000), (500, 1000)], 1500),
-        ([(0, 1000), (100, 200)], 1000),
-        ([], 0),
-    ],
-)
-def test_overlapping_kernels_count_once(spans, busy):
-    assert kernel_names.busy_ns([activity(start_ns=start, duration_ns=length) for start, length in spans]) == busy
 
 
 def test_the_difference_is_told_and_gaps_are_named():
@@ -72,8 +58,8 @@ def test_require_custom(names, device, status):
 )
 def test_a_forged_list_is_refused(forged):
     with pytest.raises(WireError):
-        kernel_names.activities(forged)
+        activities(forged)
 
 
 def test_a_list_as_workers_send_it():
-    assert kernel_names.activities([["mine", 0, 1000]]) == (activity(),)
+    assert activities([["mine", 0, 1000]]) == (activity(),)

@@ -1,8 +1,9 @@
-"""Names of kernels as profilers list them, and whose they are."""
+"""Whose a kernel is, by its name, and how long the device was busy."""
 
 import pytest
 
-from kbench.core.kernel_origin import KernelOrigin, origin
+from kbench.core import kernel_names
+from kbench.core.kernel_names import Activity, KernelOrigin
 
 LIBRARY_NAMES = [
     "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(...)>(int, ...)",
@@ -36,19 +37,52 @@ OWN_NAMES = [
 
 @pytest.mark.parametrize("name", LIBRARY_NAMES)
 def test_kernels_of_libraries(name):
-    assert origin(name) is KernelOrigin.LIBRARY
+    assert kernel_names.origin(name) is KernelOrigin.LIBRARY
 
 
 @pytest.mark.parametrize("name", OWN_NAMES)
 def test_kernels_of_ones_own(name):
-    assert origin(name) is KernelOrigin.OWN
+    assert kernel_names.origin(name) is KernelOrigin.OWN
 
 
 @pytest.mark.parametrize("name", ["triton_poi_fused_gelu_0", "triton_per_fused_native_group_norm_1"])
 def test_kernels_that_torch_compile_wrote(name):
-    assert origin(name) is KernelOrigin.COMPILED
+    assert kernel_names.origin(name) is KernelOrigin.COMPILED
 
 
 @pytest.mark.parametrize("name", ["Memcpy DtoD (Device -> Device)", "Memset (Device)"])
 def test_copies(name):
-    assert origin(name) is KernelOrigin.COPY
+    assert kernel_names.origin(name) is KernelOrigin.COPY
+
+
+def activity(name="mine", start_ns=0, duration_ns=1000):
+    return Activity(name=name, start_ns=start_ns, duration_ns=duration_ns)
+
+
+@pytest.mark.parametrize(
+    ("spans", "busy"),
+    [
+        ([(0, 1000)], 1000),
+        ([(0, 1000), (1500, 500)], 1500),
+        ([(0, 1000), (500, 1000)], 1500),
+        ([(0, 1000), (100, 200)], 1000),
+        ([], 0),
+    ],
+)
+def test_overlapping_kernels_count_once(spans, busy):
+    assert kernel_names.busy_ns([activity(start_ns=start, duration_ns=length) for start, length in spans]) == busy
+
+
+@pytest.mark.parametrize(
+    ("name", "whose"),
+    [
+        ("aten::native_group_norm", KernelOrigin.LIBRARY),
+        ("mkldnn::_convolution", KernelOrigin.LIBRARY),
+        ("Torch-Compiled Region: 0/0", KernelOrigin.COMPILED),
+        ("## Call CompiledFxGraph fgumk5k6 ##", KernelOrigin.COMPILED),
+        ("TorchDynamo Cache Lookup", KernelOrigin.COMPILED),
+        ("mine::group_norm", KernelOrigin.OWN),
+    ],
+)
+def test_operators_of_a_processor(name, whose):
+    assert kernel_names.operator_origin(name) is whose

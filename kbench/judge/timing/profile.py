@@ -1,31 +1,17 @@
-"""What a solution launched: kernels of its own, of libraries or of a compiler, and their time beside the events'.
+"""What one call of a solution launched, as its worker's profiler lists it.
 
 The list comes from the worker and is evidence, not proof: who controls that process could forge it. It decides
 only what `--require-custom` asks, and no number rests on it.
 """
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kbench.core.kernel_origin import KernelOrigin, origin
+from kbench.core.kernel_names import Activity, KernelOrigin, crosscheck, describe_kernels, origin
 from kbench.core.model import Finding, Status
 from kbench.devices.backend import backend
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.refusal import RefusalError
 from kbench.wire.channel import WireError
-
-NAMED_AT_MOST = 6
-CLOSE = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activity:
-    """One kernel or copy on the device."""
-
-    name: str
-    start_ns: int
-    duration_ns: int
 
 
 def activities(answer: object) -> tuple[Activity, ...]:
@@ -40,16 +26,6 @@ def activities(answer: object) -> tuple[Activity, ...]:
             case _:
                 raise WireError("an activity is a name, a start and a duration")
     return tuple(found)
-
-
-def busy_ns(seen: Sequence[Activity]) -> int:
-    """Return how long the device was busy: overlapping activities count once."""
-    total = end = 0
-    for each in sorted(seen, key=lambda activity: activity.start_ns):
-        stop = each.start_ns + each.duration_ns
-        total += max(0, stop - max(end, each.start_ns))
-        end = max(end, stop)
-    return total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,33 +74,3 @@ def take_profile(trial: Trial, device: str) -> Profile:
         raise trial.candidate.nonsense(error) from error
     trial.judge_values(slot, expected)
     return Profile(seen=seen, device=device, reason="the profiler recorded nothing: is CUPTI installed?", log=log)
-
-
-def describe_kernels(seen: Sequence[Activity]) -> str:
-    """List what ran: how many activities of each origin, and the longest by name."""
-    counts = Counter(origin(each.name).value for each in seen)
-    longest = sorted(seen, key=lambda each: -each.duration_ns)
-    names = list(dict.fromkeys(each.name for each in longest))
-    named = ", ".join(f"{name[:80]} ({origin(name)})" for name in names[:NAMED_AT_MOST])
-    more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
-    whole = max(1, sum(each.duration_ns for each in seen))
-    spent = Counter[str]()
-    for each in seen:
-        spent[origin(each.name).value] += each.duration_ns
-    totals = ", ".join(
-        f"{count} {kind} ({100 * spent[kind] / whole:.0f} % of the time)" for kind, count in counts.most_common()
-    )
-    return f"one call ran {totals}: {named}{more}"
-
-
-def crosscheck(seen: Sequence[Activity], event_ns: float) -> str:
-    """Set the kernels' own time beside what events measured, and say where a difference can come from."""
-    busy = busy_ns(seen)
-    span = max(each.start_ns + each.duration_ns for each in seen)
-    message = (
-        f"events {event_ns / 1e3:.1f} us, kernels {busy / 1e3:.1f} us, "
-        f"difference {(event_ns - busy) / 1e3:+.1f} us ({100 * (event_ns - busy) / max(1.0, event_ns):+.1f} %)"
-    )
-    if span - busy > CLOSE * max(1, span):
-        message += f"; the device was idle for {(span - busy) / 1e3:.1f} us between kernels of the profiled call"
-    return message
