@@ -119,7 +119,7 @@ def profiled(
     notes: Sequence[str] = (),
 ) -> SolutionProfile:
     """Sum up what a solution's process reported of a case that costs so much; `bound` is the device's limit for it."""
-    kernels = _kernels(trace) if names_kernels else _operators(trace)
+    kernels = _kernels(trace) if names_kernels else _operators(trace, declares_kernels=declares_kernels)
     worked_ns = float(busy_ns(trace.launches)) if names_kernels else float(trace.call_ns)
     told = [*notes, *([trace.remark] if trace.remark else [])]
     told += ["there was more than fits a profile; what took least is left out"] if trace.cut else []
@@ -214,17 +214,20 @@ def _by_name(known: Mapping[str, int]) -> Callable[[str], int | None]:
     return find
 
 
-def _operators(trace: CallTrace) -> list[ProfiledKernel]:
-    """Return operators by their own time, and what none of them accounts for."""
-    # The profiler makes operators longer, never shorter. What is left for others is at least `rest`; where operators
-    # alone are longer than a call without the profiler, they share its time.
+def _operators(trace: CallTrace, *, declares_kernels: bool) -> list[ProfiledKernel]:
+    """Return operators by their own time, and what none of them accounts for.
+
+    The profiler makes calls longer. What is left for Python is therefore the less of two estimates: of the call under
+    the profiler, and of one without it. All shares are of the time of a call without it.
+    """
     in_operators = sum(each.self_ns for each in trace.operators)
-    rest, whole = trace.call_ns - in_operators, max(1, trace.call_ns, in_operators)
+    rest = trace.profiled_ns - in_operators
     rows = [(each.name, operator_origin(each.name), each.count, each.self_ns) for each in trace.operators]
-    if rest > 0 and trace.own_libraries:
-        rows.append((OWN_CODE, KernelOrigin.OWN, 1, rest))
-    elif rest > 0:
-        rows.append((PYTHON, KernelOrigin.PYTHON, 1, rest))
+    if trace.own_libraries and declares_kernels:
+        rows.append((OWN_CODE, KernelOrigin.OWN, 1, max(0, rest)))
+    else:
+        rows.append((PYTHON, KernelOrigin.PYTHON, 1, max(0, min(rest, trace.call_ns - in_operators))))
+    whole = max(1, sum(ns for *_, ns in rows))
     return [
         ProfiledKernel(name=name, origin=whose, launches=count, time_ns=trace.call_ns * ns / whole, share=ns / whole)
         for name, whose, count, ns in rows

@@ -88,6 +88,8 @@ class CallTrace(Reported):
 
     call_ns: int
     """Without the profiler: the mean of several in a row on a device that queues them, else the shortest."""
+    profiled_ns: int = 0
+    """Host time of the call under the profiler; 0 where it saw none."""
     launches: tuple[DeviceActivity, ...] = ()
     operators: tuple[HostActivity, ...] = ()
     runtime_calls: tuple[HostActivity, ...] = ()

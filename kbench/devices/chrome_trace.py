@@ -31,6 +31,7 @@ OF_RUNTIME = frozenset({"cuda_runtime", "cuda_driver"})
 class TracedCall:
     """One annotated call."""
 
+    host_ns: int
     launches: list[DeviceActivity]
     """By start, from the first of them."""
     operators: list[HostActivity]
@@ -55,6 +56,7 @@ def shortest_call(events: Sequence[Mapping[str, Any]]) -> TracedCall | None:
     host = [event for event in timed if begin <= _start(event) <= end]
     operators = [event for event in host if event.get("cat") in OPERATORS and event.get("tid") == span.get("tid")]
     return TracedCall(
+        host_ns=round(1e3 * float(span["dur"])),
         launches=sorted((_activity(event, first) for event in device), key=lambda activity: activity.start_ns),
         operators=_together(_self_times(operators)),
         runtime_calls=_together((event, float(event["dur"])) for event in host if event.get("cat") in OF_RUNTIME),

@@ -71,6 +71,7 @@ def trace(call: Callable[[], Any], device: str) -> CallTrace:
     compiled, remark = _resources(on.names_kernels)
     return CallTrace(
         call_ns=round(call_ns),
+        profiled_ns=seen.host_ns if seen is not None else 0,
         launches=tuple(_longest(seen.launches if seen is not None else [], MOST_LAUNCHES)),
         operators=tuple(_longest(seen.operators if seen is not None else [], MOST_NAMES)),
         runtime_calls=tuple(_longest(seen.runtime_calls if seen is not None else [], MOST_NAMES)),

@@ -11,8 +11,9 @@ import pytest
 
 from kbench.core.bottleneck import RULES, Bottleneck, advise
 from kbench.core.counters import Counters
+from kbench.core.kernel_names import KernelOrigin
 from kbench.core.model import Cost, Peaks
-from kbench.core.profile import PYTHON, SolutionProfile, differences, profiled
+from kbench.core.profile import SolutionProfile, differences, profiled
 from kbench.core.roofline import limit
 from kbench.core.trace import CallTrace, DeviceActivity, DeviceShape, HostActivity, KernelResources
 
@@ -87,9 +88,10 @@ def counted(**changes) -> tuple[Counters, ...]:
     return (Counters(**{**usual, **changes}),)
 
 
-def on_cpu(call_us, *operators, own_libraries=0, declares=False) -> SolutionProfile:
+def on_cpu(call_us, *operators, own_libraries=0, declares=False, profiled_us=None) -> SolutionProfile:
     trace = CallTrace(
         call_ns=call_us * US,
+        profiled_ns=(call_us if profiled_us is None else profiled_us) * US,
         operators=tuple(HostActivity(name=name, count=1, self_ns=us * US) for name, us in operators),
         own_libraries=own_libraries,
     )
@@ -215,11 +217,21 @@ def test_kernels_side_by_side_are_busy_once():
     assert profile.idle_share == 0.0
 
 
-def test_what_no_operator_accounts_for_is_never_negative():
-    profile = on_cpu(100, ("aten::mm", 180))  # the profiler makes operators longer
-    assert [kernel.name for kernel in profile.kernels] == ["aten::mm"]
-    assert (profile.kernels[0].share, profile.kernels[0].time_ns) == (1.0, profile.call_ns)
-    assert PYTHON in {kernel.name for kernel in on_cpu(200, ("aten::mm", 180)).kernels}
+@pytest.mark.parametrize(
+    ("call_us", "profiled_us", "python"),
+    [(100, 100, 0.2), (100, 200, 0.2), (200, 100, 0.2), (50, 100, 0.0), (100, 80, 0.0)],
+)
+def test_the_share_of_python_is_the_less_of_two_estimates(call_us, profiled_us, python):
+    profile = on_cpu(call_us, ("aten::mm", 80), profiled_us=profiled_us)
+    assert profile.share_of(KernelOrigin.PYTHON) == pytest.approx(python)
+    assert sum(kernel.time_ns for kernel in profile.kernels) == pytest.approx(profile.call_ns)
+
+
+def test_what_inductor_builds_is_not_the_solutions_own():
+    profile = on_cpu(100, ("## Call CompiledFxGraph f ##", 70), own_libraries=1)
+    assert profile.own_share == 0.0
+    assert profile.share_of(KernelOrigin.PYTHON) == pytest.approx(0.3)
+    assert advise(profile).bottleneck is Bottleneck.PYTHON_BOUND
 
 
 def test_which_kernels_account_for_a_difference():
