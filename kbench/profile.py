@@ -15,12 +15,12 @@ from kbench.build import cache, sources
 from kbench.children.child import ChildError
 from kbench.core.bottleneck import Advice, advise
 from kbench.core.errors import MachineError, PluginError, UsageError
-from kbench.core.events import REFERENCE, RunOptions, StageFinished, StageStarted
+from kbench.core.events import REFERENCE, RunOptions, StageFinished, StageStarted, Waiting
 from kbench.core.model import Case, Cost, Failed, Status
 from kbench.core.profile import SolutionProfile, profiled
 from kbench.core.roofline import Limit, limit
 from kbench.devices import peaks, selection
-from kbench.devices.admission import Admission
+from kbench.devices.admission import Admission, in_use
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import health, nursery_process
@@ -49,7 +49,7 @@ class Explained:
     advice: Advice | None
 
 
-ProfileEvent = StageStarted | StageFinished | Explained
+ProfileEvent = Waiting | StageStarted | StageFinished | Explained
 
 
 def profile(
@@ -159,6 +159,8 @@ class ProfileSession:
         if failed is not None:
             return failed
         profiler = Profiler(self._problem, self._options, self._device, self._rung, self._scratch)
+        if self._options.wait_for_device and in_use(self._device.uuid):
+            yield Waiting(device=self._device.name, holder="other kbench commands")
         began = time.monotonic()
         yield StageStarted(stage="profile", solution=entry.name, case=self._case.name)
         with self._alone():

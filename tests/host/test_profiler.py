@@ -11,7 +11,7 @@ import pytest
 from kbench.core import counters
 from kbench.core.bottleneck import Bottleneck
 from kbench.core.errors import MachineError, PluginError, UsageError
-from kbench.core.events import RunOptions
+from kbench.core.events import RunOptions, Waiting
 from kbench.core.kernel_names import KernelOrigin
 from kbench.core.model import Case, Failed, Status
 from kbench.core.profile import SolutionProfile
@@ -144,6 +144,15 @@ def test_a_solution_that_does_not_run_has_no_profile(tmp_path, body, status, rea
     assert found.outcome.status is status
     assert reason in found.outcome.reason
     assert found.advice is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("busy", [True, False])
+def test_who_waits_for_the_device_is_told(tmp_path, monkeypatch, busy):
+    monkeypatch.setattr("kbench.profile.in_use", lambda _: busy)
+    problem, entry = entries(tmp_path, "return 2 * torch.tanh(x @ x)")
+    events = list(profile(problem, [entry], OPTIONS))
+    assert [isinstance(event, Waiting) for event in events].count(True) == busy
 
 
 @pytest.mark.slow
