@@ -1,6 +1,7 @@
 """A server on loopback over judges that follow their sources, asked over real HTTP."""
 
 import contextlib
+import functools
 import gc
 import os
 import re
@@ -11,23 +12,20 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
 import serve_load
-from pooling import CASES, Pool, solution
+from pooling import CASES, solution
+from serving import HEADERS, TOKEN, Running, serving
 
 from kbench.core.errors import UsageError
 from kbench.serve import server as servers
 from kbench.serve.schema import EvaluationRequest, EvaluationResponse
 from kbench.serve.server import ServerOptions, make_server
-from kbench.sweep.task import Budgets
-
-TOKEN = "a-token-for-these-tests"
-HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
 
 @pytest.fixture(autouse=True)
@@ -36,47 +34,12 @@ def alone(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-class Running:
-    """A server in a thread, and a client of it."""
-
-    def __init__(self, port: int, pool: Pool):
-        self.port = port
-        self.pool = pool
-        self.url = f"http://127.0.0.1:{port}"
-        self.client = httpx.Client(base_url=self.url, headers=HEADERS, timeout=30)
-
-    def evaluate(self, says: str = "passed", number: int = 0, wait: float | None = None, **told) -> httpx.Response:
-        body = {"reference_code": CASES, "kernel_code": solution(says, number), **told}
-        return self.client.post("/evaluate", json=body, params={} if wait is None else {"wait": wait})
-
-
 Start = Callable[..., contextlib.AbstractContextManager[Running]]
 
 
 @pytest.fixture
 def start(tmp_path) -> Start:
-    @contextlib.contextmanager
-    def begin(*, lanes: int = 2, budgets: Budgets | None = None, pool_options=None, **options) -> Iterator[Running]:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        told = {"references": True, "state": tmp_path / "state", **options}
-        pool = Pool()
-        with pool.judge(lanes=lanes, budgets=budgets, **(pool_options or {})) as judge:
-            server, store = make_server(judge, ServerOptions(token=TOKEN, port=port, **told))
-            thread = threading.Thread(target=server.run)
-            thread.start()
-            while not server.started and thread.is_alive():
-                time.sleep(0.01)
-            running = Running(port, pool)
-            try:
-                yield running
-            finally:
-                running.client.close()
-                server.should_exit = True
-                thread.join()
-                store.close()
-
-    return begin
+    return functools.partial(serving, tmp_path / "state")
 
 
 def test_an_answer_has_kernelgyms_fields_and_what_was_not_measured_is_null(start) -> None:
