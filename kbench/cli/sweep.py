@@ -184,10 +184,9 @@ def _sweep(flags: SweepFlags) -> int:
 def _cluster(stack: ExitStack, flags: SweepFlags, asked: str) -> "tuple[Sequence[DeviceChoice], MakeExecutor]":
     """Join a Ray cluster; return the devices of its nodes, and what makes the executor."""
     from kbench.cluster.executor import Cluster, connected
+    from kbench.devices.selection import choose_kind
 
-    if asked not in {"all", "auto", "cuda", "cpu"}:
-        raise UsageError(f"`--devices {asked}` names devices of this host", "with `--executor ray`: all, cuda or cpu")
-    posts = stack.enter_context(connected(flags.address, "auto" if asked == "all" else asked))
+    posts = stack.enter_context(connected(flags.address, choose_kind(asked)))
     return [post.member.device for post in posts], lambda options, _, write: Cluster(options, posts, write)
 
 

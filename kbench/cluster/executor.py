@@ -16,6 +16,8 @@ from kbench.cluster.membership import Member
 from kbench.cluster.supervisor import Over, Supervisor, TaskDone, Told, TriedAgain, UnitDone
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Failed, Finding, Status
+from kbench.devices import selection
+from kbench.devices.backend import backend
 from kbench.sweep.crew import SweepOptions
 from kbench.sweep.dispatch import Write
 from kbench.sweep.ladder import counts_as_failure, halted
@@ -30,7 +32,7 @@ STOP_S = 20.0
 
 
 @dataclass(slots=True, kw_only=True)
-class Post:
+class RemoteDevice:
     """A supervisor, as the driver sees it."""
 
     actor: Any
@@ -45,7 +47,7 @@ class Post:
 
 
 @contextlib.contextmanager
-def connected(address: str | None, kind: str) -> Iterator[list[Post]]:
+def connected(address: str | None, kind: str) -> Iterator[list[RemoteDevice]]:
     """Join a Ray cluster and start a supervisor for every GPU of its nodes, or for every node's processor.
 
     `kind` is `cuda`, `cpu`, or `auto`: GPUs where there are any.
@@ -65,7 +67,7 @@ def connected(address: str | None, kind: str) -> Iterator[list[Post]]:
             f"no Ray cluster answers at {where}: {str(error).splitlines()[0]}",
             "start one: `ray start --head`, and `ray start --address HOST:6379` on every other host",
         ) from None
-    posts: list[Post] = []
+    posts: list[RemoteDevice] = []
     try:
         posts += _posts(ray, kind)
         if told := membership.differences([post.member for post in posts]):
@@ -94,20 +96,21 @@ def _ray() -> Any:
     return ray
 
 
-def _posts(ray: Any, kind: str) -> list[Post]:
+def _posts(ray: Any, kind: str) -> list[RemoteDevice]:
     """Start the supervisors, all at once. Raises MachineError."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     nodes = [node for node in ray.nodes() if node["Alive"]]
-    if kind == "auto":
-        kind = "cuda" if any(node["Resources"].get("GPU") for node in nodes) else "cpu"
-    resource = "GPU" if kind == "cuda" else "CPU"
+    if kind == selection.AUTO:
+        kind = selection.kind_of_any(gpus=any(node["Resources"].get("GPU") for node in nodes))
+    is_gpu = backend(kind).has_own_memory
+    resource = "GPU" if is_gpu else "CPU"
     started = []
     for node in nodes:
         count = int(node["Resources"].get(resource, 0))
-        count = count if kind == "cuda" else min(1, count)
+        count = count if is_gpu else min(1, count)
         here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        needs = {"num_gpus": 1, "num_cpus": 0} if kind == "cuda" else {"num_cpus": 1}
+        needs = {"num_gpus": 1, "num_cpus": 0} if is_gpu else {"num_cpus": 1}
         # Calls that wait (events) and calls that act (add, halt, stop) run beside one another.
         actor = ray.remote(Supervisor).options(max_concurrency=4, scheduling_strategy=here, **needs)
         started += [(actor.remote(kind), count - 1) for _ in range(count)]
@@ -118,7 +121,8 @@ def _posts(ray: Any, kind: str) -> list[Post]:
     except ray.exceptions.RayError as error:
         raise MachineError(f"a supervisor did not start: {_first_line(error)}", "see the logs of Ray") from None
     return [
-        Post(actor=actor, member=member, peers=peers) for (actor, peers), member in zip(started, members, strict=True)
+        RemoteDevice(actor=actor, member=member, peers=peers)
+        for (actor, peers), member in zip(started, members, strict=True)
     ]
 
 
@@ -128,12 +132,12 @@ class Cluster:
     All decisions are made by the thread that reads `events`. The others only listen to one supervisor each.
     """
 
-    def __init__(self, options: SweepOptions, posts: Sequence[Post], write: Write):
+    def __init__(self, options: SweepOptions, posts: Sequence[RemoteDevice], write: Write):
         self._options = options
         self._posts = posts
         self._write = write
         self._ray = _ray()
-        self._news: queue.SimpleQueue[tuple[Post, Told | Exception]] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[tuple[RemoteDevice, Told | Exception]] = queue.SimpleQueue()
         self._tasks: dict[str, Task] = {}
         self._waiting: list[Task] = []
         self._results: dict[str, tuple[UnitResult, ...]] = {}
@@ -181,7 +185,7 @@ class Cluster:
         with contextlib.suppress(self._ray.exceptions.RayError):
             self._ray.get(left, timeout=STOP_S)
 
-    def _listen(self, post: Post) -> None:
+    def _listen(self, post: RemoteDevice) -> None:
         try:
             for reference in post.actor.events.remote():
                 self._news.put((post, self._ray.get(reference)))
@@ -196,7 +200,7 @@ class Cluster:
             if batch:
                 self._send(post, batch)
 
-    def _send(self, post: Post, batch: Sequence[Task]) -> None:
+    def _send(self, post: RemoteDevice, batch: Sequence[Task]) -> None:
         taken = {task.key for task in batch}
         self._waiting = [task for task in self._waiting if task.key not in taken]
         post.flying |= {task.key: task for task in batch}
@@ -216,7 +220,7 @@ class Cluster:
             self._parcels[path] = parcel.sha256, self._ray.put(parcel)
         return self._parcels[path]
 
-    def _take(self, post: Post, told: Told | Exception) -> Iterator[SweepEvent]:
+    def _take(self, post: RemoteDevice, told: Told | Exception) -> Iterator[SweepEvent]:
         name = post.member.name
         match told:
             case UnitDone(key=key, process=process, result=result) if key in post.flying:
@@ -236,7 +240,7 @@ class Cluster:
             case Exception():
                 yield from self._lose(post, _first_line(told))
 
-    def _lose(self, post: Post, reason: str) -> Iterator[SweepEvent]:
+    def _lose(self, post: RemoteDevice, reason: str) -> Iterator[SweepEvent]:
         """Give the tasks of a supervisor that died to others, or refuse those that killed too many."""
         post.is_gone = True
         with contextlib.suppress(self._ray.exceptions.RayError):

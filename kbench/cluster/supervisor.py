@@ -67,7 +67,7 @@ class Supervisor:
         os.environ.pop("OMP_NUM_THREADS", None)
         with contextlib.suppress(OSError):  # not as root: start Ray with RAY_worker_niceness=0
             os.setpriority(os.PRIO_PROCESS, 0, 0)
-        self._device = selection.choose("cpu" if kind == "cpu" else "cuda")
+        self._device = selection.choose(kind)
         self._news: queue.SimpleQueue[Told] = queue.SimpleQueue()
         self._closing = contextlib.ExitStack()
         self._crew: Crew | None = None

@@ -10,7 +10,7 @@ from sweeping import OPTIONS, failed, passed, task
 
 from kbench.build.sources import PACKAGE
 from kbench.cluster import executor
-from kbench.cluster.executor import Cluster, Post
+from kbench.cluster.executor import Cluster, RemoteDevice
 from kbench.cluster.membership import Member, Versions
 from kbench.cluster.parcels import Addressed
 from kbench.cluster.supervisor import Over, TaskDone, TriedAgain, UnitDone
@@ -83,7 +83,7 @@ class Stage:
         device = selection.cpu()
         self.supervisors = [FakeSupervisor(f"host{number}", script) for number, script in enumerate(scripts)]
         posts = [
-            Post(actor=one, member=Member(host=one.host, device=device, versions=VERSIONS), peers=0)
+            RemoteDevice(actor=one, member=Member(host=one.host, device=device, versions=VERSIONS), peers=0)
             for one in self.supervisors
         ]
         self.written: list[tuple[str, int, Status]] = []
@@ -96,7 +96,7 @@ class Stage:
     def _write(self, one: Task, process: int, result: UnitResult, _device: str) -> None:
         self.written.append((one.key, process, result.status))
 
-    def _next(self) -> tuple[Post, object]:
+    def _next(self) -> tuple[RemoteDevice, object]:
         return next((post, post.actor.news.pop(0)) for post in self.posts if post.actor.news and not post.is_gone)
 
     def run(self, *tasks: Task, known: dict[str, tuple[UnitResult, ...]] | None = None) -> list[object]:
