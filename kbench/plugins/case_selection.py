@@ -37,6 +37,12 @@ def select(problem: Entry, options: RunOptions, preferred: Sequence[str]) -> tup
     return tuple(Case(name=name, overrides={**table[name], **options.overrides}) for name in names)
 
 
+def small_case(problem: Entry, options: RunOptions) -> Case | None:
+    """Return the problem's case `small`, its own or the derived one, as `--case small` selects it."""
+    constants = registry.selectable_cases(problem).get(SMALL)
+    return None if constants is None else Case(name=SMALL, overrides={**constants, **options.overrides})
+
+
 def others(problem: Entry, options: RunOptions, chosen: Sequence[Case]) -> dict[str, dict[str, Any]]:
     """Return the further cases that verification covers: `small` first, then those named `ragged*`."""
     table = registry.case_table(problem)

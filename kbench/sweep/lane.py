@@ -10,9 +10,8 @@ from kbench.core.events import RunOptions
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.stats import worthwhile_precision
-from kbench.plugins import registry
+from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
-from kbench.plugins.small_case import SMALL
 from kbench.sweep.builds import Builds, DerivedShapes
 from kbench.sweep.dispatch import Dispatcher
 from kbench.sweep.guard import Guard
@@ -232,7 +231,6 @@ class Lane:
 
 
 def _smaller(task: Task) -> Case | None:
-    """Return the problem's case `small`, its own or the derived one, unless that is what did not fit."""
-    small = registry.selectable_cases(task.problem).get(SMALL)
-    case = None if small is None else Case(name=SMALL, overrides={**small, **task.options.overrides})
+    """Return the problem's case `small`, unless that is what did not fit."""
+    case = case_selection.small_case(task.problem, task.options)
     return None if case is None or case.overrides == task.case.overrides else case
