@@ -37,7 +37,7 @@ def finished(stage: str, *, ok: bool = True, detail: str = "") -> StageFinished:
             ),
             0,
             "case full: 7.52 GB inputs, outputs and parameters (the device has 24.0 GB), took 41.2 s here before"
-            + "; `--case small`: 25.0 MB, took 3.0 s here before",
+             "; `--case small`: 25.0 MB, took 3.0 s here before",
         ),
         (
             LargeCases(
