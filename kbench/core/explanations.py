@@ -71,7 +71,10 @@ VERDICTS: dict[str, tuple[str, str]] = {
         "Look for the cause, or accept it: `kbench baseline accept CASE --up-to SHARE --until DATE --reason TEXT`.",
     ),
     "unclear": ("The interval spans the margin: neither slower nor equal is shown.", "Measure more processes."),
-    "new_fail": ("The case passed before and fails now.", "Correct it; `kbench verify` shows how it fails."),
+    "new_fail": (
+        "The case passed before and fails now.",
+        "Correct it; `kbench verify PROBLEM SOLUTION` shows how it fails.",
+    ),
     "newly_fixed": ("The case failed before and passes now.", "Nothing."),
     "not_comparable": (
         "The two measurements cannot be compared; the reason says why.",

@@ -236,9 +236,10 @@ def _read(path: Path, kind: EntryKind, origin: Origin) -> Entry:
     required = _REQUIRED[kind]
     if required not in parsed.names:
         other: EntryKind = "solution" if kind == "problem" else "problem"
+        template = "problem NAME" if kind == "problem" else "solution PROBLEM NAME"
         raise PluginError(
             f"{path} defines no class `{required}`, so it is not a {kind}{_swapped(parsed, other)}",
-            f"`kbench new {kind}` writes a file to start from",
+            f"`kbench new {template}` writes a file to start from",
         )
     missing = PROBLEM_NAMES - parsed.names if kind == "problem" else set()
     if missing:

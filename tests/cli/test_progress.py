@@ -31,13 +31,12 @@ def finished(stage: str, *, ok: bool = True, detail: str = "") -> StageFinished:
         (ESTIMATE, 1, ""),
         (
             LargeCases(
-                cases=(Forecast(device="cpu", case="full", call_bytes=7_516_000_000, took_s=41.2),),
-                small=Forecast(device="cpu", case="small", call_bytes=25_000_000, took_s=3.04),
+                cases=(Forecast(device="cpu", case="full", call_bytes=7_516_000_000),),
+                small=Forecast(device="cpu", case="small", call_bytes=25_000_000),
                 memory_bytes=24_000_000_000,
             ),
             0,
-            "case full: 7.52 GB inputs, outputs and parameters (the device has 24.0 GB), took 41.2 s here before"
-             "; `--case small`: 25.0 MB, took 3.0 s here before",
+            "case full: 7.52 GB inputs, outputs and parameters (the device has 24.0 GB); `--case small`: 25.0 MB",
         ),
         (
             LargeCases(
