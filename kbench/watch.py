@@ -14,7 +14,7 @@ POLL_S = 0.2
 """Between looks at the file. Chosen: sooner than a hand moves back from the key."""
 
 
-class Judging(Protocol):
+class Evaluating(Protocol):
     """What a watch needs of a Judge."""
 
     def evaluate(self, problem: str, solution: Path, *, entry: str | None = None) -> Sequence[EvaluationResult]:
@@ -45,7 +45,7 @@ class WatchedSave:
 
 
 def watch(
-    judge: Judging, problem: str, solution: Path, saves: Iterator[None], entry: str | None = None
+    judge: Evaluating, problem: str, solution: Path, saves: Iterator[None], entry: str | None = None
 ) -> Generator[WatchedSave]:
     """Judge the solution at each of the saves; yields what came of it."""
     last: dict[str, list[float]] = {}
