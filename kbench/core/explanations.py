@@ -104,4 +104,8 @@ CHECKS: dict[str, tuple[str, str]] = {
         "Whether the device is quarantined: after a crash it no longer answered, so nothing is measured on it.",
         "Reset it or reboot, then run `kbench doctor --clear-quarantine`, which probes it again.",
     ),
+    "d13": (
+        "Which languages beside CUDA and C++ are installed. No solution needs one that it does not import.",
+        "Install the package that a solution needs, such as `pip install helion`.",
+    ),
 }
