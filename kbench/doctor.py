@@ -224,7 +224,7 @@ def check_ninja(path: str | None) -> Check:
 
 
 def check_clocks(gpu: Gpu) -> Check:
-    """Say whether something holds the clocks down right now."""
+    """Return whether something holds the clocks down right now."""
     now = f"{gpu.sm_clock_mhz:,} MHz now" if gpu.sm_clock_mhz is not None else "clock unknown"
     detail = now + (f", up to {gpu.max_sm_clock_mhz:,} MHz" if gpu.max_sm_clock_mhz else "")
     reasons = [text for bit, text in SLOWED_BY.items() if (gpu.throttle_reasons or 0) & bit]
@@ -311,7 +311,7 @@ def check_peaks(device: DeviceChoice, cache_dir: Path, *, remeasure: bool) -> Ch
 
 
 def check_quarantine(held: Quarantine | None) -> Check:
-    """Say whether a crash took the device out of use."""
+    """Return whether a crash took the device out of use."""
     if held is None:
         return Check(code="D12", name="health", status=Health.OK, detail="not quarantined")
     return Check(code="D12", name="health", status=Health.FAIL, detail=held.message, fix=held.fix)

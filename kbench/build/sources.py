@@ -110,7 +110,7 @@ def _place(candidate: Path) -> Path | None:
 
 
 def is_odd(place: Path, folder: Path) -> bool:
-    """Say whether something may only look like a file, to a solution that does not lie there itself."""
+    """Return whether something may only look like a file, to a solution that does not lie there itself."""
     return any(place.is_relative_to(odd) and not folder.is_relative_to(odd) for odd in NOT_FILES)
 
 
@@ -188,12 +188,12 @@ def compiler_of(path: Path, builtin: str | None) -> Compiler:
 
 
 def has_extension(path: Path, builtin: str | None) -> bool:
-    """Say whether a solution has torch compile C++ or CUDA for it."""
+    """Return whether a solution has torch compile C++ or CUDA for it."""
     return builtin is None and _mentions(path, EXTENSION)
 
 
 def compiles(path: Path, builtin: str | None) -> bool:
-    """Say whether a solution may have something to build at all."""
+    """Return whether a solution may have something to build at all."""
     if builtin is not None:
         return builtin != "eager"
     return _mentions(path, COMPILES)

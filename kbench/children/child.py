@@ -28,6 +28,8 @@ DEATH_GRACE_S = 5.0
 SHOWN_LOG_LINES = 40
 JUDGE = "kbench.judge.main"
 WORKER = "kbench.worker.main"
+SANITIZER_ORDERS = "KBENCH_SANITIZER"
+"""Environment variable of a worker below compute-sanitizer: the tool's command line, the rung, its folders."""
 KILLED = "killed (SIGKILL)"
 FORKS_OF_NURSERY = 3
 """At most: supervisor, init of the namespaces, worker."""
@@ -112,7 +114,7 @@ class Child:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the child is no more."""
+        """Whether the child has ended."""
         return self._process.poll() is not None
 
     @property
@@ -209,7 +211,7 @@ class Child:
         return ChildError(status, reason, self.log)
 
     def finish(self, timeout_s: float) -> bool:
-        """Hang up, which a child takes as leave to end by itself; say whether it did so in time."""
+        """Close the channel, which tells the child to end; return whether it ended in time."""
         self.channel.close()
         try:
             self._process.wait(timeout_s)
@@ -383,7 +385,7 @@ def classify(stage: str, kind: str, message: str) -> Status:
 
 
 def is_of_the_device(error: Exception) -> bool:
-    """Say whether an exception tells of memory that is used up, or of a device that failed."""
+    """Return whether an exception tells of memory that is used up, or of a device that failed."""
     text = f"{type(error).__name__}: {error}"
     return isinstance(error, MemoryError) or any(
         pattern.search(text) for pattern in (OUT_OF_MEMORY, LAUNCH_FAILED, ILLEGAL_ACCESS)

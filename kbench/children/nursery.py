@@ -148,7 +148,7 @@ def fork_nursery() -> Child:
 
 
 def exit_code(error: SystemExit) -> int:
-    """Return the code that an interpreter ends with; what is no number is a message."""
+    """Return the exit code of `SystemExit`; a code that is not a number is a message, and gives 1."""
     if error.code is None or isinstance(error.code, int):
         return (error.code or 0) & 0xFF
     sys.stderr.write(f"{error.code}\n")
@@ -206,7 +206,7 @@ def _tell(pipe: int, number: int) -> None:
 
 
 def has_opened_a_device() -> bool:
-    """Say whether this process holds a GPU: its forks could not open one any more."""
+    """Return whether this process holds a GPU: its forks could not open one any more."""
     links = (os.path.realpath(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
     return any(link.startswith("/dev/nvidia") for link in links)
 

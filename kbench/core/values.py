@@ -14,7 +14,7 @@ FIRST_CALL = 1.5
 """How much longer the first call of a request may take than the next ones: threads sleep and caches are cold."""
 GROSS = 2.0
 GROSS_NS = 1_000_000
-"""What exceeds a claim by so much, by share and by time, is no disturbance."""
+"""Excess over a claim, as a factor and in time, that a disturbance cannot explain."""
 DECIDED = ("unattainable", "vacuous", "held")
 """What is told of several outputs: the first of these that holds of any."""
 COARSE_FACTOR = 4.0

@@ -41,7 +41,7 @@ _own: "weakref.WeakValueDictionary[str, Claim]" = weakref.WeakValueDictionary()
 
 
 def in_use(uuid: str) -> bool:
-    """Say whether another kbench process holds, or waits for, anything of a device."""
+    """Return whether another kbench process holds, or waits for, anything of a device."""
     try:
         return bool(ClaimQueue(LEASES / uuid.replace("/", "_")).places())
     except (OSError, MachineError):
@@ -141,7 +141,7 @@ class Reservation:
         return self._claim.place.need_bytes
 
     def resize(self, need_bytes: int) -> bool:
-        """Reserve less, or more; say whether it is so now. Never waits for others to finish.
+        """Change the reservation; return whether it was possible. Never waits for others to finish.
 
         More is refused where anybody waits or the sum would exceed the capacity: two that hold some and wait for more
         would wait for each other. Then free the memory, end the reservation, and ask anew for the larger one.
@@ -164,7 +164,7 @@ class Reservation:
 
 
 def _wait(queue: ClaimQueue, claim: Claim, blocking: Blocking, patience: Patience) -> None:
-    """Wait until nothing that came earlier blocks the claim, or it is no longer there."""
+    """Wait until no earlier claim blocks this one, or this one was withdrawn."""
     while claim.is_there:
         seen = queue.changed_ns()
         with guarded(queue.folder, patience.tell):

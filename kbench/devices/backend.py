@@ -1,12 +1,15 @@
 """What one kind of device is and does. The other rooms ask a backend, and never which kind of device it is."""
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kbench.core.model import Environment
 from kbench.devices.cpu import Cpu
 from kbench.devices.cuda import Cuda
 from kbench.devices.memory import SharedMemory
 from kbench.devices.timer import Timer
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Backend(Protocol):
@@ -62,7 +65,7 @@ def backend(device: str) -> Backend:
     return BACKENDS[device.partition(":")[0]]
 
 
-def backend_of(tensor: Any) -> Backend:
+def backend_of(tensor: "Tensor") -> Backend:
     """Return the backend of the device that a tensor lies on; what has no memory (`meta`) counts as the host's."""
     return BACKENDS.get(tensor.device.type, BACKENDS["cpu"])
 
@@ -74,5 +77,5 @@ def attach(descriptor: dict[str, Any], fd: int | None) -> SharedMemory:
 
 
 def is_timed_by_host(device: str) -> bool:
-    """Say whether a row's device has only the host's clock. Rows of files may name devices that are unknown here."""
+    """Return whether a row's device has only the host's clock. Rows of files may name devices that are unknown here."""
     return device == Cpu.kind

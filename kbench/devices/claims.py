@@ -50,7 +50,7 @@ class QueuePlace:
 
     @classmethod
     def read(cls, name: str) -> Self | None:
-        """Read a file's name; None where it is no claim's."""
+        """Parse a file's name; return None if the file is not a claim."""
         found = NAME.fullmatch(name)
         return cls(ticket=int(found[1]), kind=ClaimKind(found[2]), need_bytes=int(found[3])) if found else None
 

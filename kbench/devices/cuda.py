@@ -3,7 +3,7 @@
 import base64
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.core.model import Environment
 from kbench.devices import nvml
@@ -11,9 +11,12 @@ from kbench.devices.cuda_driver import Driver
 from kbench.devices.memory import SharedMemory
 from kbench.devices.timer import Call, TimedCall, tensor_leaves
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 FLUSH_FACTOR = 2
 IPC_GRANULE = 2 << 20
-"""Bytes; the driver packs smaller allocations together, and a handle names the whole pack."""
+"""Bytes. The driver packs smaller allocations together, and a handle is for the whole pack."""
 
 
 class Cuda:
@@ -97,7 +100,7 @@ class _CudaArray:
         }
 
 
-def wrap(pointer: int, nbytes: int) -> Any:
+def wrap(pointer: int, nbytes: int) -> "Tensor":
     """Return device memory as a tensor of bytes."""
     import torch
 

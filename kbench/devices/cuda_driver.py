@@ -77,11 +77,11 @@ class Driver:
         self._call("cuMemFree_v2", ctypes.c_uint64(pointer))
 
     def clear(self, pointer: int, words: int) -> None:
-        """Fill so many words of 32 bits with zeros."""
+        """Fill `words` words of 32 bits with zeros."""
         self._call("cuMemsetD32_v2", ctypes.c_uint64(pointer), 0, ctypes.c_size_t(words))
 
     def read(self, pointer: int, words: int) -> list[int]:
-        """Return so many words of 32 bits."""
+        """Return `words` words of 32 bits."""
         found = (ctypes.c_uint32 * words)()
         self._call("cuMemcpyDtoH_v2", found, ctypes.c_uint64(pointer), ctypes.c_size_t(ctypes.sizeof(found)))
         return list(found)

@@ -63,7 +63,7 @@ class DeviceMonitor:
         return reading
 
     def disturbed(self, before: DeviceReading, after: DeviceReading) -> bool:
-        """Say whether what ran between two readings was slowed down.
+        """Return whether what ran between two readings was slowed down.
 
         By a reason that NVML names, or by an SM clock 1.5 % below the median of all readings so far.
         """

@@ -14,7 +14,7 @@ def profile(call: Callable[[], Any], prepare: Callable[[], Any]) -> tuple[Any, l
     The list is empty where CUPTI is missing or another tool holds it.
     """
     import torch
-    from torch.autograd import DeviceType
+    from torch._C._autograd import DeviceType
     from torch.profiler import ProfilerActivity
 
     with torch.profiler.profile(activities=[ProfilerActivity.CUDA]):

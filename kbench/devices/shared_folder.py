@@ -39,7 +39,7 @@ def guarded(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
 
 
 def lock(file: int, how: int) -> bool:
-    """Lock an open file, unless somebody else has; say whether it is so now. Raises OSError."""
+    """Lock an open file without waiting; return whether it is locked now. Raises OSError."""
     try:
         fcntl.flock(file, how | fcntl.LOCK_NB)
     except BlockingIOError:

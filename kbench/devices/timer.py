@@ -7,7 +7,10 @@ import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Call = Callable[[int], Any]
 
@@ -50,7 +53,7 @@ def start_on(number: int) -> None:
     os.sched_setaffinity(0, allowed)
 
 
-def poison_pool(outputs: Sequence[Any]) -> None:
+def poison_pool(outputs: "Sequence[Tensor]") -> None:
     """Fill free memory of the outputs' sizes with NaN, so that unwritten elements cannot look right."""
     import torch
 
@@ -60,7 +63,7 @@ def poison_pool(outputs: Sequence[Any]) -> None:
             tensor.fill_(float("nan"))
 
 
-def tensor_leaves(value: Any) -> list[Any]:
+def tensor_leaves(value: Any) -> "list[Tensor]":
     """Return the tensors in a nest of tuples, lists, dicts and dataclasses, in order."""
     import torch
 

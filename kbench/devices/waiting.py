@@ -22,7 +22,7 @@ class Wait:
     on_wait: Callable[[str], None] | None = None
     """Called with the holder's name once the wait begins; not where `timeout_s` is 0. What it raises ends the wait."""
     again_s: float | None = None
-    """Call `on_wait` again every so many seconds; None calls it once."""
+    """Seconds between calls of `on_wait`; None calls it once."""
 
 
 class Patience:

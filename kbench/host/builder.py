@@ -158,7 +158,7 @@ class Builder:
         child.request({"op": "open", "mode": "cold"}, timeout_s=SETUP_TIMEOUT_S)
 
     def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any]) -> bool:
-        """Import the solution and construct its model; say whether an extension was compiled."""
+        """Import the solution and construct its model; return whether an extension was compiled."""
         limits = self._options.limits
         compiling = False
 
@@ -189,7 +189,7 @@ class Builder:
         return compiling
 
     def _rehearse(self, child: Child, overrides: Mapping[str, Any], *, layouts: bool = False) -> bool:
-        """Call the model once; say whether the process outlived other layouts too, which a solution need not accept."""
+        """Call the model once; return whether the process survived other layouts too, which are optional."""
         constants = encode_constants(overrides)
         message = {"op": "rehearse", "problem": str(self._problem.path), "overrides": constants, "layouts": layouts}
         limit = self._options.limits.build_s

@@ -32,7 +32,7 @@ TOO_LARGE = ("the case does not fit", "the case and the solution do not fit into
 OPEN_TIMEOUT_S = 600.0
 DERIVE_TIMEOUT_S = 120.0
 SILENCE_TIMEOUT_S = 900.0
-"""A judge bounds every wait of its own; one that says nothing for so long is broken."""
+"""A judge bounds all its waits; one that is silent for this long is broken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class JudgeProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the judge is no more."""
+        """Whether the judge has ended."""
         return self._child.has_ended
 
     @property
@@ -202,7 +202,7 @@ class JudgeProcess:
         }
 
     def _ahead(self, expected: Sequence[Entry], busy: int) -> list[str]:
-        """Say for which solutions workers may get ready, beside so many that are busy: what each compiles with.
+        """Announce the solutions for which workers may start ahead, by what each compiles with.
 
         On a CPU none, but for the first: it would take the processor from the one that is timed.
         """

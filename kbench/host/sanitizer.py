@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from kbench.build import cache, sources
-from kbench.children.child import Child, ChildError, Launch
+from kbench.children.child import SANITIZER_ORDERS, Child, ChildError, Launch
 from kbench.children.worker_start import worker_environment
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, TimeLimits
+from kbench.core.kernel_names import KernelOrigin, origin
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.sanitizer import Log, SourcePlace, Tool, findings, parse
@@ -26,7 +27,6 @@ from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host.builder import MEMORY_LIMIT_BYTES, Builder
 from kbench.host.judge_process import JudgeProcess
-from kbench.judge.timing.kernel_names import KernelOrigin, origin
 from kbench.plugins import registry
 from kbench.plugins.case_selection import Rehearsal
 from kbench.plugins.registry import Entry
@@ -34,7 +34,6 @@ from kbench.sandbox import hidden_paths, removal, rungs
 from kbench.sandbox.namespaces import Surroundings
 from kbench.storage.settings import cache_dir
 from kbench.wire.channel import Message
-from kbench.worker.under_sanitizer import ORDERS
 
 NAME = "compute-sanitizer"
 FIX = "install the CUDA toolkit's `compute-sanitizer` and put it on PATH, or set CUDA_HOME; else leave `--sanitize` out"
@@ -45,7 +44,7 @@ SMALL_BYTES = 64 << 20
 """Largest case, in bytes moved by a call, that is run below the tool."""
 MOST_TEXT = 4 << 20
 AFTER = frozenset({Status.ILLEGAL_ACCESS, Status.LAUNCH_FAILED})
-"""Ends after which memcheck is asked, unasked for, which line it was."""
+"""Statuses after which memcheck runs by itself, to find the line."""
 OPTIONS = (
     ("--target-processes", "all"),  # the worker is the third program of its process, which not every version follows
     ("--launch-timeout", "120"),  # the default of 10 s is less than importing torch can take
@@ -240,7 +239,7 @@ class Watched(Builder):
         environment = {
             **worker_environment(home),
             **self._device.environment,
-            ORDERS: json.dumps(orders),
+            SANITIZER_ORDERS: json.dumps(orders),
             # Each tensor is an allocation of its own, whose end the tool knows.
             "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
             # Local sockets, which the sandbox lets the tool have, rather than TCP.
@@ -267,7 +266,7 @@ def _head(report: Path) -> str:
 
 
 def is_own(kernel: str) -> bool:
-    """Say whether a kernel is the solution's, or a compiler's on its behalf, rather than a library's."""
+    """Return whether a kernel is the solution's, or a compiler's on its behalf, rather than a library's."""
     return origin(kernel) is not KernelOrigin.LIBRARY
 
 

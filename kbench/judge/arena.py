@@ -5,6 +5,9 @@ from collections.abc import Collection, Sequence
 from itertools import zip_longest
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from kbench.core.errors import PluginError
 from kbench.devices.backend import backend
 from kbench.devices.timer import tensor_leaves
@@ -17,17 +20,17 @@ from kbench.wire.shared_memory import ALIGNMENT, Block, TensorSpec, lay_out, lay
 SLOT_BUDGET_BYTES = {"cuda": 1 << 30, "cpu": 1 << 27}
 MAX_SLOTS = 16
 QUEUE_BUDGET_BYTES = 2 << 30
-"""For the slots of a queue, and for the results that each of two workers keeps of them."""
+"""Memory for a queue's slots, and for the results that each of the two workers keeps."""
 SLOW_BYTES_PER_NS = 500
-"""Of a copy on the device: 0.5 TB/s, which every GPU of a data centre exceeds (an H200 has 2.1 TB/s each way)."""
+"""A slow device copies 0.5 TB/s; every GPU of a data centre is faster (an H200 has 2.1 TB/s each way)."""
 MAX_QUEUE = 256
-"""Calls in a row; a device's queue holds about a thousand launches (measured on an H200)."""
+"""Most calls in a queue; a device's launch queue holds about 1,000 entries (measured on an H200)."""
 
 
 class Arena:
     """The judge's end of the memory that it shares with one worker: one block, cut into slots and weights.
 
-    `expected` gives shapes, dtypes and strides; `misalign` shifts every slot's first input by so many bytes.
+    `expected` gives shapes, dtypes and strides; `misalign` shifts every slot's first input by that many bytes.
     Where it `lends`, it has one slot, and memory for the outputs of a call from `lend` to `take_back` only.
     With `queued` it has inputs for many calls in a row (`queue`), whose results stay in the worker's memory.
     """
@@ -35,7 +38,7 @@ class Arena:
     def __init__(
         self,
         expected: Expected,
-        weights: Sequence[Any],
+        weights: Sequence[Tensor],
         device: str,
         *,
         slots: int | None = None,
@@ -74,7 +77,7 @@ class Arena:
             end = end if lends else outputs_end
         self._weights, end = lay_out(weights, offset=end)
         self._block = Block.allocate(end, device)
-        self._staging: Any = None
+        self._staging: Tensor | None = None
         self._mask: InputMask | None = None
         self.output_like = [t.to("meta") for t in expected.tensors]
         """Shapes, dtypes and strides of the outputs, without memory."""
@@ -132,7 +135,7 @@ class Arena:
         for leaf, spec in leaves:
             view(spec, self._staging).copy_(leaf)
 
-    def _mask_leaf(self, mask: InputMask, leaf: Any, spec: TensorSpec) -> int:
+    def _mask_leaf(self, mask: InputMask, leaf: Tensor, spec: TensorSpec) -> int:
         """Write a tensor masked into the block; return its fingerprint."""
         begin, end = spec.span
         alike = tuple(leaf.stride()) == spec.stride and not leaf.is_conj() and not leaf.is_neg()
@@ -141,18 +144,18 @@ class Arena:
         return elements.fingerprint(dense)
 
     def reveal(self, slots: int) -> None:
-        """Let the staged inputs of the first so many slots be seen there, in one step."""
+        """Show the worker the staged inputs of the first `slots` slots, in one step."""
         if not slots:
             return
         end = self._input_bytes(slots)
         if self._mask is not None:
             self._mask.reveal(self._block.bytes[:end])
-        else:
+        elif self._staging is not None:
             self._block.bytes[:end].copy_(self._staging[:end])
         self._mask = None
 
     def copy_ns(self, slots: int) -> int:
-        """Return what copying the inputs of so many slots takes a slow device, in ns."""
+        """Return how many ns a slow device takes to copy the inputs of `slots` slots."""
         return self._input_bytes(slots) // SLOW_BYTES_PER_NS if slots else 0
 
     def _input_bytes(self, slots: int) -> int:
@@ -174,7 +177,7 @@ class Arena:
         self._lent = None
 
     def holds(self, slot: int, expected: Expected, but: Collection[int] = ()) -> bool:
-        """Say whether the inputs of a slot are still, bit for bit, those that it was filled with, `but` these."""
+        """Return whether the inputs of a slot are still, bit for bit, those that it was filled with, `but` these."""
         views = [(number, view) for number, view in enumerate(self.inputs(slot)) if number not in but]
         if self.lends:
             return all(self._prints[number] == elements.fingerprint(view) for number, view in views)
@@ -185,7 +188,7 @@ class Arena:
         """Return the judge's views of a slot's inputs: what the worker may have written to."""
         return [self._block.view(spec) for spec in self._inputs[slot]]
 
-    def outputs(self, slot: int) -> list[Any]:
+    def outputs(self, slot: int) -> list[Tensor]:
         """Return the judge's views of a slot's outputs."""
         block = self._lent if self.lends else self._block
         assert block is not None, "looked at before they are taken back"
@@ -195,7 +198,7 @@ class Arena:
         """Return a few bytes of this memory, as a place to look at."""
         return TensorSpec(offset=0, dtype="uint8", shape=(ALIGNMENT,), stride=(1,)), self._block.bytes
 
-    def weight_views(self) -> list[Any]:
+    def weight_views(self) -> list[Tensor]:
         """Return the judge's views of the shared parameter values."""
         return [self._block.view(spec) for spec in self._weights]
 
@@ -209,10 +212,8 @@ class Arena:
         self._block.close()
 
 
-def as_bytes(tensor: Any, nbytes: int) -> Any:
-    """Return so many bytes of memory from a tensor's first element on, whatever the order of its dimensions."""
-    import torch
-
+def as_bytes(tensor: Tensor, nbytes: int) -> Tensor:
+    """Return `nbytes` bytes of memory from a tensor's first element on, whatever the order of its dimensions."""
     return torch.as_strided(tensor, (nbytes // tensor.element_size(),), (1,)).view(torch.uint8)
 
 
@@ -239,7 +240,7 @@ def encoded(arguments: Any) -> tuple[Any, list[Any]]:
 
 
 def is_large(expected: Expected, device: str) -> bool:
-    """Say whether arguments and outputs of one call alone exceed the budget."""
+    """Return whether arguments and outputs of one call alone exceed the budget."""
     return slot_bytes(expected) > SLOT_BUDGET_BYTES[device]
 
 

@@ -17,7 +17,7 @@ HARMLESS = {
     *(Status.WRONG_VALUE, Status.WRONG_SHAPE, Status.WRONG_DTYPE, Status.WRONG_DEVICE, Status.WRONG_STRUCTURE),
     *(Status.WRONG_TYPE, Status.UNWRITTEN_OUTPUT, Status.RAISED, Status.INIT_FAILED),
 }
-"""Failures after which a process, and what it has of the device, are as good as before."""
+"""Failures that do no harm to the process or its device context."""
 
 
 class WorkerSource(Protocol):

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kbench.build import cache
 from kbench.children.child import ChildError
 from kbench.children.worker_start import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
@@ -147,7 +149,7 @@ class Candidate:
         arena.take_back()
 
     def tell(self, slot: int, arguments: Any) -> None:
-        """Tell the worker what is no tensor among a slot's arguments."""
+        """Send the worker the arguments of a slot that are not tensors."""
         self._ask({"op": "arguments", "slot": slot, "arguments": arguments}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
 
     def push_weights(self, reference: Reference) -> None:
@@ -166,8 +168,6 @@ class Candidate:
             return None
         assert self._arena is not None, "bound before weights are read"
         self._ask({"op": "read_weights", "names": self._names}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
-        import torch
-
         parameters = {name for name, _ in reference.model.named_parameters()}
         for (name, tensor), view in zip(reference.state(), self._arena.weight_views(), strict=True):
             if name in parameters and not torch.equal(tensor.detach(), view):
@@ -179,7 +179,7 @@ class Candidate:
         backend(self._config.device).synchronize()
         timeout_s = self._limit_s(len(slots))
         message = {"op": "call", "slots": list(slots), "attest": attest}
-        self._resume()  # waking up is no part of the call
+        self._resume()  # waking up does not count as part of the call
         started = time.perf_counter_ns()
         answer = self._ask(message, timeout_s, Status.CALL_TIMEOUT)
         wall_ns = self._child.channel.received_ns - started
@@ -196,7 +196,7 @@ class Candidate:
         return reply
 
     def _limit_s(self, calls: int) -> float:
-        """Return how long so many calls may take."""
+        """Return the time limit for `calls` calls, in seconds."""
         timeout_s = self._call_timeout_s * max(1, calls)
         if self.spec.compiler and not self._called:
             # The first call on a shape or layout traces and compiles: that is importing rather than calling.
@@ -266,11 +266,11 @@ class Candidate:
         return tuple(told_numbers(d, e) for d, e in zip(described, expected, strict=True))
 
     def nonsense(self, error: Exception) -> RefusalError:
-        """Return what an answer that is none means."""
+        """Return the refusal for an answer that is malformed."""
         return RefusalError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log)
 
     def backward(self, slot: int, names: list[str], first_gradient: int, gradients: int) -> list[bool]:
-        """Have the worker run forward and backward; say which of so many gradients it delivered."""
+        """Have the worker run forward and backward; return for each gradient whether it was delivered."""
         backend(self._config.device).synchronize()
         message = {
             "op": "backward",
@@ -300,7 +300,7 @@ class Candidate:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the worker is no more."""
+        """Whether the worker has ended."""
         return self._child.has_ended
 
     @property

@@ -20,8 +20,8 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.gate_clock import DeviceClock
 from kbench.judge.timing.host_clock import HostClock
-from kbench.judge.timing.kernel_names import take_profile
 from kbench.judge.timing.pairing import ArmClock, Pacing, Pairing
+from kbench.judge.timing.profile import take_profile
 from kbench.judge.verify.battery import SEEDS, Battery
 from kbench.judge.verify.gradients import check_gradients
 from kbench.judge.verify.levels import Levels

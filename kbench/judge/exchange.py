@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Correctness, Mismatch, Status
 from kbench.core.values import Ratios, Ruling, rule, rule_all
@@ -23,9 +26,9 @@ from kbench.judge.wrong_values import describe_wrong
 from kbench.numerics import elements, ties
 
 SMALL = 0.5
-"""Outputs of this root mean square, or less, are held against a tolerance of their own scale in every call."""
+"""Outputs with a smaller root mean square are compared in every call with a tolerance of their own scale."""
 KEPT_ANSWERS, KEPT_ELEMENTS = 4, 1 << 20
-"""Answers to earlier calls that are kept, up to this size, to know one again."""
+"""Number and size of earlier answers that are kept, to recognise one that is returned again."""
 
 
 @dataclass(slots=True)
@@ -76,7 +79,7 @@ class WrongError(RefusalError):
         self.correctness = correctness
 
 
-Explain = Callable[["Trial", list[Any], Expected], Diagnosis | None]
+Explain = Callable[["Trial", list[Tensor], Expected], Diagnosis | None]
 """Finds out why the outputs of a call are wrong."""
 
 
@@ -91,7 +94,7 @@ class Trial:
         self._lent = False
         self._numbers: dict[int, tuple[Any, ...]] = {}
         self._told: dict[int, Any] = {}
-        self.earlier: collections.deque[list[Any]] = collections.deque(maxlen=KEPT_ANSWERS)
+        self.earlier: collections.deque[list[Tensor]] = collections.deque(maxlen=KEPT_ANSWERS)
         """What was right in the last calls, oldest first."""
         self.ties = False
         """Whether indices differed where they point at equal values."""
@@ -146,7 +149,7 @@ class Trial:
             self.arena.poison(slot)
 
     def tell(self, slot: int, arguments: list[Any]) -> None:
-        """Tell the worker what is no tensor among a slot's arguments, where it is not what it knows."""
+        """Send the worker the arguments of a slot that are not tensors, unless it has the same ones."""
         tree, _ = encoded(arguments)
         if tree != self._told.get(slot, self.arena.arguments):
             self.candidate.tell(slot, tree)
@@ -186,7 +189,7 @@ class Trial:
         """Keep the Python numbers among the results of a call on a slot: what it left in memory has none."""
         self._numbers[slot] = numbers
 
-    def results(self, slot: int, outputs: Sequence[Any] | None = None) -> list[Any]:
+    def results(self, slot: int, outputs: Sequence[Tensor] | None = None) -> list[Tensor]:
         """Return what a call left in a slot: its outputs, then the inputs that it was to change, then numbers.
 
         `outputs` are where they are looked for elsewhere than in the arena.
@@ -196,7 +199,7 @@ class Trial:
         return [*(self.arena.outputs(slot) if outputs is None else outputs), *changed, *self._numbers[slot]]
 
     def judge_values(
-        self, slot: int, expected: Expected, truth: Truth | None = None, outputs: Sequence[Any] | None = None
+        self, slot: int, expected: Expected, truth: Truth | None = None, outputs: Sequence[Tensor] | None = None
     ) -> Ruling:
         """Apply both rules to the outputs of a call on a slot; raises WrongError unless they are right."""
         outputs = self.results(slot, outputs)
@@ -227,7 +230,7 @@ class Trial:
         return describe_wrong([d for d in differences if d.ratio > 1] or differences, ruling, tolerance)
 
     def compare(
-        self, outputs: list[Any], expected: Expected, truth: Truth | None
+        self, outputs: list[Tensor], expected: Expected, truth: Truth | None
     ) -> tuple[Ruling, list[elements.Difference]]:
         """Compare outputs with the reference's, and with the truth where it is known or the contract misses."""
         names, wanted = list(expected.judged), list(expected.judged.values())
@@ -253,7 +256,7 @@ class Trial:
         return ruling, differences
 
     def difference(
-        self, got: Any, want: Any, inputs: Callable[[], Sequence[Any]], name: str, least: float = 0.0
+        self, got: Tensor, want: Tensor, inputs: Callable[[], Sequence[Any]], name: str, least: float = 0.0
     ) -> elements.Difference:
         """Compare two values of one output; where it picks inputs, others that are equal are as good.
 
@@ -268,7 +271,7 @@ class Trial:
         return found
 
     def _by_either(
-        self, found: elements.Difference, number: int, got: Any, want: Any, truth: Truth
+        self, found: elements.Difference, number: int, got: Tensor, want: Tensor, truth: Truth
     ) -> elements.Difference:
         """Let an exact output be what fp64 gives, too: an index or a mask may hang on the reference's own rounding."""
         tolerance = self.reference.tolerance(want)
@@ -296,7 +299,7 @@ class Trial:
         return Truth(pieces=self.reference.oracle(expected), vacuous=vacuous, scales=scales)
 
     def own_errors(self, transform: Transform, applies: Callable[[Any], bool], draws: int) -> tuple[float, ...]:
-        """Return the reference's largest error of each output, over so many draws of its own."""
+        """Return the reference's own largest error of each output over `draws` draws."""
         worst: tuple[float, ...] = ()
         for _ in range(draws):
             expected = self.reference.try_expect(self.arguments(secret_seed(), transform, applies))
@@ -309,8 +312,8 @@ class Trial:
             worst = tuple(map(max, now, worst or now))
         return worst
 
-    def _doubtful(self, outputs: list[Any], wanted: list[Any]) -> bool:
-        """Say whether small outputs differ by more than the oracle rule would allow, though the contract lets it pass.
+    def _doubtful(self, outputs: list[Tensor], wanted: list[Tensor]) -> bool:
+        """Return whether small outputs differ by more than the oracle rule allows, though they pass the contract.
 
         Where most values are below the contract's absolute tolerance, zeros meet it. The truth costs too much for every
         call, but two values that are each as near to it as they may be are no further apart than the sum.
@@ -326,8 +329,6 @@ class Trial:
 
     def _try_trivial(self, ratios: list[Ratios], expected: Expected, truth: Truth, names: list[str]) -> None:
         """See for which outputs zeros, or one value everywhere, would be ruled right on these inputs."""
-        import torch
-
         for name, number, want in zip(names, range(len(names)), expected.judged.values(), strict=True):
             if self.tally.would_do.get(name, True) is False or not want.numel():
                 continue
@@ -341,8 +342,8 @@ class Trial:
                 tried = (self._passes(value.expand(want.shape), number, expected, truth) for value in constants)
                 self.tally.would_do[name] = any(tried)
 
-    def _passes(self, got: Any, number: int, expected: Expected, truth: Truth) -> bool:
-        """Say whether the oracle, which decides here, would let an output pass."""
+    def _passes(self, got: Tensor, number: int, expected: Expected, truth: Truth) -> bool:
+        """Return whether the oracle, which decides here, would let an output pass."""
         want, found = list(expected.judged.values())[number], Ratios(contract=math.inf, vacuous=True)
         for index, exact in truth.pieces or ():
             pair = (got[index], want[index]) if index else (got, want)

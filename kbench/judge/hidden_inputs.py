@@ -5,27 +5,25 @@ who knows a piece of the inputs, or how they are distributed, could work it out 
 """
 
 import secrets
-from typing import Any
+
+import torch
+from torch import Tensor
 
 PAD_BYTES = 8192
-"""Length of the pad, which repeats: beyond guessing, small enough to stay in a cache."""
+"""Length of the pad, which repeats: too long to guess, short enough to stay in a cache."""
 PIECE_BYTES = 64 << 20
 
 
 class InputMask:
     """A pad that never leaves the judge."""
 
-    def __init__(self, device: Any):
-        import torch
-
+    def __init__(self, device: torch.device):
         generator = torch.Generator(device).manual_seed(secrets.randbits(62))
         low, high = -(1 << 63), (1 << 63) - 1
         self._pad = torch.randint(low, high, (PAD_BYTES // 8,), generator=generator, device=device)
 
-    def write_masked(self, plain: Any, masked: Any, offset: int) -> None:
+    def write_masked(self, plain: Tensor, masked: Tensor, offset: int) -> None:
         """Write bytes masked, piece by piece, `offset` bytes (a multiple of 8) behind where the pad begins."""
-        import torch
-
         pad = torch.roll(self._pad, -(offset % PAD_BYTES // 8))
         for begin in range(0, plain.numel(), PIECE_BYTES):
             piece = plain[begin : begin + PIECE_BYTES]
@@ -34,12 +32,10 @@ class InputMask:
             self._rows(staged).bitwise_xor_(pad)
             masked[begin : begin + piece.numel()].copy_(staged[: piece.numel()])
 
-    def reveal(self, masked: Any) -> None:
-        """Reveal so many whole pads of masked bytes, in place."""
+    def reveal(self, masked: Tensor) -> None:
+        """Unmask whole pads of bytes, in place."""
         self._rows(masked).bitwise_xor_(self._pad)
 
     @staticmethod
-    def _rows(memory: Any) -> Any:
-        import torch
-
+    def _rows(memory: Tensor) -> Tensor:
         return memory.view(torch.int64).view(memory.numel() // PAD_BYTES, PAD_BYTES // 8)

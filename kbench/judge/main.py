@@ -14,6 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kbench.children.child import Child, ChildError, is_of_the_device
 from kbench.children.worker_start import StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
 from kbench.core.errors import KbenchError, ReferenceRaisedError
@@ -31,15 +33,15 @@ from kbench.wire.channel import Channel, Message, PeerGoneError, both_ends, deco
 from kbench.wire.options import decode_options
 
 CONTEXTS_BYTES = 3 << 30
-"""Of the judge, both workers and one that gets ready: chosen, some 0.5 GB each and what libraries allocate."""
+"""Device contexts of the judge, both workers and the next one: chosen, 0.5 GB each and what libraries allocate."""
 QUEUE_BYTES = 5 << 30
-"""Of a small problem: the queue's slots, their covered copy, and results of both workers."""
+"""Memory of a small problem: the queue's slots, their hidden copy, and the results of both workers."""
 CASE_FACTOR = 6
-"""Of a large one, times its inputs, outputs and parameters: measured for `group_norm` in docs/adr/0001."""
+"""Memory of a large problem in units of its inputs, outputs and parameters: measured in docs/adr/0001."""
 SMALL_BYTES = 32 << 20
-"""Of inputs and parameters: outputs of so small a problem hardly need more than QUEUE_BYTES."""
+"""Inputs and parameters of a small problem, whose outputs hardly need more than QUEUE_BYTES."""
 HEARTBEAT_S = 5.0
-"""Who waits for the device says so this often, so that the parent knows it is alive."""
+"""While the judge waits for the device, it says so this often, so that the parent knows it is alive."""
 
 
 class JudgeService:
@@ -105,8 +107,6 @@ class JudgeService:
         """Load the problem with the case's overrides; answer with environment and cost."""
         self._problem = Path(message["problem"])
         overrides = decode_constants(message["overrides"])
-        import torch
-
         torch.set_num_threads(self._config.threads)
         self._reference, self._others = None, {}
         self._reserve(overrides)

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from kbench.core.model import Status
 from kbench.judge.reference.expected import Expected
 from kbench.wire.channel import WireError, as_text
 
 LONGEST_REASON = 500
-"""Characters; paths and type names are the solution's, and a dictionary's key can be of any length."""
+"""Characters. Paths and type names come from the solution, and a dictionary's key can have any length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +38,7 @@ def entries_of(described: list[Any]) -> list[StateEntry]:
         raise WireError(f"no description of parameters: {error}") from error
 
 
-def synchronise(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> tuple[str, list[str | None]]:
+def synchronise(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> tuple[str, list[str | None]]:
     """Match the reference's parameters and buffers with a solution's: by name, else by place, else by seed.
 
     By place: those of equal names first, what is left by its order, or by shapes that occur once. Returns the way
@@ -64,7 +67,7 @@ def synchronise(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> tuple[
     return "order", [*by_place, *_buffers(buffers, own, by_name)]
 
 
-def _by_place(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> list[str] | None:
+def _by_place(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> list[str] | None:
     """Match those of equal names, and what is left by its order, or by shapes that occur once."""
     shapes = {entry.name: (entry.dtype, entry.shape) for entry in theirs}
     places = {name: name for name, tensor in ours if shapes.get(name) == _shape_of(tensor)}
@@ -86,7 +89,7 @@ def _others(theirs: list[StateEntry], taken: set[str]) -> list[StateEntry]:
     return [entry for entry in theirs if not entry.same_as and entry.name not in gone]
 
 
-def _buffers(ours: list[tuple[str, Any]], theirs: list[StateEntry], by_name: list[str | None]) -> list[str | None]:
+def _buffers(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], by_name: list[str | None]) -> list[str | None]:
     """Match buffers by name where all are found, else in order; counters, which change no result, may be missing."""
     if None not in by_name:
         return by_name
@@ -101,19 +104,17 @@ def _buffers(ours: list[tuple[str, Any]], theirs: list[StateEntry], by_name: lis
     return [places.get(name, known) for (name, _), known in zip(ours, by_name, strict=True)]
 
 
-def _in_order(ours: list[tuple[str, Any]], theirs: list[StateEntry]) -> list[str | None] | None:
+def _in_order(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> list[str | None] | None:
     if [_shape_of(tensor) for _, tensor in ours] != [(entry.dtype, entry.shape) for entry in theirs]:
         return None
     return [entry.name for entry in theirs]
 
 
-def _shape_of(tensor: Any) -> tuple[str, tuple[int, ...]]:
+def _shape_of(tensor: Tensor) -> tuple[str, tuple[int, ...]]:
     return str(tensor.dtype), tuple(tensor.shape)
 
 
-def _is_parameter(tensor: Any) -> bool:
-    import torch
-
+def _is_parameter(tensor: Tensor) -> bool:
     return isinstance(tensor, torch.nn.Parameter)
 
 
@@ -124,7 +125,7 @@ def check_description(
 
     `may_alias` has the paths of the outputs that may share memory with an input, since the reference's do.
 
-    Raises WireError for something that is no description.
+    Raises WireError if `described` is malformed.
     """
     if not isinstance(described, list) or not all(isinstance(d, list) and len(d) == 6 for d in described):
         raise WireError("a description of outputs has six fields per output")
@@ -164,8 +165,6 @@ def told_numbers(described: Any, expected: Expected) -> tuple[Any, ...]:
 
     `check_description` has found the description well.
     """
-    import torch
-
     texts = {path: text for path, _, text, *_ in described}
     return tuple(torch.tensor(_number(texts[path], want), dtype=want.dtype) for path, want in expected.numbers.items())
 

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from kbench.core.model import Mismatch
 from kbench.devices.backend import backend_of
 
@@ -39,7 +42,7 @@ class Tolerance:
 COARSE_RTOL = 1e-3
 """The relative tolerance of fp16; that of bf16 is larger."""
 NOISE = 0.5
-"""Of the tolerance at a 16-bit output's root mean square: what roundings on the way cost an element near zero."""
+"""Error of an element near zero after several roundings, as a share of the tolerance at the root mean square."""
 
 TOLERANCES = {
     "float64": Tolerance(rtol=1e-10, atol=1e-10),
@@ -66,7 +69,7 @@ class Difference:
     mismatches: tuple[Mismatch, ...] = ()
 
 
-def tolerance_for(dtype: Any, override: float | None = None) -> Tolerance:
+def tolerance_for(dtype: torch.dtype, override: float | None = None) -> Tolerance:
     """Return the tolerance of a torch dtype; a problem's own `TOLERANCE` replaces fp32's rtol and atol."""
     table = TOLERANCES.get(str(dtype).removeprefix("torch."), EXACT)
     if override is None or table.exact:
@@ -74,13 +77,11 @@ def tolerance_for(dtype: Any, override: float | None = None) -> Tolerance:
     return Tolerance(rtol=override, atol=override)
 
 
-def compare(got: Any, want: Any, tolerance: Tolerance, name: str = "output") -> Difference:
+def compare(got: Tensor, want: Tensor, tolerance: Tolerance, name: str = "output") -> Difference:
     """Compare two tensors of one shape and dtype element by element.
 
     NaN equals NaN, infinities equal those of the same sign; any other non-finite value is infinitely wrong.
     """
-    import torch
-
     if want.dtype == torch.float32 and not tolerance.exact and (clean := _clean(got, want, tolerance)) is not None:
         return clean
     totals = _Totals()
@@ -104,12 +105,10 @@ def compare(got: Any, want: Any, tolerance: Tolerance, name: str = "output") -> 
     return totals.result(tuple(want.shape), name)
 
 
-def _clean(got: Any, want: Any, tolerance: Tolerance) -> Difference | None:
+def _clean(got: Tensor, want: Tensor, tolerance: Tolerance) -> Difference | None:
     """Compare in plain fp32 arithmetic, told by the device once at the end; None unless all of it holds."""
-    import torch
-
     errors = (_fused_errors() if backend_of(want).has_own_memory else None) or _errors
-    tops: list[list[Any]] = []
+    tops: list[list[Tensor]] = []
     for _, c, r in chunks(got, want):
         measured = errors(c, r, atol=tolerance.atol, rtol=tolerance.rtol)
         tops.append([values.max() for values in measured])
@@ -122,7 +121,7 @@ def _clean(got: Any, want: Any, tolerance: Tolerance) -> Difference | None:
     return Difference(max_abs=max_abs, max_rel=max_rel, ratio=ratio, elements=want.numel())
 
 
-def _errors(c: Any, r: Any, *, atol: float, rtol: float) -> tuple[Any, Any, Any]:
+def _errors(c: Tensor, r: Tensor, *, atol: float, rtol: float) -> tuple[Tensor, Tensor, Tensor]:
     """Return |c - r|, that in units of max(|r|, atol), and in units of the tolerance."""
     error = (c - r).abs_()
     scale = r.abs()
@@ -145,8 +144,6 @@ void errors(T c, T r, T atol, T rtol, T& error, T& relative, T& ratio) {
 @functools.cache
 def _fused_errors() -> Any:
     """Compile `FUSED_ERRORS` on the device; None where this torch or its compiler cannot."""
-    import torch
-
     try:
         from torch.cuda import jiterator
 
@@ -158,7 +155,9 @@ def _fused_errors() -> Any:
     return fused if right else None
 
 
-def oracle_ratio(got: Any, oracle: Any, tolerance: Tolerance, *, atol: float | None = None, lost: Any = None) -> float:
+def oracle_ratio(
+    got: Tensor, oracle: Tensor, tolerance: Tolerance, *, atol: float | None = None, lost: Tensor | None = None
+) -> float:
     """Return the largest |c - o| in units of atol + rtol |o|; infinite where finiteness differs.
 
     Where `lost`, a reference, overflowed and the oracle has not, what equals it is as right as what is near the oracle.
@@ -171,10 +170,8 @@ def oracle_ratio(got: Any, oracle: Any, tolerance: Tolerance, *, atol: float | N
     return worst
 
 
-def errors(got: Any, oracle: Any, tolerance: Tolerance, atol: float, lost: Any = None) -> Any:
+def errors(got: Tensor, oracle: Tensor, tolerance: Tolerance, atol: float, lost: Tensor | None = None) -> Tensor:
     """Return |c - o| in units of atol + rtol |o|, element by element; see `oracle_ratio`."""
-    import torch
-
     a, b = got.to(oracle.dtype), oracle
     same = (a == b) | (a.isnan() & b.isnan())
     if lost is not None:
@@ -184,15 +181,13 @@ def errors(got: Any, oracle: Any, tolerance: Tolerance, atol: float, lost: Any =
     return torch.where(same, 0.0, torch.where(ratio.isfinite(), ratio, torch.inf))
 
 
-def overflows(want: Any, oracle: Any) -> bool:
-    """Say whether a reference is not finite somewhere where the oracle is."""
+def overflows(want: Tensor, oracle: Tensor) -> bool:
+    """Return whether a reference is not finite somewhere where the oracle is."""
     return not all_finite(want) and any(bool((~r.isfinite() & o.isfinite()).any()) for _, r, o in chunks(want, oracle))
 
 
-def is_vacuous(want: Any, trivial: list[Any], tolerance: Tolerance) -> bool:
-    """Say whether zeros, the output's own mean or any of `trivial` would pass the contract."""
-    import torch
-
+def is_vacuous(want: Tensor, trivial: list[Tensor], tolerance: Tolerance) -> bool:
+    """Return whether zeros, the output's own mean or any of `trivial` would pass the contract."""
     if tolerance.exact or want.numel() < 2:
         return False
     candidates = [torch.zeros((), dtype=want.dtype, device=want.device), mean(want)]
@@ -201,28 +196,26 @@ def is_vacuous(want: Any, trivial: list[Any], tolerance: Tolerance) -> bool:
     return any(_passes(candidate, want, tolerance) for candidate in candidates)
 
 
-def mean(tensor: Any) -> Any:
+def mean(tensor: Tensor) -> Tensor:
     """Return the mean of all elements, of the tensor's own dtype."""
-    total = sum(_working(chunk).sum() for _, chunk, _ in chunks(tensor, tensor))
-    return (total / tensor.numel()).to(tensor.dtype)
+    sums = [_working(chunk).sum() for _, chunk, _ in chunks(tensor, tensor)]
+    return (torch.stack(sums).sum() / tensor.numel()).to(tensor.dtype)
 
 
-def _passes(got: Any, want: Any, tolerance: Tolerance) -> bool:
-    """Say whether all elements hold the tolerance; the first chunk that does not ends the search."""
+def _passes(got: Tensor, want: Tensor, tolerance: Tolerance) -> bool:
+    """Return whether all elements hold the tolerance; the first chunk that does not ends the search."""
     for _, c, r in chunks(got, want):
         if not bool(((c - r).abs() <= tolerance.atol + tolerance.rtol * r.abs()).all()):
             return False
     return True
 
 
-def fingerprint(tensor: Any) -> int:
+def fingerprint(tensor: Tensor) -> int:
     """Return 64 bits that stand for a dense tensor's raw ones: a hash, or on a GPU a position-weighted sum."""
-    import torch
-
     dense = torch.as_strided(tensor.detach(), (_storage_elements(tensor),), (1,), tensor.storage_offset())
     raw = dense.view(torch.uint8)
     if not backend_of(raw).has_own_memory:
-        return int.from_bytes(hashlib.blake2b(raw.numpy(), digest_size=8).digest())
+        return int.from_bytes(hashlib.blake2b(raw.numpy().data, digest_size=8).digest())
     # A misaligned tensor (a deliberate test input) is read in the widest words that its address admits.
     aligned = raw.storage_offset() % 8 == 0
     word = torch.int64 if aligned else torch.int32 if raw.storage_offset() % 4 == 0 else torch.uint8
@@ -233,21 +226,19 @@ def fingerprint(tensor: Any) -> int:
         values = chunk.to(torch.int64)
         # Added, not xor-ed: the shift copies the sign, and v ^ (v >> 29) would be the same for v and ~v (0 and -1).
         mixed = torch.bitwise_right_shift(values, 29).add_(values).mul_(weights[: values.numel()])
-        total = (total * 1_000_003 + mixed.sum().item()) & 0xFFFF_FFFF_FFFF_FFFF ^ index
+        total = (total * 1_000_003 + int(mixed.sum())) & 0xFFFF_FFFF_FFFF_FFFF ^ index
     tail = bytes(raw[words:].tolist())
     return (total * 1_000_003 + int.from_bytes(tail, "little")) & 0xFFFF_FFFF_FFFF_FFFF
 
 
-def _storage_elements(tensor: Any) -> int:
+def _storage_elements(tensor: Tensor) -> int:
     if tensor.numel() == 0:
         return 0
     return 1 + int(sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)))
 
 
-def same_bits(one: Any, other: Any) -> bool:
-    """Say whether two tensors of one shape and dtype hold equal bits, NaN's included."""
-    import torch
-
+def same_bits(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors of one shape and dtype hold equal bits, NaN's included."""
     words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     pairs = [t.resolve_conj().resolve_neg() for t in (one, other)]
     mine, theirs = [torch.view_as_real(t) if t.is_complex() else t for t in pairs]
@@ -260,41 +251,35 @@ def same_bits(one: Any, other: Any) -> bool:
     return not differing or not bool(torch.stack(differing).any())
 
 
-def where_equal(one: Any, other: Any, default: Any) -> Any:
+def where_equal(one: Tensor, other: Tensor, default: Tensor) -> Tensor:
     """Return a tensor of exact values: `one` where it equals `other`, else `default`."""
-    import torch
-
     word = torch.uint8 if one.element_size() == 1 else one.dtype
     mine, theirs, rest = (t.contiguous().view(word) for t in (one, other, default))
     return torch.where(mine == theirs, mine, rest).view(one.dtype)
 
 
-def all_finite(tensor: Any) -> bool:
-    """Say whether no element is NaN or infinite."""
+def all_finite(tensor: Tensor) -> bool:
+    """Return whether no element is NaN or infinite."""
     wide = (chunk if chunk.element_size() > 1 else chunk.float() for _, chunk, _ in chunks(tensor, tensor))
     return all(bool(chunk.isfinite().all()) for chunk in wide)
 
 
-def poison(block: Any) -> None:
+def poison(block: Tensor) -> None:
     """Fill a uint8 tensor with the poison pattern."""
-    import torch
-
     words = block.numel() // 4 * 4
     block[:words].view(torch.int32).fill_(POISON)
     block[words:].fill_(0xFF)
 
 
-def _working(tensor: Any) -> Any:
+def _working(tensor: Tensor) -> Tensor:
     return tensor.to(_double(tensor))
 
 
-def _double(tensor: Any) -> Any:
-    import torch
-
+def _double(tensor: Tensor) -> torch.dtype:
     return torch.complex128 if tensor.is_complex() else torch.float64
 
 
-def chunks(got: Any, want: Any) -> Iterator[tuple[int, Any, Any]]:
+def chunks(got: Tensor, want: Tensor) -> Iterator[tuple[int, Tensor, Tensor]]:
     """Yield (first flat index, chunk of got, chunk of want); tensors are cut along their first dimension."""
     if want.numel() == 0:
         return
@@ -313,10 +298,8 @@ def chunks(got: Any, want: Any) -> Iterator[tuple[int, Any, Any]]:
         yield start * row, got[start : start + rows], want[start : start + rows]
 
 
-def rms(tensor: Any) -> float:
+def rms(tensor: Tensor) -> float:
     """Return the root of the mean square of the finite elements; 1 where there are none."""
-    import torch
-
     norms = [torch.linalg.vector_norm(chunk, dtype=_double(chunk)).double() for _, chunk, _ in chunks(tensor, tensor)]
     whole = torch.stack(norms).square().sum().item() if norms else math.nan
     if math.isfinite(whole):
@@ -326,7 +309,7 @@ def rms(tensor: Any) -> float:
     return math.sqrt(sum((_working(part).abs() ** 2).sum().item() for part in finite) / count) if count else 1.0
 
 
-def rms_apart(one: Any, other: Any) -> float:
+def rms_apart(one: Tensor, other: Tensor) -> float:
     """Return the root mean square of the difference in units of the tensors'; infinite where finiteness differs."""
     apart = whole = 0.0
     for _, c, r in chunks(one, other):
@@ -345,9 +328,9 @@ class _Totals:
         self.elements = self.wrong = self.poisoned = 0
         self.places: list[tuple[int, float, float]] = []
 
-    def add(self, start: int, c: Any, r: Any, bad: Any, error: Any, relative: Any, ratio: Any) -> None:
-        import torch
-
+    def add(
+        self, start: int, c: Tensor, r: Tensor, bad: Tensor, error: Tensor, relative: Tensor, ratio: Tensor
+    ) -> None:
         # One transfer per chunk: the four numbers that every chunk contributes.
         worst = torch.stack([_finite_max(error), _finite_max(relative), ratio.max().double(), bad.sum().double()])
         max_abs, max_rel, top, wrong = worst.tolist()
@@ -361,7 +344,7 @@ class _Totals:
             if len(self.places) < SHOWN_MISMATCHES:
                 self._remember(start, c, r, bad)
 
-    def _remember(self, start: int, c: Any, r: Any, bad: Any) -> None:
+    def _remember(self, start: int, c: Tensor, r: Tensor, bad: Tensor) -> None:
         for flat in bad.flatten().nonzero().flatten()[: SHOWN_MISMATCHES - len(self.places)].tolist():
             got, want = c.flatten()[flat], r.flatten()[flat]
             if got.is_complex():
@@ -383,9 +366,7 @@ class _Totals:
         )
 
 
-def _finite_max(values: Any) -> Any:
-    import torch
-
+def _finite_max(values: Tensor) -> Tensor:
     return torch.where(values.isfinite(), values, 0.0).max().double()
 
 

@@ -4,19 +4,22 @@ The largest error alone proves little where one element of the reference is badl
 quotient by a small number is: a candidate could be as far off everywhere.
 """
 
-from typing import Any
+import torch
+from torch import Tensor
 
 from kbench.numerics import elements
 
 SAMPLE = 1 << 16
-"""Elements that are looked at: enough for a share of one in a thousand."""
+"""Elements that are sampled: enough to see a share of one in a thousand."""
 SURE = 8
-"""Elements of the smallest share that counts: of fewer, chance alone may put one far from the others."""
+"""Fewest elements in the tail: of fewer, one may be far from the others by chance."""
 
 Tails = tuple[tuple[float, float], ...]
 
 
-def tails(got: Any, want: Any, oracle: Any, tolerance: elements.Tolerance, *, atol: float, lost: bool = False) -> Tails:
+def tails(
+    got: Tensor, want: Tensor, oracle: Tensor, tolerance: elements.Tolerance, *, atol: float, lost: bool = False
+) -> Tails:
     """Return errors that 1/2, 1/4, 1/8, ... of a candidate's elements exceed, each with one of the reference's.
 
     In units of the tolerance, as in `elements.oracle_ratio`. The reference's is the one that half as many of its
@@ -32,7 +35,7 @@ def tails(got: Any, want: Any, oracle: Any, tolerance: elements.Tolerance, *, at
     return tuple(zip(here, there, strict=True))
 
 
-def median_error(want: Any, oracle: Any, tolerance: elements.Tolerance) -> float:
+def median_error(want: Tensor, oracle: Tensor, tolerance: elements.Tolerance) -> float:
     """Return the error of a reference that half of its elements exceed."""
     theirs, exact = sampled(want, oracle)
     return float(elements.errors(theirs, exact, tolerance, tolerance.near_zero(elements.rms(oracle))).median().item())
@@ -45,10 +48,8 @@ def merged(one: Tails, other: Tails) -> Tails:
     return tuple((max(a, c), max(b, d)) for (a, b), (c, d) in zip(one, other, strict=False))
 
 
-def sampled(*tensors: Any) -> list[Any]:
+def sampled(*tensors: Tensor) -> list[Tensor]:
     """Return the same elements of each tensor, at random: all of them, in order, where there are few."""
-    import torch
-
     first = tensors[0]
     if first.numel() <= SAMPLE:
         return [t.flatten() for t in tensors]

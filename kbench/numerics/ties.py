@@ -1,35 +1,37 @@
 """Indices that may differ: those of equal values, of which either may come first."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+
+import torch
+from torch import Tensor
 
 
-def pick_places(got: Any, want: Any, inputs: Sequence[Any]) -> Iterator[tuple[int, int | None]]:
+def pick_places(got: Tensor, want: Tensor, inputs: Sequence[Tensor]) -> Iterator[tuple[int, int | None]]:
     """Yield where two tensors of indices point at equal values: number of the input, and dimension; None: flattened.
 
     They may be indices along one dimension of an input, or of all of it, as `argmax`, `topk` and `argsort` return them:
     which of two equal values comes first is open there. NaN equals nothing. Where no value is picked twice in `want`,
     none may be in `got`.
     """
-    import torch
-
     if want.dtype not in (torch.int64, torch.int32):
         return
     for number, source in enumerate(inputs):
         dims: list[int | None] = [*range(source.dim() if want.dim() else 0)] + [None] * (want.numel() == 1)
         for dim in dims if source.dtype != torch.bool else ():
-            mine, theirs = picked(source, got, dim), picked(source, want, dim)
-            if mine is None or theirs is None or not torch.equal(mine, theirs):
-                continue
-            alike = [other for other in inputs if other.shape == source.shape and other is not source]
-            if not all(torch.equal(picked(other, got, dim), picked(other, want, dim)) for other in alike):
-                continue  # a mask, say, is equal at many places where the scores are not
+            alike = [other for other in inputs if other.shape == source.shape]
+            if not all(_pick_equal(other, got, want, dim) for other in alike):
+                continue  # not the source alone: a mask, say, is equal at many places where the scores are not
             once = [_distinct(picks, dim) for picks in (got, want) if dim is None or want.dim() == source.dim()]
             if not once or bool((once[0] | ~once[1]).all()):
                 yield number, dim
 
 
-def picked(source: Any, picks: Any, dim: int | None) -> Any:
+def _pick_equal(source: Tensor, got: Tensor, want: Tensor, dim: int | None) -> bool:
+    mine, theirs = picked(source, got, dim), picked(source, want, dim)
+    return mine is not None and theirs is not None and torch.equal(mine, theirs)
+
+
+def picked(source: Tensor, picks: Tensor, dim: int | None) -> Tensor | None:
     """Return the values that indices along a dimension (None: of the flattened tensor) pick; None if they are none."""
     if dim is None:
         source, picks, dim = source.flatten(), picks.flatten(), 0
@@ -43,7 +45,7 @@ def picked(source: Any, picks: Any, dim: int | None) -> Any:
     return source.gather(dim, picks.long())
 
 
-def _distinct(picks: Any, dim: int | None) -> Any:
-    """Say of every row along a dimension whether no index in it comes twice."""
+def _distinct(picks: Tensor, dim: int | None) -> Tensor:
+    """Return for every row along a dimension whether its indices are all different."""
     ordered = (picks.flatten() if dim is None else picks.movedim(dim, -1)).sort().values
     return (ordered[..., 1:] != ordered[..., :-1]).all(-1)

@@ -53,7 +53,7 @@ def others(problem: Entry, options: RunOptions, chosen: Sequence[Case]) -> dict[
 
 
 def lists_shapes(problem: Entry) -> bool:
-    """Say whether a problem names ragged shapes of its own; if not, other shapes have to be derived."""
+    """Return whether a problem names ragged shapes of its own; if not, other shapes have to be derived."""
     return any(name.startswith("ragged") for name in registry.case_table(problem))
 
 

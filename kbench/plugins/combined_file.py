@@ -15,7 +15,7 @@ OF_A_SOLUTION = "ModelNew"
 
 
 def holds_a_solution(tree: ast.Module) -> bool:
-    """Say whether a problem's file also defines a solution."""
+    """Return whether a problem's file also defines a solution."""
     return any(OF_A_SOLUTION in _names(statement) for statement in tree.body)
 
 
@@ -43,7 +43,7 @@ _COMPOUND = (ast.If, ast.Try, ast.With, ast.For, ast.While)
 
 
 def _always(statement: ast.stmt) -> bool:
-    """Say whether a statement may bind anything, or says how the others are to be read."""
+    """Return whether a statement may bind anything, or says how the others are to be read."""
     return isinstance(statement, ast.ImportFrom) and (
         statement.module == "__future__" or any(alias.name == "*" for alias in statement.names)
     )

@@ -11,7 +11,7 @@ MAX_CONSTANT_BITS = 4096
 MAX_STATEMENT, MAX_FILE = 4_000, 200_000
 """Literals in one value, and in those of one file together. What a name stands for counts wherever it stands."""
 CHARACTERS = 64
-"""A string counts as one literal for each so many characters."""
+"""A string counts as one literal for each of this many characters."""
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,

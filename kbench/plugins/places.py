@@ -22,7 +22,7 @@ BUILTINS = {
     "compile": "The reference through torch.compile",
     "compile-max-autotune": "The reference through torch.compile, mode max-autotune",
 }
-"""Solutions that every problem has; they need no file of their own."""
+"""Solutions that every problem has, without a file."""
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 

@@ -13,11 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.core.errors import PluginError, UsageError
 from kbench.plugins.combined_file import holds_a_solution, problem_part
 from kbench.plugins.source import did_you_mean
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 OVERRIDES = "__kbench_overrides__"
 """What a module's changed constants are taken from: not every value (inf, nan) has a literal."""
@@ -52,14 +55,14 @@ class LoadedProblem:
             made = self.module.get_inputs()
         return [_to_device(value, self.device) for value in made]
 
-    def model(self, seed: int, on: str | None = None) -> Any:
+    def model(self, seed: int, on: str | None = None) -> "nn.Module":
         """Construct `Model`, as `get_init_inputs` says, on the device or where else it is to draw its parameters."""
         import torch
 
         arguments, keywords = self.init_inputs()
         torch.manual_seed(seed)
         with torch.device(on or self.device):
-            model = self.module.Model(*arguments, **keywords)
+            model: nn.Module = self.module.Model(*arguments, **keywords)
         model = model.to(self.device)
         if is_lazy(model):
             materialise(model, self.inputs(seed), seed)
@@ -168,11 +171,11 @@ def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int =
     return _nbytes(leaves)
 
 
-def _nbytes(tensors: Sequence[Any]) -> int:
+def _nbytes(tensors: "Sequence[Tensor]") -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def _tensors(value: Any) -> list[Any]:
+def _tensors(value: Any) -> "list[Tensor]":
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -201,12 +204,12 @@ def _to_device(value: Any, device: str) -> Any:
     return value.to(device) if isinstance(value, torch.Tensor) else value
 
 
-def is_lazy(model: Any) -> bool:
-    """Say whether a module has parameters or buffers that get their shape in the first call (`nn.LazyLinear`)."""
+def is_lazy(model: "nn.Module") -> bool:
+    """Return whether a module has parameters or buffers that get their shape in the first call (`nn.LazyLinear`)."""
     return _shapeless(model) is not None
 
 
-def materialise(model: Any, arguments: Sequence[Any], seed: int) -> None:
+def materialise(model: "nn.Module", arguments: Sequence[Any], seed: int) -> None:
     """Call a lazy module once, so that its parameters are there; equal seeds give equal ones.
 
     Raises RuntimeError where one is not there even so.
@@ -221,14 +224,14 @@ def materialise(model: Any, arguments: Sequence[Any], seed: int) -> None:
         raise RuntimeError(f"`{name}` has no shape after the first call: construct it with its sizes, or leave it out")
 
 
-def _shapeless(model: Any) -> str | None:
+def _shapeless(model: "nn.Module") -> str | None:
     import torch
 
     state = (*model.named_parameters(), *model.named_buffers())
     return next((name for name, tensor in state if torch.nn.parameter.is_lazy(tensor)), None)
 
 
-def randomise(model: Any, seed: int, *, keep_signs: bool = False) -> None:
+def randomise(model: "nn.Module", seed: int, *, keep_signs: bool = False) -> None:
     """Give every parameter that is not an integer, and the statistics of batch norms, new random values in place.
 
     A parameter that varies keeps its mean and standard deviation (uniform, so bounded); a constant one gets a random
@@ -240,7 +243,7 @@ def randomise(model: Any, seed: int, *, keep_signs: bool = False) -> None:
 
     generator = torch.Generator(device="cpu").manual_seed(seed)
 
-    def uniform(like: Any) -> Any:
+    def uniform(like: "Tensor") -> "Tensor":
         return 2 * torch.rand(like.shape, generator=generator).to(like.device) - 1
 
     with torch.no_grad():
@@ -256,7 +259,7 @@ def randomise(model: Any, seed: int, *, keep_signs: bool = False) -> None:
                 buffer.copy_(0.5 * uniform(buffer))
 
 
-def _other_values(values: Any, noise: Any, magnitude: Any, *, keep_signs: bool) -> Any:
+def _other_values(values: "Tensor", noise: "Tensor", magnitude: "Tensor", *, keep_signs: bool) -> "Tensor":
     mean, std = values.mean().item(), values.std(correction=0).item()
     if keep_signs:
         return values * (1 + 0.5 * noise) if mean or std else noise.abs()

@@ -158,7 +158,7 @@ def told_apart(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def _ends_alike(name: str, other: Entry) -> bool:
-    """Say whether a file's name, with its folders, ends like this."""
+    """Return whether a file's name, with its folders, ends like this."""
     return ".".join((*other.path.resolve().parts[:-1], other.name)).endswith(f".{name}")
 
 

@@ -20,14 +20,14 @@ COMPILER = "torch._dynamo"
 MAX_CONSTANTS = 12
 """Constants that are tried; each costs a few constructions of the reference without memory."""
 MAX_ELEMENTS = 1 << 25
-"""Inputs of a derived shape have at most so many elements, and no more than the problem's own."""
+"""Most elements that inputs of a derived shape may have; never more than the problem's own."""
 MAX_CALLED_ELEMENTS = 1 << 20
 """Inputs that the reference is called on here, where they hold integers."""
 CALLED_ELEMENTS = 1 << 12
 MAX_CALLS = 100
-"""Calls until so many elements were drawn: of three indices, one out of range is missed by luck."""
+"""Elements to draw in all calls: with three indices, one out of range could be missed by luck."""
 MAX_LONG_ELEMENTS = 1 << 22
-"""And where one of the constants was made long."""
+"""The same, if one of the constants was made long."""
 LONG = 1031
 """A prime beyond the widest blocks of threads: what kernels walk through in steps does not end on a step."""
 SHORT = (5, 37, 29, 23, 19, 17, 13, 11, 7, 3)
@@ -144,12 +144,12 @@ class _Probe:
         )
 
     def fits(self, changed: Mapping[str, Any], elements: int) -> bool:
-        """Say whether the inputs can be made and have no more than so many elements."""
+        """Return whether the inputs can be made and have at most `elements` elements."""
         seen = self.look(changed)
         return seen is not None and seen.elements <= elements
 
     def runs(self, changed: Mapping[str, Any]) -> bool:
-        """Say whether the reference can be constructed and called, and returns something, with these constants."""
+        """Return whether the reference can be constructed and called, and returns something, with these constants."""
         import torch
 
         device, calls = self._trial(changed)

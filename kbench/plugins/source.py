@@ -18,7 +18,7 @@ from kbench.plugins.constant_folding import Folded, bound, fold
 from kbench.plugins.plain_files import read_head
 
 DEVICES = ("cuda", "cpu")
-"""Where a plugin runs unless its own `DEVICES` says otherwise."""
+"""Devices that a plugin runs on if it has no `DEVICES`."""
 
 MAX_SOURCE_BYTES = 4 * 2**20
 ENCODINGS = frozenset({"utf-8", "utf-8-sig", "ascii", "iso8859-1"})
@@ -196,7 +196,7 @@ def _top_level(body: Sequence[ast.stmt]) -> list[ast.stmt]:
 
 
 def is_main_guard(statement: ast.stmt) -> bool:
-    """Say whether a statement is `if __name__ == "__main__"`: nobody who imports the file runs what is in it."""
+    """Return whether a statement is `if __name__ == "__main__"`: nobody who imports the file runs what is in it."""
     match statement:
         case ast.If(
             test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value=v)])

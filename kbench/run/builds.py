@@ -14,7 +14,7 @@ from kbench.plugins.case_selection import Rehearsal
 from kbench.plugins.registry import Entry
 
 PROCESSORS_EACH = 2
-"""A compiler and its linker, or Python beside what it compiles."""
+"""Processors for each build: a compiler and its linker, or Python and what it compiles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ class CaseState:
         self.started = True
 
     def follows_weights(self, options: RunOptions) -> bool:
-        """Say whether it was found to follow parameters that change after construction, so that they may in timing."""
+        """Return whether it follows parameters that change after construction, so that they may change in timing."""
         passed = isinstance(self.outcome, Passed) and options.level is not Level.TASK
         return passed and OF_WEIGHTS.isdisjoint(self.outcome.lacks)
 
@@ -61,7 +61,7 @@ class CaseState:
         return [process_estimate(t) for t in timings if pair_log_ratios(t.samples)]
 
     def wants_more(self, options: RunOptions) -> bool:
-        """Say whether another process is due: for verification once, for timing until the interval is narrow."""
+        """Return whether another process is due: for verification once, for timing until the interval is narrow."""
         if not self.started:
             return self.outcome is NOT_RUN
         if isinstance(self.outcome, Failed) or options.verify_only:

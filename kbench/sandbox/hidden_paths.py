@@ -60,7 +60,7 @@ def surroundings(
 
 
 def _shows(path: Path) -> bool:
-    """Say whether something lies below /tmp."""
+    """Return whether something lies below /tmp."""
     return namespaces.place() in _placed(path).parents
 
 

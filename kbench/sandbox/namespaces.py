@@ -59,7 +59,7 @@ def place() -> Path:
 
 
 def has(temporary: Path) -> bool:
-    """Say whether that folder is the /tmp of this process."""
+    """Return whether that folder is the /tmp of this process."""
     return temporary.is_dir() and temporary.samefile(place())
 
 

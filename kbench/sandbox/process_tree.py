@@ -87,7 +87,7 @@ def processes() -> dict[int, Process]:
 def _is_stranger(
     pid: int, table: dict[int, Process], inodes: dict[int, int], known: frozenset[tuple[int, int]]
 ) -> bool:
-    """Say whether a process's ancestors lead past this process: to init, the kernel, or another stranger.
+    """Return whether a process's ancestors lead past this process: to init, the kernel, or another stranger.
 
     A parent that ended while the table was read proves nothing: its children have another one by now.
     """
@@ -171,7 +171,7 @@ def kill_tree(pid: int, limit_s: float = 10.0) -> int:
 def stop_tree(pid: int) -> bool:
     """Stop every process of the tree (SIGSTOP) and wait until all its threads rest; `continue_tree` undoes it.
 
-    Say whether they all rest, which they may not within STOP_LIMIT_S. The signal is only on its way when kill(2)
+    Return whether all are stopped within STOP_LIMIT_S. The signal is only on its way when kill(2)
     returns, and another process of the tree may undo it: it is sent until nothing moves.
     """
     stopped: set[int] = set()
@@ -188,7 +188,7 @@ def stop_tree(pid: int) -> bool:
 
 
 def _rests(pid: int) -> bool:
-    """Say whether no thread of a process runs."""
+    """Return whether no thread of a process runs."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - a worker is stopped around every timed call
     except OSError:

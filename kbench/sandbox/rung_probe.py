@@ -233,7 +233,7 @@ def write_pattern(driver: Driver, buffer: int) -> None:
 
 
 def holds_pattern(words: list[int]) -> bool:
-    """Say whether words are what `write_pattern` writes."""
+    """Return whether words are what `write_pattern` writes."""
     return words == [PATTERN + i for i in range(WORDS)]
 
 

@@ -79,7 +79,7 @@ class Rule:
 
 
 def supported() -> bool:
-    """Say whether this machine's calls are known here and its kernel filters calls."""
+    """Return whether this machine's calls are known here and its kernel filters calls."""
     return platform.machine() in MACHINES and Path("/proc/sys/kernel/seccomp").exists()
 
 

@@ -342,7 +342,7 @@ class FixtureRunner:
 
 
 def is_doubtful(check: Checked) -> bool:
-    """Say whether time alone speaks against how a fixture ended: what else the machine did may have made that."""
+    """Return whether time alone speaks against how a fixture ended: what else the machine did may have made that."""
     complaint = check.complaint or ""
     return complaint.startswith((TOO_FAST, Status.TIMING_UNATTESTED.value))
 

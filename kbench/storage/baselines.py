@@ -184,7 +184,7 @@ def accept(acceptance: Acceptance, gpu_name: str, root: Path = ROOT) -> Path:
     """Add an acceptance, in place of an earlier one of the same case.
 
     Raises:
-        UsageError: for one without a case or a reason, or with a bound that is no share.
+        UsageError: it has no case or reason, or its bound is not a share.
         MachineError: if the file cannot be written.
     """
     _require_complete(acceptance)
@@ -246,7 +246,7 @@ def _parse_acceptance(path: Path, number: int, cells: list[str]) -> Acceptance:
 
 
 def _require_complete(acceptance: Acceptance) -> None:
-    """Raise UsageError for an acceptance without a case or a reason, or with a bound that is no share."""
+    """Raise UsageError if an acceptance has no case or reason, or its bound is not a share."""
     if not all(_key(acceptance)):
         raise UsageError("an accepted slow-down is one of a problem, a solution and a case")
     if not acceptance.reason.strip():

@@ -45,7 +45,7 @@ def read_published(path: Path) -> list[PublishedRow]:
     """Read a table.
 
     Raises:
-        ResultsError: for one that is truncated, lacks a column or holds what is no number where one belongs.
+        ResultsError: the file is truncated, lacks a column, or has text where a number belongs.
     """
     lines = csvfile.read_table(path)
     header = lines[0][1]

@@ -55,7 +55,7 @@ class Wear:
 
 
 def is_worn(wear: Wear, most_units: int) -> bool:
-    """Say whether a judge is to be replaced before its next unit."""
+    """Return whether a judge is to be replaced before its next unit."""
     return wear.units >= most_units or wear.now_bytes - wear.first_bytes > MOST_GROWTH_BYTES
 
 
@@ -112,7 +112,7 @@ class Evaluator:
         return self._ready(expected).call_bytes(self._problem, cases)
 
     def why_not(self, case: Case, expected: Sequence[Entry]) -> Failed | None:
-        """Say why the problem itself cannot be judged at a case; None where it can."""
+        """Return why the problem itself cannot be judged at a case; None where it can."""
         assert self._problem is not None, "turned to a problem"
         try:
             self._ready(expected).open(self._problem, case)

@@ -18,9 +18,9 @@ from kbench.wire.channel import encode_constants
 OF_NO_VERDICT = ("device", "cases", "overrides", "wait_for_device", "results_dir", "save", "name")
 """Options that change no verdict: where files go, and what a case and a device say themselves."""
 RETRYABLE = frozenset({Status.HARNESS_ERROR, Status.NOT_VERIFIED})
-"""Ends that are kbench's or the machine's fault: another try, or another machine, may come to a verdict."""
+"""Statuses that are kbench's or the machine's fault: another try, or another machine, may give a verdict."""
 NO_VERDICT = RETRYABLE | {Status.SKIPPED, Status.REFERENCE_FAILED}
-"""Ends that say nothing of the solution."""
+"""Statuses that say nothing about the solution."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,12 @@
 """How both sides call a model for its gradients."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.wire.channel import flatten
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def owned(arguments: Sequence[Any]) -> list[Any]:
@@ -11,7 +14,7 @@ def owned(arguments: Sequence[Any]) -> list[Any]:
     return [a.clone() if getattr(a, "requires_grad", False) else a for a in arguments]
 
 
-def differentiable(returned: Any, seeds: Sequence[Any]) -> list[tuple[Any, Any]]:
+def differentiable(returned: Any, seeds: "Sequence[Tensor]") -> "list[tuple[Tensor, Tensor]]":
     """Pair each floating-point output that has gradients with its seed; all floating-point outputs have seeds."""
     import torch
 

@@ -18,14 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 SOON_PARSED_BYTES = 1 << 14
-"""A line up to this length takes no time to speak of to parse."""
+"""Parsing a line of this length takes negligible time."""
 MAX_LINE_BYTES = 4 << 20
 """A longer line is refused: the biggest honest message is a traceback or a list of parameters."""
 LONGEST_TEXT = 40_000
 """Characters of an exception's message or traceback."""
 MAX_FDS = 64
 SEND_TIMEOUT_S = 60.0
-"""A peer that reads nothing for so long has stopped serving."""
+"""A peer that reads nothing for this long has stopped serving."""
 MAX_INT = (1 << 63) - 1
 """Times and counts fit 64 bits; a larger number would overflow a float later on."""
 LONGEST_INT = 20
@@ -65,7 +65,7 @@ class Channel:
         return self._socket.fileno()
 
     def has_news(self) -> bool:
-        """Say whether something has come, or the peer is gone, so that `receive` will not wait."""
+        """Return whether something has come, or the peer is gone, so that `receive` will not wait."""
         return bool(self._buffer) or bool(select.select([self._socket], [], [], 0)[0])
 
     def close(self) -> None:

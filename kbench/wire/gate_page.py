@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 PAGE_BYTES = 4096
 LOOK_NS = 20_000_000
-"""Between two looks at whether the worker still works."""
+"""Time between two checks that the worker still works."""
 OPEN, DONE = 0, 16
-"""Of each flag, the number of its 32-bit word: in cache lines of their own."""
+"""Number of each flag's 32-bit word: every flag has a cache line of its own."""
 
 
 class Gate:

@@ -1,7 +1,10 @@
 """Equal inputs that lie otherwise in memory: which a solution is tried on, and which a build rehearses."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MOST_BYTES = 1 << 28
 """Layouts are tried on inputs up to this size."""
@@ -24,19 +27,19 @@ def layouts_of(arguments: Sequence[Any]) -> Iterator[tuple[str, list[Any], int]]
         yield "channels_last", [channels_last(a) if isinstance(a, torch.Tensor) else a for a in arguments], 0
 
 
-def transposed(x: Any) -> Any:
+def transposed(x: "Tensor") -> "Tensor":
     """Return equal values whose last two dimensions are swapped in memory."""
     return x.transpose(-1, -2).contiguous().transpose(-1, -2) if x.dim() >= 2 else x
 
 
-def channels_last(x: Any) -> Any:
+def channels_last(x: "Tensor") -> "Tensor":
     """Return equal values, of an image the channels innermost in memory."""
     import torch
 
     return x.to(memory_format=torch.channels_last) if x.dim() == 4 else x
 
 
-def misaligned(x: Any) -> Any:
+def misaligned(x: "Tensor") -> "Tensor":
     """Return equal values, contiguous, that begin one element behind the beginning of an allocation."""
     import torch
 

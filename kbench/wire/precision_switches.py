@@ -29,9 +29,9 @@ SWITCHES = (
 AUTOCAST = "torch.autocast"
 """Begins the name of what is cast on a device."""
 TOLD = re.compile(r"[\w.]{1,80} = [\w.]{1,30}")
-"""How a worker tells of one."""
+"""Form in which a worker reports a switch."""
 DERIVED = "fp32_precision"
-"""Ending of those that follow the older ones, which say it better where they changed."""
+"""Suffix of the newer switches, which follow the older ones; a change is reported by the older name."""
 
 
 def settings() -> dict[str, str]:

@@ -7,10 +7,13 @@ survives the worker's death.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.devices.backend import attach, backend
 from kbench.devices.memory import SharedMemory
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 ALIGNMENT = 256
 """Bytes; every tensor starts on such a boundary, as in torch's own allocator."""
@@ -43,7 +46,7 @@ class TensorSpec:
         return cls(offset=offset, dtype=dtype, shape=tuple(shape), stride=tuple(stride))
 
 
-def layout_of(tensor: Any) -> str:
+def layout_of(tensor: "Tensor") -> str:
     """Name what keeps a tensor from lying in memory as its shape and strides say; empty for a dense one."""
     import torch
 
@@ -61,7 +64,7 @@ def span_bytes(spec: TensorSpec, element_bytes: int) -> int:
     return element_bytes * (1 + sum((n - 1) * s for n, s in zip(spec.shape, spec.stride, strict=True)))
 
 
-def lay_out(tensors: Sequence[Any], offset: int = 0) -> tuple[list[TensorSpec], int]:
+def lay_out(tensors: "Sequence[Tensor]", offset: int = 0) -> tuple[list[TensorSpec], int]:
     """Place tensors one after the other, aligned, with their own strides; return the specs and the end offset."""
     specs = []
     for tensor in tensors:
@@ -77,7 +80,7 @@ def lay_out(tensors: Sequence[Any], offset: int = 0) -> tuple[list[TensorSpec], 
     return specs, offset
 
 
-def _dense_stride(tensor: Any) -> tuple[int, ...]:
+def _dense_stride(tensor: "Tensor") -> tuple[int, ...]:
     """Return the tensor's strides, or contiguous ones where its own overlap (expanded tensors, sliding windows)."""
     reach = 0
     for stride, size in sorted((s, n) for n, s in zip(tensor.shape, tensor.stride(), strict=True) if n > 1):
@@ -106,7 +109,7 @@ class Block:
         """Map a judge's block in the worker."""
         return cls(attach(descriptor, fd))
 
-    def view(self, spec: TensorSpec) -> Any:
+    def view(self, spec: TensorSpec) -> "Tensor":
         """Return the tensor that lies at `spec`."""
         return view(spec, self.bytes)
 
@@ -117,7 +120,7 @@ class Block:
         self.fd = self._release = None
 
 
-def view(spec: TensorSpec, memory: Any) -> Any:
+def view(spec: TensorSpec, memory: "Tensor") -> "Tensor":
     """Return the tensor that lies at `spec` in memory given as bytes."""
     import torch
 

@@ -1,14 +1,17 @@
-"""What a worker does with a result: describe every leaf of it, and copy what fits into the judge's buffers."""
+"""A worker's result: every leaf is described, and copied into the judge's buffer if it fits."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.devices.timer import tensor_leaves
 from kbench.wire.channel import as_text, flatten
 from kbench.wire.shared_memory import layout_of
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-def deliver(output: Any, targets: Sequence[Any], arguments: Sequence[Any]) -> list[list[Any]]:
+
+def deliver(output: Any, targets: "Sequence[Tensor]", arguments: Sequence[Any]) -> list[list[Any]]:
     """Describe the leaves of one result and copy those that fit; the judge compares the description.
 
     Without `targets` they are described only.
@@ -34,6 +37,6 @@ def deliver(output: Any, targets: Sequence[Any], arguments: Sequence[Any]) -> li
     return described
 
 
-def fits(leaf: Any, target: Any) -> bool:
-    """Say whether a result can be copied as it is, without a cast or a broadcast."""
+def fits(leaf: Any, target: "Tensor") -> bool:
+    """Return whether a result can be copied as it is, without a cast or a broadcast."""
     return bool(leaf.dtype == target.dtype and leaf.shape == target.shape and leaf.device.type == target.device.type)

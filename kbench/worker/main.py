@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from statistics import median
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.devices.backend import backend
 from kbench.devices.profiler import profile
@@ -30,6 +30,9 @@ from kbench.worker.solution import builtin, constructor_of, descriptions, import
 from kbench.worker.stages import Stage, describe
 from kbench.worker.tampering import Originals
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 class Worker:
     """State of the child between requests: the module, the model, the mapped memory."""
@@ -39,13 +42,13 @@ class Worker:
         self._device = "cpu"
         self._module: ModuleType | None = None
         self._model: Any = None
-        self._state: list[tuple[str, Any]] = []
+        self._state: list[tuple[str, Tensor]] = []
         self._block: Block | None = None
         self._lent: Block | None = None
-        self._tensors: list[list[Any]] = []
+        self._tensors: list[list[Tensor]] = []
         self._inputs: dict[int, list[Any]] = {}
-        self._outputs: list[list[Any]] = []
-        self._weights: list[Any] = []
+        self._outputs: list[list[Tensor]] = []
+        self._weights: list[Tensor] = []
         self._timer: Timer | None = None
         self._solution: Message = {}
         self._originals: Originals | None = None
@@ -177,7 +180,7 @@ class Worker:
         self.do_unbind(message, [])
         self._block = block = attach(message["blocks"], fds)[0]
 
-        def tensors(specs: list[Any]) -> list[Any]:
+        def tensors(specs: list[Any]) -> "list[Tensor]":
             return [block.view(TensorSpec.from_json(spec)) for spec in specs]
 
         for number, slot in enumerate(message["slots"]):
@@ -210,7 +213,7 @@ class Worker:
         self._lent = None
 
     def do_arguments(self, message: Message, _fds: list[int]) -> None:
-        """Take other values of what is no tensor among a slot's arguments."""
+        """Replace the arguments of a slot that are not tensors."""
         import torch
 
         slot = message["slot"]
@@ -233,7 +236,7 @@ class Worker:
             theirs.copy_(mine.detach())
         backend(self._device).synchronize()  # the judge reads it the moment that it has the answer
 
-    def _matched(self, message: Message) -> list[tuple[Any, Any]]:
+    def _matched(self, message: Message) -> "list[tuple[Tensor, Tensor]]":
         by_name = dict(self._state)
         return [(by_name[name], value) for name, value in zip(message["names"], self._weights, strict=True) if name]
 
@@ -334,10 +337,12 @@ class Worker:
                 torch.autograd.backward([output for output, _ in pairs], [seed.clone() for _, seed in pairs])
         given = []
         for leaf, target in zip(wanted, self._outputs[slot][message["first_gradient"] :], strict=True):
-            given.append(leaf.grad is not None and tuple(leaf.grad.shape) == tuple(target.shape))
-            if given[-1]:
-                target.copy_(leaf.grad)
-            leaf.grad = None
+            gradient, leaf.grad = leaf.grad, None
+            if gradient is not None and gradient.shape == target.shape:
+                target.copy_(gradient)
+                given.append(True)
+            else:
+                given.append(False)
         backend(self._device).synchronize()
         return {"given": given}
 

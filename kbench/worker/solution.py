@@ -5,14 +5,17 @@ import importlib.machinery
 import importlib.util
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.build.sources import kernels_of
 from kbench.wire.channel import decode_tree
 from kbench.wire.shared_memory import TensorSpec, layout_of
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 CLASSES = ("Model", "ModelNew")
 BUILTIN_MODES = {"eager": None, "compile": "default", "compile-max-autotune": "max-autotune-no-cudagraphs"}
@@ -75,7 +78,7 @@ def source_finder(roots: tuple[Path, ...], folder: str) -> Any:
     return importlib.machinery.FileFinder(folder, extensions, (SourceLoader, importlib.machinery.SOURCE_SUFFIXES))
 
 
-def builtin(name: str, model: Any) -> Any:
+def builtin(name: str, model: "nn.Module") -> Callable[..., Any]:
     """Wrap the reference's own model for a built-in solution; other models come back as they are."""
     mode = BUILTIN_MODES.get(name)
     if mode is None:
@@ -85,7 +88,7 @@ def builtin(name: str, model: Any) -> Any:
     return torch.compile(model, mode=mode)
 
 
-def state_of(model: Any) -> list[tuple[str, Any]]:
+def state_of(model: "nn.Module") -> "list[tuple[str, Tensor]]":
     """Return a model's parameters and buffers with their names; a compiled model answers for its original."""
     inner = getattr(model, "_orig_mod", model)
     if not hasattr(inner, "named_parameters"):
@@ -97,7 +100,7 @@ def state_of(model: Any) -> list[tuple[str, Any]]:
     return [*inner.named_parameters(), *inner.named_buffers()]
 
 
-def settled(model: Any, example: Sequence[Any], seed: int, device: str) -> list[tuple[str, Any]]:
+def settled(model: "nn.Module", example: Sequence[Any], seed: int, device: str) -> "list[tuple[str, Tensor]]":
     """Return the state of a model that is to be used; a lazy one is called on zeros first, as `example` describes them.
 
     `example` has the arguments of `forward` as a tree, and dtype and shape of each tensor in it.
@@ -114,7 +117,7 @@ def settled(model: Any, example: Sequence[Any], seed: int, device: str) -> list[
     return state_of(model)
 
 
-def descriptions(state: Sequence[tuple[str, Any]]) -> list[list[Any]]:
+def descriptions(state: "Sequence[tuple[str, Tensor]]") -> list[list[Any]]:
     """Describe parameters and buffers for the judge: name, dtype, shape, whether a parameter, and the first name."""
     import torch
 

@@ -10,7 +10,7 @@ CONTENT = tuple(str(OWN / name) for name in ("solutions", "kernels", "attacks", 
 
 
 def is_machinery(path: str) -> bool:
-    """Say whether a file is kbench's, torch's or Python's own import system: no place to look for the fault."""
+    """Return whether a file is kbench's, torch's or Python's own import system: no place to look for the fault."""
     if path.startswith("<frozen"):
         return True
     if path.startswith(CONTENT):

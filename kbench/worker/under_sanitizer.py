@@ -11,18 +11,16 @@ import socket
 import sys
 from pathlib import Path
 
+from kbench.children.child import SANITIZER_ORDERS
 from kbench.sandbox import rungs
 from kbench.wire.channel import Channel
 from kbench.worker.extensions import require_builds
 from kbench.worker.main import Worker
 
-ORDERS = "KBENCH_SANITIZER"
-"""Environment variable: the tool's command line, the rung, the folder that may be written, what must not be read."""
-
 
 def main(descriptor: str, step: str = "front") -> None:
     """Take one step, on the channel with the given descriptor; the first two never return. Raises OSError."""
-    orders = json.loads(os.environ[ORDERS])
+    orders = json.loads(os.environ[SANITIZER_ORDERS])
     rung = rungs.Rung(orders["rung"])
     again = [sys.executable, "-P", "-m", "kbench.worker.under_sanitizer", descriptor]
     if step == "front":

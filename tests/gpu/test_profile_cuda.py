@@ -4,11 +4,12 @@ import pytest
 import torch
 
 from kbench.build import sources
+from kbench.core import kernel_names
 from kbench.core.events import Judged, RunOptions
+from kbench.core.kernel_names import KernelOrigin
 from kbench.core.model import Passed
 from kbench.devices.profiler import profile
-from kbench.judge.timing import kernel_names
-from kbench.judge.timing.kernel_names import KernelOrigin
+from kbench.judge.timing.profile import activities
 from kbench.plugins import registry
 from kbench.run.session import run
 from kbench.storage.settings import Settings
@@ -21,7 +22,7 @@ pytestmark = [
 
 def origins(call) -> list[KernelOrigin]:
     _, answer = profile(call, torch.cuda.synchronize)
-    seen = kernel_names.activities([list(activity) for activity in answer])
+    seen = activities([list(activity) for activity in answer])
     return [kernel_names.origin(each.name) for each in seen]
 
 

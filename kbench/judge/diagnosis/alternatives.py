@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import Tensor, nn
+
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.diagnosis import rewrites
 from kbench.judge.diagnosis.rewrites import Change, rewriting
-from kbench.judge.diagnosis.rounding import arithmetics, computing_in
+from kbench.judge.diagnosis.rounding import Arithmetic, arithmetics, computing_in
 from kbench.judge.reference.drawing import over_tensors
 
 MOST_TENSORS, MOST_NUMBERS = 12, 6
-"""Tensors and numbers of a reference that are left out one by one."""
+"""Most tensors and numbers of a reference that are left out, one at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,26 +26,26 @@ class Alternative:
     code: str
     sentence: str
     evidence: str
-    run: Callable[[], list[Any]]
+    run: Callable[[], list[Tensor]]
     """Returns the tensors of the result; raises what the model raises."""
 
 
 class Forms:
     """A copy of a reference's model, run on copies of one call's arguments in whatever form is asked for."""
 
-    def __init__(self, model: Any, arguments: Sequence[Any]):
+    def __init__(self, model: nn.Module, arguments: Sequence[Any]):
         self._model = copy.deepcopy(model)
         self._arguments = list(arguments)
-        self.state: dict[str, Any] = dict([*self._model.named_parameters(), *self._model.named_buffers()])
+        self.state: dict[str, Tensor] = dict([*self._model.named_parameters(), *self._model.named_buffers()])
         self.seen = rewrites.Rewritable()
 
-    def run(self, state: Mapping[str, Any] | None = None, change: Callable[[int, Any], Any] | None = None) -> list[Any]:
+    def run(
+        self, state: Mapping[str, Tensor] | None = None, change: Callable[[int, Tensor], Tensor] | None = None
+    ) -> list[Tensor]:
         """Run the model with some of its state replaced, and its tensor arguments changed by their numbers."""
-        import torch
-
         numbers = iter(range(1 << 30))
 
-        def given(tensor: Any) -> Any:
+        def given(tensor: Tensor) -> Tensor:
             number = next(numbers)
             return tensor.clone() if change is None else change(number, tensor).clone()
 
@@ -51,20 +54,18 @@ class Forms:
             arguments = [over_tensors(a, given) for a in self._arguments]
             return tensor_leaves(torch.func.functional_call(self._model, whole, tuple(arguments)))
 
-    def look(self) -> list[Any]:
+    def look(self) -> list[Tensor]:
         """Run the model as it is, and keep what could be changed in it."""
         with rewriting(Change()) as self.seen:
             return self.run()
 
-    def changed(self, change: Change) -> list[Any]:
+    def changed(self, change: Change) -> list[Tensor]:
         """Run the model with one of its operations changed."""
         with rewriting(change):
             return self.run()
 
     def left_out(self) -> Iterator[Alternative]:
         """Yield the reference without a bias, a scale, an affine, a summand or a factor."""
-        import torch
-
         vectors = {
             n: t for n, t in self.state.items() if t.is_floating_point() and t.numel() == max(t.shape, default=1)
         }
@@ -92,7 +93,7 @@ class Forms:
                 run=functools.partial(self.changed, Change(without=(kind, number))),
             )
 
-    def _without(self, code: str, sentence: str, state: Mapping[str, Any]) -> Alternative:
+    def _without(self, code: str, sentence: str, state: Mapping[str, Tensor]) -> Alternative:
         value = "1" if code == "missing_scale" else "0"
         named = " and ".join(f"`{name}`" for name in state)
         evidence = f"the reference with {named} = {value}"
@@ -109,7 +110,7 @@ class Forms:
                 continue
             for code, value in (("missing_bias", 0.0), ("missing_scale", 1.0)):
 
-                def filled(place: int, tensor: Any, at: int = number, value: float = value) -> Any:
+                def filled(place: int, tensor: Tensor, at: int = number, value: float = value) -> Tensor:
                     return tensor.clone().fill_(value) if place == at else tensor
 
                 yield Alternative(
@@ -160,7 +161,7 @@ class Forms:
         for number, leaf in enumerate(tensor_leaves(self._arguments)[:MOST_TENSORS]):
             if _is_square(leaf):
 
-                def turned(place: int, tensor: Any, at: int = number) -> Any:
+                def turned(place: int, tensor: Tensor, at: int = number) -> Tensor:
                     return tensor.mT if place == at else tensor
 
                 yield Alternative(
@@ -170,10 +171,8 @@ class Forms:
                     run=functools.partial(self.run, None, turned),
                 )
 
-    def frozen(self, before: Mapping[str, Any], when: str) -> Iterator[Alternative]:
+    def frozen(self, before: Mapping[str, Tensor], when: str) -> Iterator[Alternative]:
         """Yield the reference with some or all of its state as it was before."""
-        import torch
-
         old = {n: t for n, t in before.items() if n in self.state and not torch.equal(t, self.state[n])}
         groups = [list(old)]
         if len(old) > 1:
@@ -193,14 +192,12 @@ class Forms:
 
     def rounded(self) -> Iterator[Alternative]:
         """Yield the reference in coarser arithmetics."""
-        import torch
-
         for arithmetic in arithmetics():
 
-            def run(arithmetic: Any = arithmetic) -> list[Any]:
+            def run(arithmetic: Arithmetic = arithmetic) -> list[Tensor]:
                 given = arithmetic.given
 
-                def round_it(tensor: Any) -> Any:
+                def round_it(tensor: Tensor) -> Tensor:
                     return given(tensor) if given is not None and tensor.dtype == torch.float32 else tensor
 
                 state = {name: round_it(tensor.detach()) for name, tensor in self.state.items()}
@@ -218,5 +215,5 @@ class Forms:
             )
 
 
-def _is_square(tensor: Any) -> bool:
+def _is_square(tensor: Tensor) -> bool:
     return bool(tensor.dim() >= 2 and tensor.shape[-1] == tensor.shape[-2] > 1)

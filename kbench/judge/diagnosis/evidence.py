@@ -2,7 +2,8 @@
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any
+
+from torch import Tensor
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.judge.diagnosis.search import MOST_ELEMENTS, WrongAnswer, diagnose
@@ -11,12 +12,12 @@ from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
 
 CONSTRUCTED = "it was constructed with"
-"""What earlier weights are called, behind `right with the weights`."""
+"""Names the first weights in the sentence `right with the weights ...`."""
 ASKING_S = 10.0
-"""For all that a worker is asked once more (chosen): one that hangs must not cost more than a call may."""
+"""Time limit for all further questions to a worker (chosen): one that hangs must cost no more than a call."""
 
 
-def explain(trial: Trial, outputs: list[Any], expected: Expected, *, plain: bool = True) -> Diagnosis | None:
+def explain(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: bool = True) -> Diagnosis | None:
     """Return why outputs of a call are wrong, or None. It never raises: the verdict stands without it.
 
     `plain` says that the inputs are as the problem draws them.
@@ -28,7 +29,7 @@ def explain(trial: Trial, outputs: list[Any], expected: Expected, *, plain: bool
         return None
 
 
-def _wrong(trial: Trial, outputs: list[Any], expected: Expected, *, plain: bool) -> WrongAnswer:
+def _wrong(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: bool) -> WrongAnswer:
     want = expected.tensors
     got = outputs[: len(want)]
     if sum(t.numel() for t in got) <= MOST_ELEMENTS[trial.reference.device]:
@@ -48,23 +49,23 @@ def _wrong(trial: Trial, outputs: list[Any], expected: Expected, *, plain: bool)
     )
 
 
-def _weights_before(trial: Trial) -> dict[str, Mapping[str, Any]]:
+def _weights_before(trial: Trial) -> dict[str, Mapping[str, Tensor]]:
     """Return the weights that the solution had before, by what they are called; those of construction are empty."""
     candidate = trial.candidate
     known = candidate.follows and candidate.weights in {"name", "order"} and not trial.reference.keeps_weights
     return {CONSTRUCTED: {}} if known else {}
 
 
-def _reader(trial: Trial, weights: Mapping[str, Any]) -> Callable[[], Mapping[str, Any]]:
-    def read() -> Mapping[str, Any]:
+def _reader(trial: Trial, weights: Mapping[str, Tensor]) -> Callable[[], Mapping[str, Tensor]]:
+    def read() -> Mapping[str, Tensor]:
         with trial.reference.with_weights(weights):
             return trial.reference.small_state()
 
     return read
 
 
-def _is_right_with(trial: Trial, weights: Mapping[str, Any]) -> bool | None:
-    """Call the solution on fresh inputs with other weights, and say whether it is right; None where it cannot be."""
+def _is_right_with(trial: Trial, weights: Mapping[str, Tensor]) -> bool | None:
+    """Call the solution on fresh inputs with other weights; return whether it is right, None if it cannot be called."""
     if trial.candidate.has_ended:
         return None
     held = trial.tally

@@ -1,18 +1,19 @@
 """Faults that show in an output alone, beside what it should be: pure functions that name one, or return None."""
 
-from typing import Any
+import torch
+from torch import Tensor
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.judge.diagnosis import likeness, regions
 from kbench.numerics import elements
 
 GROSS = 0.02
-"""Of the right values, as root mean squares: half of a region's errors must exceed it."""
+"""Half of a region's errors must exceed this share of the right values (root mean squares)."""
 LEEWAY = 16.0
-"""Tolerances that the rest of the output may be off there, as an honest product's worst element may be."""
+"""The rest of the output may be wrong by this many tolerances, as an honest product's worst element may be."""
 
 
-def unwritten(got: Any) -> Diagnosis | None:
+def unwritten(got: Tensor) -> Diagnosis | None:
     """Name the region of an output that still holds the poison that kbench filled it with."""
     bad = poisoned(got)
     count, total = int(bad.sum().item()), bad.numel()
@@ -28,7 +29,7 @@ def unwritten(got: Any) -> Diagnosis | None:
     )
 
 
-def transposed(got: Any, want: Any, tolerance: elements.Tolerance) -> Diagnosis | None:
+def transposed(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagnosis | None:
     """Say which two dimensions of an output are exchanged, in its memory or its indices."""
     if got.numel() < likeness.FEW or bool((got.flatten() == got.flatten()[0]).all()):
         return None
@@ -48,7 +49,7 @@ def transposed(got: Any, want: Any, tolerance: elements.Tolerance) -> Diagnosis 
     return None
 
 
-def partial_block(got: Any, want: Any, tolerance: elements.Tolerance) -> Diagnosis | None:
+def partial_block(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagnosis | None:
     """Name the region outside of which an output is right, where it is wrong by much inside."""
     if tolerance.exact:
         bad = got != want
@@ -71,10 +72,8 @@ def partial_block(got: Any, want: Any, tolerance: elements.Tolerance) -> Diagnos
     )
 
 
-def poisoned(tensor: Any) -> Any:
+def poisoned(tensor: Tensor) -> Tensor:
     """Return which elements still hold the poison pattern, as a boolean tensor; none of one-byte elements do."""
-    import torch
-
     size = tensor.element_size()
     if size not in {2, 4, 8}:
         return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)

@@ -1,7 +1,9 @@
 """How well an alternative explains a wrong output: pure functions of (got, want, alternative)."""
 
 import math
-from typing import Any
+
+import torch
+from torch import Tensor
 
 from kbench.numerics import elements
 
@@ -9,21 +11,21 @@ ROUNDING = 2.0
 """Tolerances, as a root mean square, that two computations of one function may be apart: a product of 576 terms is 3 at
 its worst element (chosen)."""
 GROSS_REST = 3e-3
-"""Of the error: what may be left of it where the reference's own rounding exceeds the tolerance (chosen)."""
+"""Largest share of the error that may be left if the reference's own rounding exceeds the tolerance (chosen)."""
 MOST_REST = 0.1
-"""Of the error: what may be left of it in any case, where an alternative is to be the function itself (chosen)."""
+"""Largest share of the error that may ever be left if an alternative explains the output (chosen)."""
 ALIKE, SIZES_APART = 0.5, 2.0
 """Least correlation of two errors, and largest ratio of their sizes, for one rounding to be behind both (chosen).
 A chain of roundings that differs in one place keeps about half of its errors; those of another origin have none."""
 FEW, SEVERAL = 8, 64
-"""Elements; of fewer than the first one, likeness is chance unless it is close, and rounding tells nothing."""
+"""Elements. With fewer than FEW, only a close match counts; with fewer than SEVERAL, rounding proves nothing."""
 FEW_REST = 1e-5
-"""As MOST_REST, of fewer than FEW elements: dozens of alternatives are tried (chosen)."""
+"""MOST_REST for outputs of fewer than FEW elements: dozens of alternatives are tried (chosen)."""
 ORDERS = 16.0
-"""Units of a storage format's precision that an output in it may be off, as a root mean square, for that to be why."""
+"""Largest error (root mean square, in units of a format's precision) that storing in this format explains."""
 
 
-def rest(got: Any, want: Any, alternative: Any) -> float:
+def rest(got: Tensor, want: Tensor, alternative: Tensor) -> float:
     """Return how much of the error an alternative leaves: rms(got - alternative) / rms(got - want), 0 at best.
 
     Infinite where the alternative has another shape, or is finite elsewhere; NaN never comes out. Tensors of one shape.
@@ -41,8 +43,8 @@ def rest(got: Any, want: Any, alternative: Any) -> float:
     return left / error
 
 
-def is_same(got: Any, want: Any, alternative: Any, tolerance: elements.Tolerance) -> bool:
-    """Say whether an output is the alternative but for rounding, which must be far from the error itself."""
+def is_same(got: Tensor, want: Tensor, alternative: Tensor, tolerance: elements.Tolerance) -> bool:
+    """Return whether an output is the alternative but for rounding, which must be far from the error itself."""
     left = rest(got, want, alternative)
     if tolerance.exact:
         return left == 0.0
@@ -51,14 +53,14 @@ def is_same(got: Any, want: Any, alternative: Any, tolerance: elements.Tolerance
     return left <= GROSS_REST or rounding_apart(got, alternative, tolerance) <= ROUNDING
 
 
-def rounding_apart(got: Any, alternative: Any, tolerance: elements.Tolerance) -> float:
+def rounding_apart(got: Tensor, alternative: Tensor, tolerance: elements.Tolerance) -> float:
     """Return the root mean square of the distance of two outputs in units of the tolerance, finite elements only."""
     a, c = _flat(got), _flat(alternative)
     ratio = (a - c).abs() / (tolerance.atol * min(1.0, elements.rms(alternative)) + tolerance.rtol * c.abs())
     return _rms(ratio[ratio.isfinite()])
 
 
-def rounding_likeness(got: Any, want: Any, alternative: Any) -> float:
+def rounding_likeness(got: Tensor, want: Tensor, alternative: Tensor) -> float:
     """Return the correlation of an output's error with that of an alternative in a coarser arithmetic.
 
     0 where it proves nothing: few elements, errors of other sizes, or a correlation that is small.
@@ -75,10 +77,8 @@ def rounding_likeness(got: Any, want: Any, alternative: Any) -> float:
     return found if found >= ALIKE else 0.0
 
 
-def is_stored_as(got: Any, want: Any, dtype: Any) -> bool:
-    """Say whether all values of an output are ones of a 16-bit dtype, unlike the reference's, and err by its size."""
-    import torch
-
+def is_stored_as(got: Tensor, want: Tensor, dtype: torch.dtype) -> bool:
+    """Return whether an output's values are all of a 16-bit dtype, unlike the reference's, and err by its size."""
     precision = torch.finfo(dtype).eps / 2
     if got.dtype not in {torch.float32, torch.float64} or got.numel() < SEVERAL or not bool(got.isfinite().all()):
         return False
@@ -90,7 +90,7 @@ def is_stored_as(got: Any, want: Any, dtype: Any) -> bool:
     return relative_error(got, want) <= ORDERS * float(precision)
 
 
-def relative_error(got: Any, want: Any) -> float:
+def relative_error(got: Tensor, want: Tensor) -> float:
     """Return rms(got - want) / rms(want) of the elements that are finite in both; infinite where none are."""
     a, b = _flat(got), _flat(want)
     both = a.isfinite() & b.isfinite()
@@ -98,12 +98,10 @@ def relative_error(got: Any, want: Any) -> float:
     return _rms((a - b)[both]) / size if size else math.inf
 
 
-def _flat(tensor: Any) -> Any:
-    import torch
-
+def _flat(tensor: Tensor) -> Tensor:
     wide = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
     return wide.detach().double().flatten()
 
 
-def _rms(values: Any) -> float:
+def _rms(values: Tensor) -> float:
     return float(values.square().mean().sqrt().item()) if values.numel() else 0.0

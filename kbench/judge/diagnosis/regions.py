@@ -2,16 +2,18 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+
+import torch
+from torch import Tensor
 
 CHANCE = 1e-6
-"""Probability with which so many scattered elements would all fall into a region by themselves (chosen)."""
+"""Probability that scattered elements would all fall into a region by chance (chosen)."""
 LEAST_FILLED = 0.3
 """Share of a region that must be bad: where half of the right values are zeros, memory of zeros is right there."""
 LEAST_GOOD = 16
-"""Elements that are right before they can be a block (chosen)."""
+"""Fewest right elements that can be a block (chosen)."""
 STRIPES = 3
-"""Rows that lie equally far apart before that is a pattern."""
+"""Fewest rows at equal distances that count as a pattern."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,7 @@ class Region:
     """Share of its elements that are bad."""
 
 
-def region_of(bad: Any) -> Region | None:
+def region_of(bad: Tensor) -> Region | None:
     """Return the region that holds all bad elements of a boolean tensor, or None where they are scattered."""
     count, total = int(bad.sum().item()), bad.numel()
     if count in {0, total}:
@@ -32,7 +34,7 @@ def region_of(bad: Any) -> Region | None:
     return _flat_run(bad, count) or _box(bad, count) or _rest_of_a_box(bad, total - count) or _rows(bad, count)
 
 
-def _flat_run(bad: Any, count: int) -> Region | None:
+def _flat_run(bad: Tensor, count: int) -> Region | None:
     """Find what is bad from some element on, or up to one, counted through the whole tensor."""
     flat = bad.flatten()
     total = flat.numel()
@@ -50,7 +52,7 @@ def _flat_run(bad: Any, count: int) -> Region | None:
     return None
 
 
-def _box(bad: Any, count: int) -> Region | None:
+def _box(bad: Tensor, count: int) -> Region | None:
     """Find the entries of each dimension that hold all of it, if they are far fewer than chance would need."""
     places = _places(bad)
     size, total = math.prod(map(len, places)), bad.numel()
@@ -60,7 +62,7 @@ def _box(bad: Any, count: int) -> Region | None:
     return Region(words=words, filled=count / size) if words else None
 
 
-def _rest_of_a_box(bad: Any, good: int) -> Region | None:
+def _rest_of_a_box(bad: Tensor, good: int) -> Region | None:
     """Find that what is good is a block, so that what is bad lies all around it."""
     places = _places(~bad)
     total = bad.numel()
@@ -72,7 +74,7 @@ def _rest_of_a_box(bad: Any, good: int) -> Region | None:
     return Region(words=f"all but {words}", filled=1.0) if words else None
 
 
-def _rows(bad: Any, count: int) -> Region | None:
+def _rows(bad: Tensor, count: int) -> Region | None:
     """Find rows equally far apart, counted through all dimensions but the last."""
     if bad.dim() < 3:
         return None
@@ -86,11 +88,11 @@ def _rows(bad: Any, count: int) -> Region | None:
 
 
 def _is_no_chance(count: int, share: float) -> bool:
-    """Say whether so many scattered elements would hardly all fall into a share of the whole."""
+    """Return whether scattered elements would hardly all fall into this share of the whole by chance."""
     return count * math.log(share) < math.log(CHANCE)
 
 
-def _places(mask: Any) -> list[list[int]]:
+def _places(mask: Tensor) -> list[list[int]]:
     """Return, for each dimension, the entries in which the mask is true anywhere."""
     found = []
     for dim in range(mask.dim()):
@@ -100,7 +102,7 @@ def _places(mask: Any) -> list[list[int]]:
     return found
 
 
-def _block_in_words(places: list[list[int]], shape: Any) -> str:
+def _block_in_words(places: list[list[int]], shape: torch.Size) -> str:
     """Name the entries of each dimension that is not whole; empty where they follow no pattern."""
     parts = []
     for dim, (entries, size) in enumerate(zip(places, shape, strict=True)):

@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from kbench.judge.diagnosis.attention import taken_apart
+from kbench.numerics.operators import OperatorMode
 
 SMALL_NUMBER = 1e-2
-"""A number up to this one that is added, or that values are kept above, counts as an epsilon."""
+"""A constant up to this size that is added, or that bounds values from below, counts as an epsilon."""
 EPSILONS = (0.0, 1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-"""That are tried: every one seen in published kernels."""
+"""Values that are tried: every one was seen in published kernels."""
 NORMS = {"native_layer_norm": 2, "native_group_norm": 1, "native_batch_norm": 1}
-"""Operators that take mean and variance, with the place of their weight; their bias follows."""
+"""Operators that compute mean and variance, with the position of their weight; the bias is next to it."""
 ADDS, PRODUCTS, BOUNDS = {"add", "add_", "sub", "sub_"}, {"mul", "mul_", "div", "div_"}, {"clamp_min", "clamp_min_"}
 
 
@@ -40,22 +43,21 @@ class Change:
     """A number that is left out, as in `Rewritable.numbers`."""
 
 
+class _Rewriting(OperatorMode):
+    def __init__(self, change: Change, seen: Rewritable):
+        super().__init__()
+        self._change = change
+        self._seen = seen
+
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _rewritten(func, list(args), dict(kwargs or {}), self._change, self._seen)
+
+
 @contextlib.contextmanager
 def rewriting(change: Change) -> Iterator[Rewritable]:
     """Run what is computed inside with a change; yields what could be changed."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
     seen = Rewritable()
-
-    class Rewriting(TorchDispatchMode):  # type: ignore[misc]
-        @classmethod
-        def _should_skip_dynamo(cls) -> bool:
-            return False  # see `oracle.widening`
-
-        def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return _rewritten(func, list(args), dict(kwargs or {}), change, seen)
-
-    with taken_apart(), Rewriting():
+    with taken_apart(), _Rewriting(change, seen):
         yield seen
 
 
@@ -130,7 +132,7 @@ def _terms(name: str, args: list[Any]) -> int:
     return int(x.numel() // x.shape[1])
 
 
-def _spread(name: str, args: list[Any], inverse: Any, x: Any) -> Any:
+def _spread(name: str, args: list[Any], inverse: Tensor, x: Tensor) -> Tensor:
     """Return the inverse deviations of a norm in a shape that its values divide by."""
     if name == "native_layer_norm":
         return inverse

@@ -8,9 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.judge.diagnosis.attention import taken_apart
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
 
-Rounder = Callable[[Any], Any]
+from kbench.judge.diagnosis.attention import taken_apart
+from kbench.numerics.operators import OperatorMode
+
+Rounder = Callable[[Tensor], Tensor]
 
 PRODUCTS = frozenset(
     (
@@ -20,7 +25,7 @@ PRODUCTS = frozenset(
 )
 """Operators that tensor cores compute, by name."""
 SUMMANDS = {"addmm": 0, "baddbmm": 0, "addmv": 0, "addr": 0, "convolution": 2, "_convolution": 2, "linear": 2}
-"""Place of what is added to a product, which is no factor."""
+"""By operator, the position of the argument that is added to a product."""
 TF32_LOW = 13
 """Bits of an fp32 mantissa that TF32 lacks."""
 
@@ -44,27 +49,23 @@ class Arithmetic:
 
 
 def _through(name: str) -> Rounder:
-    def rounded(tensor: Any) -> Any:
-        import torch
-
+    def rounded(tensor: Tensor) -> Tensor:
         return tensor.to(getattr(torch, name)).to(tensor.dtype)
 
     return rounded
 
 
-def to_tf32(tensor: Any) -> Any:
+def to_tf32(tensor: Tensor) -> Tensor:
     """Round fp32 to the nearest TF32 value."""
     return _tf32(tensor, half=1 << (TF32_LOW - 1))
 
 
-def cut_to_tf32(tensor: Any) -> Any:
+def cut_to_tf32(tensor: Tensor) -> Tensor:
     """Cut fp32 off to TF32, as tensor cores do with bits that they are not made for."""
     return _tf32(tensor, half=0)
 
 
-def _tf32(tensor: Any, half: int) -> Any:
-    import torch
-
+def _tf32(tensor: Tensor, half: int) -> Tensor:
     if tensor.dtype != torch.float32:
         return tensor
     bits = tensor.contiguous().view(torch.int32)
@@ -94,40 +95,39 @@ def arithmetics() -> tuple[Arithmetic, ...]:
     return tuple(found)
 
 
+class _Rounding(OperatorMode):
+    def __init__(self, arithmetic: Arithmetic):
+        super().__init__()
+        self._arithmetic = arithmetic
+
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        is_product = name in PRODUCTS
+        before = self._arithmetic.operands if is_product else self._arithmetic.others
+        kept = () if self._arithmetic.products is not None else (SUMMANDS.get(name),)
+        after = self._arithmetic.products if is_product else self._arithmetic.others
+        aliases = [returned.alias_info for returned in func._schema.returns]  # noqa: SLF001 - its only description
+        if any(alias is not None for alias in aliases):
+            found = func(*args, **(kwargs or {}))  # a view, or in place: other tensors would break the alias
+            if after is not None and aliases[0] is not None and aliases[0].is_write:
+                found.copy_(_by(after, found))
+            return found
+        given = [arg if place in kept else _by(before, arg) for place, arg in enumerate(args)]
+        return _by(after, func(*given, **_by(before, kwargs or {})))
+
+
+def _by(change: Rounder | None, value: Any) -> Any:
+    if change is None:
+        return value
+
+    def on_leaf(leaf: Any) -> Any:
+        return change(leaf) if isinstance(leaf, Tensor) and leaf.dtype == torch.float32 else leaf
+
+    return tree_map(on_leaf, value)
+
+
 @contextlib.contextmanager
 def computing_in(arithmetic: Arithmetic) -> Iterator[None]:
     """Round at every operator as an arithmetic says; attention is taken apart into its products."""
-    import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_map
-
-    def by(change: Rounder | None, value: Any) -> Any:
-        if change is None:
-            return value
-
-        def on_leaf(leaf: Any) -> Any:
-            return change(leaf) if isinstance(leaf, torch.Tensor) and leaf.dtype == torch.float32 else leaf
-
-        return tree_map(on_leaf, value)
-
-    class Rounding(TorchDispatchMode):  # type: ignore[misc]
-        @classmethod
-        def _should_skip_dynamo(cls) -> bool:
-            return False  # see `oracle.widening`
-
-        def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            is_product = func.overloadpacket.__name__ in PRODUCTS
-            before = arithmetic.operands if is_product else arithmetic.others
-            kept = () if arithmetic.products is not None else (SUMMANDS.get(func.overloadpacket.__name__),)
-            after = arithmetic.products if is_product else arithmetic.others
-            aliases = [returned.alias_info for returned in func._schema.returns]  # noqa: SLF001 - its only description
-            if any(alias is not None for alias in aliases):
-                found = func(*args, **(kwargs or {}))  # a view, or in place: other tensors would break the alias
-                if after is not None and aliases[0] is not None and aliases[0].is_write:
-                    found.copy_(by(after, found))
-                return found
-            given = [arg if place in kept else by(before, arg) for place, arg in enumerate(args)]
-            return by(after, func(*given, **by(before, kwargs or {})))
-
-    with taken_apart(), Rounding():
+    with taken_apart(), _Rounding(arithmetic):
         yield

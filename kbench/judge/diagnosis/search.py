@@ -8,44 +8,47 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
+from torch import Tensor, nn
+
 from kbench.core.diagnosis import Diagnosis
 from kbench.judge.diagnosis import faults, likeness
 from kbench.judge.diagnosis.alternatives import Alternative, Forms
 from kbench.numerics import elements
 
 BUDGET_S = 2.0
-"""Of one kind, after which the next is tried: all of them together take about what verifying a small problem does."""
+"""Time limit for each kind of alternative: all kinds together take about as long as verifying a small problem."""
 MOST_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 29}
-"""Of arguments, outputs and state together, up to which the reference is run in other forms: some 2 GB on a GPU."""
+"""Most elements of arguments, outputs and state for which the reference is run in other forms: 2 GB on a GPU."""
 MOST_LOOKED_AT = 1 << 28
-"""Of an output, up to which it is searched for what was never written, which takes a byte of each."""
+"""Most elements of an output that is searched for unwritten values, which takes a byte for each."""
 SIMILAR = 0.005
-"""Difference of two correlations below which the first one counts."""
+"""Correlations that differ by less count as equal: the first alternative is chosen."""
 CLEARLY = 2.0
-"""Times less that an explanation must leave of the error than one before it."""
+"""Factor by which an explanation must leave less of the error than an earlier one."""
 SURELY = 1e-3
-"""Of the error: what leaves no more is not looked beyond."""
+"""An explanation that leaves a smaller share of the error ends the search."""
 SWITCHED_ERROR = 2.0**-5
-"""Relative error up to which a precision switch may be why: that of bf16 times 8."""
+"""Largest relative error that a precision switch can explain: that of bf16 times 8."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongAnswer:
     """What is known of a call whose outputs are wrong."""
 
-    got: Sequence[Any]
-    want: Sequence[Any]
+    got: Sequence[Tensor]
+    want: Sequence[Tensor]
     """Tensors, of equal shapes and dtypes."""
     tolerances: Sequence[elements.Tolerance]
     arguments: Sequence[Any] = ()
     """Of the reference, on which it returned `want`."""
-    model: Any = None
+    model: nn.Module | None = None
     """The reference's, with the weights of this call; None where there is none to run."""
-    weights_before: Mapping[str, Callable[[], Mapping[str, Any]]] = field(default_factory=dict)
+    weights_before: Mapping[str, Callable[[], Mapping[str, Tensor]]] = field(default_factory=dict)
     """Weights that the solution had earlier, by what they are called in words."""
     confirm: Callable[[str], bool | None] = lambda _: None
     """Calls the solution again with weights of that name: whether it is right; None where it cannot be called."""
-    earlier: Sequence[Sequence[Any]] = ()
+    earlier: Sequence[Sequence[Tensor]] = ()
     """Right outputs of earlier calls."""
     switched: Callable[[], Sequence[str]] = tuple
     """Returns the precision switches that the solution changed."""
@@ -87,7 +90,7 @@ class Search:
                 return found
         return None
 
-    def _pairs(self) -> Iterator[tuple[Any, Any]]:
+    def _pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
         return zip(self._wrong.got, self._wrong.want, strict=True)
 
     def _is_wrong(self, place: int) -> bool:
@@ -178,8 +181,6 @@ class Search:
         return min(likeness.rounding_likeness(wrong.got[p], wrong.want[p], outputs[p]) for p in self._places)
 
     def _stored(self) -> Diagnosis | None:
-        import torch
-
         for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
             if all(likeness.is_stored_as(self._wrong.got[p], self._wrong.want[p], dtype) for p in self._places):
                 evidence = f"every value of the output is one of {name}, which the reference's are not"
@@ -209,15 +210,15 @@ class Search:
             self._forms = forms
         return self._forms
 
-    def _gives(self, outputs: Sequence[Any]) -> bool:
-        """Say whether a run of the model gives what is wanted: one that remembers its calls may not."""
+    def _gives(self, outputs: Sequence[Tensor]) -> bool:
+        """Return whether a run of the model gives what is wanted: one that remembers its calls may not."""
         wrong = self._wrong
         pairs = [(outputs[p], wrong.want[p], wrong.tolerances[p]) for p in self._places if p < len(outputs)]
         alike = (o.shape == w.shape and likeness.rounding_apart(o, w, t) <= likeness.ROUNDING for o, w, t in pairs)
         return len(pairs) == len(self._places) and all(alike)
 
     def _is_constant(self) -> bool:
-        """Say whether an output is one value everywhere, which many forms of a reference come down to."""
+        """Return whether an output is one value everywhere, which many forms of a reference come down to."""
         gots = [self._wrong.got[p].flatten() for p in self._places]
         return any(g.numel() >= likeness.FEW and bool((g == g[0]).all()) for g in gots)
 
@@ -246,20 +247,20 @@ class Search:
             code=found.code, sentence=found.sentence, evidence=f"{found.evidence} leaves {rest:.2%} of the error"
         )
 
-    def _outputs(self, alternative: Alternative) -> list[Any] | None:
+    def _outputs(self, alternative: Alternative) -> list[Tensor] | None:
         try:
             return alternative.run()
         except Exception:  # noqa: BLE001 - as in `run`
             return None
 
-    def _rest_of(self, outputs: Sequence[Any]) -> float:
+    def _rest_of(self, outputs: Sequence[Tensor]) -> float:
         """Return the largest share of the error of a wrong output that the outputs of an alternative leave."""
         wrong = self._wrong
         if any(p >= len(outputs) for p in self._places):
             return float("inf")
         return max(likeness.rest(wrong.got[p], wrong.want[p], outputs[p]) for p in self._places)
 
-    def _fits(self, outputs: Sequence[Any]) -> bool:
+    def _fits(self, outputs: Sequence[Tensor]) -> bool:
         wrong = self._wrong
         return all(
             p < len(outputs)

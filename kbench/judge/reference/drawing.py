@@ -4,6 +4,9 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.supported_values import PLAIN, require_dense
 from kbench.numerics import elements
@@ -12,7 +15,7 @@ from kbench.wire.channel import flatten
 Transform = Callable[[Any], Any]
 
 JITTER = 0.2
-"""Width of the random factor of each element, and of the one that all elements of a tensor share."""
+"""Width of each element's random factor, and of the factor that all elements of a tensor share."""
 
 
 class Arguments(list[Any]):
@@ -51,13 +54,13 @@ class Inputs:
         """Whether all is: an answer that is remembered would be right in every call."""
 
     def has(self, applies: Callable[[Any], bool]) -> bool:
-        """Say whether any leaf is of a kind; drawn and looked at once."""
+        """Return whether any leaf is of a kind; drawn and looked at once."""
         if applies not in self._kinds:
             self._kinds[applies] = any(applies(leaf) for _, leaf in flatten(self.draw(secrets.randbits(31))))
         return self._kinds[applies]
 
     def follow_seeds(self) -> bool:
-        """Say whether equal seeds give equal arguments, so that these may be drawn again; drawn and looked at once."""
+        """Return whether equal seeds give equal arguments, so that they can be drawn again. Tried once."""
         if self._follow is None:
             seed = secrets.randbits(31)
             first, second = ([elements.fingerprint(leaf) for leaf in tensor_leaves(self.draw(seed))] for _ in range(2))
@@ -69,21 +72,17 @@ class Inputs:
         made: list[Any] = self._problem.inputs(seed)
         if not self.jitter:
             return made
-        import torch
-
         torch.manual_seed(seed)
         return [over_leaves(value, jittered) for value in made]
 
 
 def jittered(value: Any) -> Any:
     """Return a floating-point tensor with a random factor on it and on each of its elements; others as they are."""
-    import torch
-
     if not is_value(value):
         return value
     common = 1 + JITTER * (torch.rand(()).item() - 0.5)
 
-    def on_each(x: Any) -> Any:
+    def on_each(x: Tensor) -> Tensor:
         factors = torch.empty(x.shape, dtype=x.abs().dtype, device=x.device)
         return x * common * factors.uniform_(1 - JITTER / 2, 1 + JITTER / 2)
 
@@ -92,8 +91,6 @@ def jittered(value: Any) -> Any:
 
 def transformed(leaf: Any, change: Transform) -> Any:
     """Return a leaf changed; of 8-bit values, which no arithmetic is made for, in fp32 and as far as they reach."""
-    import torch
-
     if not hasattr(leaf, "untyped_storage") or not leaf.is_floating_point() or leaf.element_size() > 1:
         return change(leaf)
     reach = torch.finfo(leaf.dtype)
@@ -116,32 +113,30 @@ def over_tensors(value: Any, change: Transform) -> Any:
 
 
 def is_value(leaf: Any) -> bool:
-    """Say whether a leaf is a floating-point or complex tensor, and not one of labels."""
+    """Return whether a leaf is a floating-point or complex tensor, and not one of labels."""
     if not hasattr(leaf, "untyped_storage"):
         return False
     return leaf.is_complex() or (leaf.is_floating_point() and not is_labels(leaf))
 
 
 def is_number(leaf: Any) -> bool:
-    """Say whether a leaf is a Python number with a fraction; one without may be a size or an axis."""
+    """Return whether a leaf is a Python number with a fraction; one without may be a size or an axis."""
     return isinstance(leaf, float)
 
 
 def is_constant_mask(leaf: Any) -> bool:
-    """Say whether a leaf is a boolean tensor of one value only: no structure, and nothing that a seed would vary."""
-    import torch
-
+    """Return whether a leaf is a boolean tensor of one value only: no structure, and nothing that a seed would vary."""
     if not hasattr(leaf, "untyped_storage") or leaf.dtype != torch.bool or leaf.numel() < 2:
         return False
     return bool((leaf == leaf.flatten()[0]).all())
 
 
 FIRST = 64
-"""Chosen. Elements that tell values from labels in nearly every tensor."""
+"""Elements that are looked at to tell values from labels (chosen): enough for nearly every tensor."""
 
 
-def is_labels(tensor: Any) -> bool:
-    """Say whether a tensor holds two values only, as labels and masks do: other values of it would mean nothing."""
+def is_labels(tensor: Tensor) -> bool:
+    """Return whether a tensor holds two values only, as labels and masks do: other values of it would mean nothing."""
     if tensor.numel() <= 2:
         return False
     if tensor.element_size() == 1:
@@ -153,7 +148,7 @@ def is_labels(tensor: Any) -> bool:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Say whether two leaves are the same, bit for bit."""
+    """Return whether two leaves are the same, bit for bit."""
     if hasattr(one, "untyped_storage"):
         alike = one.shape == other.shape and one.dtype == other.dtype
         return alike and elements.same_bits(one, other)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.drawing import Arguments
 from kbench.numerics import elements
@@ -16,24 +18,20 @@ class Expected:
     arguments: list[Any]
     """The judge's private copy, that no worker has ever seen; `Arguments` that were let go are empty."""
     leaves: list[tuple[str, Any]]
-    changed: tuple[tuple[str, Any], ...] = ()
+    changed: tuple[tuple[str, Tensor], ...] = ()
     """Inputs that the reference changes and does not return, as they are after the call."""
-    numbers: Mapping[str, Any] = field(default_factory=dict)
+    numbers: Mapping[str, Tensor] = field(default_factory=dict)
     """Python numbers with a fraction that it returned, as tensors on the host, by path."""
 
     @property
-    def tensors(self) -> list[Any]:
+    def tensors(self) -> list[Tensor]:
         """The tensor leaves, in order."""
-        import torch
-
-        return [leaf for _, leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+        return [leaf for _, leaf in self.leaves if isinstance(leaf, Tensor)]
 
     @property
-    def judged(self) -> dict[str, Any]:
+    def judged(self) -> dict[str, Tensor]:
         """All that a solution's is held against, by name: tensors that are returned, changed inputs, numbers."""
-        import torch
-
-        tensors = {path: t for path, t in (*self.leaves, *self.changed) if isinstance(t, torch.Tensor)}
+        tensors = {path: t for path, t in (*self.leaves, *self.changed) if isinstance(t, Tensor)}
         return {**tensors, **self.numbers}
 
     @property
@@ -41,7 +39,7 @@ class Expected:
         """Whether no element of a floating-point output is NaN or infinite."""
         return all(elements.all_finite(t) for t in self.judged.values() if t.is_floating_point())
 
-    def recalled(self) -> list[Any]:
+    def recalled(self) -> list[Tensor]:
         """Return the arguments, drawn again if they were let go."""
         if isinstance(self.arguments, Arguments):
             self.arguments.recall()

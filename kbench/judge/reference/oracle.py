@@ -5,26 +5,28 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import torch
+from torch import Tensor, nn
+
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.drawing import over_tensors
 from kbench.judge.reference.expected import Expected
+from kbench.numerics.operators import OperatorMode
 from kbench.wire.channel import flatten
 
 
 class Fp64Model:
     """A copy of a model with parameters and buffers in twice their precision."""
 
-    def __init__(self, model: Any):
+    def __init__(self, model: nn.Module):
         self._original = model
-        self._model: Any = None
+        self._model: nn.Module | None = None
 
-    def run(self, arguments: list[Any], changed: Sequence[int], like: Sequence[Any]) -> list[Any] | None:
+    def run(self, arguments: list[Any], changed: Sequence[int], like: Sequence[Tensor]) -> list[Tensor] | None:
         """Return the tensors of the result, then inputs that it changes, then numbers of the result.
 
         None where it is made for its own precision: it raises, or gives other shapes than those of what it is `like`.
         """
-        import torch
-
         try:
             if self._model is None:
                 model = copy.deepcopy(self._original)
@@ -35,16 +37,14 @@ class Fp64Model:
         except Exception:  # noqa: BLE001 - the problem's code may raise anything in a precision it was not written for
             return None
         after = tensor_leaves(given)
-        found = [leaf for _, leaf in leaves if isinstance(leaf, torch.Tensor)]
+        found = [leaf for _, leaf in leaves if isinstance(leaf, Tensor)]
         found += [after[number] for number in changed]
         found += numbers(leaves, torch.float64).values()
         return found if [t.shape for t in found] == [t.shape for t in like] else None
 
 
-def numbers(leaves: Sequence[tuple[str, Any]], dtype: Any) -> dict[str, Any]:
+def numbers(leaves: Sequence[tuple[str, Any]], dtype: torch.dtype) -> dict[str, Tensor]:
     """Return the Python numbers with a fraction among a result's leaves as tensors, by path."""
-    import torch
-
     wide = torch.complex128 if dtype == torch.float64 else torch.complex64
     found = {path: leaf for path, leaf in leaves if isinstance(leaf, float | complex)}
     return {
@@ -52,40 +52,34 @@ def numbers(leaves: Sequence[tuple[str, Any]], dtype: Any) -> dict[str, Any]:
     }
 
 
-def widened(tensor: Any) -> Any:
+def widened(tensor: Tensor) -> Tensor:
     """Return a tensor in twice its precision; integers as they are."""
-    import torch
-
     if tensor.is_complex():
         return tensor.to(torch.complex128)
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
+WIDE = {
+    **dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64),
+    **dict.fromkeys((torch.complex64, torch.complex32), torch.complex128),
+}
+
+
+class _Widening(OperatorMode):
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.view.dtype and (args[0].is_floating_point() or args[1].is_floating_point):
+            raise TypeError("the bits of a number are those of its own precision")
+        given = {n: WIDE.get(v, v) if n == "dtype" else v for n, v in (kwargs or {}).items()}
+        return func(*args, **given)
+
+
 @contextlib.contextmanager
 def widening() -> Iterator[None]:
     """Make fp64 of what is asked for in 16 or 32 bits: a cast in the reference would lose what the oracle is for."""
-    import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    wide = dict.fromkeys((torch.float32, torch.float16, torch.bfloat16), torch.float64)
-    wide |= dict.fromkeys((torch.complex64, torch.complex32), torch.complex128)
-
-    class Widening(TorchDispatchMode):  # type: ignore[misc]
-        @classmethod
-        def _should_skip_dynamo(cls) -> bool:
-            """Nothing here is ever compiled: guarding it would import torch._dynamo, which takes seconds."""
-            return False
-
-        def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            if func is torch.ops.aten.view.dtype and (args[0].is_floating_point() or args[1].is_floating_point):
-                raise TypeError("the bits of a number are those of its own precision")
-            given = {n: wide.get(v, v) if n == "dtype" else v for n, v in (kwargs or {}).items()}
-            return func(*args, **given)
-
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with Widening():
+        with _Widening():
             yield
     finally:
         torch.set_default_dtype(default)

@@ -9,6 +9,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from kbench.children.child import is_of_the_device
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
@@ -36,13 +39,13 @@ ORACLE_ELEMENTS = 1 << 26
 """Inputs and outputs beyond this many elements get an fp64 oracle on sampled batch entries only."""
 ORACLE_SAMPLES = 3
 SMALL_OUTPUT = 1 << 16
-"""Elements up to which an output may be much the same for all inputs, as a mean of many terms is."""
+"""Most elements of an output that may be nearly the same for all inputs, as a mean of many terms is."""
 REPEAT_DRAWS = 4
-"""Draws that give the same before an output counts as the same whatever the inputs; two may be alike by chance."""
+"""Draws with equal outputs before an output counts as constant; two may be equal by chance."""
 HARDLY = 4.0
-"""Tolerances; where the draws of an output are no further apart, chance may bring them within one."""
+"""In tolerances. Outputs of two draws that are closer may agree within one tolerance by chance."""
 PICK_DRAWS = 3
-"""Shuffles of an input; a short one may come out as it went in."""
+"""Number of shuffles of an input; a short one may come out in its old order."""
 SMALL_STATE = 1 << 24
 """Elements of parameters and buffers up to which a copy is kept for a diagnosis."""
 FACTOR, FACTOR_PRODUCTS = 4.0, 16.0
@@ -82,7 +85,7 @@ class Reference:
         self.repeats: tuple[str, ...] = ()
         """Paths of the outputs that are the same in every draw, within the tolerance."""
         self.call_s = 0.0  # of a call that is not the first, roughly
-        self.blank: list[Any] = []
+        self.blank: list[Tensor] = []
         """Arguments of `forward` without memory: their structure, and the shapes and dtypes of tensors."""
         self.cost, self.factor = self._measure_cost()
         self._settle_inputs()
@@ -101,14 +104,12 @@ class Reference:
 
         return Arguments(draw)
 
-    def tolerance(self, output: Any) -> elements.Tolerance:
+    def tolerance(self, output: Tensor) -> elements.Tolerance:
         """Return how near an output of this kind must be."""
         return elements.tolerance_for(output.dtype, self.problem.tolerance)
 
     def call(self, arguments: Sequence[Any]) -> Any:
         """Run the reference."""
-        import torch
-
         with torch.no_grad():
             return self.model(*arguments)
 
@@ -137,7 +138,7 @@ class Reference:
     def try_expect(self, arguments: list[Any]) -> Expected | Exception:
         """Run the reference on arguments that it may refuse; return the exception where it raises one of its own.
 
-        What a device raises, for want of memory or else, is no refusal: a solution could have brought that about.
+        An error of the device, such as no memory, does not count as a refusal: a solution could have caused it.
         """
         try:
             given = self.consumable(arguments)
@@ -151,20 +152,18 @@ class Reference:
             return error
         return found
 
-    def expected(self, arguments: list[Any], given: list[Any], leaves: list[tuple[str, Any]]) -> Expected:
+    def expected(self, arguments: list[Any], given: list[Tensor], leaves: list[tuple[str, Any]]) -> Expected:
         """Put together what came of a call on `given`, equal to `arguments` before."""
         after = tensor_leaves(given) if self.silent else []
         changed = tuple((f"input tensor {number} after the call", after[number]) for number in self.silent)
         told = numbers(leaves, self._number_dtype(given))
         return Expected(arguments=arguments, leaves=leaves, changed=changed, numbers=told)
 
-    def _number_dtype(self, given: list[Any]) -> Any:
+    def _number_dtype(self, given: list[Tensor]) -> torch.dtype:
         """Return the precision that Python numbers have as results: they come out of tensors, by `item()`.
 
         That of bf16 where any value among inputs and parameters has 16 bits or fewer, else that of fp32.
         """
-        import torch
-
         tensors = tensor_leaves(given) + [tensor for _, tensor in self.state()]
         coarse = any(t.is_floating_point() and t.element_size() < 4 for t in tensors)
         return torch.bfloat16 if coarse else torch.float32
@@ -186,11 +185,11 @@ class Reference:
         return [over_tensors(a, lambda t: t.clone()) for a in arguments] if self.mutates else arguments
 
     def is_finite(self) -> bool:
-        """Say whether the outputs for inputs of the problem's own are finite: where not, they prove little."""
+        """Return whether the outputs for inputs of the problem's own are finite: where not, they prove little."""
         return self.expect(self.arguments(secrets.randbits(31))).is_finite
 
     def picks(self, path: str, number: int, dim: int | None) -> bool:
-        """Say whether an output holds indices of an input along a dimension: they follow the values that they pick."""
+        """Return whether an output has indices along a dimension of an input, which follow the values they pick."""
         key = path, number, dim
         if key not in self._picks:
             self._picks[key] = any(self._follows(path, number, dim) for _ in range(PICK_DRAWS))
@@ -198,13 +197,11 @@ class Reference:
 
     def _follows(self, path: str, number: int, dim: int | None) -> bool:
         """Shuffle inputs of one shape along a dimension: indices should change, and the values that they pick not."""
-        import torch
-
         first = self.expect(self.arguments(secrets.randbits(31)))
         source = tensor_leaves(first.arguments)[number]
         order = torch.randperm(source.numel() if dim is None else source.shape[dim], device=source.device)
 
-        def shuffled(x: Any) -> Any:
+        def shuffled(x: Tensor) -> Tensor:
             if x.shape != source.shape:
                 return x
             return x.flatten()[order].view(x.shape) if dim is None else x.index_select(dim, order)
@@ -218,7 +215,7 @@ class Reference:
         mine, theirs = ties.picked(source, before, dim), ties.picked(shuffled(source), after, dim)
         return mine is not None and theirs is not None and bool(torch.equal(mine, theirs))
 
-    def state(self) -> list[tuple[str, Any]]:
+    def state(self) -> list[tuple[str, Tensor]]:
         """Return parameters, then buffers, with their names."""
         return [*self.model.named_parameters(), *self.model.named_buffers()]
 
@@ -230,17 +227,15 @@ class Reference:
         if self.eval_mode:
             self.model.eval()
 
-    def small_state(self) -> dict[str, Any]:
+    def small_state(self) -> dict[str, Tensor]:
         """Return a copy of the state by name; empty where it is large."""
         state = self.state()
         small = sum(tensor.numel() for _, tensor in state) <= SMALL_STATE
         return {name: tensor.detach().clone() for name, tensor in state} if small else {}
 
     @contextlib.contextmanager
-    def with_weights(self, weights: Mapping[str, Any]) -> Iterator[None]:
+    def with_weights(self, weights: Mapping[str, Tensor]) -> Iterator[None]:
         """Have the parameters of construction inside a `with` block, and over them those that are given."""
-        import torch
-
         held = self.model
         try:
             self.restore()
@@ -270,7 +265,7 @@ class Reference:
             self.restore()
         self.keeps_weights = True
 
-    def oracle(self, expected: Expected) -> list[tuple[list[Any], Any]] | None:
+    def oracle(self, expected: Expected) -> list[tuple[list[int], list[Tensor]]] | None:
         """Return (index, fp64 outputs) for the whole batch (index empty) or for sampled entries of it.
 
         None where the problem has no meaning in fp64, or is large and its batch entries depend on each other.
@@ -302,15 +297,13 @@ class Reference:
             sampled.append(([index], outputs))
         return sampled
 
-    def _run_double(self, arguments: Sequence[Any], like: Sequence[Any]) -> list[Any] | None:
+    def _run_double(self, arguments: Sequence[Any], like: Sequence[Tensor]) -> list[Tensor] | None:
         if self._double is None:
             self._double = Fp64Model(self.model)
         return self._double.run(self.consumable(list(arguments)), self.silent, like)
 
     def _settle_randomness(self) -> None:
         """Switch to eval mode where the reference is random under training mode (dropout)."""
-        import torch
-
         if self.eval_mode:
             self._evaluate()
         if not getattr(self.model, "training", False):
@@ -324,7 +317,7 @@ class Reference:
         self.eval_mode = True
 
     def _require_a_function(self) -> None:
-        """Go on in eval mode where equal inputs give other results than before; PluginError where that is no help.
+        """Switch to eval mode if equal inputs give different results; raise PluginError if they still do.
 
         What is random or remembers its calls has no right answer: its distance from fp64 would excuse anything.
         """
@@ -349,7 +342,7 @@ class Reference:
         return next(apart, "")
 
     def _settle_inputs(self) -> None:
-        """Where every draw of the inputs or of an output is the same, vary them here, unless that is no help."""
+        """Vary the inputs here if every draw of them, or of an output, is the same and varying helps."""
         if not (self.inputs.repeat or self._repeating(within=HARDLY)):
             return
         finite = self.is_finite()
@@ -360,12 +353,12 @@ class Reference:
         self.repeats = self._repeating()
 
     def _repeating(self, within: float = 1.0) -> tuple[str, ...]:
-        """Name the outputs that an answer to other inputs would do for: within so many tolerances of each other.
+        """Return the outputs that hardly depend on the inputs: those of two draws are within `within` tolerances.
 
         A mean over a million terms is: returned as a constant it would be right in every call.
         """
 
-        def small() -> dict[str, Any]:
+        def small() -> dict[str, Tensor]:
             leaves = self.expect(self.arguments(secrets.randbits(31))).leaves
             tensors = [(path, leaf) for path, leaf in leaves if hasattr(leaf, "untyped_storage")]
             return {path: t for path, t in tensors if 0 < t.numel() <= SMALL_OUTPUT and not self.tolerance(t).exact}

@@ -1,23 +1,23 @@
 """Whether two results are the same for all that a sum in another order could change."""
 
-from typing import Any
+from torch import Tensor
 
 from kbench.numerics import elements
 
 UNLIKE = 0.01
 """Share of integers that may differ between two calls on equal inputs: ties that a device breaks by chance."""
 UNLIKE_TIMES = 10
-"""Relative tolerances that the root mean square of the difference may take."""
+"""Largest root mean square of the difference, in relative tolerances."""
 
 
-def same_values(one: Any, other: Any) -> bool:
-    """Say whether two tensors hold the same values in the same order, whatever their shapes."""
+def same_values(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors hold the same values in the same order, whatever their shapes."""
     alike = one.dtype == other.dtype and one.numel() == other.numel()
     return alike and elements.same_bits(one.flatten(), other.flatten())
 
 
-def unlike(one: Any, other: Any) -> bool:
-    """Say whether two results of the same call differ by more than sums in another order would."""
+def unlike(one: Tensor, other: Tensor) -> bool:
+    """Return whether two results of the same call differ by more than sums in another order would."""
     if not hasattr(one, "untyped_storage"):
         return False
     if one.shape != other.shape or one.dtype != other.dtype:

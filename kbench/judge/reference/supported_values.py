@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from kbench.core.errors import PluginError
 from kbench.wire.shared_memory import layout_of
 
@@ -11,10 +14,8 @@ PLAIN = (bool, int, float, complex, str, type(None))
 
 def require_comparable(leaves: Sequence[tuple[str, Any]]) -> None:
     """Raise PluginError where a leaf is neither a tensor nor a plain value: nobody could say when two are equal."""
-    import torch
-
     for path, leaf in leaves:
-        if not isinstance(leaf, (torch.Tensor, torch.dtype, torch.device, bytes, *PLAIN)):
+        if not isinstance(leaf, (Tensor, torch.dtype, torch.device, bytes, *PLAIN)):
             kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"
             raise PluginError(
                 f"{path} of the reference is a {kind}, which cannot be compared",

@@ -15,11 +15,11 @@ ATTEST_COUNTS = (1, 2, 4, 8, 16)
 ATTEST_ROUNDS = 3
 ATTEST_ATTEMPTS = 6
 GROSS_ATTEMPTS = 3
-"""A claim that the slope exceeds grossly after so many attempts is given no further one."""
+"""Attempts after which a claim that is grossly below the slope is refused."""
 SLACK_NS = 100_000
-"""What describing and handing over a result adds to each call."""
+"""Time that describing and copying a result adds to each call."""
 ONE_SLOT_SLACK_NS = 2_000_000
-"""Where there is room for one call, what it adds to an empty request varies as such a request does."""
+"""With room for one call only, the time of an empty request is subtracted, and varies by this much."""
 DOUBTFUL_FROM = 0.7
 """A host's clock counts what other programs take from a call; below this share of the slope nothing excuses it."""
 CONGESTED_FROM = 1.1
@@ -29,21 +29,21 @@ take from the candidate's: an honest claim was refused at 0.66 of it (2 cores, l
 false, unless it is grossly below. The candidate's processes are stopped while the reference is called, so it cannot
 make a machine look busy."""
 REQUEST_NS = 5_000_000
-"""What a request may take beside its calls; what a short one takes is the worker's own to say."""
+"""Most time of a request beside its calls; below it, the worker's own figure is taken."""
 EMPTY_NS = 2_000_000
-"""What a request of no call may take; a worker could lengthen it, so that one call seems to add less."""
+"""Most time of an empty request; a worker could lengthen it, so that a call seems to add less."""
 FIRST_SLACK_NS = 500_000
-"""What waking up may add to the first call of a request, beside the share that `FIRST_CALL` grants."""
+"""Most time that waking up adds to the first call of a request, beside the factor `FIRST_CALL`."""
 COPY_SPREAD = 1.25
-"""How much longer a copy of one result may take in the worker than in the judge, by where its memory lies."""
+"""Factor by which copying a result may take longer in the worker than in the judge."""
 REPEATS = 5
-"""Measurements of what copying a result takes, of which the shortest counts."""
+"""Number of measurements of copying a result; the shortest counts."""
 
 
 class Attestation:
     """Holds the times per call that a worker claims (ns, by arm) against wall times of the same calls.
 
-    `wall(arm, calls)` gives the judge's wall time of so many calls in a row.
+    `wall(arm, calls)` returns the judge's wall time of `calls` calls in a row.
     """
 
     def __init__(self, arena: Arena, wall: Callable[[str, int], int], claims: Mapping[str, Sequence[int]]):

@@ -32,24 +32,24 @@ from kbench.judge.timing.readings import ArmSample, Conclusion
 from kbench.judge.timing.rounds import LateError, RoundResult, Rounds, UnmappableError
 
 TARGET_NS = 1_000_000
-"""Of all calls of a round: fifty times what a polling process may shorten the constant by."""
+"""Time of all calls in a round: fifty times what a polling process can take off the constant."""
 EMPTY_ROUNDS = 7
 EMPTY_EVERY = 8
-"""Samples, on average, between two more of them: the constant is followed as the device warms up."""
+"""Samples, on average, between two empty rounds: the constant changes as the device warms up."""
 VARY_EVERY = 16
-"""Samples, on average, between new parameters: those before the kill must not announce it."""
+"""Samples, on average, between changes of the parameters: a change must not announce the kill."""
 SIZINGS = 8
 """Attempts to find how many calls make a round."""
 ALONE_ROUNDS = 3
 AFTER_ROUNDS = 5
-"""Of the reference, after the candidate's death. Chosen: they also tell how much looks vary by themselves."""
+"""Rounds of the reference after the candidate's death (chosen): they also show how much the looks vary."""
 INTERFERENCE = 0.03
 WALL_ROUNDS = 3
 WALL_NS = 10_000_000
-"""Of the device's work in a plain loop: what a request takes beside it, 0.2 ms, hardly counts then."""
+"""Device time of a plain loop: a request takes 0.2 ms beside it, which is then negligible."""
 MOST_WALL_CALLS = 512
 WALL_CALLS = 4
-"""In a round of a solution that waits for the device: what is uncertain about a request is shared among so many."""
+"""Calls in a round of a solution that waits for the device: they share the uncertainty of one request."""
 HOST_BOUND_ABOVE = 1.1
 
 
@@ -165,7 +165,7 @@ class DeviceClock:
         )
 
     def slower_beside(self, paired_ns: float) -> bool:
-        """Say whether the reference was slower beside the candidate than it is alone, afterwards."""
+        """Return whether the reference was slower beside the candidate than it is alone, afterwards."""
         alone_ns = statistics.median(per_call_ns(each, self._constant) for each in self._after)
         return paired_ns > (1 + INTERFERENCE) * alone_ns
 
@@ -183,7 +183,7 @@ class DeviceClock:
     def _require_separate(self, mine: Attested) -> None:
         """Hold the time of calls in a row against rounds of one call: the inputs of a round are visible together.
 
-        Raises RefusalError where one call alone takes so much longer that those in a row were computed as one.
+        Raises RefusalError if one call alone takes so much longer that calls in a row must have been computed together.
         """
         if self._calls["candidate"] == 1:
             return
@@ -231,7 +231,7 @@ class DeviceClock:
             calls = wanted
 
     def _round(self, arm: str, calls: int | None = None, *, kill: bool = False) -> RoundResult:
-        """Time one round, of so many calls or as many as usual.
+        """Time one round of `calls` calls, by default as many as usual.
 
         A queue that was full, or that another program held up, is given half of the calls.
 

@@ -17,10 +17,10 @@ TARGET_NS = 20_000_000
 """Calls in a row and their median: what ran between two calls has the caches when the first one begins. Of calls of
 0.3 ms, `eager --quick` read 0.83 to 1.21 in eight runs with 5 in a row, and 0.94 to 1.05 in six with 15 (2 cores)."""
 REST_S = 2e-3
-"""What ran before has its time slice then, and the call its own."""
+"""Pause before a call, so that the call starts with a time slice of its own."""
 SIZING_REQUESTS = 3
 LAST_REQUESTS = 4
-"""Fewer than so many more come before the one that ends in the kill, so that nobody can count up to it."""
+"""Fewer than this many requests come before the one that ends in the kill; the number is random."""
 
 
 class HostClock:
@@ -93,7 +93,7 @@ class HostClock:
         """Do nothing: nothing is mapped."""
 
     def wall(self, arm: str, calls: int) -> int:
-        """Return the judge's wall time of so many calls in a row in ns, each on fresh inputs, all outputs checked."""
+        """Return the judge's wall time of `calls` calls in a row in ns, each on fresh inputs, all outputs checked."""
         return self._ask(arm, list(range(calls)), attest=True).wall_ns
 
     def _ask(self, arm: str, slots: list[int], *, attest: bool = False, kill: bool = False) -> Reply:

@@ -7,6 +7,8 @@ import base64
 import contextlib
 from typing import Any
 
+from torch import Tensor
+
 from kbench.devices.cuda import wrap
 from kbench.devices.cuda_driver import IPC_HANDLE_BYTES, Driver, DriverError
 from kbench.wire.channel import WireError
@@ -20,14 +22,14 @@ class Mapped:
 
     def __init__(self) -> None:
         self._driver = Driver()
-        self._open: dict[str, tuple[int, Any]] = {}
+        self._open: dict[str, tuple[int, Tensor]] = {}
 
-    def place(self, told: Any, handles: list[Any], want: Any) -> tuple[TensorSpec, Any] | None:
+    def place(self, told: Any, handles: list[Any], want: Tensor) -> tuple[TensorSpec, Tensor] | None:
         """Return where a result like `want` lies, and its allocation's bytes.
 
         None where it has no handle, or no element.
 
-        Raises WireError for what is no place: not three fields, or outside of the allocation.
+        Raises WireError if the place has not three fields or lies outside the allocation.
         """
         match told:
             case [int() as number, int() as offset, list() as stride] if -1 <= number < len(handles):
@@ -45,7 +47,7 @@ class Mapped:
             raise WireError("a result lies outside of its allocation")
         return spec, memory
 
-    def _allocation(self, handle: Any) -> Any:
+    def _allocation(self, handle: Any) -> Tensor:
         if not isinstance(handle, str):
             raise WireError("an IPC handle is text")
         if handle not in self._open:

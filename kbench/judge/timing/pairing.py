@@ -18,13 +18,13 @@ ARMS = ("reference", "candidate")
 SETTLE_PAIRS = 3
 SETTLE_LIMIT_S = 3.0
 SETTLED_WITHIN = {"cuda": 0.01, "cpu": 0.1}
-"""Share by which two successive medians may differ; a shared processor never comes to rest as a GPU does."""
+"""Largest difference of two successive medians, as a share; a shared processor is never as quiet as a GPU."""
 RESOLVED_FROM_NS = {"cuda": 20_000, "cpu": 200_000}
-"""Shorter calls are told from one another no better than launches are; on a CPU, than threads that wake up are."""
+"""Shorter calls cannot be told apart better than launches can (on a CPU: than threads that wake up)."""
 REPEAT_SHARE = 0.2
 ENOUGH_PAIRS = 8
 PAIRS_LIMIT_S = 3.0
-"""A process that has taken so long stops at ENOUGH_PAIRS: another process tells more than more pairs would."""
+"""A process that has taken longer stops at ENOUGH_PAIRS: another process tells more than more pairs."""
 NEGLIGIBLE = 3
 """A process's own interval so many times below the precision asked for makes up a sixth of the variance, and less than
 a tenth of the width, of an interval over three processes that just reaches it: more pairs would hardly narrow it."""
@@ -56,7 +56,7 @@ class ArmClock(Protocol):
         ...
 
     def slower_beside(self, paired_ns: float) -> bool:
-        """Say whether the reference is slower beside the candidate than alone."""
+        """Return whether the reference is slower beside the candidate than alone."""
         ...
 
     def close(self) -> None:
@@ -153,7 +153,7 @@ class Pairing:
         return tuple(replace(s, t_event_ns=s.t_wall_ns + hidden_ns[s.arm]) for s in self._samples)
 
     def _suffice(self, until: float) -> bool:
-        """Say whether the pairs so far do: they agree so well that more cannot matter, or the time is up."""
+        """Return whether the pairs so far do: they agree so well that more cannot matter, or the time is up."""
         if self._clean_pairs() < ENOUGH_PAIRS:
             return False
         if time.monotonic() > until:
@@ -213,7 +213,7 @@ class Pairing:
 
 
 def settled(values: list[int], within: float) -> bool:
-    """Say whether the last few times have the same median as the few before them."""
+    """Return whether the last few times have the same median as the few before them."""
     if len(values) < 2 * SETTLE_PAIRS:
         return False
     last = statistics.median(values[-SETTLE_PAIRS:])

@@ -12,7 +12,9 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+
+import torch
+from torch import Tensor
 
 from kbench.core.model import Status
 from kbench.devices.cuda import L2Cache
@@ -28,11 +30,11 @@ CHECKED = 4
 """Calls of a round that are checked in full, drawn anew in each: who leaves out one call in ten is seen within ten
 rounds with a probability of 99 %."""
 LOOKED_AT = 1024
-"""Elements of a result that the judge reads the moment the flag is up."""
+"""Elements of a result that the judge reads as soon as the flag is up."""
 QUEUED_WITHIN_S = 0.5
-"""How long queueing may take beside twice what a plain loop of the same calls took."""
+"""Time that queueing may take in addition to twice that of a plain loop of the same calls."""
 
-MappedResult = tuple[TensorSpec, Any]
+MappedResult = tuple[TensorSpec, Tensor]
 """Where a result lies: its layout, and the bytes of the allocation."""
 
 
@@ -82,8 +84,6 @@ class Batch:
 
     def reveal(self, cache: L2Cache | None) -> None:
         """Reveal the inputs and, with a `cache`, make it cold; return when the device has done so."""
-        import torch
-
         self._trial.arena.reveal(len(self.order))
         if cache is not None:
             cache.flush()
@@ -94,11 +94,9 @@ class EarlyRead:
     """A few elements of results, read the moment that these are said to be there."""
 
     def __init__(self, places: Sequence[MappedResult]):
-        import torch
-
-        self._spans: list[Any] = []
-        self._positions: list[Any] = []
-        self._seen: list[Any] = []
+        self._spans: list[Tensor] = []
+        self._positions: list[Tensor] = []
+        self._seen: list[Tensor] = []
         for spec, memory in places:
             begin, end = spec.span
             span = memory[begin:end].view(getattr(torch, spec.dtype))
@@ -110,17 +108,13 @@ class EarlyRead:
 
     def take(self) -> int:
         """Read the elements; return the ns that it took until they were here."""
-        import torch
-
         started = time.perf_counter_ns()
         self._seen = [torch.index_select(s, 0, p) for s, p in zip(self._spans, self._positions, strict=True)]
         torch.cuda.synchronize()
         return time.perf_counter_ns() - started
 
     def is_final(self) -> bool:
-        """Say whether the elements are still what they were: nobody wrote them after the look."""
-        import torch
-
+        """Return whether the elements are still what they were: nobody wrote them after the look."""
         now = (torch.index_select(s, 0, p) for s, p in zip(self._spans, self._positions, strict=True))
         return all(elements.same_bits(a, b) for a, b in zip(self._seen, now, strict=True))
 
@@ -214,7 +208,7 @@ class Rounds:
         return self._told(calls, ended - started, 0, answer)
 
     def loop(self, calls: int, slots: int) -> int:
-        """Return the ns that a plain loop of calls takes on the first so many slots, over and over; none is checked."""
+        """Return the ns of a plain loop of calls that cycles through the first slots; its outputs are not checked."""
         started, ended, _ = self._loop([n % slots for n in range(calls)], keep=False)
         return ended - started
 
@@ -317,7 +311,7 @@ class Rounds:
             outputs = None if self.delivers else self._results(places.get(slot, []))
             trial.judge_values(slot, expected, outputs=outputs)
 
-    def _results(self, places: list[MappedResult]) -> list[Any]:
+    def _results(self, places: list[MappedResult]) -> list[Tensor]:
         """Return the results that lie at these places; empty ones have none."""
         found, device = iter(places), self.trial.reference.device
         likes = self.trial.arena.output_like

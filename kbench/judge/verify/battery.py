@@ -31,18 +31,18 @@ from kbench.wire.layouts import layouts_of
 SEEDS = 3
 REPEATS = 3
 SPREAD_FLOOR = 0.25
-"""Tolerances by which outputs of equal inputs may differ where the reference's own error is smaller still."""
+"""Tolerances by which outputs of equal inputs may differ even if the reference's own error is smaller."""
 FEW, FEW_DRAWS = 64, 8
-"""Elements; of fewer, a reference that misses by its rounding may meet the truth by luck, but not in so many draws."""
+"""With fewer elements than FEW, an inaccurate reference may be right by luck, but not in FEW_DRAWS draws."""
 MOST_OF_A_REASON = 200
 COARSELY = 1.0
-"""Tolerances from fp64 that half of a 16-bit reference's elements may be on inputs that are to decide."""
+"""Largest median error of a 16-bit reference, in tolerances from fp64, on inputs that decide a verdict."""
 NUMBERS_BYTES = 1 << 28
-"""Other numbers are tried on inputs up to this size."""
+"""Largest inputs on which other numbers are tried."""
 
 
 def is_few(expected: Expected) -> bool:
-    """Say whether an output has so few elements that luck decides what a draw of inputs shows of it."""
+    """Return whether an output has so few elements that luck decides what a draw of inputs shows of it."""
     return any(t.numel() < FEW for t in expected.judged.values())
 
 
@@ -212,7 +212,7 @@ class Battery:
 
     @staticmethod
     def _valid(trial: Trial, expected: Expected, truth: Truth, within: float) -> bool:
-        """Say whether the reference is finite and itself accurate on these inputs."""
+        """Return whether the reference is finite and itself accurate on these inputs."""
         whole = truth.pieces is not None and all(not index for index, _ in truth.pieces)
         if not expected.is_finite and (not whole or trial.reference.is_finite()):
             return False  # out of what the reference is defined for, as a logarithm of negative values is

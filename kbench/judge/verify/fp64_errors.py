@@ -4,22 +4,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from kbench.core.values import Ratios
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference.expected import Expected
 from kbench.numerics import elements, tails
 
 SMALL_CHANGE = 2e-3
-"""Of an input, in its own root mean square: what is held against the truth by itself."""
+"""A change of an input that is smaller than this share of it (root mean square) is compared by itself."""
 ROUNDINGS = 4
-"""Of the changed value, in units of its precision, that a change may be off by in any case."""
+"""Error of a change that is always allowed, in units of the changed value's precision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
     """What tells right from near for one set of arguments."""
 
-    pieces: list[tuple[list[Any], Any]] | None
+    pieces: list[tuple[list[int], list[Tensor]]] | None
     """Index and fp64 outputs of what was computed so; None where nothing could be."""
     vacuous: tuple[bool, ...]
     """Of each output, whether a trivial one would pass the contract."""
@@ -31,13 +34,11 @@ class Truth:
     def ratios(
         self,
         differences: Sequence[elements.Difference],
-        outputs: Sequence[Any],
+        outputs: Sequence[Tensor],
         expected: Expected,
-        tolerance_of: Callable[[Any], elements.Tolerance],
+        tolerance_of: Callable[[Tensor], elements.Tolerance],
     ) -> list[Ratios]:
         """Return the errors of outputs, whose differences from the reference's are known, against fp64 as well."""
-        import torch
-
         found = [Ratios(contract=d.ratio, vacuous=v) for d, v in zip(differences, self.vacuous, strict=True)]
         for index, exact in self.pieces or ():
             for number, (got, want, double) in enumerate(zip(outputs, expected.judged.values(), exact, strict=True)):
@@ -61,7 +62,7 @@ class Truth:
 
 
 def change_errors(
-    arguments: list[Any], got: Any, want: Any, oracle: Any, tolerance: elements.Tolerance
+    arguments: list[Any], got: Tensor, want: Tensor, oracle: Tensor, tolerance: elements.Tolerance
 ) -> tuple[float, float]:
     """Hold what an input was changed by against the truth, where an output is that input but for a small change.
 
@@ -78,9 +79,7 @@ def change_errors(
     return worst
 
 
-def _change_error(output: Any, x: Any, oracle: Any, tolerance: elements.Tolerance, scale: float) -> float:
-    import torch
-
+def _change_error(output: Tensor, x: Tensor, oracle: Tensor, tolerance: elements.Tolerance, scale: float) -> float:
     worst = 0.0
     rounding = ROUNDINGS * torch.finfo(output.dtype).eps
     for (_, c, o), (_, before, _) in zip(elements.chunks(output, oracle), elements.chunks(x, oracle), strict=True):
@@ -90,7 +89,7 @@ def _change_error(output: Any, x: Any, oracle: Any, tolerance: elements.Toleranc
     return worst
 
 
-def against_oracle(before: Ratios, got: Any, want: Any, oracle: Any, tolerance: elements.Tolerance) -> Ratios:
+def against_oracle(before: Ratios, got: Tensor, want: Tensor, oracle: Tensor, tolerance: elements.Tolerance) -> Ratios:
     """Add what one piece of an output says to the ratios of the output."""
     overflows, scale = elements.overflows(want, oracle), elements.rms(oracle)
     atol = tolerance.near_zero(scale)

@@ -4,6 +4,9 @@ import contextlib
 import copy
 from typing import Any
 
+import torch
+from torch import Tensor, nn
+
 from kbench.core.model import Status
 from kbench.core.values import Ratios, rule
 from kbench.judge.arena import Arena
@@ -36,8 +39,6 @@ def check_gradients(trial: Trial, candidate: Candidate) -> None:
 
 def check_draw(trial: Trial, candidate: Candidate) -> None:
     """Check all gradients once, on fresh inputs."""
-    import torch
-
     reference = trial.reference
     arguments = reference.arguments(secret_seed())
     expected = reference.expect(arguments)
@@ -80,22 +81,22 @@ def judge_gradient(
         raise RefusalError(Status.WRONG_GRADIENT, f"the gradient of {label} is wrong: {ruling.reason}", candidate.log)
 
 
-def gradients(model: Any, arguments: list[Any], seeds: list[Any], names: list[str], *, double: bool) -> list[Any]:
+def gradients(
+    model: nn.Module, arguments: list[Any], seeds: list[Tensor], names: list[str], *, double: bool
+) -> list[Tensor]:
     """Return the gradients of the floating-point arguments, then of the named parameters, by torch's autograd."""
-    import torch
-
     model = copy.deepcopy(model)
     if double:
         model, seeds = model._apply(widened), [widened(seed) for seed in seeds]  # noqa: SLF001 - as in `oracle.Double`
 
     def leaf(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        if not isinstance(value, Tensor) or not value.is_floating_point():
             return value
         return (widened(value) if double else value.clone()).detach().requires_grad_()
 
     leaves = [leaf(a) for a in arguments]
     parameters = dict(model.named_parameters())
-    wanted = [a for a in leaves if isinstance(a, torch.Tensor) and a.requires_grad] + [parameters[n] for n in names]
+    wanted = [a for a in leaves if isinstance(a, Tensor) and a.requires_grad] + [parameters[n] for n in names]
     with torch.enable_grad(), widening() if double else contextlib.nullcontext():
         pairs = differentiable(model(*owned(leaves)), seeds)
         outputs, weights = [output for output, _ in pairs], [seed for _, seed in pairs]

@@ -20,9 +20,9 @@ from kbench.judge.verify.variations import EXTREME, VALID, Variation, at_full_si
 from kbench.wire.layouts import MOST_BYTES
 
 DRAWS = 4
-"""Chosen. Of inputs of other values, before a check is skipped: a sum of centred values may lie near zero."""
+"""Draws of other values before a check is skipped (chosen): a sum of centred values may be near zero."""
 REFUSED = frozenset({Status.RAISED, Status.INIT_FAILED, Status.BUILD_FAILED, Status.BUILD_TIMEOUT})
-"""An exception of the solution's own is how a kernel says that it was made for something else, which is its right."""
+"""Statuses by which a kernel may say that it was made for other inputs: an exception of its own."""
 FATAL = frozenset(
     {
         *(Status.INPUT_MUTATED, Status.PARAMETER_MUTATED, Status.OUTPUT_ALIASED, Status.NONDETERMINISTIC),
@@ -30,7 +30,7 @@ FATAL = frozenset(
         *(Status.IMPORT_FAILED, Status.IMPORT_TIMEOUT, Status.TOTAL_TIMEOUT),
     }
 )
-"""Of integrity, or of nothing that a shape, a layout or a value has to do with."""
+"""Statuses of cheating, or with a cause other than a shape, a layout or a value."""
 
 
 def lacking(status: Status, wrong: str, refused: str) -> str | None:
@@ -207,7 +207,7 @@ class Levels:
             self._note(by_status(code, refused), refusal, reference)
 
     def _try(self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], None]) -> bool:
-        """Say whether a check holds on a shape; if not, that is noted, and leaves no trace in the figures."""
+        """Return whether a check holds on a shape; if not, that is noted, and leaves no trace in the figures."""
         before = copy.copy(self.tally)
         try:
             trial = self._bound.on(reference)
@@ -232,7 +232,7 @@ class Levels:
         self.lacks.refusals.setdefault(code, refusal)
 
     def _does_the_task(self) -> bool:
-        """Say whether the same instance still does what it did, with the weights of construction: else it is of no use.
+        """Return whether the same instance is still right with the weights of construction; else it cannot be used.
 
         A solution that goes wrong by the number of its calls would seem to lack what is tried at that moment.
         """

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from kbench.core.levels import Level
 from kbench.core.values import UNATTAINABLE_ABOVE
 from kbench.judge.reference.drawing import is_constant_mask, is_value
@@ -15,31 +18,31 @@ SCALE_UP, SCALE_DOWN = 8.0, 2.0**-7
 MANY = 256
 USUAL_SAMPLES = (4, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024)
 SAMPLED_SHARE, MOST_SAMPLES = 16, 1024
-"""At most every so manieth element is left as it was for one reason, and at most so many for the first three."""
+"""Each way of sampling keeps at most one element in SAMPLED_SHARE; the first three keep at most MOST_SAMPLES."""
 CHANGED_SHARE, LEAST_CHANGED = 2048, 4
-"""Every so manieth element: 64 samples meet none of them in 97 of 100 draws, and a mean still tells."""
+"""One element in this many is changed: 64 samples meet none of them in 97 of 100 draws, and a mean still tells."""
 DIMENSIONS = 4
-"""Of which one entry stands out."""
+"""Dimensions in which one entry is made to stand out."""
 CANCELLING = 4.0
-"""Where terms cancel, fp32 itself misses the tolerance by a little; rounded factors miss it a hundredfold."""
+"""Multiple of the tolerance that is allowed if terms cancel: fp32 misses by a little, TF32 by a factor of 100."""
 
 
-def negated(x: Any) -> Any:
+def negated(x: Tensor) -> Tensor:
     """Return -x."""
     return -x
 
 
-def shifted(x: Any) -> Any:
+def shifted(x: Tensor) -> Tensor:
     """Return x + 3; zeros stay as in `moved_by`."""
     return moved_by(3, x)
 
 
-def centred(x: Any) -> Any:
+def centred(x: Tensor) -> Tensor:
     """Return x less its mean, where errors of factors that are rounded no longer average out; see `moved_by`."""
     return moved_by(-x.mean(), x) if x.numel() else x
 
 
-def moved_by(distance: Any, x: Any) -> Any:
+def moved_by(distance: float | Tensor, x: Tensor) -> Tensor:
     """Return x + distance; zeros among other values are structure (a triangle, a mask, padding) and stay."""
     moved = x + distance
     if x.any():
@@ -48,18 +51,16 @@ def moved_by(distance: Any, x: Any) -> Any:
     return moved
 
 
-def rescaled(factor: float, x: Any) -> Any:
+def rescaled(factor: float, x: Tensor) -> Tensor:
     """Return factor * x."""
     return factor * x
 
 
-def spiked(dimension: int, x: Any) -> Any:
+def spiked(dimension: int, x: Tensor) -> Tensor:
     """Return x with one random entry of a dimension scaled up and the others down: no sample of them stands for all.
 
     A symmetric matrix stays symmetric, and definite.
     """
-    import torch
-
     count = x.shape[dimension]
     factors = torch.full((count,), min(SCALE_DOWN, SCALE_UP / 2 / count), device=x.device, dtype=x.abs().dtype)
     factors[torch.randint(count, (), device=x.device)] = SCALE_UP  # twice what all others are together, or more
@@ -69,13 +70,11 @@ def spiked(dimension: int, x: Any) -> Any:
     return x * along
 
 
-def kept_at_samples(x: Any) -> Any:
+def kept_at_samples(x: Tensor) -> Tensor:
     """Return x with other values everywhere but at a few places: at both ends, in strides, by chance.
 
     A symmetric matrix stays symmetric elsewhere.
     """
-    import torch
-
     count = x.numel()
     factors = torch.empty_like(x.abs() if x.is_complex() else x).uniform_(0.5, 1.5)
     if x.dim() >= 2 and x.shape[-1] == x.shape[-2] and torch.equal(x, x.mT):
@@ -90,10 +89,8 @@ def kept_at_samples(x: Any) -> Any:
     return y
 
 
-def changed_in_places(x: Any) -> Any:
+def changed_in_places(x: Tensor) -> Tensor:
     """Return x with a few elements scaled up, at random places that few samples would meet."""
-    import torch
-
     changed = max(LEAST_CHANGED, x.numel() // CHANGED_SHARE)
     index = _index(torch.randint(x.numel(), (changed,)), x)
     y = x.clone()
@@ -101,7 +98,7 @@ def changed_in_places(x: Any) -> Any:
     return y
 
 
-def _index(places: Any, x: Any) -> Any:
+def _index(places: Tensor, x: Tensor) -> tuple[Tensor, ...]:
     """Return the index of elements by their number in the order of the shape, whatever the strides."""
     places, index = places.to(x.device), []
     for size in reversed(x.shape):  # `torch.unravel_index` imports sympy, which takes most of a second
@@ -111,23 +108,23 @@ def _index(places: Any, x: Any) -> Any:
 
 
 def has_many(leaf: Any) -> bool:
-    """Say whether a leaf has so many values that nobody who takes samples would take them all."""
+    """Return whether a leaf has more values than anyone who samples would read."""
     return is_value(leaf) and leaf.numel() >= MANY
 
 
 def has_entries(dimension: int, leaf: Any) -> bool:
-    """Say whether a leaf is a tensor of values with several entries in a dimension."""
+    """Return whether a leaf is a tensor of values with several entries in a dimension."""
     return is_value(leaf) and leaf.dim() > dimension and leaf.shape[dimension] > 1
 
 
-def mean_offset(stds: float, x: Any) -> Any:
+def mean_offset(stds: float, x: Tensor) -> Tensor:
     """Return x with its mean moved to `stds` standard deviations, where a single-pass variance loses its digits."""
     if x.numel() < 2:
         return x
     return x - x.mean() + stds * x.std()
 
 
-def constant_rows(x: Any) -> Any:
+def constant_rows(x: Tensor) -> Tensor:
     """Return x with its first half constant along all but the first dimension."""
     y = x.clone()
     half = y[: max(1, y.shape[0] // 2)] if y.dim() else y
@@ -135,27 +132,23 @@ def constant_rows(x: Any) -> Any:
     return y
 
 
-def flipped(x: Any) -> Any:
+def flipped(x: Tensor) -> Tensor:
     """Return a mask with a tenth of its elements flipped."""
-    import torch
-
     return x ^ (torch.rand(x.shape, device=x.device) < 0.1)
 
 
-def denormal(x: Any) -> Any:
+def denormal(x: Tensor) -> Tensor:
     """Return x scaled into the denormal range."""
     return x * 1e-40
 
 
-def wide_range(x: Any) -> Any:
+def wide_range(x: Tensor) -> Tensor:
     """Return x with magnitudes spread over 1e-6 to 1e6."""
-    import torch
-
     exponents = 12 * torch.rand(x.shape, device=x.device, dtype=x.abs().dtype) - 6
     return torch.sgn(x - x.mean()) * 10**exponents
 
 
-def planted(value: float, x: Any) -> Any:
+def planted(value: float, x: Tensor) -> Tensor:
     """Return x with `value` in one element of its first entry; other entries must stay as they are."""
     y = x.clone()
     if y.numel():
@@ -233,7 +226,7 @@ RESEMBLING = (
 VALID = tuple(v for v in VARIATIONS if v.level is Level.MODULE)
 """Values as valid as the problem's own, which cost one temporary of the inputs' size."""
 EXTREME = tuple(v for v in VARIATIONS if v.level is Level.GENERAL)
-"""Badly conditioned and non-finite ones."""
+"""Ill-conditioned and non-finite values."""
 
 
 def at_full_size() -> tuple[Variation, ...]:

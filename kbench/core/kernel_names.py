@@ -1,20 +1,10 @@
-"""What a solution launched: kernels of its own, of libraries or of a compiler, and their time beside the events'.
-
-The list comes from the worker and is evidence, not proof: who controls that process could forge it. It decides
-only what `--require-custom` asks, and no number rests on it.
-"""
+"""Kernels by their names: of the solution itself, of libraries, of a compiler; and their time beside the events'."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-
-from kbench.core.model import Finding, Status
-from kbench.devices.backend import backend
-from kbench.judge.exchange import Trial, secret_seed
-from kbench.judge.refusal import RefusalError
-from kbench.wire.channel import WireError
 
 NAMED_AT_MOST = 6
 CLOSE = 0.05
@@ -52,20 +42,6 @@ class Activity:
     duration_ns: int
 
 
-def activities(answer: object) -> tuple[Activity, ...]:
-    """Validate a worker's list. Raises WireError for anything but [name, start, duration] with times from 0."""
-    if not isinstance(answer, list):
-        raise WireError("activities come as a list")
-    found = []
-    for item in answer:
-        match item:
-            case [str() as name, int() as start, int() as duration] if start >= 0 and duration >= 0:
-                found.append(Activity(name=name[:300], start_ns=start, duration_ns=duration))
-            case _:
-                raise WireError("an activity is a name, a start and a duration")
-    return tuple(found)
-
-
 def origin(name: str) -> KernelOrigin:
     """Classify a device activity by its name; what no library or compiler is known to launch is the solution's own."""
     if COPY.search(name):
@@ -83,54 +59,6 @@ def busy_ns(seen: Sequence[Activity]) -> int:
         total += max(0, stop - max(end, each.start_ns))
         end = max(end, stop)
     return total
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """What one call launched, or why nobody could see it."""
-
-    seen: tuple[Activity, ...]
-    device: str
-    reason: str = ""
-    log: str = ""
-
-    def findings(self, event_ns: float | None) -> list[Finding]:
-        """Say which kernels ran and, given the time by events, how long they took."""
-        if not self.seen:
-            return [Finding.note("crosscheck_cupti", f"kernels could not be listed: {self.reason}")]
-        found = [Finding.note("kernels", describe_kernels(self.seen))]
-        if event_ns is not None:
-            found.append(Finding.note("crosscheck_cupti", crosscheck(self.seen, event_ns)))
-        return found
-
-    def require_custom(self) -> None:
-        """Refuse a solution whose kernels are all of libraries and compilers; on a CPU there is nothing to tell by."""
-        if not backend(self.device).names_kernels:
-            return
-        if not self.seen:
-            raise RefusalError(Status.NOT_VERIFIED, f"kernels could not be listed: {self.reason}", self.log)
-        if not any(origin(each.name) is KernelOrigin.OWN for each in self.seen):
-            raise RefusalError(
-                Status.LIBRARY_ONLY, f"launches none of its own kernels: {describe_kernels(self.seen)}", self.log
-            )
-
-
-def take_profile(trial: Trial, device: str) -> Profile:
-    """Have one call on fresh inputs profiled; its outputs are checked like those of any call. Raises RefusalError."""
-    if not backend(device).names_kernels:
-        return Profile(seen=(), device=device, reason="CUPTI sees GPUs only")
-    expected = trial.reference.expect(trial.arguments(secret_seed()))
-    slot = trial.arena.random_slot()
-    trial.fill([slot], [expected])
-    listed, numbers = trial.candidate.profile(slot, expected)
-    trial.told(slot, numbers)
-    log = trial.candidate.log
-    try:
-        seen = activities(listed)
-    except WireError as error:
-        raise trial.candidate.nonsense(error) from error
-    trial.judge_values(slot, expected)
-    return Profile(seen=seen, device=device, reason="the profiler recorded nothing: is CUPTI installed?", log=log)
 
 
 def describe_kernels(seen: Sequence[Activity]) -> str:
