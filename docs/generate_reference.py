@@ -90,6 +90,7 @@ KINDS = {
     "finding": "Findings: what verification or timing noticed",
     "flag": "Flags: what to know about a time",
     "verdict": "Verdicts on a change",
+    "bottleneck": "Bottlenecks that `kbench profile` names",
     "check": "Checks of `kbench doctor`",
 }
 

@@ -24,6 +24,7 @@ JUST_IN_TIME = re.compile(
 )
 GRAPHS = re.compile(r"\btorch\.compile\b")
 EXTENSION = re.compile(r"cpp_extension|load_inline")
+OWN_KERNELS = re.compile(EXTENSION.pattern + r"|__global__|@triton\.jit|@helion\.kernel|@T\.prim_func|@cute\.kernel")
 COMPILES = re.compile(
     EXTENSION.pattern + r"|\bninja\b|\bnvcc\b|\bcupy\b|\bcffi\b|\bjit\b|"
     r"\bsubprocess\b|\bos\.system\b|\bsetuptools\b|" + JUST_IN_TIME.pattern
@@ -190,6 +191,11 @@ def compiler_of(path: Path, builtin: str | None) -> Compiler:
 def has_extension(path: Path, builtin: str | None) -> bool:
     """Return whether a solution has torch compile C++ or CUDA for it."""
     return builtin is None and _mentions(path, EXTENSION)
+
+
+def declares_kernels(path: Path, builtin: str | None) -> bool:
+    """Return whether a solution's sources hold a kernel or an extension, used or not."""
+    return builtin is None and _mentions(path, OWN_KERNELS)
 
 
 def compiles(path: Path, builtin: str | None) -> bool:

@@ -28,8 +28,8 @@ DEATH_GRACE_S = 5.0
 SHOWN_LOG_LINES = 40
 JUDGE = "kbench.judge.main"
 WORKER = "kbench.worker.main"
-SANITIZER_ORDERS = "KBENCH_SANITIZER"
-"""Environment variable of a worker below compute-sanitizer: the tool's command line, the rung, its folders."""
+TOOL_ORDERS = "KBENCH_TOOL"
+"""Environment variable of a worker below compute-sanitizer or ncu: the tool's command line, the rung, its folders."""
 KILLED = "killed (SIGKILL)"
 FORKS_OF_NURSERY = 3
 """At most: supervisor, init of the namespaces, worker."""

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kbench.core.diagnosis import MEANINGS
-from kbench.core.explanations import CHECKS, FLAGS, VERDICTS
+from kbench.core.explanations import BOTTLENECKS, CHECKS, FLAGS, VERDICTS
 from kbench.core.levels import PROPERTIES
 from kbench.core.model import Status
 
-CodeKind = Literal["status", "property", "diagnosis", "finding", "flag", "verdict", "check"]
+CodeKind = Literal["status", "property", "diagnosis", "finding", "flag", "verdict", "bottleneck", "check"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +262,7 @@ EXPLANATIONS: dict[str, Explanation] = {
     **_table("finding", _FINDINGS),
     **_table("flag", FLAGS),
     **_table("verdict", VERDICTS),
+    **_table("bottleneck", BOTTLENECKS),
     **_table("check", CHECKS),
 }
 """By code. Codes with a parameter, such as `mean_offset_30` and `skipped_negated`, have one entry for all."""

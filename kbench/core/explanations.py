@@ -1,4 +1,4 @@
-"""What flags of a row, verdicts on a change and checks of `doctor` mean, and what to do: (meaning, fix) by code."""
+"""What flags, verdicts on a change, bottlenecks and checks of `doctor` mean, and what to do: (meaning, fix) by code."""
 
 FLAGS: dict[str, tuple[str, str]] = {
     "not_settled": ("times were still changing when timing began", "Run again; close what else uses the device."),
@@ -109,3 +109,54 @@ CHECKS: dict[str, tuple[str, str]] = {
         "Install the package that a solution needs, such as `pip install helion`.",
     ),
 }
+
+BOTTLENECKS: dict[str, tuple[str, str]] = {
+    "nothing_seen": (
+        "The profiler saw no kernel: nothing ran on the device, or CUPTI is missing or in use.",
+        "End other profilers; see `kbench doctor`.",
+    ),
+    "fallback": (
+        "The source declares kernels of its own, and the call used none of them.",
+        "Look for a caught exception or a condition around the load.",
+    ),
+    "synchronising": (
+        "The host waits for the device inside the call, and the device idles meanwhile.",
+        "Keep `.item()`, `.cpu()` and synchronisation out of `forward`.",
+    ),
+    "launch_bound": (
+        "The device idles between kernels that are over before the host submits the next.",
+        "Fuse kernels, or capture the call in a CUDA graph.",
+    ),
+    "python_bound": (
+        "Python, between operators, takes a large share of the call on a processor.",
+        "Use fewer and larger operators, or `torch.compile`.",
+    ),
+    "spills": (
+        "The kernel keeps values in local memory: registers do not hold them, or it has local arrays.",
+        "Hold fewer values at a time, or raise the limit with `__launch_bounds__` or `maxrregcount`.",
+    ),
+    "bank_conflicts": (
+        "Threads of a warp access different rows of one bank of shared memory, one after the other.",
+        "Pad or swizzle the tile.",
+    ),
+    "uncoalesced": (
+        "Global accesses move more bytes than they use.",
+        "Let neighbouring threads access neighbouring addresses.",
+    ),
+    "memory_bound": ("Memory is at its limit.", "Move fewer bytes: fuse, or store less."),
+    "compute_bound": ("Arithmetic is at its limit.", "Compute less, on tensor cores, or with fewer bits."),
+    "tail_effect": (
+        "The grid is a few waves of blocks, and the last one leaves most SMs idle.",
+        "Choose block sizes that fill whole waves, or a persistent kernel.",
+    ),
+    "low_occupancy": (
+        "Too few warps are on an SM to hide latency.",
+        "Use less of what limits it: registers, shared memory, or a grid or block of another size.",
+    ),
+    "latency_bound": (
+        "Warps wait, and neither memory nor arithmetic is near its limit.",
+        "Have more independent work in flight; the stall says of which kind.",
+    ),
+    "unexplained": ("No rule explains the time.", "Add `--ncu`, or open its report in Nsight Compute."),
+}
+"""`library_only` is a status too, and explained as one."""

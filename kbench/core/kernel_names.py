@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kbench.core.trace import DeviceActivity
+
 NAMED_AT_MOST = 6
 CLOSE = 0.05
 
@@ -18,6 +20,8 @@ class KernelOrigin(StrEnum):
     COMPILED = "compiled"
     """By torch.compile, from operators."""
     COPY = "copy"
+    PYTHON = "python"
+    """The interpreter, between operators."""
 
 
 LIBRARY = re.compile(
@@ -31,6 +35,20 @@ LIBRARY = re.compile(
 )
 COMPILED = re.compile(r"^triton_(poi|per|red|tem|for|mm|bmm|helpers|unk)_")
 COPY = re.compile(r"^(Memcpy|Memset)\b")
+LIBRARY_OPERATORS = (
+    "aten::",
+    "prim::",
+    "prims::",
+    "c10d::",
+    "mkldnn::",
+    "onednn::",
+    "mkl::",
+    "quantized::",
+    "inductor::",
+)
+COMPILED_OPERATORS = re.compile(
+    r"^(Torch-Compiled Region|TorchDynamo|## Call CompiledFxGraph|CompiledFunction|Pregraph|AOTDispatcher|graph_\d+_)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +69,14 @@ def origin(name: str) -> KernelOrigin:
     return KernelOrigin.LIBRARY if LIBRARY.search(name) else KernelOrigin.OWN
 
 
-def busy_ns(seen: Sequence[Activity]) -> int:
+def operator_origin(name: str) -> KernelOrigin:
+    """Classify an operator on the host by its name, as torch's profiler lists it; other namespaces are the author's."""
+    if COMPILED_OPERATORS.search(name):
+        return KernelOrigin.COMPILED
+    return KernelOrigin.LIBRARY if name.startswith(LIBRARY_OPERATORS) else KernelOrigin.OWN
+
+
+def busy_ns(seen: Sequence[Activity | DeviceActivity]) -> int:
     """Return how long the device was busy: overlapping activities count once."""
     total = end = 0
     for each in sorted(seen, key=lambda activity: activity.start_ns):

@@ -1,5 +1,6 @@
 """What one kind of device is and does. The other rooms ask a backend, and never which kind of device it is."""
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kbench.core.model import Environment
@@ -46,6 +47,10 @@ class Backend(Protocol):
 
     def release_cached(self) -> None:
         """Give back to the device what this process's torch holds of its memory and does not use."""
+        ...
+
+    def counted(self) -> AbstractContextManager[None]:
+        """Return a `with` block whose kernels a tool that reads hardware counters is to look at."""
         ...
 
     def allocate(self, nbytes: int) -> SharedMemory:

@@ -1,8 +1,9 @@
 """An NVIDIA GPU as a device: memory is shared by CUDA IPC, events time; its L2 cache can be made cold."""
 
 import base64
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.core.model import Environment
@@ -63,6 +64,14 @@ class Cuda:
         import torch
 
         torch.cuda.empty_cache()
+
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[None]:
+        """Start and stop CUDA's profiler, which `ncu --profile-from-start off` waits for."""
+        import torch
+
+        with torch.cuda.profiler.profile():
+            yield
 
     def allocate(self, nbytes: int) -> SharedMemory:
         """Allocate device memory with an IPC handle. Raises MemoryError where the device has no room."""

@@ -141,7 +141,15 @@ class Builder:
         files = [entry.path, self._problem.path]
         return hidden_paths.hidden(results=self._options.results_dir, cache=cache_dir(), run=self._scratch, files=files)
 
-    def _set_up(self, child: Child, writable: Sequence[Path], around: Surroundings, closed: Sequence[Path]) -> None:
+    def _set_up(
+        self,
+        child: Child,
+        writable: Sequence[Path],
+        around: Surroundings,
+        closed: Sequence[Path],
+        *,
+        threads: int = 2,
+    ) -> None:
         child.request(
             {
                 "op": "setup",
@@ -151,14 +159,17 @@ class Builder:
                 "temporary": around.temporary,
                 "hidden": [str(path) for path in closed],
                 "allow_exec": True,
-                "threads": 2,
+                "threads": threads,
             },
             timeout_s=SETUP_TIMEOUT_S,
         )
         child.request({"op": "open", "mode": "cold"}, timeout_s=SETUP_TIMEOUT_S)
 
-    def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any]) -> bool:
-        """Import the solution and construct its model; return whether an extension was compiled."""
+    def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any], *, built: bool = False) -> bool:
+        """Import the solution and construct its model; return whether an extension was compiled.
+
+        One that is `built` already is loaded as it is: in a copy of its folder ninja would build it anew.
+        """
         limits = self._options.limits
         compiling = False
 
@@ -176,6 +187,7 @@ class Builder:
             "problem": str(self._problem.path),
             "overrides": encode_constants(overrides),
             "allow_tf32": self._options.allow_tf32,
+            "built": built,
         }
         try:
             child.request(request, timeout_s=limits.import_s, extend=extend)

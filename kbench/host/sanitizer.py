@@ -6,17 +6,12 @@ it is watched, so a clean report is a note and no merit.
 """
 
 import dataclasses
-import json
-import os
-import shutil
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from kbench.build import cache, sources
-from kbench.children.child import SANITIZER_ORDERS, Child, ChildError, Launch
-from kbench.children.worker_start import worker_environment
+from kbench.children.child import ChildError
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, TimeLimits
 from kbench.core.kernel_names import KernelOrigin, origin
@@ -25,13 +20,13 @@ from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.sanitizer import Log, SourcePlace, Tool, findings, parse
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
-from kbench.host.builder import MEMORY_LIMIT_BYTES, Builder
+from kbench.host import below_tool
+from kbench.host.below_tool import BelowTool, head_of
+from kbench.host.builder import Builder
 from kbench.host.judge_process import JudgeProcess
 from kbench.plugins import registry
 from kbench.plugins.case_selection import Rehearsal
 from kbench.plugins.registry import Entry
-from kbench.sandbox import hidden_paths, removal, rungs
-from kbench.sandbox.namespaces import Surroundings
 from kbench.storage.settings import cache_dir
 from kbench.wire.channel import Message
 
@@ -53,17 +48,19 @@ OPTIONS = (
     ("--print-limit", "100"),
     ("--show-backtrace", "device"),
 )
+ENVIRONMENT = {
+    # Each tensor is an allocation of its own, whose end the tool knows.
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
+    # Local sockets, which the sandbox lets the tool have, rather than TCP.
+    "NV_COMPUTE_SANITIZER_LOCAL_CONNECTION_OVERRIDE": "uds",
+}
 PADDING = ("--padding", "1024")
 """Bytes between allocations, so that a write just beyond one lands in none. memcheck only."""
 
 
 def find() -> Path | None:
     """Find compute-sanitizer on PATH, in CUDA_HOME, or in the usual folder."""
-    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    places = [Path(home, folder, NAME) for home in homes if home for folder in ("bin", NAME)]
-    on_path = shutil.which(NAME)
-    candidates = [Path(on_path)] if on_path else []
-    return next((place.absolute() for place in [*candidates, *places] if os.access(place, os.X_OK)), None)
+    return below_tool.find(NAME)
 
 
 def require(options: RunOptions, device: DeviceChoice) -> None:
@@ -178,44 +175,28 @@ class Sanitizer:
         return cache.entry_for(entry.path, entry.variant, self._device.key, cache_dir()).folder
 
 
-class Watched(Builder):
-    """A builder's worker below the tool: it imports the solution and calls it once, and compiles nothing new."""
+class Watched(BelowTool):
+    """A worker below the tool: it imports the solution and calls it once, and compiles nothing new."""
 
     def run(self, path: Path, tool: Tool, entry: Entry, artefacts: Path, case: Case) -> tuple[Log, str]:
         """Run one tool; return what it wrote, and what went wrong with the solution itself ('' for nothing)."""
         self._options = dataclasses.replace(self._options, limits=TimeLimits(import_s=LIMIT_S, build_s=LIMIT_S))
         home = self._scratch / f"sanitizer-{entry.name[:40]}-{tool}"
-        home.mkdir(parents=True, exist_ok=True)
         report = home / "report.txt"
+        complaint, ended, text = "", True, ""
         try:
-            cache.CacheEntry(folder=artefacts).copy_to(home / "cache")
-            temporary = cache.furnish(home / "cache")
-        except OSError as error:
-            removal.remove(home)
-            return parse("", tool), cache.uncopied(error)
-        closed = self._hidden(entry)
-        orders = {
-            "command": self._command(path, tool, report),
-            "rung": self._rung,
-            "folder": str(home),
-            "temporary": str(temporary),
-            "hidden": [str(path) for path in closed],
-        }
-        files = [entry.path, self._problem.path, path]
-        child = self._launch(orders, home, hidden_paths.surroundings(temporary, own=[home], files=files, hidden=closed))
-        complaint = ""
-        try:
-            child.request({"op": "setup", **self._setup(home)}, timeout_s=LIMIT_S)
-            child.request({"op": "open", "mode": "cold"}, timeout_s=LIMIT_S)
-            self._construct(child, entry, case.overrides)
-            self._rehearse(child, case.overrides)
-        except ChildError as error:
-            complaint = f"{error.status.value}: {error.reason}"
-        finally:
-            ended = child.finish(END_LIMIT_S)
-            child.kill()
-        text = _head(report) or child.log
-        removal.remove(home)
+            with self.started(home, entry, artefacts, self._command(path, tool, report), ENVIRONMENT) as child:
+                try:
+                    self.prepare(child, home, LIMIT_S)
+                    self._construct(child, entry, case.overrides, built=True)
+                    self._rehearse(child, case.overrides)
+                except ChildError as error:
+                    complaint = f"{error.status.value}: {error.reason}"
+                ended = child.finish(END_LIMIT_S)
+                child.kill()
+                text = head_of(report, MOST_TEXT) or child.log
+        except cache.UnfitArtefactsError as error:
+            return parse("", tool), str(error)
         return parse(text, tool), complaint if ended else f"{complaint}; {tool} did not end".lstrip("; ")
 
     @staticmethod
@@ -223,46 +204,6 @@ class Watched(Builder):
         options = [*OPTIONS, *([PADDING] if tool is Tool.MEMCHECK else [])]
         flat = [word for pair in options for word in pair]
         return [str(path), "--tool", tool.value, "--log-file", str(report), "--kill", *flat]
-
-    def _setup(self, home: Path) -> dict[str, Any]:
-        # Rung 0: the process was locked in before it became the worker.
-        return {
-            "device": self._device.kind,
-            "rung": 0,
-            "writable": [str(home)],
-            "temporary": str(home),
-            "allow_exec": True,
-            "threads": 2,
-        }
-
-    def _launch(self, orders: Mapping[str, Any], home: Path, around: Surroundings) -> Child:
-        environment = {
-            **worker_environment(home),
-            **self._device.environment,
-            SANITIZER_ORDERS: json.dumps(orders),
-            # Each tensor is an allocation of its own, whose end the tool knows.
-            "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
-            # Local sockets, which the sandbox lets the tool have, rather than TCP.
-            "NV_COMPUTE_SANITIZER_LOCAL_CONNECTION_OVERRIDE": "uds",
-        }
-        return Child(
-            Launch(
-                module="kbench.worker.under_sanitizer",
-                environment=environment,
-                folder=home,
-                rung=rungs.Rung(self._rung),
-                memory_limit_bytes=MEMORY_LIMIT_BYTES,
-                surroundings=around,
-            )
-        )
-
-
-def _head(report: Path) -> str:
-    """Read a file that a candidate can write to, so that may be anything and of any size."""
-    if not report.is_file() or report.is_symlink():
-        return ""
-    with report.open(errors="replace") as lines:
-        return lines.read(MOST_TEXT)
 
 
 def is_own(kernel: str) -> bool:
@@ -289,7 +230,7 @@ def source_lines(log: Log, files: Iterable[Path]) -> Mapping[SourcePlace, str]:
     found = {}
     for spot in wanted:
         same = [file for file in here if file.name == Path(spot.file or "").name]
-        lines = _head(same[0]).splitlines() if len(same) == 1 else []
+        lines = head_of(same[0], MOST_TEXT).splitlines() if len(same) == 1 else []
         if spot.line is not None and 0 < spot.line <= len(lines):
             found[spot] = lines[spot.line - 1].strip()[:120]
     return found

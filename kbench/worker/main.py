@@ -23,6 +23,7 @@ from kbench.wire.autograd import differentiable, owned
 from kbench.wire.channel import Channel, Message, PeerGoneError, decode_constants, decode_tree
 from kbench.wire.layouts import layouts_of, misaligned
 from kbench.wire.shared_memory import Block, TensorSpec
+from kbench.worker import call_trace
 from kbench.worker.delivery import deliver
 from kbench.worker.extensions import record_builds, require_builds
 from kbench.worker.queued_calls import CallQueue, queue_calls
@@ -111,8 +112,11 @@ class Worker:
         return {"state": descriptions(self._state)}
 
     def do_build(self, message: Message, _fds: list[int]) -> None:
-        """Import the solution and construct its model once, compiling what they ask for."""
-        record_builds(lambda: self._channel.send({"progress": "compiling", "n": message["n"]}))
+        """Import the solution and construct its model once, compiling what they ask for unless it is all `built`."""
+        if message["built"]:
+            require_builds()
+        else:
+            record_builds(lambda: self._channel.send({"progress": "compiling", "n": message["n"]}))
         self._solution = message
         problem = problem_of(message, self._device)
         self._construct(message, *problem.init_inputs(), seed=0)
@@ -315,6 +319,12 @@ class Worker:
         described = deliver(output, self._outputs[slot], self._inputs[slot])
         torch.cuda.synchronize()
         return {"activities": activities, "outputs": [described]}
+
+    def do_trace(self, message: Message, _fds: list[int]) -> Message:
+        """Call the constructed model on the problem's own inputs, under a profiler or a tool around this process."""
+        inputs = problem_of(message, self._device).inputs(seed=0)
+        with torch_no_grad():
+            return call_trace.answer(self._model, inputs, self._device, counters=message["counters"])
 
     def do_backward(self, message: Message, _fds: list[int]) -> Message:
         """Run forward and backward; copy gradients of the inputs and parameters into the output slot's buffers."""

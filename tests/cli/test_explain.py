@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import kbench as package
+from kbench.core.bottleneck import Bottleneck
 from kbench.core.explain import EXPLANATIONS, explain
 from kbench.core.model import Status
 from kbench.core.verdict import Answer
@@ -38,6 +39,11 @@ def test_every_status_is_explained(status):
     assert known is not None
     assert known.meaning.endswith(".")
     assert known.fix.endswith(".")
+
+
+@pytest.mark.parametrize("bottleneck", list(Bottleneck))
+def test_every_bottleneck_is_explained(bottleneck):
+    assert explain(bottleneck.value).kind == ("status" if bottleneck is Bottleneck.LIBRARY_ONLY else "bottleneck")
 
 
 @pytest.mark.parametrize("answer", list(Answer))

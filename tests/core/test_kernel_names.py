@@ -71,3 +71,18 @@ def activity(name="mine", start_ns=0, duration_ns=1000):
 )
 def test_overlapping_kernels_count_once(spans, busy):
     assert kernel_names.busy_ns([activity(start_ns=start, duration_ns=length) for start, length in spans]) == busy
+
+
+@pytest.mark.parametrize(
+    ("name", "whose"),
+    [
+        ("aten::native_group_norm", KernelOrigin.LIBRARY),
+        ("mkldnn::_convolution", KernelOrigin.LIBRARY),
+        ("Torch-Compiled Region: 0/0", KernelOrigin.COMPILED),
+        ("## Call CompiledFxGraph fgumk5k6 ##", KernelOrigin.COMPILED),
+        ("TorchDynamo Cache Lookup", KernelOrigin.COMPILED),
+        ("mine::group_norm", KernelOrigin.OWN),
+    ],
+)
+def test_operators_of_a_processor(name, whose):
+    assert kernel_names.operator_origin(name) is whose

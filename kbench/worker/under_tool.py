@@ -1,8 +1,9 @@
-"""The steps between kbench and a worker below compute-sanitizer: each locks itself in, then becomes the next program.
+"""The steps between kbench and a worker below a tool of NVIDIA's: compute-sanitizer or `ncu`.
 
-`front` becomes the tool. The tool starts `lock` with its libraries injected, which becomes `work`, the worker. An exec
-ends the threads that the libraries have started by then, so that every thread of the worker, theirs included, is within
-the walls. Why it takes so many: docs/adr/0021-after-a-crash.md.
+Each step locks itself in, then becomes the next program. `front` becomes the tool. The tool starts `lock` with its
+libraries injected, which becomes `work`, the worker. An exec ends the threads that the libraries have started by then,
+so that every thread of the worker, theirs included, is within the walls. Why it takes so many:
+docs/adr/0021-after-a-crash.md.
 """
 
 import json
@@ -11,7 +12,7 @@ import socket
 import sys
 from pathlib import Path
 
-from kbench.children.child import SANITIZER_ORDERS
+from kbench.children.child import TOOL_ORDERS
 from kbench.sandbox import rungs
 from kbench.wire.channel import Channel
 from kbench.worker.extensions import require_builds
@@ -20,9 +21,9 @@ from kbench.worker.main import Worker
 
 def main(descriptor: str, step: str = "front") -> None:
     """Take one step, on the channel with the given descriptor; the first two never return. Raises OSError."""
-    orders = json.loads(os.environ[SANITIZER_ORDERS])
+    orders = json.loads(os.environ[TOOL_ORDERS])
     rung = rungs.Rung(orders["rung"])
-    again = [sys.executable, "-P", "-m", "kbench.worker.under_sanitizer", descriptor]
+    again = [sys.executable, "-P", "-m", "kbench.worker.under_tool", descriptor]
     if step == "front":
         rungs.restrict_tool(rung)
         _become([*orders["command"], *again, "lock"])

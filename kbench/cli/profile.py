@@ -1,0 +1,118 @@
+"""`kbench profile`: why a solution takes the time that it takes."""
+
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from kbench.cli import completion
+from kbench.cli.options import DeviceOption, OutputFlags, command, parse_overrides
+from kbench.cli.output import Output
+from kbench.core.errors import ExitCode
+from kbench.core.events import RunOptions
+from kbench.core.model import Failed, Status
+from kbench.plugins import registry
+from kbench.plugins.registry import Entry
+
+if TYPE_CHECKING:
+    from kbench.profile import Explained, ProfileEvent
+
+OF_KBENCH = frozenset({Status.HARNESS_ERROR})
+NOT_SELECTED = frozenset({Status.SKIPPED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileFlags(OutputFlags):
+    """Flags of `kbench profile`."""
+
+    problem: Annotated[
+        str, typer.Argument(metavar="PROBLEM", help="Problem: a name or a path", autocompletion=completion.problems)
+    ]
+    solutions: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOLUTION [OTHER]",
+            help="Solution: a name or a path; a second one tells them apart",
+            autocompletion=completion.solutions,
+        ),
+    ]
+    case: Annotated[
+        str | None,
+        typer.Option("--case", metavar="NAME", help="Case to profile", autocompletion=completion.cases),
+    ] = None
+    entry: Annotated[
+        str | None,
+        typer.Option("--entry", metavar="NAME", help="Class or function of the solution file (default ModelNew)"),
+    ] = None
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Override a constant of the problem; repeatable"),
+    ] = None
+    device: DeviceOption = None
+    ncu: Annotated[bool, typer.Option("--ncu", help="Read hardware counters with Nsight Compute")] = False
+    keep: Annotated[Path | None, typer.Option("--keep", metavar="FILE", help="Keep the .ncu-rep of `--ncu` there")] = (
+        None
+    )
+    allow_tf32: Annotated[bool, typer.Option("--allow-tf32", help="Allow TF32")] = False
+    trusted: Annotated[bool, typer.Option("--trusted", help="Trust the solution: run it with a lighter sandbox")] = (
+        False
+    )
+
+
+@command(ProfileFlags)
+def main(flags: ProfileFlags) -> int:
+    """Explain why a solution is slow: its kernels, its limits, its bottleneck."""
+    from kbench.report import profile as rendering  # imports the verb, which completion does not need
+    from kbench.run.plan import choose_solutions, options_from
+
+    output, settings = flags.output(), flags.settings()
+    options = options_from(
+        settings,
+        device=flags.device,
+        cases=(flags.case,) if flags.case is not None else (),
+        overrides=parse_overrides(flags.set_ or []),
+        allow_tf32=flags.allow_tf32,
+        trusted=flags.trusted,
+        save=False,
+    )
+    problem = registry.find_problem(flags.problem, settings)
+    chosen = registry.told_apart(choose_solutions(problem, flags.solutions, options.device, settings, flags.entry))
+    found = _follow(problem, chosen, options, flags, output)
+    code = exit_code(found)
+    output.show(
+        text=lambda: rendering.render_text(problem.name, found, verbosity=output.verbosity, width=output.width),
+        json=lambda: rendering.render_json(problem.name, found, exit_code=int(code)),
+        csv=lambda: rendering.render_csv(found),
+        md=lambda: rendering.render_markdown(problem.name, found),
+    )
+    return code
+
+
+def _follow(
+    problem: Entry, chosen: tuple[Entry, ...], options: RunOptions, flags: ProfileFlags, output: Output
+) -> "tuple[Explained, ...]":
+    from kbench.cli.progress import progress_for
+    from kbench.profile import Explained, profile
+
+    found: list[Explained] = []
+    stream = cast("Generator[ProfileEvent]", profile(problem, chosen, options, counters=flags.ncu, keep=flags.keep))
+    with progress_for(output) as progress, closing(stream) as events:
+        for event in events:
+            if isinstance(event, Explained):
+                found.append(event)
+            else:
+                progress.show(event)
+    return tuple(found)
+
+
+def exit_code(found: "tuple[Explained, ...]") -> ExitCode:
+    """Map profiles to the exit code of the command: a solution that does not run is a negative verdict."""
+    failed = {each.outcome.status for each in found if isinstance(each.outcome, Failed)}
+    if failed & OF_KBENCH:
+        return ExitCode.INTERNAL
+    if failed & NOT_SELECTED:
+        return ExitCode.NOTHING_SELECTED
+    return ExitCode.NEGATIVE if failed else ExitCode.OK

@@ -1,0 +1,248 @@
+"""A profile of one call: kernels with their share of the time, whose they are, and what the host did meanwhile."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kbench.core.counters import Counters, base_name
+from kbench.core.kernel_names import KernelOrigin, busy_ns, operator_origin, origin
+from kbench.core.model import Cost
+from kbench.core.occupancy import Occupancy, occupancy
+from kbench.core.roofline import Limit
+from kbench.core.trace import CallTrace, DeviceActivity, HostActivity
+
+OWN_CODE = "own code and Python"
+PYTHON = "Python, between operators"
+"""What no operator accounts for, on a processor: the second where the solution has no library of its own."""
+SYNCHRONISES = ("Synchronize", "cudaStreamQuery")
+ALLOCATES = ("cudaMalloc", "cudaFree", "cuMemAlloc", "cuMemFree", "cudaHostAlloc", "cuMemCreate", "cudaHostRegister")
+LIBRARY_SHARE = 0.99
+"""Chosen (issue 19): with this share of the time in libraries, the solution is a call of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfiledKernel:
+    """All launches of one kernel in a call, or all uses of one operator on a processor."""
+
+    name: str
+    origin: KernelOrigin
+    launches: int
+    time_ns: float
+    share: float
+    """Of the time of all kernels, or of the call on a processor."""
+    blocks: int | None = None
+    """Of the longest launch, as the figures that follow."""
+    threads: int | None = None
+    registers: int | None = None
+    shared_bytes: int | None = None
+    stack_bytes: int | None = None
+    """Spilled registers and local arrays of one thread; None where no `cuobjdump` told."""
+    occupancy: Occupancy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostWork:
+    """What happened inside the call, as CUPTI saw it."""
+
+    kernels: int = 0
+    """That ran; a CUDA graph launches many at once."""
+    copies: int = 0
+    allocations: int = 0
+    synchronisations: int = 0
+    waited_ns: int = 0
+    """In functions that synchronise, under the profiler."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolutionProfile:
+    """Why a solution takes the time that it takes."""
+
+    solution: str
+    names_kernels: bool
+    """Whether the times are of kernels on a device; else of operators on the processor."""
+    call_ns: float
+    """Of a call without the profiler, several in a row, with warm caches."""
+    busy_ns: float
+    """Of the call, what the device worked; on a processor the call itself."""
+    kernels: tuple[ProfiledKernel, ...]
+    """The longest first."""
+    host: HostWork
+    declares_kernels: bool
+    """Whether its source has an extension or a kernel of its own."""
+    own_libraries: int
+    limit: Limit | None = None
+    """Of the case on this device; None where peaks are not known."""
+    gb_per_s: float | None = None
+    """Compulsory bytes over the busy time."""
+    tflop_per_s: float | None = None
+    counters: tuple[Counters, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def share_of(self, *origins: KernelOrigin) -> float:
+        """Return the share of the time of all kernels of these origins, from 0 to 1."""
+        return sum(kernel.share for kernel in self.kernels if kernel.origin in origins)
+
+    @property
+    def own_share(self) -> float:
+        """Share of the time in the solution's own kernels."""
+        return self.share_of(KernelOrigin.OWN)
+
+    @property
+    def idle_share(self) -> float:
+        """Share of a call's time in which the device had nothing to do; 0 on a processor."""
+        return max(0.0, 1 - self.busy_ns / self.call_ns) if self.call_ns else 0.0
+
+    @property
+    def percent_of_limit(self) -> float | None:
+        """How much of the device's limit the busy time attains."""
+        return 100 * self.limit.limit_ns / self.busy_ns if self.limit is not None and self.busy_ns else None
+
+    @property
+    def is_fallback(self) -> bool:
+        """Whether kernels of its own are declared and none of them ran."""
+        if not self.declares_kernels:
+            return False
+        if self.names_kernels:
+            return bool(self.kernels) and not any(kernel.origin is KernelOrigin.OWN for kernel in self.kernels)
+        return self.own_libraries == 0
+
+
+def profiled(
+    solution: str,
+    trace: CallTrace,
+    *,
+    names_kernels: bool,
+    declares_kernels: bool,
+    cost: Cost,
+    bound: Limit | None,
+    counters: Sequence[Counters] = (),
+    notes: Sequence[str] = (),
+) -> SolutionProfile:
+    """Sum up what a solution's process reported of a case that costs so much; `bound` is the device's limit for it."""
+    kernels = _kernels(trace) if names_kernels else _operators(trace, declares_kernels=declares_kernels)
+    worked_ns = float(busy_ns(trace.launches)) if names_kernels else float(trace.call_ns)
+    told = [*notes, *([trace.remark] if trace.remark else [])]
+    told += ["there was more than fits a profile; what took least is left out"] if trace.cut else []
+    return SolutionProfile(
+        solution=solution,
+        names_kernels=names_kernels,
+        call_ns=trace.call_ns,
+        busy_ns=worked_ns,
+        kernels=tuple(sorted(kernels, key=lambda kernel: -kernel.time_ns)),
+        host=_host(trace.runtime_calls, trace.launches),
+        declares_kernels=declares_kernels,
+        own_libraries=trace.own_libraries,
+        limit=bound,
+        gb_per_s=cost.dram_bytes / worked_ns if worked_ns else None,
+        tflop_per_s=cost.flops / worked_ns / 1e3 if worked_ns else None,
+        counters=tuple(counters),
+        notes=tuple(told),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelDifference:
+    """What one kernel takes in two solutions, and what of the difference between them it accounts for."""
+
+    name: str
+    first_ns: float
+    second_ns: float
+
+    @property
+    def change_ns(self) -> float:
+        """What the second takes more."""
+        return self.second_ns - self.first_ns
+
+
+def differences(first: SolutionProfile, second: SolutionProfile) -> tuple[KernelDifference, ...]:
+    """Return every kernel of either, the largest change first; time in which a device idles is one of them."""
+    times: list[dict[str, float]] = []
+    for each in (first, second):
+        found: dict[str, float] = defaultdict(float)
+        for kernel in each.kernels:
+            found[kernel.name] += kernel.time_ns
+        found["device idle"] += max(0.0, each.call_ns - each.busy_ns)
+        times.append(found)
+    rows = [
+        KernelDifference(name=name, first_ns=times[0].get(name, 0.0), second_ns=times[1].get(name, 0.0))
+        for name in dict.fromkeys((*times[0], *times[1]))
+    ]
+    return tuple(sorted((row for row in rows if row.change_ns), key=lambda row: -abs(row.change_ns)))
+
+
+def _kernels(trace: CallTrace) -> list[ProfiledKernel]:
+    """Put the launches of each kernel together."""
+    whole = max(1, sum(each.duration_ns for each in trace.launches))
+    stacks = _by_name({each.name: each.stack_bytes for each in trace.resources})
+    groups: dict[str, list[DeviceActivity]] = defaultdict(list)
+    for each in trace.launches:
+        groups[each.name].append(each)
+    found = []
+    for name, launches in groups.items():
+        longest = max(launches, key=lambda launch: launch.duration_ns)
+        time_ns, runs = sum(each.duration_ns for each in launches), longest.blocks > 0
+        found.append(
+            ProfiledKernel(
+                name=name,
+                origin=origin(name),
+                launches=len(launches),
+                time_ns=time_ns,
+                share=time_ns / whole,
+                blocks=longest.blocks if runs else None,
+                threads=longest.threads if runs else None,
+                registers=longest.registers if runs else None,
+                shared_bytes=longest.shared_bytes if runs else None,
+                stack_bytes=stacks(name),
+                occupancy=occupancy(longest, trace.shape) if trace.shape is not None else None,
+            )
+        )
+    return found
+
+
+def _by_name(known: Mapping[str, int]) -> Callable[[str], int | None]:
+    """Look kernels up by name, or by the bare name where one kernel alone has that."""
+    bare: dict[str, set[int]] = defaultdict(set)
+    for name, value in known.items():
+        bare[base_name(name)].add(value)
+
+    def find(name: str) -> int | None:
+        if name in known:
+            return known[name]
+        same = bare.get(base_name(name), set())
+        return next(iter(same)) if len(same) == 1 else None
+
+    return find
+
+
+def _operators(trace: CallTrace, *, declares_kernels: bool) -> list[ProfiledKernel]:
+    """Return operators by their own time, and what none of them accounts for.
+
+    The profiler makes calls longer. What is left for Python is therefore the less of two estimates: of the call under
+    the profiler, and of one without it. All shares are of the time of a call without it.
+    """
+    in_operators = sum(each.self_ns for each in trace.operators)
+    rest = trace.profiled_ns - in_operators
+    rows = [(each.name, operator_origin(each.name), each.count, each.self_ns) for each in trace.operators]
+    if trace.own_libraries and declares_kernels:
+        rows.append((OWN_CODE, KernelOrigin.OWN, 1, max(0, rest)))
+    else:
+        rows.append((PYTHON, KernelOrigin.PYTHON, 1, max(0, min(rest, trace.call_ns - in_operators))))
+    whole = max(1, sum(ns for *_, ns in rows))
+    return [
+        ProfiledKernel(name=name, origin=whose, launches=count, time_ns=trace.call_ns * ns / whole, share=ns / whole)
+        for name, whose, count, ns in rows
+        if ns
+    ]
+
+
+def _host(calls: Sequence[HostActivity], launches: Sequence[DeviceActivity]) -> HostWork:
+    def count(*words: str) -> int:
+        return sum(each.count for each in calls if any(word in each.name for word in words))
+
+    return HostWork(
+        kernels=sum(origin(each.name) is not KernelOrigin.COPY for each in launches),
+        copies=sum(origin(each.name) is KernelOrigin.COPY for each in launches),
+        allocations=count(*ALLOCATES),
+        synchronisations=count(*SYNCHRONISES),
+        waited_ns=sum(each.self_ns for each in calls if any(word in each.name for word in SYNCHRONISES)),
+    )

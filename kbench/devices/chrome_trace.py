@@ -1,0 +1,123 @@
+"""Torch's own trace of a call (the Chrome format of Kineto) as records: what ran on the device, and the host's calls.
+
+Fields: `output_json.cpp` and `CuptiActivity.cpp` of Kineto. Times there are in µs.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.core.trace import LONGEST_NAME, DeviceActivity, DeviceShape, HostActivity
+
+CALL = "kbench::call"
+"""The annotation around a profiled call."""
+NOTE = "user_annotation"
+ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+SHAPE = {
+    "computeMajor": "major",
+    "computeMinor": "minor",
+    "numSms": "sms",
+    "maxThreadsPerMultiprocessor": "threads_per_sm",
+    "regsPerMultiprocessor": "registers_per_sm",
+    "sharedMemPerMultiprocessor": "shared_bytes_per_sm",
+}
+"""Kineto's names of what a `DeviceShape` has."""
+OPERATORS = frozenset({"cpu_op", NOTE})
+OF_RUNTIME = frozenset({"cuda_runtime", "cuda_driver"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedCall:
+    """One annotated call."""
+
+    host_ns: int
+    launches: list[DeviceActivity]
+    """By start, from the first of them."""
+    operators: list[HostActivity]
+    runtime_calls: list[HostActivity]
+
+
+def shortest_call(events: Sequence[Mapping[str, Any]]) -> TracedCall | None:
+    """Return the annotated call whose host part is the shortest; None where there is none.
+
+    What runs on the device belongs to the call that began last before it: each call is followed by a wait for the
+    device, outside its annotation.
+    """
+    timed = [event for event in events if event.get("ph") == "X"]
+    spans = sorted((event for event in timed if event.get("name") == CALL and event.get("cat") == NOTE), key=_start)
+    if not spans:
+        return None
+    ends = [*(_start(span) for span in spans[1:]), math.inf]
+    span, until = min(zip(spans, ends, strict=True), key=lambda pair: float(pair[0]["dur"]))
+    begin, end = _start(span), _start(span) + float(span["dur"])
+    device = [event for event in timed if event.get("cat") in ON_DEVICE and begin <= _start(event) < until]
+    first = min(map(_start, device), default=0.0)
+    host = [event for event in timed if begin <= _start(event) <= end]
+    operators = [event for event in host if event.get("cat") in OPERATORS and event.get("tid") == span.get("tid")]
+    return TracedCall(
+        host_ns=round(1e3 * float(span["dur"])),
+        launches=sorted((_activity(event, first) for event in device), key=lambda activity: activity.start_ns),
+        operators=_together(_self_times(operators)),
+        runtime_calls=_together((event, float(event["dur"])) for event in host if event.get("cat") in OF_RUNTIME),
+    )
+
+
+def shape_of(properties: Sequence[Mapping[str, Any]]) -> DeviceShape | None:
+    """Return what a trace says of its first device; None where it names none or says less, as on a processor."""
+    device = properties[0] if properties else {}
+    known = [device.get(name) for name in SHAPE]
+    if not all(isinstance(value, int) for value in known):
+        return None
+    return DeviceShape(**{field: int(device[name]) for name, field in SHAPE.items()})
+
+
+def _activity(event: Mapping[str, Any], first: float) -> DeviceActivity:
+    fields = event.get("args", {})
+    return DeviceActivity(
+        name=str(event["name"])[:LONGEST_NAME],
+        start_ns=round(1e3 * (float(event["ts"]) - first)),
+        duration_ns=round(1e3 * float(event["dur"])),
+        blocks=_product(fields.get("grid")),
+        threads=_product(fields.get("block")),
+        registers=int(fields.get("registers per thread", 0)),
+        shared_bytes=int(fields.get("shared memory", 0)),
+    )
+
+
+def _product(sizes: Any) -> int:
+    """Return the number of blocks or threads in three dimensions; 0 for a copy, which has none."""
+    if not sizes:
+        return 0
+    x, y, z = sizes
+    return int(x) * int(y) * int(z)
+
+
+def _start(event: Mapping[str, Any]) -> float:
+    return float(event["ts"])
+
+
+def _self_times(events: Sequence[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], float]]:
+    """Return each event of one thread with its time less that of the events within it."""
+    ordered = sorted(events, key=lambda event: (_start(event), -float(event["dur"])))
+    own = [float(event["dur"]) for event in ordered]
+    open_ones: list[int] = []
+    for number, event in enumerate(ordered):
+        while open_ones and _start(event) >= _start(ordered[open_ones[-1]]) + float(ordered[open_ones[-1]]["dur"]):
+            open_ones.pop()
+        if open_ones:
+            own[open_ones[-1]] -= float(event["dur"])
+        open_ones.append(number)
+    # The annotation itself is what no operator accounts for.
+    return [(event, max(0.0, time_us)) for event, time_us in zip(ordered, own, strict=True) if event["name"] != CALL]
+
+
+def _together(events: Iterable[tuple[Mapping[str, Any], float]]) -> list[HostActivity]:
+    found: dict[str, tuple[int, float]] = {}
+    for event, time_us in events:
+        count, total_us = found.get(str(event["name"]), (0, 0.0))
+        found[str(event["name"])] = count + 1, total_us + time_us
+    return [
+        HostActivity(name=name[:LONGEST_NAME], count=count, self_ns=round(1e3 * time_us))
+        for name, (count, time_us) in found.items()
+    ]

@@ -1,0 +1,106 @@
+"""A worker below a tool of NVIDIA's: start it within the walls of its sandbox, and read what the tool wrote."""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from kbench.build import cache
+from kbench.children.child import TOOL_ORDERS, Child, Launch
+from kbench.children.worker_start import worker_environment
+from kbench.host.builder import MEMORY_LIMIT_BYTES, Builder
+from kbench.plugins.registry import Entry
+from kbench.sandbox import hidden_paths, removal, rungs
+
+
+def find(name: str) -> Path | None:
+    """Find a tool on PATH, in CUDA_HOME, or in the usual folder."""
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    places = [Path(home, folder, name) for home in homes if home for folder in ("bin", name)]
+    on_path = shutil.which(name)
+    candidates = [Path(on_path)] if on_path else []
+    return next((place.absolute() for place in [*candidates, *places] if os.access(place, os.X_OK)), None)
+
+
+class BelowTool(Builder):
+    """Starts workers below a tool, each with a private copy of what was built."""
+
+    @contextlib.contextmanager
+    def started(
+        self, home: Path, entry: Entry, artefacts: Path, command: Sequence[str], environment: Mapping[str, str]
+    ) -> Iterator[Child]:
+        """Start a worker below the tool for the length of a `with` block, then remove its folder `home`.
+
+        `command` is the tool's, without the program. Raises UnfitArtefactsError where what was built cannot be
+        copied.
+        """
+        home.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary = copied(artefacts, home / "cache")
+            closed = self._hidden(entry)
+            orders = {
+                "command": [*command],
+                "rung": self._rung,
+                "folder": str(home),
+                "temporary": str(temporary),
+                "hidden": [str(path) for path in closed],
+            }
+            files = [entry.path, self._problem.path, Path(command[0])]
+            child = Child(
+                Launch(
+                    module="kbench.worker.under_tool",
+                    environment={
+                        **worker_environment(home),
+                        **self._device.environment,
+                        TOOL_ORDERS: json.dumps(orders),
+                        **environment,
+                    },
+                    folder=home,
+                    rung=rungs.Rung(self._rung),
+                    memory_limit_bytes=MEMORY_LIMIT_BYTES,
+                    surroundings=hidden_paths.surroundings(temporary, own=[home], files=files, hidden=closed),
+                )
+            )
+            try:
+                yield child
+            finally:
+                child.kill()
+        finally:
+            removal.remove(home)
+
+    def prepare(self, child: Child, home: Path, limit_s: float) -> None:
+        """Have the worker import torch and open the device. Raises ChildError."""
+        # Rung 0: the process was locked in before it became the worker.
+        setup = {
+            "op": "setup",
+            "device": self._device.kind,
+            "rung": 0,
+            "writable": [str(home)],
+            "temporary": str(home),
+            "allow_exec": True,
+            "threads": 2,
+        }
+        child.request(setup, timeout_s=limit_s)
+        child.request({"op": "open", "mode": "cold"}, timeout_s=limit_s)
+
+
+def copied(artefacts: Path, folder: Path) -> Path:
+    """Give a worker its copy of what was built, in `folder`; return the place for its temporary files.
+
+    Raises UnfitArtefactsError.
+    """
+    try:
+        cache.CacheEntry(folder=artefacts).copy_to(folder)
+        return cache.furnish(folder)
+    except OSError as error:
+        raise cache.UnfitArtefactsError(cache.uncopied(error)) from error
+
+
+def head_of(report: Path, most: int) -> str:
+    """Read so many characters of a file that a candidate can write to, so that may be anything and of any size."""
+    if not report.is_file() or report.is_symlink():
+        return ""
+    with report.open(errors="replace") as lines:
+        return lines.read(most)

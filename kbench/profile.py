@@ -1,0 +1,224 @@
+"""`profile`: why does a solution take the time that it takes? One case of a problem, one or two solutions.
+
+Nothing is verified and nothing is recorded: a profile is what the solution's own process reports. It runs in workers
+whose times count for nothing.
+"""
+
+import contextlib
+import tempfile
+import time
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kbench.build import cache, sources
+from kbench.children.child import ChildError
+from kbench.core.bottleneck import Advice, advise
+from kbench.core.errors import MachineError, PluginError, UsageError
+from kbench.core.events import REFERENCE, RunOptions, StageFinished, StageStarted, Waiting
+from kbench.core.model import Case, Cost, Failed, Status
+from kbench.core.profile import SolutionProfile, profiled
+from kbench.core.roofline import Limit, limit
+from kbench.devices import peaks, selection
+from kbench.devices.admission import Admission, in_use
+from kbench.devices.backend import backend
+from kbench.devices.selection import DeviceChoice
+from kbench.host import health, nursery_process
+from kbench.host.builder import Builder
+from kbench.host.judge_process import JudgeProcess, OpenedCase
+from kbench.host.profiler import NCU, NCU_FIX, Counted, Profiler, find_ncu
+from kbench.plugins import case_selection
+from kbench.plugins.registry import Entry
+from kbench.run.session import sandbox_rung
+from kbench.storage import quarantine
+from kbench.storage.settings import cache_dir
+
+MOST_SOLUTIONS = 2
+NO_PEAKS = "the device's peaks are not known, so nothing is said of its limit: `kbench doctor` measures them"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explained:
+    """One solution is profiled: its profile with a sentence, or why there is none."""
+
+    solution: str
+    case: str
+    device: str
+    """The device's name."""
+    outcome: SolutionProfile | Failed
+    advice: Advice | None
+
+
+ProfileEvent = Waiting | StageStarted | StageFinished | Explained
+
+
+def profile(
+    problem: Entry, solutions: Sequence[Entry], options: RunOptions, *, counters: bool = False, keep: Path | None = None
+) -> Iterator[ProfileEvent]:
+    """Profile one or two solutions at one case, with hardware counters where `counters` asks for them.
+
+    `keep` is where the report of Nsight Compute goes, of one solution. A refusal to read counters is a note.
+
+    Raises:
+        UsageError: more cases or solutions than one profile has, or what the device does not have.
+        MachineError: a device that is not there or is quarantined, no `ncu`, or no room for the case.
+        PluginError: the problem itself cannot be run.
+    """
+    device = selection.choose(options.device)
+    tool = _tool(device, counters=counters, keep=keep, solutions=len(solutions))
+    quarantine.refuse(cache_dir(), device.uuid)
+    cases = case_selection.select(problem, options, backend(device.kind).preferred_cases)
+    if len(cases) > 1:
+        names = ", ".join(case.name for case in cases)
+        raise UsageError(f"a profile is of one case, and these match: {names}", f"`--case {cases[0].name}`")
+    rung = sandbox_rung(options, device.kind)
+    with contextlib.ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
+        stack.enter_context(nursery_process.nursery())
+        session = ProfileSession(problem, cases[0], options, device, rung, scratch)
+        yield from session.open(solutions)
+        for entry in solutions:
+            yield from session.explain(entry, tool, keep)
+
+
+def _tool(device: DeviceChoice, *, counters: bool, keep: Path | None, solutions: int) -> Path | None:
+    """Find `ncu` where it is asked for. Raises UsageError or MachineError where it cannot be had."""
+    if not 1 <= solutions <= MOST_SOLUTIONS:
+        raise UsageError(f"a profile is of one or two solutions, not {solutions}", "name one, or two to tell apart")
+    if keep is not None and not counters:
+        raise UsageError("`--keep` keeps the report of Nsight Compute", "add `--ncu`")
+    if keep is not None and solutions > 1:
+        raise UsageError("`--keep` keeps one report, and there are two solutions", "profile them one by one")
+    if not counters:
+        return None
+    if not backend(device.kind).names_kernels:
+        raise UsageError("`--ncu` reads counters of a GPU, and the device is the processor", "leave it out")
+    tool = find_ncu()
+    if tool is None:
+        raise MachineError(f"`--ncu` needs {NCU}, which is not installed", NCU_FIX)
+    return tool
+
+
+class ProfileSession:
+    """One problem's case on one device, and what profiles of its solutions need."""
+
+    def __init__(self, problem: Entry, case: Case, options: RunOptions, device: DeviceChoice, rung: int, scratch: Path):
+        self._problem = problem
+        self._case = case
+        self._options = options
+        self._device = device
+        self._rung = rung
+        self._scratch = scratch
+        self._peaks = peaks.load_peaks(device, cache_dir())
+        self._watch = health.Watch(device, cache_dir())
+        self._opened: OpenedCase | None = None
+        self._note = ""
+
+    def open(self, solutions: Sequence[Entry]) -> Iterator[ProfileEvent]:
+        """Have a judge say what a call must move and compute; it is gone before anything is profiled."""
+        yield StageStarted(stage="open", solution=REFERENCE, case=self._case.name)
+        began = time.monotonic()
+        files = [self._problem.path, *(entry.path for entry in solutions)]
+        with JudgeProcess(self._options, self._device, self._rung, self._scratch, files=files, expected=()) as judge:
+            try:
+                self._opened = judge.open(self._problem, self._case)
+            except ChildError as error:
+                if error.status is Status.REFERENCE_FAILED:
+                    raise PluginError(error.reason) from error
+                raise MachineError(error.reason, "`--case small`, or see `kbench doctor`") from error
+        self._measure_peaks()
+        yield self._finished("open", REFERENCE, began)
+
+    def explain(self, entry: Entry, tool: Path | None, keep: Path | None) -> Iterator[ProfileEvent]:
+        """Build, profile and explain one solution."""
+        outcome = yield from self._profiled(entry, tool, keep)
+        if isinstance(outcome, Failed):
+            self._watch.look(outcome.status)
+        yield Explained(
+            solution=entry.name,
+            case=self._case.name,
+            device=self._device.name,
+            outcome=outcome,
+            advice=None if isinstance(outcome, Failed) else advise(outcome),
+        )
+
+    def _measure_peaks(self) -> None:
+        if self._peaks is None and backend(self._device.kind).has_own_memory:
+            with contextlib.suppress(MachineError), self._alone():
+                self._peaks = peaks.refresh_peaks(self._device, cache_dir())
+        self._note = NO_PEAKS if self._peaks is None else ""
+
+    def _profiled(
+        self, entry: Entry, tool: Path | None, keep: Path | None
+    ) -> Generator[ProfileEvent, None, SolutionProfile | Failed]:
+        if self._device.kind not in entry.devices:
+            runs_on = ", ".join(entry.devices)
+            return Failed(status=Status.SKIPPED, reason=f"runs on {runs_on}, not on {self._device.kind}")
+        cached = cache.entry_for(entry.path, entry.variant, self._device.key, cache_dir())
+        failed = yield from self._build(entry, cached)
+        if failed is not None:
+            return failed
+        profiler = Profiler(self._problem, self._options, self._device, self._rung, self._scratch)
+        if self._options.wait_for_device and in_use(self._device.uuid):
+            yield Waiting(device=self._device.name, holder="other kbench commands")
+        began = time.monotonic()
+        yield StageStarted(stage="profile", solution=entry.name, case=self._case.name)
+        with self._alone():
+            trace = profiler.trace(entry, cached.folder, self._case)
+        yield self._finished("profile", entry.name, began, trace if isinstance(trace, Failed) else None)
+        if isinstance(trace, Failed):
+            return trace
+        counted = Counted()
+        if tool is not None:
+            began = time.monotonic()
+            yield StageStarted(stage="counters", solution=entry.name, case=self._case.name)
+            with self._alone():
+                counted = profiler.count(tool, entry, cached.folder, self._case, keep)
+            yield self._finished("counters", entry.name, began)
+        assert self._opened is not None, "opened before"
+        return profiled(
+            entry.name,
+            trace,
+            names_kernels=backend(self._device.kind).names_kernels,
+            declares_kernels=sources.declares_kernels(entry.path, entry.builtin),
+            cost=self._opened.cost,
+            bound=self._limit(self._opened.cost),
+            counters=counted.kernels,
+            notes=[note for note in (self._note, counted.reason) if note],
+        )
+
+    def _limit(self, cost: Cost) -> Limit | None:
+        if self._peaks is None or not (cost.dram_bytes or cost.flops):
+            return None
+        return limit(cost, self._peaks, tf32=self._options.allow_tf32)
+
+    def _build(self, entry: Entry, cached: cache.CacheEntry) -> Generator[ProfileEvent, None, Failed | None]:
+        """Build what the cache lacks for this case, as a run does."""
+        others = case_selection.others(self._problem, self._options, (self._case,))
+        wanted = case_selection.rehearsals(self._problem, (self._case,), others.values(), ())
+        key, rehearsal = next(iter(wanted.items()))
+        if not sources.compiles(entry.path, entry.builtin) or (cached.is_built and key in cached.rehearsed()):
+            return None
+        yield StageStarted(stage="build", solution=entry.name, case=self._case.name)
+        began = time.monotonic()
+        builder = Builder(self._problem, self._options, self._device, self._rung, self._scratch)
+        failed = builder.build(entry, cached, {key: rehearsal})
+        yield self._finished("build", entry.name, began, failed)
+        return failed
+
+    def _alone(self) -> contextlib.AbstractContextManager[None]:
+        """Use the device alone: others would show in the times, and a profiler in theirs."""
+        if not self._options.wait_for_device:
+            return contextlib.nullcontext()
+        return Admission(uuid=self._device.uuid).exclusive()
+
+    def _finished(self, stage: str, solution: str, began: float, failed: Failed | None = None) -> StageFinished:
+        return StageFinished(
+            stage=stage,
+            solution=solution,
+            case=self._case.name,
+            process=None,
+            ok=failed is None,
+            elapsed_s=time.monotonic() - began,
+            detail="" if failed is None else failed.reason,
+        )

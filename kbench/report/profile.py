@@ -1,0 +1,273 @@
+"""Profiles of one or two solutions: the sentence first, then what it rests on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.core.counters import Counters
+from kbench.core.model import Failed
+from kbench.core.profile import KernelDifference, ProfiledKernel, SolutionProfile, differences
+from kbench.profile import Explained
+from kbench.report import csvout, units
+from kbench.report.document import plain, render_document
+from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
+
+SHOWN, LISTED = 12, 40
+"""Kernels in a table, and in a document: the longest of them."""
+LONGEST_NAME = 70
+HEARSAY = "a profile is what the solution's own process reports: it explains a time, it proves nothing"
+COLUMNS = (
+    Column(title="kernel"),
+    Column(title="whose"),
+    Column(title="launches", right=True),
+    Column(title="time", right=True),
+    Column(title="share", right=True),
+    Column(title="blocks × threads", right=True, spare=True),
+    Column(title="registers", right=True, spare=True),
+    Column(title="shared", right=True, spare=True),
+    Column(title="stack", right=True, spare=True),
+    Column(title="occupancy", right=True),
+)
+CHANGES = (
+    Column(title="kernel"),
+    Column(title="first", right=True),
+    Column(title="second", right=True),
+    Column(title="change", right=True),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelLine:
+    """One kernel of one solution, as the CSV has it."""
+
+    solution: str
+    kernel: str
+    origin: str
+    launches: int
+    time_ns: float
+    share: float
+    blocks: int | None
+    threads: int | None
+    registers: int | None
+    shared_bytes: int | None
+    stack_bytes: int | None
+    occupancy: float | None
+    limiter: str
+
+
+def render_text(problem: str, found: Sequence[Explained], *, verbosity: int = 0, width: int | None = None) -> str:
+    """Write profiles for a terminal; quiet: the sentences alone."""
+    parts = [_head(problem, found)] if verbosity >= 0 else []
+    for each in found:
+        parts.append(_sentence(each))
+        if isinstance(each.outcome, SolutionProfile) and verbosity >= 0:
+            table = render_table(COLUMNS, _cells(each.outcome), width=width)
+            parts.append("\n".join([table, *(f"  {line}" for line in _details(each.outcome))]))
+    if verbosity >= 0 and (changes := _changes(found)):
+        parts += [_changed(found), render_table(CHANGES, changes, width=width)]
+    if verbosity >= 0:
+        parts.append("\n".join(f"note: {note}" for note in _notes(found)))
+    return "\n\n".join(parts)
+
+
+def render_markdown(problem: str, found: Sequence[Explained]) -> str:
+    """Write profiles for a comment or an issue; names of kernels are untrusted text."""
+    parts = [_head(problem, found)]
+    for each in found:
+        parts.append(escape_markdown(_sentence(each)))
+        if isinstance(each.outcome, SolutionProfile):
+            parts.append(render_markdown_table(COLUMNS, _cells(each.outcome)))
+            parts.append("\n".join(f"- {escape_markdown(line)}" for line in _details(each.outcome)))
+    if changes := _changes(found):
+        parts += [escape_markdown(_changed(found)), render_markdown_table(CHANGES, changes)]
+    return "\n\n".join([*parts, "\n".join(f"- {escape_markdown(note)}" for note in _notes(found))])
+
+
+def render_csv(found: Sequence[Explained]) -> str:
+    """Write one line per kernel."""
+    return csvout.render_records(
+        (
+            KernelLine(
+                solution=each.solution,
+                kernel=one_line(kernel.name),
+                origin=kernel.origin.value,
+                launches=kernel.launches,
+                time_ns=kernel.time_ns,
+                share=kernel.share,
+                blocks=kernel.blocks,
+                threads=kernel.threads,
+                registers=kernel.registers,
+                shared_bytes=kernel.shared_bytes,
+                stack_bytes=kernel.stack_bytes,
+                occupancy=kernel.occupancy.share if kernel.occupancy is not None else None,
+                limiter=kernel.occupancy.limiter if kernel.occupancy is not None else "",
+            )
+            for each in found
+            if isinstance(each.outcome, SolutionProfile)
+            for kernel in each.outcome.kernels
+        ),
+        KernelLine,
+    )
+
+
+def render_json(problem: str, found: Sequence[Explained], *, exit_code: int) -> str:
+    """Write one document, at most LISTED kernels a solution: an agent reads it whole."""
+    failed = [f"{each.solution}: {each.outcome.reason}" for each in found if isinstance(each.outcome, Failed)]
+    return render_document(
+        "profile",
+        status="failed" if failed else "ok",
+        reason="; ".join(failed),
+        exit_code=exit_code,
+        findings=[{"message": note} for note in _notes(found)],
+        results=[_result(each) for each in found],
+        problem=problem,
+        differences=[{**plain(row), "change_ns": row.change_ns} for row in _differences(found)[:LISTED]],
+    )
+
+
+def _result(each: Explained) -> dict[str, Any]:
+    known = {"solution": each.solution, "case": each.case, "device": each.device}
+    outcome = each.outcome
+    if isinstance(outcome, Failed) or each.advice is None:
+        reason = outcome.reason if isinstance(outcome, Failed) else ""
+        return {**known, "status": outcome.status.value if isinstance(outcome, Failed) else "", "reason": reason}
+    derived = ("own_share", "idle_share", "percent_of_limit")
+    return {
+        **known,
+        "status": "ok",
+        "bottleneck": each.advice.bottleneck,
+        "sentence": each.advice.sentence,
+        **{name: getattr(outcome, name) for name in derived},
+        **{
+            name: value
+            for name, value in plain(outcome).items()
+            if name not in {"solution", "kernels", "counters", "notes"}
+        },
+        "kernels": [plain(kernel) for kernel in outcome.kernels[:LISTED]],
+        "counters": [plain(kernel) for kernel in outcome.counters[:LISTED]],
+        "kernels_left_out": max(0, len(outcome.kernels) - LISTED),
+    }
+
+
+def _head(problem: str, found: Sequence[Explained]) -> str:
+    first = found[0]
+    return f"{problem} · case {first.case} · on {first.device}"
+
+
+def _sentence(each: Explained) -> str:
+    if each.advice is None:
+        outcome = each.outcome
+        assert isinstance(outcome, Failed), "a profile has advice"
+        return f"{each.solution}: {outcome.status.value.upper()}  {one_line(outcome.reason)}"
+    return f"{each.solution}: {each.advice.bottleneck.value}\n  {one_line(each.advice.sentence)}"
+
+
+def _cells(found: SolutionProfile) -> list[list[str]]:
+    unit = units.unit_for(kernel.time_ns for kernel in found.kernels[:1])
+    rows = [_row(kernel, unit) for kernel in found.kernels[:SHOWN]]
+    rest = found.kernels[SHOWN:]
+    if rest:
+        time_ns, share = sum(kernel.time_ns for kernel in rest), sum(kernel.share for kernel in rest)
+        launches = sum(kernel.launches for kernel in rest)
+        figures = [str(launches), f"{units.time_cell(time_ns, unit)} {unit.name}", units.percent(100 * share)]
+        rows.append([f"{len(rest)} more", "", *figures, *[""] * (len(COLUMNS) - 5)])
+    return rows
+
+
+def _row(kernel: ProfiledKernel, unit: units.TimeUnit) -> list[str]:
+    held = kernel.occupancy
+    occupancy = "" if held is None else f"{units.percent(100 * held.share)} {held.limiter}".rstrip()
+    shape = f"{kernel.blocks} × {kernel.threads}" if kernel.blocks else ""
+    return [
+        _name(kernel.name),
+        kernel.origin.value,
+        str(kernel.launches),
+        f"{units.time_cell(kernel.time_ns, unit)} {unit.name}",
+        units.percent(100 * kernel.share),
+        shape,
+        str(kernel.registers) if kernel.registers else "",
+        units.byte_size(kernel.shared_bytes) if kernel.shared_bytes else "",
+        f"{kernel.stack_bytes} B" if kernel.stack_bytes else "",
+        occupancy,
+    ]
+
+
+def _details(found: SolutionProfile) -> list[str]:
+    """Return the figures of the whole call, a line each."""
+    own = f"own kernels {units.percent(100 * found.own_share)} of the time"
+    if found.names_kernels:
+        host = found.host
+        counts = (
+            (host.kernels, "kernel", "kernels"),
+            (host.copies, "copy", "copies"),
+            (host.allocations, "allocation", "allocations"),
+            (host.synchronisations, "synchronisation", "synchronisations"),
+        )
+        lines = [
+            f"call {units.duration(found.call_ns)}, device idle {units.percent(100 * found.idle_share)} of it; {own}",
+            f"inside the call: {', '.join(f'{count} {one if count == 1 else many}' for count, one, many in counts)}",
+        ]
+    else:
+        lines = [f"call {units.duration(found.call_ns)}; {own.replace('kernels', 'code')}"]
+    if found.limit is not None and found.percent_of_limit is not None:
+        rates = f"{units.number(found.gb_per_s or 0.0)} GB/s, {units.number(found.tflop_per_s or 0.0)} TFLOP/s"
+        of_limit = f"{units.percent(found.percent_of_limit)} of the device's limit, set by {found.limit.bound_by}"
+        lines.append(f"compulsory work: {rates}; {of_limit}")
+    return [*lines, *(_counted(kernel) for kernel in found.counters[:SHOWN])]
+
+
+def _counted(seen: Counters) -> str:
+    """Write the counters of one kernel: at most eight numbers, none where there is none."""
+    figures = (
+        ("memory", seen.memory_percent, ""),
+        ("SM", seen.sm_percent, ""),
+        ("tensor", seen.tensor_percent, ""),
+        ("L2 hits", seen.l2_hit_percent, ""),
+        ("occupancy", seen.occupancy_percent, seen.occupancy_limiter),
+        ("stalled", seen.stall_percent, seen.stall),
+        ("bytes used", seen.sector_use_percent, ""),
+        ("bank conflicts", seen.bank_conflict_percent, ""),
+    )
+    told = [
+        f"{name} {units.percent(value)}{f' ({word})' if word else ''}"
+        for name, value, word in figures
+        if value is not None
+    ]
+    return f"{_name(seen.name)}: {', '.join(told) or 'no counter could be read'}"
+
+
+def _changes(found: Sequence[Explained]) -> list[list[str]]:
+    def cells(row: KernelDifference) -> list[str]:
+        times = (units.duration(time_ns or None) for time_ns in (row.first_ns, row.second_ns))
+        return [_name(row.name), *times, signed(row.change_ns)]
+
+    return [cells(row) for row in _differences(found)[:SHOWN]]
+
+
+def _differences(found: Sequence[Explained]) -> tuple[KernelDifference, ...]:
+    profiles = [each.outcome for each in found if isinstance(each.outcome, SolutionProfile)]
+    return differences(profiles[0], profiles[1]) if len(profiles) == 2 else ()
+
+
+def _changed(found: Sequence[Explained]) -> str:
+    first, second = (each.outcome for each in found)
+    assert isinstance(first, SolutionProfile), "two profiles are compared"
+    assert isinstance(second, SolutionProfile), "as above"
+    change = signed(second.call_ns - first.call_ns)
+    return f"{second.solution} against {first.solution}: {change} a call, from the largest change down"
+
+
+def signed(time_ns: float) -> str:
+    """Write a change of a time with its sign: `+1.2 ms`."""
+    sign = "−" if time_ns < 0 else "+"
+    return f"{sign}{units.duration(abs(time_ns) or None)}"
+
+
+def _notes(found: Sequence[Explained]) -> list[str]:
+    told = [note for each in found if isinstance(each.outcome, SolutionProfile) for note in each.outcome.notes]
+    return [*dict.fromkeys(map(one_line, told)), HEARSAY]
+
+
+def _name(name: str) -> str:
+    text = one_line(name)
+    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."

@@ -1,0 +1,212 @@
+"""`kbench profile`: thin around its verb, which has examples of GPU profiles in its place here."""
+
+import csv
+import io
+import json
+
+import pytest
+
+import kbench.profile as verb
+from kbench.core.bottleneck import advise
+from kbench.core.counters import Counters
+from kbench.core.errors import MachineError
+from kbench.core.events import StageFinished, StageStarted
+from kbench.core.model import Cost, Failed, Peaks, Status
+from kbench.core.profile import SolutionProfile, profiled
+from kbench.core.roofline import limit
+from kbench.core.trace import CallTrace, DeviceActivity, DeviceShape, HostActivity, KernelResources
+from kbench.profile import Explained
+
+HOPPER = DeviceShape(
+    major=9, minor=0, sms=132, threads_per_sm=2048, registers_per_sm=65536, shared_bytes_per_sm=228 << 10
+)
+PEAKS = Peaks(copy_bytes_per_s=4.29e12, fp32_flops_per_s=60e12)
+COST = Cost(dram_bytes=15_000_000_000, flops=100_000_000_000)
+CUDNN = "void cudnn::bn_fw_tr_1C11_kernel_NCHW<float, float, int, 512, true, 1, true>(cudnnTensorStruct, float const*)"
+
+
+def of_gpu(solution, *launches, call_ns, counters=(), remark="", more=()) -> SolutionProfile:
+    ends = [sum(length for _, length, *_ in launches[:n]) for n in range(len(launches))]
+    trace = CallTrace(
+        call_ns=call_ns,
+        launches=tuple(
+            DeviceActivity(
+                name=name,
+                start_ns=start,
+                duration_ns=length,
+                blocks=blocks,
+                threads=threads,
+                registers=registers,
+                shared_bytes=shared,
+            )
+            for start, (name, length, blocks, threads, registers, shared) in zip(ends, launches, strict=True)
+        )
+        + tuple(more),
+        runtime_calls=(
+            HostActivity(name="cudaLaunchKernel", count=len(launches), self_ns=9000),
+            HostActivity(name="cudaMalloc", count=1, self_ns=90_000),
+        ),
+        resources=(KernelResources(name="statistics(float const*, float2*)", registers=64, stack_bytes=16),),
+        shape=HOPPER,
+        remark=remark,
+    )
+    return profiled(
+        solution,
+        trace,
+        names_kernels=True,
+        declares_kernels=solution != "eager",
+        cost=COST,
+        bound=limit(COST, PEAKS),
+        counters=counters,
+    )
+
+
+COUNTED = (
+    Counters(
+        name="normalise(float const*, float*)",
+        memory_percent=92.4,
+        sm_percent=21.0,
+        tensor_percent=0.0,
+        l2_hit_percent=33.3,
+        occupancy_percent=88.0,
+        occupancy_limiter="registers",
+        stall_percent=71.0,
+        stall="long_scoreboard",
+        sector_use_percent=100.0,
+    ),
+)
+TWO_KERNEL = of_gpu(
+    "two_kernel",
+    ("statistics(float const*, float2*)", 1_900_000, 512, 1024, 64, 4096),
+    ("normalise(float const*, float*)", 3_400_000, 400_000, 256, 32, 0),
+    call_ns=5_420_000,
+    counters=COUNTED,
+)
+EAGER = of_gpu("eager", (CUDNN, 9_000_000, 65_536, 512, 40, 2048), call_ns=9_050_000, remark="spills are not known")
+
+
+def told(profile: SolutionProfile | Failed, solution: str) -> Explained:
+    advice = advise(profile) if isinstance(profile, SolutionProfile) else None
+    return Explained(solution=solution, case="default", device="NVIDIA H200", outcome=profile, advice=advice)
+
+
+@pytest.fixture
+def found(monkeypatch):
+    """Let the verb find these; its arguments are collected."""
+    calls = []
+
+    def install(*stream):
+        def profile(problem, solutions, options, **flags):
+            calls.append((problem, solutions, options, flags))
+            for event in stream:
+                if isinstance(event, BaseException):
+                    raise event
+                yield event
+
+        monkeypatch.setattr(verb, "profile", profile)
+        return calls
+
+    return install
+
+
+def test_one_solution(kbench, found, golden):
+    found(told(TWO_KERNEL, "two_kernel"))
+    done = kbench("profile", "group_norm", "two_kernel", "--device", "cpu")
+    assert done.code == 0, done.err
+    golden("profile.txt", done.out.rstrip("\n"))
+
+
+def test_two_solutions_and_what_tells_them_apart(kbench, found, golden):
+    found(told(EAGER, "eager"), told(TWO_KERNEL, "two_kernel"))
+    done = kbench("profile", "group_norm", "eager", "two_kernel", "--device", "cpu")
+    golden("profile_two.txt", done.out.rstrip("\n"))
+    golden("profile.md", kbench("profile", "group_norm", "eager", "two_kernel", "--format", "md").out.rstrip("\n"))
+
+
+def test_quiet_is_the_sentence(kbench, found):
+    found(told(TWO_KERNEL, "two_kernel"))
+    lines = kbench("profile", "group_norm", "two_kernel", "-q").out.splitlines()
+    assert [line.split(":")[0] for line in lines[:1]] == ["two_kernel"]
+    assert len(lines) == 2
+
+
+def test_json_is_bounded_and_has_no_nan(kbench, found):
+    many = [DeviceActivity(name=f"k{n}()", start_ns=n, duration_ns=1) for n in range(3000)]
+    found(told(of_gpu("two_kernel", call_ns=10**6, more=many, counters=COUNTED), "two_kernel"))
+    done = kbench("profile", "group_norm", "two_kernel", "--json")
+    document = json.loads(done.out, parse_constant=lambda name: pytest.fail(f"{name} in a document"))
+    (result,) = document["results"]
+    assert (document["status"], document["exit_code"], result["status"]) == ("ok", 0, "ok")
+    assert len(done.out) < 60_000
+    assert (len(result["kernels"]), result["kernels_left_out"]) == (40, 2960)
+    assert 0 <= result["own_share"] <= 1.0000001
+    assert result["sentence"]
+    assert result["counters"][0]["bank_conflict_percent"] is None
+
+
+def test_json_tells_two_apart(kbench, found):
+    found(told(EAGER, "eager"), told(TWO_KERNEL, "two_kernel"))
+    document = json.loads(kbench("profile", "group_norm", "eager", "two_kernel", "--json").out)
+    assert document["differences"][0] == {
+        "name": CUDNN,
+        "first_ns": 9_000_000.0,
+        "second_ns": 0.0,
+        "change_ns": -9_000_000.0,
+    }
+    assert [result["bottleneck"] for result in document["results"]] == ["library_only", "memory_bound"]
+
+
+def test_csv_has_a_line_a_kernel(kbench, found):
+    found(told(TWO_KERNEL, "two_kernel"))
+    rows = list(csv.DictReader(io.StringIO(kbench("profile", "group_norm", "two_kernel", "--format", "csv").out)))
+    assert [(row["kernel"], row["origin"], row["stack_bytes"]) for row in rows] == [
+        ("normalise(float const*, float*)", "own", ""),
+        ("statistics(float const*, float2*)", "own", "16"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(Status.RAISED, 1), (Status.HARNESS_ERROR, 70), (Status.SKIPPED, 5), (Status.NOT_VERIFIED, 1)]
+)
+def test_a_solution_without_a_profile(kbench, found, status, code):
+    found(told(TWO_KERNEL, "two_kernel"), told(Failed(status=status, reason="no\x1b[2J way"), "eager"))
+    done = kbench("profile", "group_norm", "two_kernel", "eager")
+    assert done.code == code
+    assert f"eager: {status.value.upper()}  no\\x1b[2J way" in done.out
+    document = json.loads(kbench("profile", "group_norm", "two_kernel", "eager", "--json").out)
+    assert (document["status"], document["exit_code"]) == ("failed", code)
+    assert document["results"][1]["status"] == status.value
+
+
+def test_an_error_has_its_hint_and_stages_are_told(kbench, found):
+    started = StageStarted(stage="build", solution="two_kernel", case="default")
+    finished = StageFinished(
+        stage="build", solution="two_kernel", case="default", process=None, ok=True, elapsed_s=3.0, detail=""
+    )
+    found(started, finished, MachineError("`--ncu` needs ncu, which is not installed", "leave it out"))
+    done = kbench("profile", "group_norm", "two_kernel")
+    assert done.code == 3
+    assert "build" in done.err
+    assert done.err.endswith("hint: leave it out\n")
+
+
+def test_names_of_strangers_are_harmless(kbench, found):
+    evil = of_gpu("two_kernel", ("\x1b[2J<img>\n(float*)", 10, 1, 32, 8, 0), call_ns=10, remark="\x1b[31mred")
+    found(told(evil, "two_kernel"))
+    for form in ("text", "md", "csv"):
+        assert "\x1b" not in kbench("profile", "group_norm", "two_kernel", "--format", form).out
+    assert "\\<img" in kbench("profile", "group_norm", "two_kernel", "--format", "md").out
+    assert " <img" not in kbench("profile", "group_norm", "two_kernel", "--format", "md").out
+
+
+def test_flags_become_options(kbench, found):
+    calls = found(told(TWO_KERNEL, "two_kernel"))
+    kbench(
+        *("profile", "group_norm", "eager", "--case", "small", "--set", "dim1=37", "--device", "cpu", "--allow-tf32"),
+        *("--ncu", "--keep", "x.ncu-rep"),
+    )
+    ((problem, solutions, options, flags),) = calls
+    assert (problem.name, [entry.name for entry in solutions]) == ("group_norm", ["eager"])
+    assert (options.cases, dict(options.overrides), options.device) == (("small",), {"dim1": 37}, "cpu")
+    assert (options.allow_tf32, options.save, options.trusted) == (True, False, False)
+    assert (flags["counters"], str(flags["keep"])) == (True, "x.ncu-rep")

@@ -1,0 +1,25 @@
+"""Ten solutions with a known bottleneck on a real GPU. None of this has run on one yet."""
+
+import sys
+
+import bottlenecks
+import pytest
+import torch
+
+from kbench.host.profiler import find_ncu
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.slow,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+
+@pytest.mark.parametrize(
+    "counters", [False, pytest.param(True, marks=pytest.mark.skipif(not find_ncu(), reason="ncu"))]
+)
+def test_bottlenecks_are_named(counters, capsys):
+    found = list(bottlenecks.named(counters=counters))
+    with capsys.disabled():
+        sys.stdout.write(f"\n{bottlenecks.table(found)}\n")
+    assert bottlenecks.enough(found, counters=counters)

@@ -1,0 +1,325 @@
+"""Profiles in a worker of their own: real workers and walls; a stand-in for `ncu` writes what the real one would."""
+
+import dataclasses
+import json
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from kbench.core import counters
+from kbench.core.bottleneck import Bottleneck
+from kbench.core.errors import MachineError, PluginError, UsageError
+from kbench.core.events import RunOptions, Waiting
+from kbench.core.kernel_names import KernelOrigin
+from kbench.core.model import Case, Failed, Status
+from kbench.core.profile import SolutionProfile
+from kbench.core.trace import LONGEST_NAME, MOST_LAUNCHES, MOST_NAMES, CallTrace, DeviceActivity, HostActivity
+from kbench.devices import selection
+from kbench.host import profiler
+from kbench.host.profiler import Counted, Profiler, kept, ncu_command, validated, why_none
+from kbench.plugins import registry
+from kbench.profile import Explained, profile
+from kbench.sandbox import rung_probe
+from kbench.storage.settings import Settings, cache_dir
+
+CPU = selection.cpu()
+PROBLEM = '''"""Doubles."""
+import torch
+
+n = 256
+CASES = {"default": {}, "small": {"n": 16}}
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return 2 * torch.tanh(x @ x)
+
+
+def get_inputs():
+    return [torch.randn(n, n)]
+
+
+def get_init_inputs():
+    return []
+'''
+SOLUTION = """import torch
+{head}
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        {body}
+"""
+FALLS_BACK = """from torch.utils.cpp_extension import load_inline
+try:
+    raise RuntimeError("no compiler here")
+    NATIVE = load_inline("never", "")
+except RuntimeError:
+    NATIVE = None
+"""
+NATIVE = '''import ctypes
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = """
+extern "C" int doubled(const float* x, float* y, long n) {
+  for (int again = 0; again < 200; ++again)
+    for (long i = 0; i < n; ++i) y[i] = 2 * x[i] + y[i] * 1e-30f;
+  return 0;
+}
+"""
+LIBRARY = ctypes.CDLL(
+    load_inline("kbench_test_doubled", [SOURCE], no_implicit_headers=True, is_python_module=False)
+)
+LIBRARY.doubled.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long]
+'''
+OPTIONS = RunOptions(device="cpu", save=False)
+TRACE = CallTrace(
+    call_ns=5,
+    launches=(DeviceActivity(name="k", start_ns=0, duration_ns=5),),
+    operators=(HostActivity(name="aten::mm", count=1, self_ns=1),),
+)
+
+
+@pytest.fixture(autouse=True)
+def cache_of_its_own(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+
+
+def entries(folder: Path, body: str, head: str = ""):
+    (folder / "doubles.py").write_text(PROBLEM)
+    (folder / "mine.py").write_text(SOLUTION.format(body=body, head=head))
+    problem = registry.find_problem(folder / "doubles.py", Settings())
+    return problem, registry.find_solution(problem, folder / "mine.py", Settings())
+
+
+def explained(folder: Path, body: str, head: str = "", **options) -> Explained:
+    problem, entry = entries(folder, body, head)
+    *_, last = profile(problem, [entry], dataclasses.replace(OPTIONS, **options))
+    assert isinstance(last, Explained)
+    return last
+
+
+def profile_of(found: Explained) -> SolutionProfile:
+    assert isinstance(found.outcome, SolutionProfile), found.outcome
+    return found.outcome
+
+
+@pytest.mark.slow
+def test_torch_alone_is_called_so(tmp_path):
+    found = explained(tmp_path, "return 2 * torch.tanh(x @ x)")
+    assert found.advice.bottleneck in {Bottleneck.LIBRARY_ONLY, Bottleneck.PYTHON_BOUND}
+    assert {"aten::mm", "aten::tanh", "aten::mul"} <= {kernel.name for kernel in profile_of(found).kernels}
+    assert profile_of(found).own_share == 0.0
+    assert sum(kernel.share for kernel in profile_of(found).kernels) == pytest.approx(1.0)
+
+
+@pytest.mark.slow
+def test_an_extension_is_what_no_operator_accounts_for(tmp_path):
+    body = "y = torch.zeros_like(x); LIBRARY.doubled(x.data_ptr(), y.data_ptr(), x.numel()); return y"
+    found = explained(tmp_path, body, NATIVE)
+    assert profile_of(found).own_libraries == 1
+    assert not profile_of(found).is_fallback
+    assert profile_of(found).own_share > 0.5
+    assert profile_of(found).kernels[0].origin is KernelOrigin.OWN
+
+
+@pytest.mark.slow
+def test_an_extension_that_was_never_loaded_is_a_fallback(tmp_path):
+    found = explained(tmp_path, "return 2 * torch.tanh(x @ x)", FALLS_BACK)
+    assert found.advice.bottleneck is Bottleneck.FALLBACK
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("body", "status", "reason"),
+    [
+        ("raise ValueError('not today')", Status.RAISED, "not today"),
+        ("import os; os._exit(3)", Status.EXITED, "3"),
+    ],
+)
+def test_a_solution_that_does_not_run_has_no_profile(tmp_path, body, status, reason):
+    found = explained(tmp_path, body)
+    assert isinstance(found.outcome, Failed)
+    assert found.outcome.status is status
+    assert reason in found.outcome.reason
+    assert found.advice is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("busy", [True, False])
+def test_who_waits_for_the_device_is_told(tmp_path, monkeypatch, busy):
+    monkeypatch.setattr("kbench.profile.in_use", lambda _: busy)
+    problem, entry = entries(tmp_path, "return 2 * torch.tanh(x @ x)")
+    events = list(profile(problem, [entry], OPTIONS))
+    assert [isinstance(event, Waiting) for event in events].count(True) == busy
+
+
+@pytest.mark.slow
+def test_a_profile_stays_within_the_sandbox(tmp_path):
+    if rung_probe.reached("cpu", cache_dir()) < 3:
+        pytest.skip("this machine does not reach a rung that protects files")
+    outside = tmp_path / "outside"
+    body = f"open({str(outside)!r}, 'w').write('x'); return 2 * x"
+    explained(tmp_path, body)
+    assert not outside.exists(), "refused, or written to a /tmp that nobody else sees"
+
+
+@pytest.mark.slow
+def test_a_problem_that_cannot_run_is_an_error(tmp_path):
+    problem, entry = entries(tmp_path, "return x")
+    problem.path.write_text(PROBLEM.replace("2 * torch.tanh(x @ x)", "x.nothing()"))
+    with pytest.raises(PluginError, match="nothing"):
+        list(profile(problem, [entry], OPTIONS))
+
+
+def test_what_a_profile_is_not_is_refused_with_what_to_type(tmp_path, monkeypatch):
+    problem, entry = entries(tmp_path, "return x")
+    gpu = selection.DeviceChoice(kind="cuda", name="GPU", uuid="GPU-1", key="GPU sm_90")
+    with pytest.raises(UsageError, match="processor"):
+        list(profile(problem, [entry], OPTIONS, counters=True))
+    with pytest.raises(UsageError) as caught:
+        list(profile(problem, [entry], OPTIONS, keep=tmp_path / "x.ncu-rep"))
+    assert caught.value.hint == "add `--ncu`"
+    with pytest.raises(UsageError, match="not 3"):
+        list(profile(problem, [entry] * 3, OPTIONS))
+    with pytest.raises(UsageError) as caught:
+        list(profile(problem, [entry], dataclasses.replace(OPTIONS, cases=("*",))))
+    assert caught.value.hint == "`--case default`"
+    monkeypatch.setattr(selection, "choose", lambda _: gpu)
+    monkeypatch.setattr("kbench.profile.find_ncu", lambda: None)
+    with pytest.raises(MachineError, match="ncu"):
+        list(profile(problem, [entry], OPTIONS, counters=True))
+    with pytest.raises(UsageError, match="two solutions"):
+        list(profile(problem, [entry] * 2, OPTIONS, counters=True, keep=tmp_path / "x.ncu-rep"))
+
+
+def test_a_trace_arrives_as_it_was_sent():
+    assert validated(json.loads(json.dumps(dataclasses.asdict(TRACE)))) == TRACE
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"call_ns": -1},
+        {"call_ns": "5"},
+        {"call_ns": True},
+        {"call_ns": 1e300},
+        {"call_ns": float("nan")},
+        {"call_ns": 1 << 70},
+        {"more": 1},
+        {"remark": "x" * (LONGEST_NAME + 1)},
+        {"launches": {"name": "k"}},
+        {"launches": [{"name": "k"}]},
+        {"launches": [dataclasses.asdict(TRACE.launches[0])] * (MOST_LAUNCHES + 1)},
+        {"operators": [dataclasses.asdict(TRACE.operators[0])] * (MOST_NAMES + 1)},
+        {"operators": [{"name": ["k"], "count": 1, "self_ns": 1}]},
+        {"shape": {"major": 9}},
+    ],
+    ids=str,
+)
+def test_a_forged_trace_is_refused(forged):
+    found = validated({**json.loads(json.dumps(dataclasses.asdict(TRACE))), **forged})
+    assert isinstance(found, Failed)
+    assert found.status is Status.PROTOCOL_ERROR
+    assert len(found.reason) < 300
+
+
+@pytest.mark.parametrize("nothing", [None, [], "trace", 3])
+def test_no_trace_is_refused(nothing):
+    assert isinstance(validated(nothing), Failed)
+
+
+# Takes the program behind its options, as the real one does, and writes a page and a report.
+TOOL = """#!{python}
+import subprocess, sys
+from pathlib import Path
+words = sys.argv[1:]
+options = {{}}
+while words[0].startswith("--"):
+    name = words.pop(0)
+    options[name] = True if name in ("--csv", "--force-overwrite") else words.pop(0)
+done = subprocess.run(words, close_fds=False, check=False)
+Path(options["--log-file"]).write_text({page!r})
+if "--export" in options:
+    Path(options["--export"]).write_bytes(b"report")
+sys.exit(done.returncode)
+"""
+PAGE = (
+    '==PROF== Connected\n"ID","Kernel Name","dram__throughput.avg.pct_of_peak_sustained_elapsed"\n'
+    '"","","%"\n"0","twice(float *)","91.5"\n'
+)
+REFUSED = "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters\n"
+
+
+def counted(folder: Path, page: str, body: str, keep: Path | None = None) -> Counted:
+    tool = folder / "ncu"
+    tool.write_text(TOOL.format(python=sys.executable, page=page))
+    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+    problem, entry = entries(folder, body)
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    rung = rung_probe.reached("cpu", cache_dir())
+    found = Profiler(problem, OPTIONS, CPU, int(rung), scratch).count(
+        tool, entry, folder / "no artefacts", Case(name="default"), keep
+    )
+    assert list(scratch.iterdir()) == [], "nothing is left behind"
+    return found
+
+
+@pytest.mark.slow
+def test_counters_are_read_within_the_walls_and_the_report_is_kept(tmp_path):
+    keep = tmp_path / "mine.ncu-rep"
+    found = counted(tmp_path, PAGE, "return 2 * x", keep)
+    assert found.reason == ""
+    assert [(each.name, each.memory_percent) for each in found.kernels] == [("twice(float *)", 91.5)]
+    assert keep.read_bytes() == b"report"
+
+
+@pytest.mark.slow
+def test_a_refusal_says_what_to_type(tmp_path):
+    found = counted(tmp_path, REFUSED, "return 2 * x")
+    assert found.kernels == ()
+    assert "NVreg_RestrictProfilingToAdminUsers=0" in found.reason
+
+
+@pytest.mark.slow
+def test_a_solution_that_raises_below_the_tool_is_named(tmp_path):
+    found = counted(tmp_path, "", "raise ValueError('not here')")
+    assert "not here" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint", "said"),
+    [
+        (REFUSED, "", counters.REFUSED),
+        ("==ERROR== Unknown section", "", "Unknown section"),
+        ("", "killed (SIGKILL)", "killed"),
+        ("", "", "nothing"),
+    ],
+)
+def test_why_there_are_no_counters(text, complaint, said):
+    assert said in why_none(text, complaint)
+
+
+def test_only_a_plain_report_of_a_fair_size_is_kept(tmp_path, monkeypatch):
+    secret, report, target = tmp_path / "secret", tmp_path / "report", tmp_path / "kept"
+    secret.write_text("secret")
+    report.symlink_to(secret)
+    assert "no report" in kept(report, target)
+    report.unlink()
+    assert "no report" in kept(report, target)
+    report.write_text("x" * 100)
+    assert "cannot be kept" in kept(report, tmp_path / "nowhere" / "kept")
+    monkeypatch.setattr(profiler, "MOST_REPORT_BYTES", 10)
+    assert "larger" in kept(report, target)
+    assert not target.exists()
+
+
+def test_the_command_line_of_ncu():
+    command = ncu_command(Path("/usr/bin/ncu"), Path("/home/page.csv"), Path("/home/r.ncu-rep"))
+    assert command[0] == "/usr/bin/ncu"
+    assert command[command.index("--profile-from-start") + 1] == "off"
+    assert command[command.index("--log-file") + 1] == "/home/page.csv"
+    assert command[-3:] == ["--export", "/home/r.ncu-rep", "--force-overwrite"]
+    assert "--export" not in ncu_command(Path("/usr/bin/ncu"), Path("/home/page.csv"), None)

@@ -1,0 +1,62 @@
+"""The fixtures of `tests/bottlenecks.py`, as far as they can be checked without a GPU: they compile, one spills."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import bottlenecks
+import pytest
+
+from kbench.build import sources
+from kbench.core.bottleneck import Bottleneck
+from kbench.kernels import native
+from kbench.plugins import registry
+from kbench.storage.settings import Settings
+
+SOURCES = sorted(path.stem for path in bottlenecks.FOLDER.glob("*.cu"))
+
+
+def test_ten_bottlenecks_have_a_solution_and_a_case():
+    assert len(bottlenecks.PROBLEMS) == 10
+    for expected, (problem, case) in bottlenecks.PROBLEMS.items():
+        entry = registry.find_problem(bottlenecks.FOLDER / f"{problem}.py", Settings())
+        assert case in registry.case_table(entry)
+        solution = registry.find_solution(entry, bottlenecks.FOLDER / f"{expected.value}.py", Settings())
+        assert solution.devices == ("cuda",)
+        own = expected is not Bottleneck.LIBRARY_ONLY
+        assert sources.declares_kernels(solution.path, None) == own
+        files = {path.name for path in sources.dependencies(solution.path)}
+        assert (f"{expected.value}.cu" in files) == own
+
+
+def test_every_source_is_a_solution_s():
+    assert sorted(each.value for each in bottlenecks.PROBLEMS if each is not Bottleneck.LIBRARY_ONLY) == SOURCES
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not native.has_cuda_compiler(), reason="nvcc is not on the PATH")
+@pytest.mark.parametrize("name", SOURCES)
+def test_compiles_and_spills_only_where_it_should(name: str, tmp_path: Path) -> None:
+    command = ["nvcc", "-O3", "-std=c++17", "-gencode=arch=compute_90,code=sm_90", "-Xptxas", "-v", "-c"]
+    files = [str(bottlenecks.FOLDER / f"{name}.cu"), "-o", str(tmp_path / "object.o")]
+    done = subprocess.run([*command, *files], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr
+    (stack,) = re.findall(r"(\d+) bytes stack frame", done.stderr)
+    assert (int(stack) > 32) == (name == Bottleneck.SPILLS.value)
+
+
+def test_enough_are_right():
+    every = [bottlenecks.Named(expected=each, named=each.value, sentence="") for each in bottlenecks.PROBLEMS]
+    without = [each for each in every if each.expected not in bottlenecks.NEEDS_COUNTERS]
+    assert bottlenecks.enough(every, counters=True)
+    assert bottlenecks.enough(every[1:], counters=True)
+    assert not bottlenecks.enough(every[2:], counters=True)
+    assert bottlenecks.enough(without, counters=False)
+    assert not bottlenecks.enough(without[1:], counters=False)
+    assert bottlenecks.table(every).endswith("10 of 10 are right")
+
+
+def test_without_a_gpu_it_says_so(capsys):
+    if bottlenecks.main([]) == 3:
+        assert "no CUDA device found" in capsys.readouterr().err
