@@ -12,12 +12,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from kbench.build import languages
 from kbench.core.errors import MachineError
 from kbench.core.model import Peaks
 from kbench.devices import monitor, nvml, peaks, selection
@@ -117,6 +118,7 @@ def examine(device: str, cache_dir: Path, *, remeasure: bool = False) -> Iterato
         yield check_peaks(choice, cache_dir, remeasure=remeasure)
     if on_gpu or held is not None:
         yield check_quarantine(held)
+    yield check_languages(languages.installed())
 
 
 def clear_quarantine(device: str, cache_dir: Path) -> None:
@@ -204,6 +206,12 @@ def check_host_compiler(name: str, version: Version | None) -> Check:
         fix = f"install g++ {_dotted(OLDEST_HOST_COMPILER)} or newer: torch needs C++17 in full"
         return Check(code="D05", name="c++", status=Health.FAIL, detail=f"{name} {_dotted(version)}", fix=fix)
     return Check(code="D05", name="c++", status=Health.OK, detail=f"{name} {_dotted(version)}")
+
+
+def check_languages(versions: Mapping[str, str | None]) -> Check:
+    """Tell which languages are installed; none is needed until a solution imports it."""
+    told = ", ".join(f"{name} {version or 'not installed'}" for name, version in versions.items())
+    return Check(code="D13", name="languages", status=Health.OK, detail=told)
 
 
 def check_ninja(path: str | None) -> Check:

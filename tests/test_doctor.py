@@ -230,7 +230,7 @@ def machine(tmp_path, monkeypatch):
 
 def test_this_machine_is_examined_for_the_processor(machine):
     checks = {check.code: check for check in doctor.examine("cpu", machine)}
-    assert list(checks) == ["D03", "D05", "D06", "D08", "D09", "D10", "D11"]
+    assert list(checks) == ["D03", "D05", "D06", "D08", "D09", "D10", "D11", "D13"]
     assert checks["D03"].status == checks["D09"].status == Health.OK
     assert all(check.fix for check in checks.values() if check.status == Health.FAIL)
 
@@ -252,7 +252,7 @@ def test_a_gpu_is_examined_in_full(machine, monkeypatch):
     monkeypatch.setattr(devices, "foreign_processes", lambda _: ())
     monkeypatch.setattr(rung_probe, "reached", lambda *_: Rung.FULL)
     codes = [check.code for check in doctor.examine("cuda", machine)]
-    assert codes == [f"D{n:02}" for n in range(1, 13)]
+    assert codes == [f"D{n:02}" for n in range(1, 14)]
 
 
 def test_a_quarantine_is_shown_and_lifted_once_the_device_answers(machine, monkeypatch):
@@ -260,9 +260,8 @@ def test_a_quarantine_is_shown_and_lifted_once_the_device_answers(machine, monke
     quarantine.impose(machine, uuid=cpu.uuid, name=cpu.name, reason="it went silent")
     measured = []
     monkeypatch.setattr(peaks, "load_peaks", lambda *_: measured.append(1))
-    last = list(doctor.examine("cpu", machine))[-1]
-    assert last.code == "D12"
-    fails_with_a_fix(last, "it went silent", "kbench doctor --clear-quarantine")
+    found = {check.code: check for check in doctor.examine("cpu", machine)}
+    fails_with_a_fix(found["D12"], "it went silent", "kbench doctor --clear-quarantine")
     assert not measured, "nothing is measured on a device that is out of use"
 
     monkeypatch.setattr(health, "probe", lambda _: (ProbeAnswer.WRONG, "holds [0]"))
@@ -277,3 +276,9 @@ def test_a_quarantine_is_shown_and_lifted_once_the_device_answers(machine, monke
 def test_doctor_imports_no_torch():
     code = "import sys, kbench.doctor; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, env={**os.environ}).returncode == 0
+
+
+def test_languages_are_told_with_their_versions_and_are_nobodys_fault():
+    check = doctor.check_languages({"triton": "3.5.1", "helion": None})
+    assert (check.code, check.status, check.fix) == ("D13", Health.OK, "")
+    assert check.detail == "triton 3.5.1, helion not installed"

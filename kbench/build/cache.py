@@ -34,6 +34,9 @@ MOST_FILES, MOST_BYTES, DEEPEST, LONGEST = 50_000, 2 << 30, 60, 1_000
 ENVIRONMENT_FOLDERS = {
     "TORCH_EXTENSIONS_DIR": "extensions",
     "TRITON_CACHE_DIR": "triton",
+    "CUTE_DSL_CACHE_DIR": "cute",
+    "TILELANG_CACHE_DIR": "tilelang",
+    "HELION_CACHE_DIR": "helion",
     "TORCHINDUCTOR_CACHE_DIR": "inductor",
     "CUDA_CACHE_PATH": "cuda",
     "HOME": "home",

@@ -20,7 +20,7 @@ from kbench.plugins.source import parse
 SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp", ".py")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.M)
 JUST_IN_TIME = re.compile(
-    r"\btriton\b|\btorch\.compile\b|\bcompile_kernel\b|\bnvrtc\b|\btilelang\b|\bcutlass\b|\bnumba\b"
+    r"\btriton\b|\btorch\.compile\b|\bcompile_kernel\b|\bnvrtc\b|\btilelang\b|\bhelion\b|\bcutlass\b|\bnumba\b"
 )
 GRAPHS = re.compile(r"\btorch\.compile\b")
 EXTENSION = re.compile(r"cpp_extension|load_inline")

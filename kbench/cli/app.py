@@ -27,6 +27,7 @@ EXIT_CODES = (
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run.run", "Verify, then time, one or more solutions of a problem"),
     "verify": ("run.verify", "Verify only"),
+    "watch": ("watch.main", "Verify and quickly time a file at each save"),
     "sweep": ("sweep.main", "Judge many solutions of many problems; resumable"),
     "serve": ("serve.main", "Serve verdicts over HTTP, for training loops"),
     "mcp": ("mcp.main", "Serve tools to an agent over stdin and stdout"),

@@ -27,7 +27,7 @@ def cases(ctx: typer.Context, incomplete: str) -> list[str]:
 
     problem = _problem(ctx)
     try:
-        table = registry.case_table(registry.find_problem(problem, _settings())) if problem else {}
+        table = registry.selectable_cases(registry.find_problem(problem, _settings())) if problem else {}
     except KbenchError:
         return []
     return _matching(tuple(table), incomplete)

@@ -25,10 +25,11 @@ WRAPPING = frozenset({"cases", "constants", "problems", "solutions", "summary", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """A table in the making: headings, cells, and whether every cell is also wanted in text."""
+    """A table in the making: headings and cells, and the table that text shows below it."""
 
     names: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
+    below: "Listing | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ def _problems(settings: Settings) -> Listing:
 
 def _case_names(problem: Entry) -> tuple[str, ...]:
     try:
-        return tuple(registry.case_table(problem))
+        return tuple(registry.selectable_cases(problem))
     except PluginError:
         return ()
 
@@ -84,15 +85,17 @@ def _solutions(problem: Entry, settings: Settings) -> Listing:
     rows = tuple(
         (entry.name, entry.devices, entry.origin, entry.summary) for entry in registry.solutions(problem, settings)
     )
-    return Listing(names=("solution", "devices", "from", "summary"), rows=rows)
+    return Listing(names=("solution", "devices", "from", "summary"), rows=rows, below=_cases(problem))
 
 
 def _cases(problem: Entry) -> Listing:
     """List cases with all constants in force: people know a case by its sizes."""
-    constants = registry.constants(problem)
-    table = registry.case_table(problem).items()
-    rows = tuple((name, {**constants, **overrides}) for name, overrides in table)
-    return Listing(names=("case", "constants"), rows=rows)
+    listed = registry.case_table(problem)
+    rows = tuple(
+        (name, "the file" if name in listed else "derived", registry.constants(problem, overrides))
+        for name, overrides in registry.selectable_cases(problem).items()
+    )
+    return Listing(names=("case", "from", "constants"), rows=rows)
 
 
 def _runs(folder: Path) -> Listing:
@@ -112,24 +115,30 @@ def _runs(folder: Path) -> Listing:
 
 
 def _print(output: Output, listing: Listing) -> None:
-    columns = [Column(title=name, wraps=name in WRAPPING) for name in listing.names]
-    cells = [[_text(value) for value in row] for row in listing.rows]
+    columns, cells = _table(listing)
     if not cells and output.format is Format.TEXT and output.verbosity >= 0:
         output.note("nothing to list")
         return
     found = [dict(zip(listing.names, row, strict=True)) for row in listing.rows]
     output.show(
-        text=lambda: _render_text(output, columns, cells),
+        text=lambda: _render_text(output, listing),
         json=lambda: render_document("list", status="ok", results=found),
         csv=lambda: csvout.render_cells(listing.names, cells),
         md=lambda: render_markdown_table(columns, cells),
     )
 
 
-def _render_text(output: Output, columns: list[Column], cells: list[list[str]]) -> str:
+def _table(listing: Listing) -> tuple[list[Column], list[list[str]]]:
+    columns = [Column(title=name, wraps=name in WRAPPING) for name in listing.names]
+    return columns, [[_text(value) for value in row] for row in listing.rows]
+
+
+def _render_text(output: Output, listing: Listing) -> str:
+    columns, cells = _table(listing)
     if output.verbosity < 0:
         return "\n".join(row[0] for row in cells)
-    return render_table(columns, cells, indent="", width=output.width)
+    shown = render_table(columns, cells, indent="", width=output.width)
+    return shown if listing.below is None else f"{shown}\n\n{_render_text(output, listing.below)}"
 
 
 def _text(value: Any) -> str:

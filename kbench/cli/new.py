@@ -19,9 +19,16 @@ class Language(StrEnum):
     """What a new solution is written in."""
 
     CUDA = "cuda"
+    CUDA_TORCH = "cuda-torch"
     TRITON = "triton"
+    CUTE = "cute"
+    TILELANG = "tilelang"
+    HELION = "helion"
     CPP = "cpp"
     TORCH = "torch"
+
+
+LANGUAGE_HELP = "Language of the solution; cuda-torch, cute, tilelang and helion were not tried on a GPU yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +47,7 @@ class SolutionFlags(DocumentFlags):
         str, typer.Argument(metavar="PROBLEM", help="Problem: a name or a path", autocompletion=completion.problems)
     ]
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the solution")]
-    language: Annotated[Language, typer.Option("--language", help="Language of the solution")] = Language.CUDA
+    language: Annotated[Language, typer.Option("--language", help=LANGUAGE_HELP)] = Language.CUDA
     folder: Annotated[
         Path | None, typer.Option("--in", metavar="DIR", help="Folder to write to (default: beside the problem)")
     ] = None

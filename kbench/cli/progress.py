@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from typing import Protocol, Self
 
 from kbench.cli.output import Output
-from kbench.core.events import Estimated, Event, Judged, Planned, StageFinished, StageStarted, Waiting
+from kbench.core.events import Estimated, Event, Judged, LargeCases, Planned, StageFinished, StageStarted, Waiting
+from kbench.core.forecast import Forecast
 from kbench.report import units
 from kbench.report.summary import summarise
 from kbench.report.table import one_line
@@ -108,6 +109,8 @@ def describe(event: Event, verbosity: int = 0) -> str:
         processes = "" if event.processes == 0 else f" · {event.processes} {plural}"
         plural = "case" if len(event.cases) == 1 else "cases"
         return f"{event.problem} · {', '.join(event.solutions)} · {plural} {cases} · on {event.device}{processes}"
+    if isinstance(event, LargeCases):
+        return large_cases(event)
     if isinstance(event, Waiting):
         return f"waiting for {event.device}, in use by {one_line(event.holder)}"
     if isinstance(event, StageFinished) and (verbosity > 0 or not event.ok or event.stage == "build"):
@@ -120,6 +123,20 @@ def describe(event: Event, verbosity: int = 0) -> str:
         speedup = "" if case.speedup is None else f"  {case.shown_speedup}"
         return f"  {event.solution}  {event.case}  {verdict}{speedup}  {units.seconds(sum(event.stage_s.values()))}"
     return ""
+
+
+def large_cases(event: LargeCases) -> str:
+    """Say what is known of large cases: `case default: 7.5 GB ..., took 41 s here before; --case small: 25 MB`."""
+    memory = "" if event.memory_bytes is None else f" (the device has {units.byte_size(event.memory_bytes)})"
+    large = [f"case {one.case}: {_known(one, f'inputs, outputs and parameters{memory}')}" for one in event.cases]
+    small = "" if event.small is None else _known(event.small)
+    return "; ".join([*large, f"`--case small`: {small}"] if small else large)
+
+
+def _known(one: Forecast, of_what: str = "") -> str:
+    size = "" if one.call_bytes is None else f"{units.byte_size(one.call_bytes)} {of_what}".rstrip()
+    time = "" if one.took_s is None else f"took {units.seconds(one.took_s)} here before"
+    return ", ".join(part for part in (size, time) if part)
 
 
 def so_far(event: Estimated) -> str:

@@ -145,6 +145,114 @@ _TRITON_FORWARD = '''    def forward(self, $arguments):
         return y
 '''
 
+_CUDA_TORCH_HEAD = '''SOURCE = r"""
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAException.h>
+#include <torch/types.h>
+
+namespace {
+
+// Fill in. Until then no element of y is written, and verification says so.
+__global__ void kernel(const float* x, float* y, int64_t count) {}
+
+}  // namespace
+
+torch::Tensor compute(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  const int threads = 256;
+  const auto blocks = (x.numel() + threads - 1) / threads;
+  kernel<<<blocks, threads, 0, at::cuda::getCurrentCUDAStream()>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return y;
+}
+"""
+
+# Built once, then taken from the cache. Torch's headers alone take 20 s; `--language cuda` does without them.
+MODULE = load_inline(
+    name="$library",
+    cpp_sources=["torch::Tensor compute(torch::Tensor x);"],
+    cuda_sources=[SOURCE],
+    functions=["compute"],
+    extra_cuda_cflags=["-O3"],
+)
+
+'''
+
+_CUDA_TORCH_FORWARD = '''    def forward(self, $arguments):
+        """Compute into a new tensor; the source above says of which shape."""
+        return MODULE.compute($first.contiguous())
+'''
+
+_CUTE_IMPORTS = """import cuda.bindings.driver as cuda
+import cutlass.cute as cute
+from cutlass.cute.runtime import from_dlpack
+"""
+
+_CUTE_HEAD = '''
+@cute.kernel
+def kernel(x: cute.Tensor, y: cute.Tensor):
+    """Fill in. Until then no element of y is written, and verification says so."""
+    thread, _, _ = cute.arch.thread_idx()
+    block, _, _ = cute.arch.block_idx()
+    width, _, _ = cute.arch.block_dim()
+    place = block * width + thread
+
+
+@cute.jit
+def launch(x: cute.Tensor, y: cute.Tensor, stream: cuda.CUstream):
+    """Launch the kernel with one thread for each element."""
+    blocks = (cute.size(x) + 255) // 256
+    kernel(x, y).launch(grid=[blocks, 1, 1], block=[256, 1, 1], stream=stream)
+
+'''
+
+_CUTE_FORWARD = '''    def forward(self, $arguments):
+        """Compute into a new tensor; change its shape where the result has another one than `$first`."""
+        $first = $first.contiguous()
+        y = torch.empty_like($first)
+        stream = cuda.CUstream(torch.cuda.current_stream().cuda_stream)
+        launch(from_dlpack($first.detach().view(-1)), from_dlpack(y.view(-1)), stream)
+        return y
+'''
+
+_TILELANG_HEAD = '''
+@tilelang.jit(out_idx=[-1])
+def build(count: int, block: int = 1024):
+    """Compile the kernel for a number of elements; it returns y."""
+
+    @T.prim_func
+    def kernel(x: T.Tensor((count,), "float32"), y: T.Tensor((count,), "float32")):
+        with T.Kernel(T.ceildiv(count, block), threads=256) as program:
+            for lane in T.Parallel(block):
+                # Fill in. Until then y is zero, and verification says so.
+                y[program * block + lane] = T.float32(0)
+
+    return kernel
+
+'''
+
+_TILELANG_FORWARD = '''    def forward(self, $arguments):
+        """Compute a tensor; change its shape where the result has another one than `$first`."""
+        return build($first.numel())($first.contiguous().view(-1)).view_as($first)
+'''
+
+_HELION_HEAD = '''
+# Without autotuning, which takes minutes. Fix a `config=` once you have found one.
+@helion.kernel(autotune_effort="none")
+def kernel(x: torch.Tensor) -> torch.Tensor:
+    """Fill in. Until then y is zero, and verification says so."""
+    y = torch.empty_like(x)
+    for tile in hl.tile(x.size()):
+        y[tile] = x[tile] * 0.0
+    return y
+
+'''
+
+_HELION_FORWARD = '''    def forward(self, $arguments):
+        """Compute a tensor; the kernel says of which shape."""
+        return kernel($first.contiguous())
+'''
+
 _STREAMS = {"cuda": ", torch.cuda.current_stream().cuda_stream"}
 """The last argument of a kernel's call, by language."""
 _LANGUAGES: dict[str, tuple[str, str, str, str]] = {
@@ -155,6 +263,20 @@ _LANGUAGES: dict[str, tuple[str, str, str, str]] = {
         _CUDA_HEAD,
         _NATIVE_FORWARD,
     ),
+    "cuda-torch": (
+        '"cuda"',
+        "from torch.utils.cpp_extension import load_inline",
+        _CUDA_TORCH_HEAD,
+        _CUDA_TORCH_FORWARD,
+    ),
+    "cute": (
+        '"cuda"',
+        _CUTE_IMPORTS,
+        _CUTE_HEAD,
+        _CUTE_FORWARD,
+    ),
+    "tilelang": ('"cuda"', "import tilelang\nimport tilelang.language as T", _TILELANG_HEAD, _TILELANG_FORWARD),
+    "helion": ('"cuda"', "import helion\nimport helion.language as hl", _HELION_HEAD, _HELION_FORWARD),
     "cpp": (
         '"cpu"',
         "import ctypes\n\nfrom torch.utils.cpp_extension import load_inline",
@@ -182,7 +304,7 @@ def solution(owner: Entry, language: str) -> str:
         "problem": owner.name,
         "language": language,
         "devices": devices,
-        "library": f"new_{owner.name}_{language}",
+        "library": f"new_{owner.name}_{language.replace('-', '_')}",
         "arguments": ", ".join(arguments or ["x"]),
         "first": first,
         "call": call,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kbench.core.forecast import Forecast
 from kbench.core.levels import Level
 from kbench.core.model import Case, Environment, Outcome, Peaks, ResultRow
 
@@ -107,6 +108,17 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LargeCases:
+    """Some of the cases are large; nothing of them is allocated yet."""
+
+    cases: tuple[Forecast, ...]
+    small: Forecast | None
+    """A case that is not."""
+    memory_bytes: int | None
+    """Of the device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     """Another process holds the device; this one queues."""
 
@@ -177,4 +189,4 @@ class Saved:
     """Of the device, where they are known."""
 
 
-Event = Planned | Waiting | StageStarted | StageFinished | Estimated | Judged | Saved
+Event = Planned | LargeCases | Waiting | StageStarted | StageFinished | Estimated | Judged | Saved

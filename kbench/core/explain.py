@@ -105,7 +105,7 @@ _STATUSES: dict[Status, tuple[str, str]] = {
     ),
     Status.ILLEGAL_ACCESS: (
         "A kernel read or wrote memory that is not its own.",
-        "Correct the index at the named line; `kbench verify --sanitize` looks for more of them.",
+        "Correct the index at the named line; `kbench verify PROBLEM SOLUTION --sanitize` looks for more of them.",
     ),
     Status.DATA_RACE: (
         "Threads of a kernel access the same shared memory in no fixed order, and one of them writes.",

@@ -71,7 +71,10 @@ VERDICTS: dict[str, tuple[str, str]] = {
         "Look for the cause, or accept it: `kbench baseline accept CASE --up-to SHARE --until DATE --reason TEXT`.",
     ),
     "unclear": ("The interval spans the margin: neither slower nor equal is shown.", "Measure more processes."),
-    "new_fail": ("The case passed before and fails now.", "Correct it; `kbench verify` shows how it fails."),
+    "new_fail": (
+        "The case passed before and fails now.",
+        "Correct it; `kbench verify PROBLEM SOLUTION` shows how it fails.",
+    ),
     "newly_fixed": ("The case failed before and passes now.", "Nothing."),
     "not_comparable": (
         "The two measurements cannot be compared; the reason says why.",
@@ -100,6 +103,10 @@ CHECKS: dict[str, tuple[str, str]] = {
     "d12": (
         "Whether the device is quarantined: after a crash it no longer answered, so nothing is measured on it.",
         "Reset it or reboot, then run `kbench doctor --clear-quarantine`, which probes it again.",
+    ),
+    "d13": (
+        "Which languages beside CUDA and C++ are installed. No solution needs one that it does not import.",
+        "Install the package that a solution needs, such as `pip install helion`.",
     ),
 }
 

@@ -52,7 +52,7 @@ def _measure(
     first = rows[0]
     problem = registry.find_problem(first.problem_path or first.problem, settings)
     solutions = [_solution(problem, row, settings) for row in rows]
-    case = registry.case_table(problem).get(first.case, {})
+    case = registry.selectable_cases(problem).get(first.case, {})
     with tempfile.TemporaryDirectory(prefix="kbench-confirm-") as folder:
         options = options_from(
             settings,

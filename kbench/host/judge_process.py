@@ -12,6 +12,7 @@ from kbench.build import interpreter, sources
 from kbench.children.child import JUDGE, KILLED, OUT_OF_MEMORY, Child, ChildError, Launch, tree_rss_bytes
 from kbench.children.worker_start import STEADY_HOST
 from kbench.core.events import RunOptions
+from kbench.core.forecast import LARGE_BYTES
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
 from kbench.devices import admission
 from kbench.devices.backend import backend
@@ -147,6 +148,21 @@ class JudgeProcess:
             return Derived(reason=f"the problem could not be looked at: {error.reason}")
         cases = [{**overrides, **decode_constants(changed)} for changed in answer["cases"]]
         return Derived(cases=cases, reason=answer["reason"])
+
+    def call_bytes(self, problem: Entry, cases: Sequence[Case]) -> tuple[list[int | None], int | None]:
+        """Return what a call takes at each case, as far as shapes tell, and the device's memory."""
+        told = [encode_constants(case.overrides) for case in cases]
+        message = {
+            "op": "size",
+            "problem": str(problem.path),
+            "cases": told,
+            "small_bytes": LARGE_BYTES[self._device.kind] // 4,
+        }
+        try:
+            answer = self._child.request(message, timeout_s=DERIVE_TIMEOUT_S)
+        except ChildError:
+            return [None] * len(cases), None
+        return [nbytes or None for nbytes in answer["bytes"]], answer["memory_bytes"]
 
     def request(
         self,

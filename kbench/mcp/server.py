@@ -57,7 +57,7 @@ def make_server(settings: Settings, judge: Judge, device: str) -> MCPServer[None
             {
                 "name": entry.name,
                 "summary": entry.summary[:LONGEST_LINE],
-                "cases": sorted(registry.case_table(entry))[:MOST_ENTRIES],
+                "cases": sorted(registry.selectable_cases(entry))[:MOST_ENTRIES],
                 "solutions": [one.name for one in registry.solutions(entry, settings)][:MOST_ENTRIES],
             }
             for entry in registry.problems(settings)[:MOST_ENTRIES]

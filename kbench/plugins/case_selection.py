@@ -11,12 +11,16 @@ from kbench.core.events import RunOptions
 from kbench.core.model import Case
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
+from kbench.plugins.small_case import SMALL
 from kbench.plugins.source import did_you_mean
 
 
 def select(problem: Entry, options: RunOptions, preferred: Sequence[str]) -> tuple[Case, ...]:
-    """Return the cases that the globs select, or the first of the preferred ones, with `--set` applied."""
-    table = registry.case_table(problem)
+    """Return the cases that the globs select, or the first of the preferred ones, with `--set` applied.
+
+    The derived case counts only where it is asked for by its name.
+    """
+    table = registry.selectable_cases(problem) if SMALL in options.cases else registry.case_table(problem)
     unknown = sorted(set(options.overrides) - set(registry.constants(problem)))
     if unknown:
         known = sorted(registry.constants(problem))
@@ -24,12 +28,19 @@ def select(problem: Entry, options: RunOptions, preferred: Sequence[str]) -> tup
     if options.cases:
         for pattern in options.cases:
             if not fnmatch.filter(table, pattern):
-                hint = did_you_mean(pattern, list(table), listing=f"cases: {', '.join(table)}")
+                names = [*registry.selectable_cases(problem)]
+                hint = did_you_mean(pattern, names, listing=f"cases: {', '.join(names)}")
                 raise UsageError(f"`{problem.name}` has no case `{pattern}`", hint)
         names = [name for name in table if any(fnmatch.fnmatch(name, pattern) for pattern in options.cases)]
     else:
         names = [next((name for name in preferred if name in table), next(iter(table)))]
     return tuple(Case(name=name, overrides={**table[name], **options.overrides}) for name in names)
+
+
+def small_case(problem: Entry, options: RunOptions) -> Case | None:
+    """Return the problem's case `small`, its own or the derived one, as `--case small` selects it."""
+    constants = registry.selectable_cases(problem).get(SMALL)
+    return None if constants is None else Case(name=SMALL, overrides={**constants, **options.overrides})
 
 
 def others(problem: Entry, options: RunOptions, chosen: Sequence[Case]) -> dict[str, dict[str, Any]]:

@@ -33,8 +33,12 @@ class Folded:
     """How many there are in it."""
 
 
-def fold(statements: Sequence[ast.stmt]) -> dict[str, Folded]:
-    """Return what names are assigned, as far as it follows from literals and arithmetic and is not too much."""
+def fold(statements: Sequence[ast.stmt], given: Mapping[str, Any] | None = None) -> dict[str, Folded]:
+    """Return what names are assigned, as far as it follows from literals and arithmetic and is not too much.
+
+    A `given` name has that value instead, and what is computed from it follows.
+    """
+    given = given or {}
     known: dict[str, Folded] = {}
     left = MAX_FILE
     for statement in statements:
@@ -51,7 +55,7 @@ def fold(statements: Sequence[ast.stmt]) -> dict[str, Folded]:
         else:
             for name, item in assigned:
                 literals = folding.spent if isinstance(item, tuple | list | dict) else _literals(item)
-                known[name] = Folded(value=item, line=statement.lineno, literals=literals)
+                known[name] = Folded(value=given.get(name, item), line=statement.lineno, literals=literals)
         left -= folding.spent
     return known
 

@@ -1,7 +1,7 @@
 """Problems and solutions by name or path, as far as their files say what they are: nothing is imported."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +9,7 @@ from typing import Any, Literal
 from kbench.core.errors import PluginError, UsageError
 from kbench.plugins import source
 from kbench.plugins.places import BUILTINS, Origin, as_path, named_entry_points, problem_files, solution_files
+from kbench.plugins.small_case import SMALL, size_roles, small_constants
 from kbench.plugins.source import Source, did_you_mean
 from kbench.storage.settings import Settings
 
@@ -170,9 +171,21 @@ def case_table(problem: Entry) -> dict[str, dict[str, Any]]:
     return source.parse(problem.path).cases
 
 
-def constants(problem: Entry) -> dict[str, Any]:
-    """List the module constants that `--set` and CASES may override, with the values that the file gives."""
-    return source.parse(problem.path).constants
+def derived_case(problem: Entry) -> dict[str, Any] | None:
+    """Return the constants of the case `small` that a file without one gets; None where its sizes are not known."""
+    parsed = source.parse(problem.path)
+    return None if SMALL in parsed.cases else small_constants(parsed.constants, size_roles(parsed.tree))
+
+
+def selectable_cases(problem: Entry) -> dict[str, dict[str, Any]]:
+    """Return `case_table`, and the derived case where there is one."""
+    derived = derived_case(problem)
+    return case_table(problem) | ({} if derived is None else {SMALL: derived})
+
+
+def constants(problem: Entry, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """List the module constants that `--set` and CASES may override, with their values once some are overridden."""
+    return source.parse(problem.path).constants_with(overrides or {})
 
 
 def _only(name: str, kind: EntryKind, matches: Sequence[tuple[Path, Origin]]) -> tuple[Path, EntryKind, Origin]:
@@ -223,9 +236,10 @@ def _read(path: Path, kind: EntryKind, origin: Origin) -> Entry:
     required = _REQUIRED[kind]
     if required not in parsed.names:
         other: EntryKind = "solution" if kind == "problem" else "problem"
+        template = "problem NAME" if kind == "problem" else "solution PROBLEM NAME"
         raise PluginError(
             f"{path} defines no class `{required}`, so it is not a {kind}{_swapped(parsed, other)}",
-            f"`kbench new {kind}` writes a file to start from",
+            f"`kbench new {template}` writes a file to start from",
         )
     missing = PROBLEM_NAMES - parsed.names if kind == "problem" else set()
     if missing:

@@ -8,7 +8,7 @@ import re
 import reprlib
 import tokenize
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,12 @@ class Source:
     @property
     def constants(self) -> dict[str, Any]:
         """Module constants whose values follow from literals and arithmetic, in the order of the file."""
-        return {name: folded.value for name, folded in self._folded().items() if _overridable(name)}
+        return self.constants_with({})
+
+    def constants_with(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the same where some of them are overridden: what is computed from these follows."""
+        folded = fold(_top_level(self.tree.body), overrides)
+        return {name: one.value for name, one in folded.items() if _overridable(name)}
 
     @property
     def devices(self) -> tuple[str, ...]:

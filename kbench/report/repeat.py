@@ -36,7 +36,7 @@ def _set_by_hand(row: ResultRow, settings: Settings) -> dict[str, object]:
     """Return the constants that the case does not set itself; none where the problem is not here."""
     try:
         told = json.loads(row.overrides or "{}")
-        of_case = registry.case_table(registry.find_problem(row.problem_path or row.problem, settings)).get(
+        of_case = registry.selectable_cases(registry.find_problem(row.problem_path or row.problem, settings)).get(
             row.case, {}
         )
     except (KbenchError, ValueError):

@@ -15,6 +15,7 @@ from kbench.core.events import (
     REFERENCE,
     Event,
     Judged,
+    LargeCases,
     Planned,
     RunOptions,
     Saved,
@@ -22,6 +23,7 @@ from kbench.core.events import (
     StageStarted,
     Waiting,
 )
+from kbench.core.forecast import worth_telling
 from kbench.core.model import (
     Case,
     Environment,
@@ -45,6 +47,7 @@ from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.run.builds import Job, build_all
 from kbench.run.case_state import NOT_RUN, CaseState
+from kbench.run.forecasts import forecasts
 from kbench.sandbox import rung_probe, rungs
 from kbench.storage import quarantine
 from kbench.storage import rows as rowmaker
@@ -91,6 +94,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         session = Session(problem, solutions, options, device, rung, scratch, writer)
         stack.callback(session.close)
         yield from session.derive(solutions, cases)
+        yield from session.foresee(solutions, cases)
         yield from session.build(solutions, cases)
         if options.wait_for_device and not options.verify_only:
             session.settle_device(stack)
@@ -162,6 +166,17 @@ class Session:
         started = time.monotonic()
         self._derived = self._evaluator.derive(solutions)
         yield finished("shapes", name, None, time.monotonic() - started)
+
+    def foresee(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
+        """Tell of large cases before anything of them is made."""
+        small = case_selection.small_case(self._problem, self._options)
+        asked = cases if small is None else (*cases, small)
+        sizes, memory_bytes = self._evaluator.call_bytes(asked, solutions)
+        sha256 = self._provenance.problem_sha256
+        known = forecasts(asked, sizes, self._options, problem_sha256=sha256, device=self._device)
+        large, way_out = worth_telling(known[: len(cases)], None if small is None else known[-1])
+        if large:
+            yield LargeCases(cases=large, small=way_out, memory_bytes=memory_bytes)
 
     def build(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
         """Build what the cache lacks; a failure waits for its turn to be reported."""

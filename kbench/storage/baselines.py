@@ -84,7 +84,7 @@ def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
     if not any(row.status == Status.PASSED and row.samples_sha256 for row in run.rows):
         raise UsageError(
             f"{run.name} cannot be a baseline: nothing in it passed and was timed",
-            hint="gate runs of `kbench run`, not of `kbench verify`",
+            hint="gate a run that `kbench run PROBLEM` has timed",
         )
     require_unedited(run)
     path = baseline_path(run, name, root)

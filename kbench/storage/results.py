@@ -255,7 +255,9 @@ def _version_of(path: Path, header: list[str], lines: list[tuple[int, list[str]]
         if version not in COLUMNS_OF:
             found = f"schema {version or 'unknown'}"
             wanted = f"this kbench reads schema {', '.join(COLUMNS_OF)}"
-            raise ResultsError(f"{path}, line {number}: {found}, {wanted}", hint="measure again with `kbench run`")
+            raise ResultsError(
+                f"{path}, line {number}: {found}, {wanted}", hint="measure again with `kbench run PROBLEM`"
+            )
         if version != versions[0][1]:
             raise csvfile.refuse(path, f"mixes schema {versions[0][1]} and {version} in line {number}")
     return versions[0][1] if versions else str(SCHEMA_VERSION)

@@ -10,8 +10,8 @@ from kbench.core.events import RunOptions
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.stats import worthwhile_precision
+from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
-from kbench.plugins.shapes import Derived
 from kbench.sweep.builds import Builds, DerivedShapes
 from kbench.sweep.dispatch import Dispatcher
 from kbench.sweep.guard import Guard
@@ -19,9 +19,6 @@ from kbench.sweep.ladder import budget_s, does_not_fit, may_retry
 from kbench.sweep.task import Budgets, DeviceState, Finished, Retried, Task, state_of
 from kbench.units.evaluator import StageProgress
 from kbench.units.unit import Unit, UnitResult
-
-SMALLER = "smaller"
-"""The case that takes the place of one that the device has no memory for."""
 
 Tell = Callable[[Finished | Retried | DeviceState], None]
 
@@ -31,10 +28,6 @@ class Judging(Protocol):
 
     def turn_to(self, problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> None:
         """Judge units of this problem and these solutions from now on."""
-        ...
-
-    def derive(self, expected: Sequence[Entry] = ()) -> Derived:
-        """Look for shapes that the problem does not list."""
         ...
 
     def why_not(self, case: Case, expected: Sequence[Entry]) -> Failed | None:
@@ -170,17 +163,12 @@ class Lane:
                 if not self._post.is_fit():
                     return None
                 continue
-            if does_not_fit(result) and case is None and (case := self._smaller(task)) is not None:
+            if does_not_fit(result) and case is None and (case := _smaller(task)) is not None:
                 attempts -= 1
                 continue
             if self._dispatcher.why_stopped() and result.retryable:
                 return None  # what stopped it may be what it failed of
             return replace(result, attempts=attempts)
-
-    def _smaller(self, task: Task) -> Case | None:
-        """Return a case that the device has memory for, if there is one."""
-        derived = self._evaluator.derive([task.solution])
-        return Case(name=SMALLER, overrides={**task.case.overrides, **derived.cases[0]}) if derived.cases else None
 
     def _attempt(
         self,
@@ -240,3 +228,9 @@ class Lane:
         if overrun and result.status is Status.HARNESS_ERROR:
             return replace(result, outcome=Failed(status=Status.TOTAL_TIMEOUT, reason=overrun[0]))
         return result
+
+
+def _smaller(task: Task) -> Case | None:
+    """Return the problem's case `small`, unless that is what did not fit."""
+    case = case_selection.small_case(task.problem, task.options)
+    return None if case is None or case.overrides == task.case.overrides else case

@@ -106,6 +106,11 @@ class Evaluator:
                 break
         return derived
 
+    def call_bytes(self, cases: Sequence[Case], expected: Sequence[Entry] = ()) -> tuple[list[int | None], int | None]:
+        """Return what a call takes at each case, as far as shapes tell, and the device's memory."""
+        assert self._problem is not None, "turned to a problem"
+        return self._ready(expected).call_bytes(self._problem, cases)
+
     def why_not(self, case: Case, expected: Sequence[Entry]) -> Failed | None:
         """Return why the problem itself cannot be judged at a case; None where it can."""
         assert self._problem is not None, "turned to a problem"

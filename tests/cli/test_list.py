@@ -35,7 +35,16 @@ def test_quiet_lists_names_for_scripts(kbench):
 
 def test_cases_show_every_constant(kbench):
     done = kbench("list", "group_norm", "--cases")
-    assert "ragged   batch_size=3 features=15 num_groups=5 dim1=37 dim2=29" in done.out
+    assert "ragged   the file  batch_size=3 features=15 num_groups=5 dim1=37 dim2=29" in done.out
+
+
+def test_a_derived_case_says_so_below_the_solutions(kbench):
+    Path("relu.py").write_text(
+        "dim = 65536\nclass Model: ...\ndef get_inputs(): return [dim]\ndef get_init_inputs(): return []\n"
+    )
+    *_, default, small = kbench("list", "relu.py").out.splitlines()
+    assert default.split() == ["default", "the", "file", "dim=65536"]
+    assert small.split() == ["small", "derived", "dim=256"]
 
 
 def test_every_format_has_the_same_rows(kbench):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbench.cli.app import COMMANDS
+from kbench.cli.new import Language
 from kbench.plugins import registry
 from kbench.storage.settings import Settings
 
@@ -24,7 +25,7 @@ def test_a_new_problem_is_a_problem(kbench):
     assert "raise NotImplementedError" in Path("plus.py").read_text()
 
 
-@pytest.mark.parametrize("language", ["torch", "cpp", "cuda", "triton"])
+@pytest.mark.parametrize("language", [language.value for language in Language])
 def test_a_new_solution_takes_over_the_constructor(kbench, language):
     done = kbench("new", "solution", "group_norm", "mine", "--language", language)
     assert (done.code, done.out) == (0, "solutions/group_norm/mine.py\n")

@@ -5,7 +5,8 @@ from fakes import failed, passed
 
 from kbench.cli.output import Output
 from kbench.cli.progress import Live, describe, so_far
-from kbench.core.events import Estimated, StageFinished, StageStarted, Waiting
+from kbench.core.events import Estimated, LargeCases, StageFinished, StageStarted, Waiting
+from kbench.core.forecast import Forecast
 from kbench.core.model import Status
 
 ESTIMATE = Estimated(
@@ -28,6 +29,24 @@ def finished(stage: str, *, ok: bool = True, detail: str = "") -> StageFinished:
         (finished("verify", ok=False), 0, "  verify  online  small  FAILED  1.2 s"),
         (Waiting(device="NVIDIA H200", holder="pid 7"), 0, "waiting for NVIDIA H200, in use by pid 7"),
         (ESTIMATE, 1, ""),
+        (
+            LargeCases(
+                cases=(Forecast(device="cpu", case="full", call_bytes=7_516_000_000),),
+                small=Forecast(device="cpu", case="small", call_bytes=25_000_000),
+                memory_bytes=24_000_000_000,
+            ),
+            0,
+            "case full: 7.52 GB inputs, outputs and parameters (the device has 24.0 GB); `--case small`: 25.0 MB",
+        ),
+        (
+            LargeCases(
+                cases=(Forecast(device="cpu", case="full", took_s=61.0),),
+                small=Forecast(device="cpu", case="small"),
+                memory_bytes=24_000_000_000,
+            ),
+            0,
+            "case full: took 61.0 s here before",
+        ),
     ],
 )
 def test_which_events_leave_a_line(event, verbosity, line):

@@ -1,7 +1,7 @@
 """A run's parent with a judge that is none: whose turn it is, how often, and what becomes of a judge that ends."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +11,8 @@ import pytest
 from fakes import CORRECT, ENVIRONMENT, timing
 
 from kbench.children.child import ChildError
-from kbench.core.events import Judged, RunOptions
+from kbench.core.events import Judged, LargeCases, RunOptions
+from kbench.core.forecast import Forecast
 from kbench.core.model import Case, Cost, Failed, Outcome, Passed, Status
 from kbench.host.judge_process import OpenedCase
 from kbench.plugins import registry
@@ -45,6 +46,7 @@ class FakeJudge:
     host_bytes = 0
     answer: Callable[["FakeJudge", str, int], Outcome]
     refused: str = ""
+    sizes: Mapping[str, int] = {}
 
     def __init__(self, *_: Any, expected: Sequence[Entry], **__: Any):
         self.expected = [entry.name for entry in expected]
@@ -59,6 +61,9 @@ class FakeJudge:
 
     def derive(self, _problem: Entry) -> Derived:
         return Derived(cases=[{"n": 3}])
+
+    def call_bytes(self, _problem: Entry, cases: Sequence[Case]) -> tuple[list[int | None], int | None]:
+        return [FakeJudge.sizes.get(case.name) for case in cases], 24 * 10**9
 
     def open(self, _problem: Entry, case: Case) -> OpenedCase:
         self.note("open", case.name)
@@ -102,6 +107,7 @@ def court(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(FakeJudge, "every", ())
     monkeypatch.setattr(FakeJudge, "asked", ())
     monkeypatch.setattr(FakeJudge, "refused", "")
+    monkeypatch.setattr(FakeJudge, "sizes", {})
     monkeypatch.setattr(FakeJudge, "answer", lambda _self, _name, process: passed(process), raising=False)
 
 
@@ -113,6 +119,38 @@ def judge(folder: Path, *names: str, **options: Any) -> list[Judged]:
     entries = [registry.find_solution(problem, folder / f"{name}.py", Settings()) for name in names]
     chosen = {"device": "cpu", "trusted": True, "save": False, "cases": ("small",), "wait_for_device": False, **options}
     return [event for event in verb.run(problem, entries, RunOptions(**chosen)) if isinstance(event, Judged)]
+
+
+def told(folder: Path, **options: Any) -> list[LargeCases]:
+    """Return what a run of `eager` at the default case tells before it begins."""
+    path = folder / "doubles.py"
+    path.write_text(PROBLEM)
+    problem = registry.find_problem(path, Settings())
+    entry = registry.find_solution(problem, "eager", Settings())
+    given = RunOptions(device="cpu", trusted=True, cases=("default",), wait_for_device=False, **options)
+    found: list[LargeCases] = []
+    for event in verb.run(problem, [entry], given):
+        if isinstance(event, LargeCases):
+            assert not any(asked[0] == "open" for asked in FakeJudge.asked), "nothing is made yet"
+            found.append(event)
+    return found
+
+
+def test_large_cases_are_told_before_they_are_made_with_the_way_out(tmp_path: Path) -> None:
+    FakeJudge.sizes = {"default": 7_500_000_000, "small": 25_000_000}
+    (event,) = told(tmp_path, save=False, results_dir=tmp_path)
+    assert event == LargeCases(
+        cases=(Forecast(device="cpu", case="default", call_bytes=7_500_000_000),),
+        small=Forecast(device="cpu", case="small", call_bytes=25_000_000),
+        memory_bytes=24 * 10**9,
+    )
+
+
+def test_nothing_is_told_of_cases_that_are_not_large_or_of_which_nothing_is_known(tmp_path: Path) -> None:
+    FakeJudge.sizes = {"default": 25_000_000}
+    assert told(tmp_path, save=False) == []
+    FakeJudge.sizes = {}
+    assert told(tmp_path, save=False) == []
 
 
 def turns() -> list[tuple[str, int]]:

@@ -307,7 +307,7 @@ def test_another_schema_version(written: Path) -> None:
     written.write_text("".join([lines[0], *("99" + line[1:] for line in lines[1:])]))
     with pytest.raises(ResultsError, match=r"line 2: schema 99, this kbench reads schema 1, 2, 3") as caught:
         read_run(written)
-    assert caught.value.hint == "measure again with `kbench run`"
+    assert caught.value.hint == "measure again with `kbench run PROBLEM`"
 
 
 def as_version(version: int, path: Path) -> Path:

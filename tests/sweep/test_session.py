@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sweeping import OPTIONS, FakeJudge, failed, passed, task
+from sweeping import OPTIONS, PROBLEM, FakeJudge, failed, passed, task
 
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Failed, Status
@@ -132,9 +132,11 @@ def test_the_harnesss_own_failures_are_tried_again_and_told(stage) -> None:
 def test_a_case_that_does_not_fit_gets_a_smaller_one_and_says_so(stage) -> None:
     unfit = failed(S.NOT_VERIFIED, "the case does not fit: CUDA out of memory")
     stage.script = {"s0": [unfit, S.PASSED]}
-    events = list(stage.run([task(0, stage.folder)]))
+    large = task(0, stage.folder)
+    large.problem.path.write_text("n = 4096\n" + PROBLEM.replace("return []", "return [n]", 1))
+    events = list(stage.run([large]))
     (row,) = read_run(Path(events[-1].csv_path)).rows
-    assert (row.status, row.case, row.overrides) == ("passed", "smaller", '{"n": 5}')
+    assert (row.status, row.case, row.overrides) == ("passed", "small", '{"n": 256}')
     assert "smaller_case" in row.findings
 
 

@@ -1,0 +1,74 @@
+"""`kbench watch`: verify and quickly time a file at each save."""
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kbench.cli import completion
+from kbench.cli.options import DeviceOption, SettingsFlags, command, parse_duration
+from kbench.cli.output import Output
+from kbench.core.errors import ExitCode
+from kbench.plugins import registry
+
+PROCESSES = 3
+"""Two have an interval of their own and none worth the name: t is 12.7."""
+BUDGET_S = 6.0
+"""Chosen: short enough to wait for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchFlags(SettingsFlags):
+    """Flags of `kbench watch`."""
+
+    problem: Annotated[
+        str, typer.Argument(metavar="PROBLEM", help="Problem: a name or a path", autocompletion=completion.problems)
+    ]
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File of the solution, which is watched")]
+    case: Annotated[
+        str | None,
+        typer.Option("--case", metavar="GLOB", help="Only cases whose name matches", autocompletion=completion.cases),
+    ] = None
+    device: DeviceOption = None
+    entry: Annotated[
+        str | None,
+        typer.Option(
+            "--entry", metavar="NAME", help="Class or function of the solution file to judge (default ModelNew)"
+        ),
+    ] = None
+    verify_only: Annotated[bool, typer.Option("--verify-only", help="Verify, and time nothing")] = False
+    budget: Annotated[
+        float | None,
+        typer.Option("--budget", metavar="SECONDS", parser=parse_duration, help="Time to measure (default 6s)"),
+    ] = None
+
+
+@command(WatchFlags)
+def main(flags: WatchFlags) -> int:
+    """Verify and quickly time a file at each save."""
+    from kbench.api.judge import Judge  # imports numpy, which completion does not need
+    from kbench.report.watched import render_end, render_save
+    from kbench.watch import saves_of, watch
+
+    output, settings = Output(), flags.settings()
+    problem = registry.find_problem(flags.problem, settings)
+    registry.find_solution(problem, flags.file, settings, entry=flags.entry)  # refuses what is no solution
+    options: dict[str, Any] = {"device": flags.device or settings.run.device, "verify_only": flags.verify_only}
+    options |= {"processes": PROCESSES, "max_processes": PROCESSES, "budget_s": flags.budget or BUDGET_S}
+    options |= {"cases": flags.case} if flags.case is not None else {}
+    saves = passed = 0
+    try:
+        with (
+            Judge(lanes=1, config=flags.config, **options) as judge,
+            closing(watch(judge, str(problem.path), flags.file, saves_of(flags.file), flags.entry)) as judged,
+        ):
+            output.note(f"watching {flags.file}; Ctrl-C ends it")
+            for save in judged:
+                saves += 1
+                passed += all(case.result.passed for case in save.cases)
+                output.data(render_save(save, saves))
+    except KeyboardInterrupt:
+        output.data(render_end(saves, passed))
+    return ExitCode.OK

@@ -1,0 +1,115 @@
+"""The case `small` of a file that names one size only: its constants made smaller, without running the file.
+
+`kbench/plugins/shapes.py` derives other shapes too, but to search for faults, and asks a judge for them. This rule
+reads the file alone, so that a listing, a command line and a sweep all name the same constants.
+"""
+
+import ast
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.plugins.constant_folding import bound
+
+SMALL = "small"
+MOST_ELEMENTS = 1 << 21
+"""Chosen. Bounds the product of all sizes that the inputs depend on: no input has more elements (8 MB of fp32)."""
+BOUNDS = (256, 128, 64, 32, 16)
+"""Largest size that is left alone, widest first. Below 16, pooling and strides leave nothing of an image."""
+BATCHES = (256, 128, 64, 32, 16, 8, 4)
+"""The same for the first size of an input, which is made smaller before the others are: nothing must fit a batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeRoles:
+    """What the constants of a file are for, as far as its syntax tells."""
+
+    inputs: frozenset[str]
+    """`get_inputs` depends on them."""
+    model: frozenset[str] = frozenset()
+    """`get_init_inputs` depends on them."""
+    batch: frozenset[str] = frozenset()
+    """First sizes of inputs."""
+    literals: int = 1
+    """Product of the sizes that `get_inputs` has as numbers."""
+
+
+def small_constants(constants: Mapping[str, Any], roles: SizeRoles) -> dict[str, Any] | None:
+    """Return what to change of a file's constants; nothing where it is small already, None where no size is known.
+
+    A size above the bound is halved until it is not. So equal sizes stay equal (what the model and its inputs share),
+    and of powers of two, what divides another one still does (groups and channels).
+    """
+    if not any(_sizes(value) for name, value in constants.items() if name in roles.inputs):
+        return None
+    used = {name: value for name, value in constants.items() if name in roles.inputs | roles.model}
+    small: dict[str, Any] = {}
+    for most, batch in itertools.product(BOUNDS, BATCHES):
+        small = {name: _bounded(v, min(most, batch) if name in roles.batch else most) for name, v in used.items()}
+        sizes = [size for name in used if name in roles.inputs for size in _sizes(small[name])]
+        if math.prod(sizes) * roles.literals <= MOST_ELEMENTS:
+            break
+    return {name: value for name, value in small.items() if value != constants[name]}
+
+
+def _bounded(value: Any, most: int) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(_bounded(item, most) for item in value)
+    if type(value) is not int:
+        return value
+    while value > most:
+        value //= 2
+    return value
+
+
+def _sizes(value: Any) -> list[int]:
+    items = value if isinstance(value, list | tuple) else [value]
+    return [n for n in items if type(n) is int and n > 1]
+
+
+def size_roles(tree: ast.Module) -> SizeRoles:
+    """Read from a problem's syntax tree what its constants are for; what is computed from others follows them."""
+    assigned = [node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)]
+    plain = {name for node in assigned if not _read(node) & _defined(tree) for name in bound(node)}
+    makers = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "get_inputs"]
+    calls = [call for maker in makers for call in ast.walk(maker) if isinstance(call, ast.Call) and call.args]
+    firsts = {name for call in calls for name in _first(call.args[0])}
+    numbers = [n.value for maker in makers for n in ast.walk(maker) if isinstance(n, ast.Constant)]
+    return SizeRoles(
+        inputs=_reached(tree, "get_inputs") & plain,
+        model=_reached(tree, "get_init_inputs") & plain,
+        batch=frozenset(firsts & plain),
+        literals=math.prod(_sizes(numbers)),
+    )
+
+
+def _first(argument: ast.expr) -> Iterator[str]:
+    """Yield the name that a call's first argument is, or begins with."""
+    match argument:
+        case ast.Name(id=name):
+            yield name
+        case ast.Tuple(elts=[ast.Name(id=name), *_]) | ast.List(elts=[ast.Name(id=name), *_]):
+            yield name
+
+
+def _reached(tree: ast.Module, function: str) -> frozenset[str]:
+    """Return what a function of the module reads of it, also through other functions and computed names."""
+    nodes = {name: node for node in tree.body for name in bound(node)}
+    found: set[str] = set()
+    left = [function]
+    while left:
+        name = left.pop()
+        if name in nodes and name not in found:
+            found.add(name)
+            left += _read(nodes[name])
+    return frozenset(found)
+
+
+def _defined(tree: ast.Module) -> set[str]:
+    return {name for node in tree.body for name in bound(node)}
+
+
+def _read(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}

@@ -1,0 +1,98 @@
+"""Judge a file again at each save, and say what that changed: a warm judge, few processes, nothing is kept."""
+
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from kbench.api.evaluation import EvaluationResult
+from kbench.core.model import Passed
+from kbench.core.stats import Interval, difference_interval, process_estimate
+
+POLL_S = 0.2
+"""Between looks at the file. Chosen: sooner than a hand moves back from the key."""
+
+
+class Evaluating(Protocol):
+    """What a watch needs of a Judge."""
+
+    def evaluate(self, problem: str, solution: Path, *, entry: str | None = None) -> Sequence[EvaluationResult]:
+        """Judge a solution; one result for each case."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedCase:
+    """What came of one case at a save, and how its time differs from the last save that passed."""
+
+    result: EvaluationResult
+    change: Interval | None = None
+    """Of its time relative to the reference's, as log ratio with 95 %; None where there is nothing to compare."""
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the change is more than what the processes differ by among themselves."""
+        return self.change is not None and not self.change.low <= 0 <= self.change.high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedSave:
+    """What came of one save."""
+
+    cases: tuple[WatchedCase, ...]
+    elapsed_s: float
+
+
+def watch(
+    judge: Evaluating, problem: str, solution: Path, saves: Iterator[None], entry: str | None = None
+) -> Generator[WatchedSave]:
+    """Judge the solution at each of the saves; yields what came of it."""
+    last: dict[str, list[float]] = {}
+    for _ in saves:
+        began = time.monotonic()
+        results = judge.evaluate(problem, solution, entry=entry)
+        cases = []
+        for result in results:
+            estimates = estimates_of(result)
+            cases.append(WatchedCase(result=result, change=change_between(last.get(result.case, []), estimates)))
+            if estimates:
+                last[result.case] = estimates
+        yield WatchedSave(cases=tuple(cases), elapsed_s=time.monotonic() - began)
+
+
+def estimates_of(result: EvaluationResult) -> list[float]:
+    """Return the log of time over the reference's time of each process; none for what did not pass."""
+    outcome = result.outcome
+    return [process_estimate(timing) for timing in outcome.timings] if isinstance(outcome, Passed) else []
+
+
+def change_between(old: Sequence[float], new: Sequence[float]) -> Interval | None:
+    """Return the interval of what changed; None for fewer than two processes on a side."""
+    return difference_interval(old, new) if min(len(old), len(new)) > 1 else None
+
+
+def saves_of(path: Path, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
+    """Yield at once, and then whenever the file was saved and has stayed the same for one look.
+
+    A file that is not there is waited for: editors replace it.
+    """
+    known: tuple[int, int, int] | None = None
+    seen = _stamp(path)
+    while True:
+        if seen is not None and seen != known:
+            known = seen
+            yield
+        sleep(POLL_S)
+        before, seen = seen, _stamp(path)
+        while seen != before:
+            sleep(POLL_S)
+            before, seen = seen, _stamp(path)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,120 @@
+"""Every command that a hint, an explanation or a message names can be typed: it is parsed as the command line would."""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer
+
+import kbench
+from kbench.cli.app import COMMANDS, build_app
+from kbench.core.explain import EXPLANATIONS
+
+PACKAGE = Path(kbench.__file__).parent
+COMMAND = re.compile(r"`(kbench [^`]+)`")
+OPTION = re.compile(r"`(--[a-z][a-z0-9-]*)")
+
+VALUES = {
+    "DATE": "2027-01-01",
+    "SHARE": "5%",
+    "template": "solution PROBLEM NAME",
+    "_arguments(case)": "PROBLEM SOLUTION --case CASE",
+    "_arguments(unclear[0])": "PROBLEM SOLUTION --case CASE",
+    "_more(unclear)": "12",
+}
+"""What stands for a placeholder that takes no word of any kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A string of the code, with placeholders for values, and whether it is a hint: what one is to type."""
+
+    where: str
+    text: str
+    is_hint: bool
+
+
+def texts() -> Iterator[Text]:
+    """Yield the strings that kbench may print, docstrings left out."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.is_relative_to(PACKAGE / "attacks"):
+            continue
+        tree = ast.parse(path.read_text())
+        parts = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for inner in node.values}
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        hints = {id(inner) for hint in _hints(tree) for inner in ast.walk(hint)}
+        for node in ast.walk(tree):
+            if id(node) in parts | docstrings:
+                continue
+            is_hint = id(node) in hints
+            where = f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.JoinedStr):
+                text = "".join(_part(part) for part in node.values)
+                yield Text(where=where, text=text, is_hint=is_hint)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield Text(where=where, text=node.value, is_hint=is_hint)
+
+
+def _part(part: ast.expr) -> str:
+    if isinstance(part, ast.FormattedValue):
+        source = ast.unparse(part.value)
+        return VALUES.get(source, "VALUE")
+    assert isinstance(part, ast.Constant)
+    return str(part.value)
+
+
+def _hints(tree: ast.Module) -> Iterator[ast.expr]:
+    """Yield what is given to errors behind their message, or anything as `hint` or `listing`."""
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+        yield from call.args[1:] if name.endswith("Error") else ()
+        yield from (keyword.value for keyword in call.keywords if keyword.arg in {"hint", "listing"})
+
+
+def commands() -> list[tuple[str, str]]:
+    """List the lines that are named and where; elsewhere than in hints, `kbench run` is a name and no line to type."""
+    found = [(line, one) for one in texts() for line in COMMAND.findall(one.text)]
+    lines = {line: one.where for line, one in found if one.is_hint or line.removeprefix("kbench ") not in COMMANDS}
+    fixes = {line: one.code for one in EXPLANATIONS.values() for line in COMMAND.findall(one.fix)}
+    return sorted({**lines, **fixes}.items())
+
+
+def typed(line: str) -> None:
+    """Parse a command line as it stands, and run nothing of it."""
+    _, *words = [VALUES.get(word, word) for word in shlex.split(line)]
+    context = None
+    command = typer.main.get_command(build_app(words[0]))
+    while True:
+        context = command.make_context("kbench", list(words), parent=context)
+        rest = [*context._protected_args, *context.args]  # where a group keeps the name of its command
+        if not hasattr(command, "resolve_command"):
+            return
+        _, command, words = command.resolve_command(context, rest)
+
+
+@pytest.mark.parametrize("line", [pytest.param(line, id=f"{where} {line}") for line, where in commands()])
+def test_a_named_command_can_be_typed(line):
+    typed(line)
+
+
+def test_named_options_exist():
+    known = set()
+    for name in COMMANDS:
+        group = typer.main.get_command(build_app(name))
+        one = group.commands[name]
+        for command in (one, *getattr(one, "commands", {}).values()):
+            known |= {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+    named = {(option, one.where) for one in texts() for option in OPTION.findall(one.text)}
+    assert not [
+        f"{where}: {option}" for option, where in sorted(named) if option not in known | {"--help", "--version"}
+    ]
+
+
+@pytest.mark.parametrize("line", ["kbench run", "kbench verify PROBLEM --sanitise", "kbench rnu PROBLEM"])
+def test_a_line_that_cannot_be_typed_is_found(line):
+    with pytest.raises(Exception, match=r"Missing parameter|No such option|No such command"):
+        typed(line)

@@ -1,0 +1,33 @@
+"""Which cases are worth a line before they start."""
+
+import pytest
+
+from kbench.core.forecast import Forecast, worth_telling
+
+GB = 10**9
+FULL = Forecast(device="cpu", case="full", call_bytes=7 * GB)
+SMALL = Forecast(device="cpu", case="small", call_bytes=GB // 100, took_s=3.0)
+
+EXAMPLES = [
+    ("a large one, and the way out", [FULL], SMALL, ((FULL,), SMALL)),
+    ("no way out is known", [FULL], None, ((FULL,), None)),
+    ("the small case is large too", [FULL], Forecast(device="cpu", case="small", call_bytes=GB), ((FULL,), None)),
+    ("the small case is chosen as well", [FULL, SMALL], SMALL, ((FULL,), None)),
+    ("nothing is large", [SMALL], SMALL, ((), None)),
+    ("nothing is known", [Forecast(device="cpu", case="full")], SMALL, ((), None)),
+    (
+        "little memory, but long",
+        [Forecast(device="cpu", case="rnn", call_bytes=GB // 10, took_s=95.0)],
+        SMALL,
+        ((Forecast(device="cpu", case="rnn", call_bytes=GB // 10, took_s=95.0),), SMALL),
+    ),
+    ("little for a GPU", [Forecast(case="full", device="cuda", call_bytes=GB)], SMALL, ((), None)),
+    ("neither", [Forecast(device="cpu", case="rnn", call_bytes=GB // 10, took_s=29.0)], SMALL, ((), None)),
+]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "small", "expected"), [one[1:] for one in EXAMPLES], ids=[one[0] for one in EXAMPLES]
+)
+def test_what_is_told(chosen, small, expected):
+    assert worth_telling(chosen, small) == expected

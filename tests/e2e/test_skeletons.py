@@ -1,0 +1,66 @@
+"""What `kbench new solution` writes: right once one function is filled, as far as this machine can tell."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kbench.cli import scaffold
+from kbench.cli.app import main
+from kbench.plugins import registry
+from kbench.storage.settings import Settings
+
+PROBLEM = """
+import torch
+from torch import nn
+n = 64
+class Model(nn.Module):
+    def forward(self, x):
+        return 2 * x
+def get_inputs():
+    return [torch.rand(n)]
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.fixture(autouse=True)
+def problem(tmp_path: Path, monkeypatch) -> registry.Entry:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    Path("double.py").write_text(PROBLEM)
+    return registry.find_problem("double.py", Settings())
+
+
+def judged(text: str) -> int:
+    Path("mine.py").write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        main(["verify", "double.py", "mine.py", "--device", "cpu", "--no-save"])
+    return int(ended.value.code)
+
+
+def test_the_cpp_skeleton_passes_once_it_is_filled_and_not_before(problem):
+    skeleton = scaffold.solution(problem, "cpp")
+    assert judged(skeleton) == 1
+    filled = skeleton.replace("  return 0;\n", "  for (int64_t i = 0; i < count; ++i) y[i] = 2 * x[i];\n  return 0;\n")
+    assert judged(filled) == 0
+
+
+def test_the_torch_skeleton_passes_once_it_is_filled_and_not_before(problem):
+    skeleton = scaffold.solution(problem, "torch")
+    assert judged(skeleton) == 1
+    assert judged(skeleton.replace('raise NotImplementedError("fill in the solution")', "return x + x")) == 0
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
+def test_the_cuda_skeleton_compiles(problem, tmp_path):
+    """Without a torch header: this is what it builds in seconds for."""
+    found = re.search(r'SOURCE = r"""(.*?)"""', scaffold.solution(problem, "cuda"), re.S)
+    assert found is not None
+    source = tmp_path / "kernel.cu"
+    source.write_text(found[1])
+    command = ["nvcc", "-O3", "-arch=sm_90", "-c", str(source), "-o", str(tmp_path / "kernel.o")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

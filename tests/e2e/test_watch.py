@@ -1,0 +1,51 @@
+"""`kbench watch` as a user runs it: two saves, then Ctrl-C."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PROBLEM = """
+import torch
+from torch import nn
+n = 64
+class Model(nn.Module):
+    def forward(self, x):
+        return 2 * x
+def get_inputs():
+    return [torch.rand(n)]
+def get_init_inputs():
+    return []
+"""
+SOLUTION = "from torch import nn\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        return {} * x\n"
+
+
+def test_saves_are_judged_until_it_is_interrupted(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "double.py").write_text(PROBLEM)
+    file = tmp_path / "mine.py"
+    file.write_text(SOLUTION.format(2))
+    shown = tmp_path / "shown.txt"
+    words = ["watch", "double.py", "mine.py", "--device", "cpu", "--verify-only"]
+    with shown.open("w") as out:
+        process = subprocess.Popen([sys.executable, "-m", "kbench", *words], cwd=tmp_path, stdout=out)
+        try:
+            _wait_for(shown, 1)
+            file.write_text(SOLUTION.format(3))
+            _wait_for(shown, 2)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+    first, second, last = shown.read_text().splitlines()
+    assert first.startswith("1  default  passed  ")
+    assert second.startswith("2  default  WRONG_VALUE  ")
+    assert last == "watched 2 saves, 1 passed"
+
+
+def _wait_for(shown: Path, lines: int, limit_s: float = 120.0) -> None:
+    until = time.monotonic() + limit_s
+    while len(shown.read_text().splitlines()) < lines:
+        assert time.monotonic() < until, "no line came"
+        time.sleep(0.2)

@@ -1,0 +1,119 @@
+"""`kbench watch`: which saves are seen, what changed between them, and its lines; the judge follows a script."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes import CORRECT, timing
+
+from kbench.api.evaluation import EvaluationResult
+from kbench.core.levels import Level
+from kbench.core.model import Failed, Passed, Status
+from kbench.report.watched import render_end, render_save
+from kbench.watch import saves_of, watch
+
+
+def passed(*factors: float) -> EvaluationResult:
+    """A case that passed in one process for each factor, by which the solution's time is longer."""
+    timings = []
+    for process, factor in enumerate(factors):
+        one = timing(process)
+        slower = [
+            replace(sample, t_event_ns=round(sample.t_event_ns * (factor if sample.arm == "candidate" else 1)))
+            for sample in one.samples
+        ]
+        timings.append(replace(one, samples=tuple(slower)))
+    outcome = Passed(correctness=CORRECT, timings=tuple(timings), level=Level.MODULE)
+    return EvaluationResult(problem="p", solution="s", case="small", outcome=outcome, rows=(), stage_s={})
+
+
+WRONG = EvaluationResult(
+    problem="p",
+    solution="s",
+    case="small",
+    outcome=Failed(status=Status.WRONG_VALUE, reason="output [0]: got 0, want 1"),
+    rows=(),
+    stage_s={},
+)
+
+
+class Script:
+    """Answers in turn, and writes down what it was asked."""
+
+    def __init__(self, *answers: EvaluationResult):
+        self._answers = iter(answers)
+        self.asked: list[tuple[str, Path, str | None]] = []
+
+    def evaluate(self, problem: str, solution: Path, *, entry: str | None = None) -> tuple[EvaluationResult, ...]:
+        self.asked.append((problem, solution, entry))
+        return (next(self._answers),)
+
+
+def lines(*answers: EvaluationResult) -> list[str]:
+    judge = Script(*answers)
+    watched = watch(judge, "p.py", Path("s.py"), iter([None] * len(answers)), "Model")
+    found = [render_save(replace(save, elapsed_s=3.0), number) for number, save in enumerate(watched, 1)]
+    assert judge.asked == [("p.py", Path("s.py"), "Model")] * len(answers)
+    return found
+
+
+def test_a_change_beyond_the_noise_is_told_with_its_interval_and_its_direction():
+    first, slower, faster = lines(passed(1, 1.001, 0.999), passed(1.1, 1.101, 1.099), passed(0.88, 0.881, 0.879))
+    assert first == "1  small  passed  module  3.0 s", "nothing to compare with"
+    assert "  10 % slower (9." in slower
+    assert "  20 % faster (" in faster
+    assert faster.endswith("  3.0 s")
+
+
+def test_a_change_within_the_noise_is_none():
+    _, second = lines(passed(1, 1.01, 0.99), passed(1.001, 1.012, 0.99))
+    assert "  no change (within " in second
+
+
+def test_what_failed_says_why_and_the_next_is_compared_with_the_last_that_was_timed():
+    _, wrong, mended = lines(passed(1, 1.001, 0.999), WRONG, passed(2, 2.002, 1.998))
+    assert wrong == "2  small  WRONG_VALUE  output [0]: got 0, want 1  3.0 s"
+    assert "100 % slower" in mended
+
+
+def test_one_process_or_no_time_is_compared_with_nothing():
+    for number, line in enumerate(lines(passed(1), passed(2), passed(), passed()), 1):
+        assert line == f"{number}  small  passed  module  3.0 s"
+
+
+def test_saves_are_seen_once_and_a_file_that_is_away_or_being_written_is_waited_for(tmp_path):
+    path = tmp_path / "s.py"
+    path.write_text("1")
+    steps = iter(
+        [
+            lambda: None,
+            path.unlink,
+            lambda: None,
+            lambda: path.write_text("22"),
+            lambda: path.write_text("333"),
+            lambda: None,
+            lambda: None,
+            lambda: os.utime(path, (9, 9)),
+            lambda: None,
+            lambda: pytest.fail("no further save"),
+        ]
+    )
+    looked = []
+
+    def sleep(_seconds: float) -> None:
+        looked.append(1)
+        next(steps)()
+
+    saves = saves_of(path, sleep)
+    next(saves)
+    assert looked == [], "the file as it is counts as a save"
+    next(saves)
+    assert path.read_text() == "333", "not while it was written"
+    next(saves)
+    assert path.stat().st_mtime == 9
+
+
+def test_the_last_line_counts():
+    assert render_end(1, 1) == "watched 1 save, 1 passed"
+    assert render_end(3, 0) == "watched 3 saves, 0 passed"
