@@ -264,7 +264,9 @@ class Judge:
         if self._crew is None:
             for device in self._pool.devices:
                 quarantine.refuse(settings.cache_dir(), device.uuid)
-            self._crew = Crew(self._pool, self._home, self._make, write=lambda *_: None)
+            scratch = self._home / "run"
+            scratch.mkdir(exist_ok=True)  # beside the sources: the sandbox hides nothing that holds a worker's own
+            self._crew = Crew(self._pool, scratch, self._make, write=lambda *_: None)
             self._crew.start()
             self._listener = threading.Thread(target=self._listen, args=(self._crew,), daemon=True)
             self._listener.start()

@@ -159,16 +159,17 @@ def _sweep(flags: SweepFlags) -> int:
             results = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-sweep-")))
         flags, begun = _begin(flags, results)
         asked = flags.device or settings.run.device
-        if flags.executor is ExecutorFlag.RAY:
-            devices, make = _cluster(stack, flags, asked)
-        elif flags.address is not None:
-            raise UsageError("`--address` names a Ray cluster", "add `--executor ray`")
-        else:
-            devices, make = choose_devices(asked), on_this_host
-        options = _options(flags, settings, results, devices)
-        work = _work(flags, begun, options.run, devices[0], settings)
-        followed = Collector(begun.header.run, work.tasks, begun.path.with_name(f"{begun.header.run}.csv"))
-        code = _follow(work, options, make, output, followed)
+        with ExitStack() as executing:
+            if flags.executor is ExecutorFlag.RAY:
+                devices, make = _cluster(executing, flags, asked)
+            elif flags.address is not None:
+                raise UsageError("`--address` names a Ray cluster", "add `--executor ray`")
+            else:
+                devices, make = choose_devices(asked), on_this_host
+            options = _options(flags, settings, results, devices)
+            work = _work(flags, begun, options.run, devices[0], settings)
+            followed = Collector(begun.header.run, work.tasks, begun.path.with_name(f"{begun.header.run}.csv"))
+            code = _follow(work, options, make, output, followed)
         summary = followed.summary()
         code = _exit_code(code, summary)
         if flags.no_save:

@@ -1,7 +1,10 @@
 """A sweep on the nodes of a Ray cluster: the driver keeps the journal and hands out tasks, supervisors judge."""
 
 import contextlib
+import os
+import platform
 import queue
+import signal
 import socket
 import threading
 from collections import Counter
@@ -53,10 +56,11 @@ def connected(address: str | None, kind: str) -> Iterator[list[RemoteDevice]]:
     `kind` is `cuda`, `cpu`, or `auto`: GPUs where there are any.
 
     Raises:
-        UsageError: Ray is not installed, or supervisors differ in their software or devices.
+        UsageError: Ray is not installed, or supervisors differ in their devices, or in their software from this host.
         MachineError: there is no cluster at the address, or no node of this kind.
     """
     ray = _ray()
+    handler = signal.getsignal(signal.SIGTERM)
     try:
         if address is not None:
             _reach(address)  # Ray itself would try for minutes
@@ -67,16 +71,31 @@ def connected(address: str | None, kind: str) -> Iterator[list[RemoteDevice]]:
             f"no Ray cluster answers at {where}: {str(error).splitlines()[0]}",
             "start one: `ray start --head`, and `ray start --address HOST:6379` on every other host",
         ) from None
-    posts: list[RemoteDevice] = []
-    try:
-        posts += _posts(ray, kind)
-        if told := membership.differences([post.member for post in posts]):
-            raise UsageError("; ".join(told), "install the same versions, or leave that host out of the cluster")
-        yield posts
     finally:
-        for post in posts:
-            ray.kill(post.actor)
-        ray.shutdown()
+        signal.signal(signal.SIGTERM, handler)  # Ray takes it, and would end the command without its summary
+    posts: list[RemoteDevice] = []
+    # Ray prints what nodes say to the standard output, where a document of the command goes.
+    with Path(os.devnull).open("w") as null, contextlib.redirect_stdout(null):
+        try:
+            posts += _posts(ray, kind)
+            require_same([post.member for post in posts])
+            yield posts
+        finally:
+            for post in posts:
+                ray.kill(post.actor)
+            ray.shutdown()
+
+
+def require_same(members: Sequence[Member]) -> None:
+    """Compare members with one another, and their software with the driver's, which sends them its records.
+
+    Raises UsageError, which says what to type.
+    """
+    versions = membership.here(members[0].versions.driver)  # a driver may be on a host without a GPU
+    driver = replace(members[0], host=f"{platform.node()} (this host)", versions=versions)
+    told = [*membership.differences([driver, members[0]]), *membership.differences(members)]
+    if told:
+        raise UsageError("; ".join(told), membership.remedy(versions))
 
 
 def _reach(address: str) -> None:
@@ -270,8 +289,6 @@ class Cluster:
         if not self._losses[key]:
             return result
         result = replace(result, attempts=result.attempts + self._losses[key])
-        if isinstance(result.outcome, Failed):
-            return result
         message = f"judged anew here: {', '.join(self._lost_with[key])} ended while it was judged there"
         findings = (*result.outcome.findings, Finding.note("host_lost", message))
         return replace(result, outcome=replace(result.outcome, findings=findings))

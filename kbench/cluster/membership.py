@@ -1,10 +1,13 @@
 """Who takes part in a sweep over several hosts, and whether its software is that of the others. Pure but for `here`."""
 
+import functools
+import hashlib
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 
+from kbench.build.sources import PACKAGE, SOURCE_SUFFIXES
 from kbench.core.version import __version__
 from kbench.devices.selection import DeviceChoice
 
@@ -39,7 +42,29 @@ class Member:
 def here(driver: str) -> Versions:
     """Return the versions on this host, without importing torch."""
     return Versions(
-        kbench=__version__, python=platform.python_version(), torch=metadata.version("torch"), driver=driver
+        kbench=f"{__version__} (files {_files()})",
+        python=platform.python_version(),
+        torch=metadata.version("torch"),
+        driver=driver,
+    )
+
+
+@functools.cache
+def _files() -> str:
+    """Return the beginning of a hash of kbench's own files: two checkouts of one version differ in it."""
+    found = hashlib.sha256()
+    for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in SOURCE_SUFFIXES and path.is_file()):
+        found.update(f"{path.relative_to(PACKAGE)} ".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()[:12]
+
+
+def remedy(wanted: Versions) -> str:
+    """Say what to type on a host whose software is not the wanted one."""
+    torch, _, build = wanted.torch.partition("+")
+    index = f" --index-url https://download.pytorch.org/whl/{build}" if build else ""
+    return (
+        f"on the host that differs: Python {wanted.python}, `pip install torch=={torch}{index}`, "
+        "`pip install '.[ray]'` in a checkout of this commit; or `ray stop` there, to leave it out"
     )
 
 

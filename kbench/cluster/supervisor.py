@@ -71,7 +71,7 @@ class Supervisor:
         self._news: queue.SimpleQueue[Told] = queue.SimpleQueue()
         self._closing = contextlib.ExitStack()
         self._crew: Crew | None = None
-        self._scratch = Path()
+        self._sources = Path()
         self._places: dict[str, Path] = {}
 
     def join(self) -> Member:
@@ -89,8 +89,9 @@ class Supervisor:
         jobs = min(options.jobs, max(1, default_jobs() // (1 + peers)))
         options = replace(options, devices=(self._device,), rung=rung, jobs=jobs)
         folder = self._closing.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True))
-        self._scratch = Path(folder)
-        self._crew = crew = Crew(options, self._scratch, None, self._write)
+        self._sources, scratch = Path(folder, "sources"), Path(folder, "run")
+        scratch.mkdir()  # beside the sources: the sandbox hides it, and hides nothing that holds a worker's own source
+        self._crew = crew = Crew(options, scratch, None, self._write)
         crew.start()
         threading.Thread(target=self._follow, args=(crew,), daemon=True).start()
         return ""
@@ -99,7 +100,7 @@ class Supervisor:
         """Have tasks judged; `parcels` are those of their sources that this supervisor has not had yet."""
         assert self._crew is not None, "start comes first"
         try:
-            self._places |= {parcel.sha256: unpack(parcel, self._scratch / "sources") for parcel in parcels}
+            self._places |= {parcel.sha256: unpack(parcel, self._sources) for parcel in parcels}
             self._crew.add([settle(task, self._places) for task in tasks], known)
         except (OSError, KbenchError) as error:
             self._news.put(Over(reason=str(error)))

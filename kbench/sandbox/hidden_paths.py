@@ -17,8 +17,8 @@ from kbench.build import interpreter, sources
 from kbench.sandbox import landlock, namespaces
 from kbench.sandbox.namespaces import Surroundings
 
-RUN_FOLDERS = "kbench-*"
-"""Folders of runs in the system's folder for temporary files."""
+RUN_FOLDERS = ("kbench-*", "ray")
+"""Folders of runs, and of a node of a Ray cluster, in the system's folder for temporary files."""
 
 
 def hidden(*, results: Path, cache: Path, run: Path, files: Sequence[Path]) -> list[Path]:
@@ -30,7 +30,8 @@ def hidden(*, results: Path, cache: Path, run: Path, files: Sequence[Path]) -> l
     of the run needs to run at all stays readable.
     """
     temporary = Path(tempfile.gettempdir())
-    found = [results.absolute(), cache.absolute(), run.absolute(), *temporary.glob(RUN_FOLDERS)]
+    found = [results.absolute(), cache.absolute(), run.absolute()]
+    found += [folder for name in RUN_FOLDERS for folder in temporary.glob(name)]
     for home in {Path.home(), Path(pwd.getpwuid(os.getuid()).pw_dir)}:
         found += _entries(home)
     for folder in {parent for path in (results, *files) for parent in path.absolute().parents}:

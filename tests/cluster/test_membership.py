@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from kbench.cluster.executor import require_same
 from kbench.cluster.membership import Member, Versions, differences, here
+from kbench.core.errors import UsageError
 from kbench.core.version import __version__
 from kbench.devices import selection
 
@@ -36,5 +38,18 @@ def test_differences_are_named(other: Member, told: list[str]) -> None:
 
 def test_versions_are_known_without_importing_torch() -> None:
     found = here("")
-    assert found.kbench == __version__
+    assert found.kbench.startswith(f"{__version__} (files ")
     assert found.torch
+
+
+def test_a_member_must_have_the_software_of_this_host_and_is_told_what_to_type() -> None:
+    same = replace(FIRST, versions=here(""))
+    require_same([same, replace(same, host="b")])
+    other = replace(same, host="b", versions=replace(same.versions, torch="2.9.1+cu128"))
+    with pytest.raises(UsageError, match=r"torch is 2\.9\.1\+cu128 on b and ") as refused:
+        require_same([same, other])
+    assert f"pip install torch=={same.versions.torch.partition('+')[0]}" in refused.value.hint
+    assert "ray stop" in refused.value.hint
+    alone = replace(same, versions=replace(same.versions, kbench="0.1.0 (files of another commit)"))
+    with pytest.raises(UsageError, match=r"kbench is .* on .* \(this host\)"):
+        require_same([alone])

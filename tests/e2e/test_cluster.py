@@ -2,40 +2,48 @@
 
 import contextlib
 import csv
-import os
+import json
+import signal
 import subprocess
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from test_sweep import BODIES, PROBLEM, SOLUTION
 
-from kbench.sandbox.process_tree import members
+from kbench.sandbox.process_tree import processes
 
 pytest.importorskip("ray", reason="needs the extra `ray`")
 
-LIMIT_S = 300.0
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 120.0
 STORE_BYTES = 80_000_000
+QUICK = {
+    "health_check_period_ms": 500,
+    "health_check_timeout_ms": 500,
+    "health_check_failure_threshold": 4,
+    "health_check_initial_delay_ms": 0,
+}
+"""How soon a node that does not answer counts as dead: Ray's own figures take half a minute."""
 
 
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[object]:
     """Three nodes: one for the driver, without a processor to judge on, and two that judge."""
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.setenv("RAY_worker_niceness", "0")
     from ray.cluster_utils import Cluster
 
-    made = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE_BYTES},
-    )
-    made.judging = [made.add_node(num_cpus=1, object_store_memory=STORE_BYTES) for _ in range(2)]
-    yield made
-    with contextlib.suppress(Exception):  # of a node that was killed
-        made.shutdown()
+    head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": STORE_BYTES, "_system_config": QUICK}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_worker_niceness", "0")
+        patch.setenv("PYTHONPATH", str(ROOT))
+        made = Cluster(initialize_head=True, head_node_args=head)
+        made.judging = [made.add_node(num_cpus=1, object_store_memory=STORE_BYTES) for _ in range(2)]
+        yield made
+        with contextlib.suppress(Exception):  # of a node that was killed
+            made.shutdown()
 
 
 @pytest.fixture
@@ -54,7 +62,7 @@ def start(folder: Path, address: str, *more: str) -> subprocess.Popen[str]:
         [sys.executable, "-m", "kbench", *command],
         cwd=folder,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=subprocess.PIPE,
         text=True,
     )
 
@@ -64,35 +72,74 @@ def statuses(folder: Path) -> dict[str, str]:
         return {row["solution"].removeprefix("doubles_"): row["status"] for row in csv.DictReader(file)}
 
 
-@pytest.mark.slow
-def test_a_node_that_is_killed_loses_nothing(cluster, folder: Path) -> None:
-    running = start(folder, cluster.address)
-    journal = folder / "results" / "one.journal.jsonl"
+def wait_until(holds: Callable[[], bool], running: subprocess.Popen[str] | None = None) -> None:
     until = time.monotonic() + LIMIT_S
-    while not (journal.exists() and journal.read_text().count("\n") > 1):  # the header, and a unit
-        assert running.poll() is None, running.communicate()[0]
+    while not holds():
+        assert running is None or running.poll() is None, running.communicate()
         assert time.monotonic() < until
         time.sleep(0.05)
+
+
+def lines(folder: Path) -> list[dict]:
+    """What the journal says of units; a last line may be half written."""
+    path = folder / "results" / "one.journal.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines(True)[1:] if line.endswith("\n")]
+
+
+def has_units(folder: Path) -> bool:
+    return (folder / "results" / "one.journal.jsonl").exists() and bool(lines(folder))
+
+
+def judges(cluster: object) -> set[int]:
+    """Everything that supervisors started: what is two generations and more below the raylets."""
+    table = {pid: found for pid, found in processes().items() if not found.dead}
+    level = {node.all_processes["raylet"][0].process.pid for node in cluster.judging}
+    generations = []
+    while level:
+        level = {pid for pid, found in table.items() if found.parent in level}
+        generations.append(level)
+    return set().union(*generations[1:])
+
+
+@pytest.mark.slow
+def test_an_interrupted_sweep_tells_what_it_has_and_leaves_no_process(cluster, folder: Path) -> None:
+    running = start(folder, cluster.address, "--json")
+    wait_until(lambda: has_units(folder), running)
+    below = judges(cluster)
+    assert below
+    running.send_signal(signal.SIGTERM)  # the harder one: Ray takes it, and Ctrl-C not
+    out, err = running.communicate(timeout=LIMIT_S)
+    assert running.returncode == 130, err
+    assert len(json.loads(out)["results"]) == len(lines(folder))
+    wait_until(lambda: not below & set(processes()))
+
+
+@pytest.mark.slow
+def test_a_node_that_is_killed_loses_nothing(cluster, folder: Path) -> None:
+    running = start(folder, cluster.address, "--json")
+    wait_until(lambda: has_units(folder), running)
+    below = judges(cluster)
     cluster.remove_node(cluster.judging[0], allow_graceful=False)
-    told, _ = running.communicate(timeout=LIMIT_S)
-    assert statuses(folder) == {name: status for name, (_, status) in BODIES.items()}, told
-    with (folder / "results" / "one.csv").open() as file:
-        assert set(Counter(row["solution"] for row in csv.DictReader(file)).values()) == {1}
-    assert "is lost" in told
-    again = start(folder, cluster.address)
-    assert "exists already" in again.communicate(timeout=LIMIT_S)[0]
-    assert not [pid for pid in members(os.getpid()) if "kbench.children" in _command(pid)]
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
+    out, err = running.communicate(timeout=LIMIT_S)
+    assert json.loads(out)["summary"]["done"] == len(BODIES), "Ray prints nothing into the document"
+    assert statuses(folder) == {name: status for name, (_, status) in BODIES.items()}, err
+    assert sorted(line["solution"].removeprefix("doubles_") for line in lines(folder)) == sorted(BODIES), "each once"
+    assert "is lost" in err
+    assert "host_lost" in json.dumps(lines(folder)), "the record says so, whatever the outcome"
+    wait_until(lambda: not below & set(processes()))
+    resumed = subprocess.run(
+        [sys.executable, "-m", "kbench", "sweep", "--resume", "one", "--devices", "cpu", "--json"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert json.loads(resumed.stdout)["summary"]["resumed"] == len(BODIES), "on this host: the same tasks"
 
 
 @pytest.mark.slow
 def test_where_no_cluster_answers_it_says_how_to_start_one(folder: Path) -> None:
-    told, _ = start(folder, "127.0.0.1:1").communicate(timeout=LIMIT_S)
+    _, told = start(folder, "127.0.0.1:1").communicate(timeout=LIMIT_S)
     assert "no Ray cluster answers at 127.0.0.1:1" in told
     assert "ray start --head" in told
