@@ -137,7 +137,7 @@ def _names_a_source(text: str) -> bool:
     return text.endswith(SOURCE_SUFFIXES) and "\n" not in text and len(text) <= LONGEST_NAME
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def kernels_of(path: Path) -> Path:
     """Return the folder that `kbench.kernels` means to a solution: its own checkout's, where it lies in one."""
     checkouts = (folder / "kbench" / "kernels" for folder in path.resolve().parents)

@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,6 +35,9 @@ class ServeFlags(SettingsFlags):
     state: Annotated[
         Path | None, typer.Option("--state", metavar="DIR", help="Folder for tasks and answers (RESULTS/serve)")
     ] = None
+    keep_days: Annotated[
+        float, typer.Option("--keep-days", metavar="N", min=0, max=36500, help="Delete answers that are older")
+    ] = 30.0
     accept_references: Annotated[
         bool, typer.Option("--accept-references", help="Take texts of problems, which the trusted judge runs")
     ] = False
@@ -69,6 +73,7 @@ def main(flags: ServeFlags) -> int:
             port=flags.port,
             most_pending=flags.queue,
             references=flags.accept_references,
+            keep=timedelta(days=flags.keep_days),
         )
         output.note(f"kbench serves on http://{flags.host}:{flags.port}, answers are kept in {told.state}")
         if is_new:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # numpy, which completion does not need
     from kbench.sweep import selection
     from kbench.sweep.crew import SweepOptions
     from kbench.sweep.journal import Header, Record
-    from kbench.sweep.session import Work
+    from kbench.sweep.session import MakeExecutor, Work
     from kbench.sweep.summary import Collector, SweepSummary
 
 
@@ -43,6 +43,13 @@ class PairFlag(StrEnum):
     NAME = "name"
     ALL = "all"
     MANIFEST = "manifest"
+
+
+class ExecutorFlag(StrEnum):
+    """Where a sweep judges."""
+
+    LOCAL = "local"
+    RAY = "ray"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +81,13 @@ class SweepFlags(RunFlags):
     lanes: Annotated[
         int | None,
         typer.Option("--lanes", metavar="N", min=1, help="Judges at a time on each device (3; 1 on a CPU)"),
+    ] = None
+    executor: Annotated[
+        ExecutorFlag, typer.Option("--executor", help="Judge on this host, or on all nodes of a Ray cluster")
+    ] = ExecutorFlag.LOCAL
+    address: Annotated[
+        str | None,
+        typer.Option("--address", metavar="HOST:PORT", help="With --executor ray: the cluster (the one of this host)"),
     ] = None
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Builds at a time (one for each processor)")
@@ -112,6 +126,7 @@ def main(flags: SweepFlags) -> int:
 OF_THIS_COMMAND = frozenset(
     {
         *("resume", "retry_failed", "only", "exit_first", "max_failures", "junit", "lanes", "jobs", "device"),
+        *("executor", "address"),
         *("format", "json", "verbose", "quiet", "color", "results", "config", "name", "no_save"),
     }
 )
@@ -132,6 +147,7 @@ def _sweep(flags: SweepFlags) -> int:
     from kbench.devices.selection import choose_devices
     from kbench.report import swept
     from kbench.storage import csvfile
+    from kbench.sweep.session import on_this_host
     from kbench.sweep.summary import Collector
 
     output, settings = flags.output(), flags.settings()
@@ -142,11 +158,17 @@ def _sweep(flags: SweepFlags) -> int:
                 raise UsageError("`--no-save` leaves nothing to resume", "leave out one of them")
             results = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-sweep-")))
         flags, begun = _begin(flags, results)
-        devices = choose_devices(flags.device or settings.run.device)
+        asked = flags.device or settings.run.device
+        if flags.executor is ExecutorFlag.RAY:
+            devices, make = _cluster(stack, flags, asked)
+        elif flags.address is not None:
+            raise UsageError("`--address` names a Ray cluster", "add `--executor ray`")
+        else:
+            devices, make = choose_devices(asked), on_this_host
         options = _options(flags, settings, results, devices)
         work = _work(flags, begun, options.run, devices[0], settings)
         followed = Collector(begun.header.run, work.tasks, begun.path.with_name(f"{begun.header.run}.csv"))
-        code = _follow(work, options, output, followed)
+        code = _follow(work, options, make, output, followed)
         summary = followed.summary()
         code = _exit_code(code, summary)
         if flags.no_save:
@@ -157,6 +179,15 @@ def _sweep(flags: SweepFlags) -> int:
         if followed.error is not None and not output.wants_json:
             output.error(followed.error)
         return code
+
+
+def _cluster(stack: ExitStack, flags: SweepFlags, asked: str) -> "tuple[Sequence[DeviceChoice], MakeExecutor]":
+    """Join a Ray cluster; return the devices of its nodes, and what makes the executor."""
+    from kbench.cluster.executor import Cluster, connected
+    from kbench.devices.selection import choose_kind
+
+    posts = stack.enter_context(connected(flags.address, choose_kind(asked)))
+    return [post.member.device for post in posts], lambda options, _, write: Cluster(options, posts, write)
 
 
 def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
@@ -239,13 +270,15 @@ def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Seq
     run = replace(run, device=kind, budget_s=run.budget_s or DEFAULT_S[kind], save=True)
     if run.mode == "graph" and not backend(kind).replays_graphs:
         raise UsageError("`--mode graph` replays CUDA graphs, and this sweep is on a CPU", "leave it out")
-    sanitizer.require(run, devices[0])
+    local = flags.executor is ExecutorFlag.LOCAL  # a supervisor looks at its own host
+    if local:
+        sanitizer.require(run, devices[0])
     known = Budgets()
     budgets = Budgets(verify_s=flags.verify_limit or known.verify_s, time_s=flags.time_limit or known.time_s)
     return SweepOptions(
         run=run,
         devices=tuple(devices),
-        rung=sandbox_rung(run, kind),
+        rung=sandbox_rung(run, kind) if local else 0,
         lanes=flags.lanes or default_lanes(kind, timed=timed),
         jobs=flags.jobs or default_jobs(),
         budgets=budgets,
@@ -297,13 +330,15 @@ def _pairs(flags: SweepFlags, begun: Begun, settings: Settings) -> "tuple[list[s
     return pairs([flags.problem], solutions, pairing, settings)
 
 
-def _follow(work: "Work", options: "SweepOptions", output: Output, followed: "Collector") -> ExitCode:
+def _follow(
+    work: "Work", options: "SweepOptions", make: "MakeExecutor", output: Output, followed: "Collector"
+) -> ExitCode:
     """Show events as they come and keep them, also of an interrupted sweep."""
     from kbench.cli.sweep_progress import progress_for
     from kbench.sweep.session import sweep as judge_all
 
     try:
-        stream = cast("Any", judge_all(work, options))
+        stream = cast("Any", judge_all(work, options, make))
         with progress_for(output) as progress, closing(stream) as events:
             for note in work.notes:
                 output.note(f"note: {note}")

@@ -222,6 +222,10 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "Other processes used the device, and may have disturbed the times.",
         "End them, or choose another device with `--device cuda:1`.",
     ),
+    "host_lost": (
+        "A host of the cluster ended while it judged this solution, which was then judged anew on another one.",
+        "Nothing for this row; see Ray's logs for why the host ended.",
+    ),
     "no_oracle": (
         "No fp64 reference could be computed at this size, so the contract alone decided.",
         "Verify a smaller case too: `--case small`.",

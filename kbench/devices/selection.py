@@ -10,6 +10,8 @@ from pathlib import Path
 from kbench.core.errors import MachineError, UsageError
 from kbench.devices import nvml
 
+AUTO = "auto"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceChoice:
@@ -50,6 +52,22 @@ def choose_devices(text: str) -> tuple[DeviceChoice, ...]:
         return found or (choose("auto" if text != "cuda" else text),)
     names = [name if name == "cpu" or name.startswith("cuda") else f"cuda:{name}" for name in text.split(",")]
     return tuple(choose(name) for name in dict.fromkeys(names))
+
+
+def choose_kind(text: str) -> str:
+    """Return the kind of device that a list names without saying which: `cuda`, `cpu`, or `auto` for `all`.
+
+    Raises UsageError for a list of this host's devices.
+    """
+    kinds = {"all": AUTO, AUTO: AUTO, "cuda": "cuda", "cpu": "cpu"}
+    if text not in kinds:
+        raise UsageError(f"`{text}` names devices of this host", f"for several hosts: {', '.join(kinds)}")
+    return kinds[text]
+
+
+def kind_of_any(*, gpus: bool) -> str:
+    """Return the kind that `auto` means where there are GPUs, or none."""
+    return "cuda" if gpus else "cpu"
 
 
 def cpu() -> DeviceChoice:

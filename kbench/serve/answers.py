@@ -41,6 +41,7 @@ def answer_of(found: EvaluationResult) -> dict[str, Any]:
         "error_message": why(failure) if failure is not None else None,
         "error_code": failure.status.value if failure is not None else None,
         "metadata": {
+            "source_sha256": row.source_sha256,
             "case": found.case,
             "level": str(outcome.level) if outcome.level is not None else None,
             "lacks": list(outcome.lacks),

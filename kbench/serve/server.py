@@ -3,6 +3,7 @@
 import ipaddress
 import secrets
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import uvicorn
@@ -30,6 +31,8 @@ class ServerOptions:
     most_bytes: int = MOST_BODY_BYTES
     references: bool = False
     """Whether clients may send texts of problems, which the trusted judge runs."""
+    keep: timedelta = timedelta(days=30)
+    """How long answers stay."""
 
 
 def is_loopback(host: str) -> bool:
@@ -60,7 +63,14 @@ def make_server(judge: Judge, options: ServerOptions) -> tuple[uvicorn.Server, T
     store = TaskStore(options.state / "tasks.sqlite")
 
     def service() -> Service:
-        return Service(judge, store, Metrics(), most_pending=options.most_pending, references=options.references)
+        return Service(
+            judge,
+            store,
+            Metrics(),
+            most_pending=options.most_pending,
+            references=options.references,
+            keep=options.keep,
+        )
 
     app = make_app(service, options.token, most_bytes=options.most_bytes)
     config = uvicorn.Config(

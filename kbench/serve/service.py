@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -21,6 +21,7 @@ from kbench.serve.store import StoredTask, TaskStore
 
 AHEAD = 2
 """Chosen. Tasks for each lane that the pool has, so that one is built while another is judged."""
+FORGET_EVERY_S = 3600.0
 MOST_STARTS = 3
 """A task that was begun three times and has no answer may have ended the server each time."""
 
@@ -51,12 +52,22 @@ class _Open:
 class Service:
     """Bounded, first come, first served. Every accepted task gets one answer, also after a restart."""
 
-    def __init__(self, judge: Judge, store: TaskStore, metrics: Metrics, *, most_pending: int, references: bool):
+    def __init__(
+        self,
+        judge: Judge,
+        store: TaskStore,
+        metrics: Metrics,
+        *,
+        most_pending: int,
+        references: bool,
+        keep: timedelta,
+    ):
         self._judge = judge
         self._store = store
         self._metrics = metrics
         self._most_pending = most_pending
         self._references = references
+        self._keep = keep
         self._open: dict[str, _Open] = {}
         self._pending: asyncio.Queue[str] = asyncio.Queue()
         self._workers: list[asyncio.Task[None]] = []
@@ -89,6 +100,7 @@ class Service:
                 reason = f"begun {stored.starts} times without an answer"
                 self._finish(stored.task_id, failed("harness_error", reason, retryable=True))
         self._workers = [asyncio.create_task(self._work()) for _ in range(self.slots)]
+        self._workers.append(asyncio.create_task(self._forget()))
 
     async def stop(self) -> None:
         """Stop; what has no answer is taken up by the next server of the same folder."""
@@ -192,6 +204,12 @@ class Service:
             reason = f"not begun within {one.request.queue_timeout:g} s"
             self._finish(task_id, failed("queue_timeout", reason, retryable=True) | {"status": "timeout"})
 
+    async def _forget(self) -> None:
+        """Delete old answers, now and every hour."""
+        while True:
+            self._store.forget(_now(self._keep))
+            await asyncio.sleep(FORGET_EVERY_S)
+
     async def _work(self) -> None:
         while True:
             task_id = await self._pending.get()
@@ -238,8 +256,8 @@ def _told(error: KbenchError) -> str:
     return f"{error.message} ({error.hint})" if error.hint else error.message
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+def _now(earlier: timedelta = timedelta()) -> str:
+    return (datetime.now(UTC) - earlier).isoformat(timespec="milliseconds")
 
 
 def _options(request: EvaluationRequest) -> dict[str, Any]:

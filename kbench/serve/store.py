@@ -18,6 +18,7 @@ CREATE TABLE IF NOT EXISTS tasks (
     starts INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX IF NOT EXISTS open_tasks ON tasks (number) WHERE NOT is_done;
+CREATE INDEX IF NOT EXISTS done_tasks ON tasks (json_extract(answer, '$.completed_at')) WHERE is_done;
 """
 
 
@@ -68,6 +69,11 @@ class TaskStore:
         self._database.execute(
             "UPDATE tasks SET is_done = 1, request = '', answer = ? WHERE task_id = ?", (answer, task_id)
         )
+
+    def forget(self, before_utc: str) -> int:
+        """Delete the tasks whose answer is older than a time in ISO 8601; return how many. New ones take their room."""
+        query = "DELETE FROM tasks WHERE is_done AND json_extract(answer, '$.completed_at') < ?"
+        return self._database.execute(query, (before_utc,)).rowcount
 
     def get(self, task_id: str) -> StoredTask | None:
         """Return a task; None for one that nobody sent."""

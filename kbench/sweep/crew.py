@@ -116,6 +116,10 @@ class Crew:
         """Say that nothing more is added."""
         self._dispatcher.finish()
 
+    def halt(self, reason: str) -> None:
+        """Begin nothing more; units in flight are finished."""
+        self._dispatcher.stop(reason)
+
     def events(self) -> Iterator[SweepEvent]:
         """Yield what the threads tell, until all of them ended. Raises what a thread raised."""
         running = len(self._threads)

@@ -4,21 +4,15 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kbench.core.model import Status
 from kbench.host.judge_process import TOO_LARGE
-from kbench.sweep.task import Budgets, Halt, LadderRung, Task, state_of
+from kbench.sweep.task import Budgets, Halt, Task, state_of
 from kbench.units.unit import UnitResult
 
 MOST_ATTEMPTS = 3
 """A unit that broke its judge three times broke it by itself."""
 BATCH = 8
 """Chosen. Solutions of one problem that a lane takes at a time: more keep other lanes idle at the end."""
-RUNG_OF = {
-    "open": LadderRung.VERIFY,
-    "load": LadderRung.VERIFY,
-    "verify": LadderRung.VERIFY,
-    "sanitize": LadderRung.VERIFY,
-    "time": LadderRung.TIME,
-}
-"""Of the stages that count; `wait` counts for none."""
+VERIFYING = frozenset({"open", "load", "verify", "sanitize"})
+"""Stages that count against the budget for verifying; `wait` counts for none."""
 
 
 def is_done(task: Task, results: Sequence[UnitResult]) -> bool:
@@ -84,15 +78,11 @@ SHAKEN = frozenset(
 """Ends that a sick device can bring about."""
 
 
-def budget_s(stage: str, budgets: Budgets, *, tiny: bool = False) -> float | None:
+def budget_s(stage: str, budgets: Budgets) -> float | None:
     """Return how long a stage may take; None for one that has no limit."""
-    match RUNG_OF.get(stage):
-        case LadderRung.VERIFY:
-            return budgets.tiny_s if tiny else budgets.verify_s
-        case LadderRung.TIME:
-            return budgets.time_s
-        case _:
-            return None
+    if stage in VERIFYING:
+        return budgets.verify_s
+    return budgets.time_s if stage == "time" else None
 
 
 def does_not_fit(result: UnitResult) -> bool:

@@ -3,9 +3,10 @@
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from kbench.core.errors import UsageError
 from kbench.core.events import RunOptions
@@ -13,7 +14,8 @@ from kbench.devices.selection import DeviceChoice
 from kbench.storage import quarantine
 from kbench.storage.results import RunWriter
 from kbench.storage.settings import cache_dir
-from kbench.sweep.crew import Crew, MakeJudging, SweepOptions
+from kbench.sweep.crew import Crew, SweepOptions
+from kbench.sweep.dispatch import Write
 from kbench.sweep.journal import Header, Journal, Record
 from kbench.sweep.task import Ended, Finished, SweepEvent, SweepPlanned, Task, TaskVerdict
 from kbench.units.unit import UnitResult
@@ -44,7 +46,45 @@ class Work:
     notes: tuple[str, ...] = ()
 
 
-def sweep(work: Work, options: SweepOptions, make: MakeJudging | None = None) -> Iterator[SweepEvent]:
+class Executor(Protocol):
+    """What judges the tasks of a sweep: a Crew on this host, or a Cluster of several."""
+
+    @property
+    def reason(self) -> str:
+        """Why it ended before all was done; empty where it did not."""
+        ...
+
+    def start(self) -> None:
+        """Start what judges."""
+        ...
+
+    def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
+        """Have tasks judged, with the results of units that need not be judged again."""
+        ...
+
+    def finish(self) -> None:
+        """Tell it that nothing more is added."""
+        ...
+
+    def events(self) -> Iterator[SweepEvent]:
+        """Yield what happens, until all is done."""
+        ...
+
+    def stop(self) -> None:
+        """End everything that was started."""
+        ...
+
+
+MakeExecutor = Callable[[SweepOptions, Path, Write], Executor]
+"""Options, a folder for files of the sweep's time, and what writes a unit to the journal."""
+
+
+def on_this_host(options: SweepOptions, scratch: Path, write: Write) -> Executor:
+    """Judge on devices of this host."""
+    return Crew(options, scratch, None, write)
+
+
+def sweep(work: Work, options: SweepOptions, make: MakeExecutor = on_this_host) -> Iterator[SweepEvent]:
     """Judge what is left, each task on whichever lane is free; every told verdict is on the disk.
 
     Whoever stops listening ends what is in flight.
@@ -77,7 +117,7 @@ def sweep(work: Work, options: SweepOptions, make: MakeJudging | None = None) ->
         for verdict in verdicts.values():
             yield Finished(verdict=verdict, device="", elapsed_s=0.0)
         files = Files(header, work.journal, tasks, options.run)
-        crew = Crew(options, scratch, make, journal.append)
+        crew = make(options, scratch, journal.append)
         stack.callback(crew.stop)
         written = time.monotonic()
         reason = ""

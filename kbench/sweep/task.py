@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from kbench.build import sources
 from kbench.core.events import RunOptions
@@ -12,19 +11,6 @@ from kbench.run.case_state import CaseState
 from kbench.storage import rows as rowmaker
 from kbench.storage.rows import Provenance
 from kbench.units.unit import UnitResult
-
-
-class LadderRung(StrEnum):
-    """A step of the ladder; each costs more than the one before."""
-
-    PARSE = "parse"
-    BUILD = "build"
-    TINY = "tiny"
-    VERIFY = "verify"
-    TIME = "time"
-
-
-RUNGS = tuple(LadderRung)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +121,6 @@ def state_of(task: Task, results: Sequence[UnitResult]) -> CaseState:
 class Budgets:
     """Seconds that a unit may spend on a rung; waiting for the device does not count. Chosen."""
 
-    tiny_s: float = 60.0
     verify_s: float = 300.0
     time_s: float = 300.0
 

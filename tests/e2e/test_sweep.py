@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from kbench.core.model import Status
 from kbench.sandbox.process_tree import members, processes
 from kbench.sweep import journal
 
@@ -51,21 +53,28 @@ BODIES = {
 LIMIT_S = 600.0
 OF_A_JUDGE = 4
 """Processes below a sweep while it judges: nursery, judge, the judge's nursery, a worker."""
+MOST_KILLS = 7
+"""Of one sweep, which must come to an end."""
 
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    """Two problems, each with solutions of known ends, one file that is no Python and one without a model."""
+    """A folder with the corpus."""
+    write_corpus(tmp_path)
+    return tmp_path
+
+
+def write_corpus(folder: Path) -> None:
+    """Write two problems, each with solutions of known ends, and one file without a model."""
     for factor in (2, 3):
         name = f"times_{factor}"
-        (tmp_path / "problems").mkdir(exist_ok=True)
-        (tmp_path / "problems" / f"{name}.py").write_text(PROBLEM.format(factor=factor))
-        folder = tmp_path / "solutions" / name
-        folder.mkdir(parents=True)
+        (folder / "problems").mkdir(exist_ok=True)
+        (folder / "problems" / f"{name}.py").write_text(PROBLEM.format(factor=factor))
+        place = folder / "solutions" / name
+        place.mkdir(parents=True)
         for kind, (body, _) in BODIES.items():
-            (folder / f"{kind}.py").write_text(SOLUTION.format(body=body.format(factor=factor)))
-    (tmp_path / "solutions/times_3/empty.py").write_text("x = 1\n")
-    return tmp_path
+            (place / f"{kind}.py").write_text(SOLUTION.format(body=body.format(factor=factor)))
+    (folder / "solutions/times_3/empty.py").write_text("x = 1\n")
 
 
 WANTED = {(f"times_{factor}", kind): status for factor in (2, 3) for kind, (_, status) in BODIES.items()} | {
@@ -165,14 +174,14 @@ def kill_something(sweep: subprocess.Popen, chance: random.Random) -> str:
     return kind
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_kill_9_at_random_moments_loses_units_in_flight_alone(corpus, seed) -> None:
-    """After each death the sweep goes on or is resumed; what comes out is what an undisturbed one gives."""
-    chance = random.Random(seed)
-    path = corpus / "results" / f"one{journal.SUFFIX}"
-    killed: list[str] = []
-    sweep = start(corpus, *NEW)
+def disturbed(folder: Path, chance: random.Random, most: int) -> Counter[str]:
+    """Sweep to the end, with up to so many kills; return what was killed.
+
+    After each death the sweep goes on or is resumed. What comes out is what an undisturbed one gives, once.
+    """
+    path = folder / "results" / f"one{journal.SUFFIX}"
+    killed: Counter[str] = Counter()
+    sweep = start(folder, *NEW)
     told: set[str] = set()
     while sweep.poll() is None:
         if chance.random() < 0.8:  # else it may be killed while it starts
@@ -180,10 +189,11 @@ def test_kill_9_at_random_moments_loses_units_in_flight_alone(corpus, seed) -> N
             while sweep.poll() is None and len(judges(sweep.pid)) < OF_A_JUDGE and time.monotonic() < deadline:
                 time.sleep(0.02)
         time.sleep(chance.uniform(0.0, 1.0))
-        if sweep.poll() is None and len(killed) < 7:
+        if sweep.poll() is None and killed.total() < most:
             below = judges(sweep.pid)
-            killed.append(kill_something(sweep, chance))
-            if killed[-1] == "parent":
+            victim = kill_something(sweep, chance)
+            killed[victim] += 1
+            if victim == "parent":
                 sweep.communicate()
                 deadline = time.monotonic() + 30
                 while alive(below):
@@ -192,16 +202,37 @@ def test_kill_9_at_random_moments_loses_units_in_flight_alone(corpus, seed) -> N
                 found = set(journal.read(path).results) if path.exists() else set()
                 assert told <= found, "what was on the disk stays there"
                 told = found
-                sweep = start(corpus, *(("--resume", "one") if path.exists() else NEW))
+                sweep = start(folder, *(("--resume", "one") if path.exists() else NEW))
     code, _, err = finish(sweep)
-    if (
-        code == 70
-    ):  # one whose judge was killed three times in a row: the harness's fault, so whoever goes on tries again
-        code, _, err = finish(start(corpus, "--resume", "one"))
-    assert killed
+    if code == 70:  # a judge was killed three times in a row: the harness's fault, so whoever goes on tries again
+        code, _, err = finish(start(folder, "--resume", "one"))
     assert code == 1, (killed, err)
-    assert verdicts(corpus) == WANTED, killed
-    record = journal.read(path)
-    assert len(record.results) == len(WANTED)
-    assert all(len(results) == 1 for results in record.results.values())
-    assert not [result for (result,) in record.results.values() if result.retryable]
+    with (folder / "results/one.csv").open(newline="") as stream:
+        rows = [(row["problem"], row["solution"], row["status"]) for row in csv.DictReader(stream)]
+    assert sorted(rows) == sorted((*pair, status) for pair, status in WANTED.items()), killed
+    lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    verdicts_of = Counter(
+        (line["key"], line["process"])
+        for line in lines
+        if line["result"]["outcome"].get("status") != Status.HARNESS_ERROR
+    )
+    assert sorted(verdicts_of.values()) == [1] * len(WANTED), "nothing is judged again that has its verdict"
+    return killed
+
+
+@pytest.mark.slow
+def test_kill_9_at_random_moments_loses_units_in_flight_alone(tmp_path) -> None:
+    """`KBENCH_KILLS=20 pytest -n 0 -s tests/e2e/test_sweep.py -k kill_9` kills 20 times, and says what."""
+    wanted = int(os.environ.get("KBENCH_KILLS", "5"))
+    killed: Counter[str] = Counter()
+    seed = 0
+    while killed.total() < wanted:
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        write_corpus(folder)
+        found = disturbed(folder, random.Random(seed), min(wanted - killed.total(), MOST_KILLS))
+        assert found
+        killed += found
+        seed += 1
+    print(f"{seed} sweeps, killed: {dict(killed)}")  # noqa: T201 - what the long form is run for
+    assert wanted < 20 or set(killed) == {"parent", "nursery", "judge"}

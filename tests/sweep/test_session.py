@@ -17,7 +17,7 @@ from kbench.storage.results import read_run
 from kbench.storage.settings import cache_dir
 from kbench.sweep import guard as guards
 from kbench.sweep import journal
-from kbench.sweep.crew import SweepOptions
+from kbench.sweep.crew import Crew, SweepOptions
 from kbench.sweep.dispatch import MOST_BATCHES, Dispatcher
 from kbench.sweep.journal import Header
 from kbench.sweep.ladder import next_batch, unfinished
@@ -63,7 +63,7 @@ class Stage:
         asked = SweepOptions(
             run=options, devices=devices, rung=0, lanes=lanes, jobs=1, budgets=budgets or Budgets(), halt=halt or Halt()
         )
-        return sweep(work, asked, self.make)
+        return sweep(work, asked, lambda options, scratch, write: Crew(options, scratch, self.make, write))
 
     @property
     def judged(self) -> list[tuple[str, int]]:

@@ -1,0 +1,292 @@
+"""A sweep on the nodes of a Ray cluster: the driver keeps the journal and hands out tasks, supervisors judge."""
+
+import contextlib
+import queue
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from kbench.cluster import membership, parcels
+from kbench.cluster.assignment import Load, assign, is_to_blame
+from kbench.cluster.membership import Member
+from kbench.cluster.supervisor import Over, Supervisor, TaskDone, Told, TriedAgain, UnitDone
+from kbench.core.errors import MachineError, UsageError
+from kbench.core.model import Failed, Finding, Status
+from kbench.devices import selection
+from kbench.devices.backend import backend
+from kbench.sweep.crew import SweepOptions
+from kbench.sweep.dispatch import Write
+from kbench.sweep.ladder import counts_as_failure, halted
+from kbench.sweep.task import DeviceState, Finished, Retried, SweepEvent, Task, TaskVerdict
+from kbench.units.unit import UnitResult
+
+REACH_S = 10.0
+ANSWER_S = 120.0
+"""Chosen. For a supervisor to start and to answer: Ray starts a process, which imports kbench."""
+STOP_S = 20.0
+"""Chosen. For a supervisor to end its judges, before Ray ends the supervisor."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RemoteDevice:
+    """A supervisor, as the driver sees it."""
+
+    actor: Any
+    member: Member
+    peers: int
+    """Other supervisors on its host."""
+    flying: dict[str, Task] = field(default_factory=dict)
+    sent: set[str] = field(default_factory=set)
+    """Hashes of the parcels that it has."""
+    problem: str | None = None
+    is_gone: bool = False
+
+
+@contextlib.contextmanager
+def connected(address: str | None, kind: str) -> Iterator[list[RemoteDevice]]:
+    """Join a Ray cluster and start a supervisor for every GPU of its nodes, or for every node's processor.
+
+    `kind` is `cuda`, `cpu`, or `auto`: GPUs where there are any.
+
+    Raises:
+        UsageError: Ray is not installed, or supervisors differ in their software or devices.
+        MachineError: there is no cluster at the address, or no node of this kind.
+    """
+    ray = _ray()
+    try:
+        if address is not None:
+            _reach(address)  # Ray itself would try for minutes
+        ray.init(address=address or "auto", log_to_driver=False, logging_level="ERROR")
+    except (OSError, RuntimeError, ValueError) as error:
+        where = address or "this machine"
+        raise MachineError(
+            f"no Ray cluster answers at {where}: {str(error).splitlines()[0]}",
+            "start one: `ray start --head`, and `ray start --address HOST:6379` on every other host",
+        ) from None
+    posts: list[RemoteDevice] = []
+    try:
+        posts += _posts(ray, kind)
+        if told := membership.differences([post.member for post in posts]):
+            raise UsageError("; ".join(told), "install the same versions, or leave that host out of the cluster")
+        yield posts
+    finally:
+        for post in posts:
+            ray.kill(post.actor)
+        ray.shutdown()
+
+
+def _reach(address: str) -> None:
+    """Raise OSError where nothing listens at HOST:PORT, ValueError for another form of address."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError("an address is HOST:PORT")
+    with socket.create_connection((host, int(port)), timeout=REACH_S):
+        pass
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise UsageError("`--executor ray` needs Ray", "`pip install 'kbench[ray]'`") from None
+    return ray
+
+
+def _posts(ray: Any, kind: str) -> list[RemoteDevice]:
+    """Start the supervisors, all at once. Raises MachineError."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    if kind == selection.AUTO:
+        kind = selection.kind_of_any(gpus=any(node["Resources"].get("GPU") for node in nodes))
+    is_gpu = backend(kind).has_own_memory
+    resource = "GPU" if is_gpu else "CPU"
+    started = []
+    for node in nodes:
+        count = int(node["Resources"].get(resource, 0))
+        count = count if is_gpu else min(1, count)
+        here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        needs = {"num_gpus": 1, "num_cpus": 0} if is_gpu else {"num_cpus": 1}
+        # Calls that wait (events) and calls that act (add, halt, stop) run beside one another.
+        actor = ray.remote(Supervisor).options(max_concurrency=4, scheduling_strategy=here, **needs)
+        started += [(actor.remote(kind), count - 1) for _ in range(count)]
+    if not started:
+        raise MachineError(f"no node of the Ray cluster has a {resource}", "`ray status` lists what the nodes have")
+    try:
+        members = ray.get([actor.join.remote() for actor, _ in started], timeout=ANSWER_S)
+    except ray.exceptions.RayError as error:
+        raise MachineError(f"a supervisor did not start: {_first_line(error)}", "see the logs of Ray") from None
+    return [
+        RemoteDevice(actor=actor, member=member, peers=peers)
+        for (actor, peers), member in zip(started, members, strict=True)
+    ]
+
+
+class Cluster:
+    """As the crew of a sweep on one host: takes tasks, tells what happens, and writes every unit before telling it.
+
+    All decisions are made by the thread that reads `events`. The others only listen to one supervisor each.
+    """
+
+    def __init__(self, options: SweepOptions, posts: Sequence[RemoteDevice], write: Write):
+        self._options = options
+        self._posts = posts
+        self._write = write
+        self._ray = _ray()
+        self._news: queue.SimpleQueue[tuple[RemoteDevice, Told | Exception]] = queue.SimpleQueue()
+        self._tasks: dict[str, Task] = {}
+        self._waiting: list[Task] = []
+        self._results: dict[str, tuple[UnitResult, ...]] = {}
+        self._losses: Counter[str] = Counter()
+        self._lost_with: dict[str, list[str]] = {}
+        self._parcels: dict[Path, tuple[str, Any]] = {}
+        self._failures = 0
+        self._halted = ""
+
+    @property
+    def reason(self) -> str:
+        """Why it ended before all was done; empty where it did not."""
+        return self._halted or ("no device is left" if self._results else "")
+
+    def start(self) -> None:
+        """Start judges on all nodes. Raises MachineError where one cannot."""
+        asked = [post.actor.start.remote(self._options, post.peers) for post in self._posts]
+        for post, reference in zip(self._posts, asked, strict=True):
+            if reason := self._ray.get(reference, timeout=ANSWER_S):
+                raise MachineError(f"{post.member.host}: {reason}", "mend it, or leave that host out of the cluster")
+        for post in self._posts:
+            threading.Thread(target=self._listen, args=(post,), daemon=True).start()
+
+    def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
+        """Take on tasks, with the results of units that need not be judged again."""
+        for task in tasks:
+            self._tasks[task.key] = task
+            self._results[task.key] = tuple((known or {}).get(task.key, ()))
+            self._waiting.append(task)
+
+    def finish(self) -> None:
+        """Do nothing: all tasks are known before `events` is read."""
+
+    def events(self) -> Iterator[SweepEvent]:
+        """Yield what happens until all tasks have verdicts, no supervisor is left, or too many failed."""
+        self._assign()
+        while (self._results or self._halted) and not all(post.is_gone for post in self._posts):
+            post, told = self._news.get()
+            yield from self._take(post, told)
+            self._assign()
+
+    def stop(self) -> None:
+        """End all judges of all supervisors that still answer."""
+        left = [post.actor.stop.remote() for post in self._posts if not post.is_gone]
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            self._ray.get(left, timeout=STOP_S)
+
+    def _listen(self, post: RemoteDevice) -> None:
+        try:
+            for reference in post.actor.events.remote():
+                self._news.put((post, self._ray.get(reference)))
+        except Exception as error:  # noqa: BLE001 - Ray wraps whatever ended the supervisor, its node or the network
+            self._news.put((post, error))
+
+    def _assign(self) -> None:
+        alive = [post for post in self._posts if not post.is_gone and not self._halted]
+        for post in alive:
+            load = Load(flying=[*post.flying], lanes=self._options.lanes, problem=post.problem)
+            batch = assign(self._waiting, self._losses, load, self._options.lanes * len(alive))
+            if batch:
+                self._send(post, batch)
+
+    def _send(self, post: RemoteDevice, batch: Sequence[Task]) -> None:
+        taken = {task.key for task in batch}
+        self._waiting = [task for task in self._waiting if task.key not in taken]
+        post.flying |= {task.key: task for task in batch}
+        post.problem = str(batch[-1].problem.path)
+        paths = {entry.path for task in batch for entry in (task.problem, task.solution) if parcels.travels(entry)}
+        packed = {path: self._pack(path) for path in sorted(paths)}
+        new = [reference for sha256, reference in packed.values() if sha256 not in post.sent]
+        post.sent |= {sha256 for sha256, _ in packed.values()}
+        hashes = {path: sha256 for path, (sha256, _) in packed.items()}
+        addressed = [parcels.address(task, hashes) for task in batch]
+        post.actor.add.remote(addressed, {key: self._results[key] for key in taken}, *new)
+
+    def _pack(self, path: Path) -> tuple[str, Any]:
+        """Put a source into the cluster's store, once; every node fetches it once."""
+        if path not in self._parcels:
+            parcel = parcels.pack(path)
+            self._parcels[path] = parcel.sha256, self._ray.put(parcel)
+        return self._parcels[path]
+
+    def _take(self, post: RemoteDevice, told: Told | Exception) -> Iterator[SweepEvent]:
+        name = post.member.name
+        match told:
+            case UnitDone(key=key, process=process, result=result) if key in post.flying:
+                self._record(post.flying[key], process, self._with_losses(key, result), name)
+            case TaskDone(key=key, elapsed_s=elapsed_s) if key in post.flying:
+                yield self._verdict(post.flying.pop(key), name, elapsed_s)
+            case TriedAgain(key=key, attempt=attempt, reason=reason) if key in post.flying:
+                yield Retried(task=post.flying[key], attempt=attempt, reason=reason)
+            case DeviceState():
+                yield replace(told, device=name)
+            case Over(reason=reason):
+                post.is_gone = True
+                self._waiting = [*post.flying.values(), *self._waiting]
+                post.flying.clear()
+                if not self._halted:
+                    yield DeviceState(device=name, state="gone", reason=reason)
+            case Exception():
+                yield from self._lose(post, _first_line(told))
+
+    def _lose(self, post: RemoteDevice, reason: str) -> Iterator[SweepEvent]:
+        """Give the tasks of a supervisor that died to others, or refuse those that killed too many."""
+        post.is_gone = True
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            self._ray.kill(post.actor)  # one that is only out of reach must not go on
+        yield DeviceState(device=post.member.name, state="lost", reason=reason)
+        lost, post.flying = post.flying, {}
+        for key, task in lost.items():
+            self._losses[key] += 1
+            self._lost_with.setdefault(key, []).append(post.member.host)
+            if is_to_blame(self._losses[key]):
+                hosts = ", ".join(self._lost_with[key])
+                failed = Failed(status=Status.CRASHED, reason=f"kbench died on each host that judged it: {hosts}")
+                result = UnitResult(outcome=failed, attempts=self._losses[key])
+                self._record(task, len(self._results[key]), result, post.member.name)
+                yield self._verdict(task, post.member.name, 0.0)
+            else:
+                self._waiting.append(task)
+                yield Retried(task=task, attempt=self._losses[key], reason=reason)
+
+    def _record(self, task: Task, process: int, result: UnitResult, device: str) -> None:
+        """Keep a unit's result, on the disk first."""
+        self._write(task, process, result, device)
+        self._results[task.key] = (*self._results[task.key], result)
+
+    def _with_losses(self, key: str, result: UnitResult) -> UnitResult:
+        """Say in a result on which hosts its task was lost before."""
+        if not self._losses[key]:
+            return result
+        result = replace(result, attempts=result.attempts + self._losses[key])
+        if isinstance(result.outcome, Failed):
+            return result
+        message = f"judged anew here: {', '.join(self._lost_with[key])} ended while it was judged there"
+        findings = (*result.outcome.findings, Finding.note("host_lost", message))
+        return replace(result, outcome=replace(result.outcome, findings=findings))
+
+    def _verdict(self, task: Task, device: str, elapsed_s: float) -> Finished:
+        verdict = TaskVerdict(task=task, results=self._results.pop(task.key))
+        self._failures += counts_as_failure(verdict.last)
+        if not self._halted and (reason := halted(self._failures, self._options.halt)):
+            self._halted = reason
+            for post in self._posts:
+                if not post.is_gone:
+                    post.actor.halt.remote(reason)
+        return Finished(verdict=verdict, device=device, elapsed_s=elapsed_s)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

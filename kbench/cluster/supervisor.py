@@ -1,0 +1,141 @@
+"""What runs on each device of a cluster: it never opens the device, and starts judges as children, as a sweep does."""
+
+import contextlib
+import os
+import platform
+import queue
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kbench.cluster.membership import Member, here
+from kbench.cluster.parcels import Addressed, Parcel, settle, unpack
+from kbench.core.errors import KbenchError
+from kbench.devices import nvml, selection
+from kbench.host import sanitizer
+from kbench.run.session import sandbox_rung
+from kbench.storage import quarantine
+from kbench.storage.settings import cache_dir
+from kbench.sweep.crew import Crew, SweepOptions, default_jobs
+from kbench.sweep.task import DeviceState, Finished, Retried, Task
+from kbench.units.unit import UnitResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitDone:
+    """A unit of a task has a result."""
+
+    key: str
+    process: int
+    result: UnitResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskDone:
+    """A task needs no further unit."""
+
+    key: str
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriedAgain:
+    """A unit failed by the harness's fault, and is tried again."""
+
+    key: str
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Over:
+    """The supervisor judges nothing more; why, where that was not asked for."""
+
+    reason: str
+
+
+Told = UnitDone | TaskDone | TriedAgain | DeviceState | Over
+
+
+class Supervisor:
+    """Judges on one device of this host for a sweep that another host drives."""
+
+    def __init__(self, kind: str):
+        # Ray limits the threads of its workers and lowers their priority; judges are to run as they do without Ray.
+        os.environ.pop("OMP_NUM_THREADS", None)
+        with contextlib.suppress(OSError):  # not as root: start Ray with RAY_worker_niceness=0
+            os.setpriority(os.PRIO_PROCESS, 0, 0)
+        self._device = selection.choose(kind)
+        self._news: queue.SimpleQueue[Told] = queue.SimpleQueue()
+        self._closing = contextlib.ExitStack()
+        self._crew: Crew | None = None
+        self._scratch = Path()
+        self._places: dict[str, Path] = {}
+
+    def join(self) -> Member:
+        """Say what this is."""
+        return Member(host=platform.node(), device=self._device, versions=here(nvml.driver_version()))
+
+    def start(self, options: SweepOptions, peers: int) -> str:
+        """Start judges and builders, which share this host with `peers` other supervisors; return why that failed."""
+        try:
+            quarantine.refuse(cache_dir(), self._device.uuid)
+            sanitizer.require(options.run, self._device)
+            rung = sandbox_rung(options.run, self._device.kind)
+        except KbenchError as error:
+            return error.message
+        jobs = min(options.jobs, max(1, default_jobs() // (1 + peers)))
+        options = replace(options, devices=(self._device,), rung=rung, jobs=jobs)
+        folder = self._closing.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True))
+        self._scratch = Path(folder)
+        self._crew = crew = Crew(options, self._scratch, None, self._write)
+        crew.start()
+        threading.Thread(target=self._follow, args=(crew,), daemon=True).start()
+        return ""
+
+    def add(self, tasks: Sequence[Addressed], known: Mapping[str, tuple[UnitResult, ...]], *parcels: Parcel) -> None:
+        """Have tasks judged; `parcels` are those of their sources that this supervisor has not had yet."""
+        assert self._crew is not None, "start comes first"
+        try:
+            self._places |= {parcel.sha256: unpack(parcel, self._scratch / "sources") for parcel in parcels}
+            self._crew.add([settle(task, self._places) for task in tasks], known)
+        except (OSError, KbenchError) as error:
+            self._news.put(Over(reason=str(error)))
+
+    def halt(self, reason: str) -> None:
+        """Begin no further unit; `events` ends when those in flight have ended."""
+        if self._crew is not None:
+            self._crew.halt(reason)
+
+    def events(self) -> Iterator[Told]:
+        """Yield what happens, until Over."""
+        while not isinstance(told := self._news.get(), Over):
+            yield told
+        yield told
+
+    def stop(self) -> None:
+        """End all judges and builders."""
+        if self._crew is not None:
+            self._crew.stop()
+        self._closing.close()
+
+    def _write(self, task: Task, process: int, result: UnitResult, _device: str) -> None:
+        self._news.put(UnitDone(key=task.key, process=process, result=result))
+
+    def _follow(self, crew: Crew) -> None:
+        reason = ""
+        try:
+            for event in crew.events():
+                match event:
+                    case Finished(verdict=verdict, elapsed_s=elapsed_s):
+                        self._news.put(TaskDone(key=verdict.task.key, elapsed_s=elapsed_s))
+                    case Retried(task=task, attempt=attempt, reason=why):
+                        self._news.put(TriedAgain(key=task.key, attempt=attempt, reason=why))
+                    case DeviceState():
+                        self._news.put(event)
+            reason = crew.reason
+        except BaseException as error:  # noqa: BLE001 - the driver learns of everything
+            reason = f"{type(error).__name__}: {error}"
+        self._news.put(Over(reason=reason))

@@ -1,0 +1,446 @@
+"""Many clients at a real `kbench serve`, a fifth of their requests hostile: nothing lost, nothing mixed up, no growth.
+
+    python tests/serve_load.py --requests 10000 --clients 64      with what docs/serve.md reports
+    python tests/serve_load.py --requests 200 --clients 16        what `make test` runs
+    python tests/serve_load.py --overhead 30                      what HTTP adds to a call from Python
+
+The server is a process of its own on the CPU, with real judges and sandboxed workers, and verifies a tiny problem.
+Each source is different, and its answer must show that: it has the hash of that very source and, where the solution
+raises, its own number in the message. `--judged` is the share of honest sources that reach a worker; the others
+are refused while they are read, but pass the same queue and the same store. Exit code 1 where something is wrong.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+import httpx
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from kbench.api.judge import Judge
+from kbench.build.sources import source_sha256
+from kbench.sandbox.process_tree import members
+from kbench.serve.server import ServerOptions, make_server
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TOKEN = "a-token-for-a-load-test"
+HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+PROBLEM = """import torch
+
+CASES = {"default": {}, "ragged": {"n": 33}}
+n = 64
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+
+
+def get_inputs():
+    return [torch.rand(8, n)]
+
+
+def get_init_inputs():
+    return []
+"""
+FORWARD = "import os, sys, time, torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        "
+UNREADABLE = "class ModelNew candidate_{number}:\n"
+JUDGED = {
+    "passes": ("return x + 1  # {number}", {"passed"}),
+    "wrong": ("return x + {number}.5", {"wrong_value"}),
+    "raises": ("raise ValueError('candidate {number} raises')", {"raised"}),
+    "exits": ("os._exit({number} % 100 + 1)", {"exited"}),
+}
+"""By name: the body of `forward`, and the verdicts that are right."""
+HOSTILE = {
+    "hangs": ("time.sleep(3600 + {number})", {"call_timeout", "total_timeout"}),
+    "floods": ("sys.stdout.write('{number} ' * 10_000_000)\n        return x + 1", {"passed"}),
+    "forks": (
+        "[os.fork() or time.sleep(3600 + {number}) for _ in range(20)]\n        return x + 1",
+        {"passed", "raised", "crashed", "killed", "exited"},
+    ),
+}
+TIMEOUT_S = 3.0
+"""Of a solution that hangs."""
+PATIENCE_S = 900.0
+QUEUE = 40
+"""Fewer than 64 clients, so that some of them are told to come again."""
+MOST_GROWTH_MB = 32
+"""Chosen. Of the server's own memory, from a tenth of the requests to the end of all."""
+
+MOST_PROCESSES = 4
+"""Chosen. More than at first: workers that get ready ahead. A solution that forks leaves 20."""
+
+
+def solution_text(number: int, kind: str) -> str:
+    """Return the source of a kind that has this number."""
+    if kind == "unreadable":
+        return UNREADABLE.format(number=number)
+    body, _ = {**JUDGED, **HOSTILE}[kind]
+    return f"{FORWARD}{body.format(number=number)}\n"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the clients found, for all threads."""
+
+    latencies_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    verdicts: Counter[str] = field(default_factory=Counter)
+    answers: dict[str, str] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    full: int = 0
+    """How often the queue had no room."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def blame(self, what: str) -> None:
+        """Keep what must not happen."""
+        with self.lock:
+            self.wrong.append(what)
+
+
+class Clients:
+    """All that clients do to a server; each request has a number of its own."""
+
+    def __init__(self, port: int, folder: Path, judged: float, hanging: float, seed: int):
+        self._port = port
+        self._url = f"http://127.0.0.1:{port}"
+        self._folder = folder
+        self._judged = judged
+        self._hanging = hanging
+        self._seed = seed
+        self._local = threading.local()
+        self.tally = Tally()
+
+    def send(self, number: int) -> None:
+        """Make one request, every fifth a hostile one."""
+        chance = random.Random(f"{self._seed} {number}")
+        if number % 5:
+            kind = chance.choice(list(JUDGED)) if chance.random() < self._judged else "unreadable"
+        elif chance.random() < self._hanging:
+            kind = chance.choice(list(HOSTILE))
+        else:
+            kind = chance.choice(list(self._attacks()))
+        began = time.monotonic()
+        try:
+            self._attacks().get(kind, self._candidate)(number, kind)
+        except Exception as error:  # noqa: BLE001 - a client that fails must not end the others
+            self.tally.blame(f"{kind} {number}: {type(error).__name__}: {error}")
+        with self.tally.lock:
+            self.tally.latencies_s[kind].append(time.monotonic() - began)
+
+    def check_kept(self) -> None:
+        """Ask for every answer again: the server must have kept it as it was."""
+        for task_id, said in self.tally.answers.items():
+            kept = self._client.get(f"/results/{task_id}")
+            if json.dumps(kept.json(), sort_keys=True) != said:
+                self.tally.blame(f"{task_id}: the answer that is kept is another one: {kept.text[:300]}")
+
+    @property
+    def _client(self) -> httpx.Client:
+        if not hasattr(self._local, "client"):
+            self._local.client = httpx.Client(base_url=self._url, headers=HEADERS, timeout=PATIENCE_S)
+        client: httpx.Client = self._local.client
+        return client
+
+    def _attacks(self) -> dict[str, Callable[[int, str], None]]:
+        return {
+            "50 MB": self._large,
+            "endless": self._endless,
+            "cut": self._cut,
+            "no JSON": self._nonsense,
+            "wrong token": self._stranger,
+            "gone": self._impatient,
+            "repeated": self._repeated,
+        }
+
+    # --- solutions -----------------------------------------------------------------
+
+    def _body(self, number: int, kind: str) -> dict[str, Any]:
+        timeout = {"timeout": TIMEOUT_S} if kind == "hangs" else {}
+        text = solution_text(number, kind)
+        return {"task_id": f"t{number}", "problem": "plus_one", "kernel_code": text, "level": "task", **timeout}
+
+    def _post(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Send a request until the queue has room for it; return its answer."""
+        while (told := self._client.post("/evaluate", json=body)).status_code == 429:
+            with self.tally.lock:
+                self.tally.full += 1
+            time.sleep(min(float(told.headers["Retry-After"]), 2.0))
+        if told.status_code != 200:
+            raise ValueError(f"{told.status_code} {told.text[:300]}")
+        answer: dict[str, Any] = told.json()
+        return answer
+
+    def _candidate(self, number: int, kind: str) -> None:
+        self._check(number, kind, self._post(self._body(number, kind)))
+
+    def _check(self, number: int, kind: str, answer: dict[str, Any]) -> None:
+        """Hold an answer against the source that it belongs to."""
+        wanted = {"import_failed"} if kind == "unreadable" else {**JUDGED, **HOSTILE}[kind][1]
+        path = self._folder / f"{number}.py"
+        path.write_text(solution_text(number, kind) + "\n")
+        own = source_sha256(path)
+        path.unlink()
+        said = f"candidate {number} raises" if kind == "raises" else ""
+        message = answer["error_message"] or ""
+        with self.tally.lock:
+            self.tally.verdicts[f"{kind}: {answer['verdict']}"] += 1
+            self.tally.answers[f"t{number}"] = json.dumps(answer, sort_keys=True)
+        if answer["task_id"] != f"t{number}" or answer["metadata"].get("source_sha256") != own or said not in message:
+            self.tally.blame(f"{kind} {number} has the answer of another one: {answer}")
+        elif answer["verdict"] not in wanted:
+            self.tally.blame(f"{kind} {number}: {answer['verdict']} ({answer['error_code']}: {message[:300]})")
+
+    # --- attacks on the server itself ----------------------------------------------
+
+    def _raw(self, *parts: bytes) -> None:
+        """Send bytes, and go without reading an answer."""
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=30) as stream:
+            for part in parts:
+                stream.sendall(part)
+
+    def _head(self, length: int) -> bytes:
+        return (
+            f"POST /evaluate HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+        ).encode()
+
+    def _large(self, _number: int, _kind: str) -> None:
+        """A body of 50 MB, in spite of the limit."""
+        self._raw(self._head(50 << 20), *[b"x" * (1 << 20)] * 50)
+
+    def _endless(self, _number: int, _kind: str) -> None:
+        """A body in chunks, without a length, longer than the limit."""
+        head = self._head(0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+        self._raw(head, *[b"100000\r\n" + b"x" * (1 << 20) + b"\r\n"] * 12)
+
+    def _cut(self, _number: int, _kind: str) -> None:
+        """Half of a request."""
+        self._raw(self._head(5000) + b'{"kernel_code": "')
+
+    def _nonsense(self, number: int, kind: str) -> None:
+        """No JSON, a deep one, a wrong type."""
+        content = (b"\xff\xfe{", b"[" * 100_000, b'{"kernel_code": 5}')[number // 5 % 3]
+        self._expect(self._client.post("/evaluate", content=content), 400, 422, what=f"{kind} {number}")
+
+    def _stranger(self, number: int, kind: str) -> None:
+        """A request that is right, with a token that is not."""
+        body, headers = self._body(number, "unreadable"), {"Authorization": f"Bearer {TOKEN[:-1]}x"}
+        told = httpx.post(f"{self._url}/evaluate", json=body, headers=headers, timeout=PATIENCE_S)
+        self._expect(told, 401, what=f"{kind} {number}")
+        self._expect(self._client.get(f"/results/t{number}"), 404, what=f"{kind} {number} was taken")
+
+    def _impatient(self, number: int, _kind: str) -> None:
+        """A whole request, whose client goes before the answer; then it asks for it."""
+        body = json.dumps(self._body(number, "unreadable")).encode()
+        self._raw(self._head(len(body)) + body)
+        self._candidate(number, "unreadable")
+
+    def _repeated(self, number: int, kind: str) -> None:
+        """The same request twice at once, and another one of its key."""
+        body = self._body(number, "unreadable")
+        with ThreadPoolExecutor(2) as threads:
+            first, second = threads.map(self._post, (body, body))
+        self._check(number, "unreadable", first)
+        if first != second:
+            self.tally.blame(f"{kind} {number}: {first} and {second}")
+        other = {**body, "kernel_code": solution_text(number + 1, "unreadable")}
+        self._expect(self._client.post("/evaluate", json=other), 409, what=f"{kind} {number}")
+
+    def _expect(self, told: httpx.Response, *codes: int, what: str) -> None:
+        if told.status_code not in codes:
+            self.tally.blame(f"{what}: {told.status_code} {told.text[:200]}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What a server and all below it hold."""
+
+    server_mb: float
+    tree_mb: float
+    """Shared pages counted once (PSS)."""
+    processes: int
+    descriptors: int
+    """Open files of the server."""
+
+
+def weigh(pid: int) -> Memory:
+    """Weigh a server and all that it started."""
+    alive = [one.pid for one in members(pid) if not one.dead]
+    return Memory(
+        server_mb=_kilobytes(pid, "Rss") / 1024,
+        tree_mb=sum(_kilobytes(one, "Pss") for one in alive) / 1024,
+        processes=len(alive),
+        descriptors=len(list(Path(f"/proc/{pid}/fd").iterdir())),
+    )
+
+
+def _kilobytes(pid: int, what: str) -> int:
+    with contextlib.suppress(OSError):  # a process that ended meanwhile
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith(f"{what}:"):
+                return int(line.split()[1])
+    return 0
+
+
+@contextlib.contextmanager
+def serving(folder: Path) -> Iterator[tuple[int, int]]:
+    """Start a server in `folder`; yields its port and its process."""
+    problems = folder / "problems"
+    problems.mkdir()
+    (problems / "plus_one.py").write_text(PROBLEM)
+    (folder / "pyproject.toml").write_text('[tool.kbench]\npaths = ["problems"]\n')
+    port = free_port()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "KBENCH_TOKEN": TOKEN, "KBENCH_CACHE": str(folder / "cache")}
+    command = [sys.executable, "-m", "kbench", "serve", "--devices", "cpu", "--lanes", "2", "--verify-only"]
+    command += ["--port", str(port), "--queue", str(QUEUE)]
+    with (folder / "server.log").open("w") as log:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stderr=log, start_new_session=True)
+        try:
+            while process.poll() is None:
+                with contextlib.suppress(httpx.TransportError):
+                    httpx.get(f"http://127.0.0.1:{port}/health")
+                    break
+                time.sleep(0.1)
+            yield port, process.pid
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def say(line: str) -> None:
+    """Write a line at once, for who watches."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody uses."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+def counted(port: int) -> int:
+    """Return how many tasks the server says it has answered."""
+    told = httpx.get(f"http://127.0.0.1:{port}/metrics", headers=HEADERS).text
+    return int(sum(float(line.split()[-1]) for line in told.splitlines() if line.startswith("kbench_answers_total")))
+
+
+def told_of(latencies_s: list[float]) -> str:
+    """Return the median and the 95th percentile."""
+    cuts = quantiles([*latencies_s, latencies_s[0]], n=20, method="inclusive")
+    return f"p50 {cuts[9]:.3f} s, p95 {cuts[18]:.3f} s"
+
+
+def load(arguments: argparse.Namespace, folder: Path) -> list[str]:
+    """Run the load; print what was found, and return what must not be."""
+    (folder / "clients").mkdir()
+    with serving(folder) as (port, pid):
+        clients = Clients(port, folder / "clients", arguments.judged, arguments.hanging, arguments.seed)
+        tally, first = clients.tally, arguments.requests // 10
+        began = time.monotonic()
+        with ThreadPoolExecutor(arguments.clients) as threads:
+            list(threads.map(clients.send, range(1, first + 1)))
+            before = weigh(pid)
+            say(f"after {first}: {before}, {time.monotonic() - began:.0f} s")
+            for number, _ in enumerate(threads.map(clients.send, range(first + 1, arguments.requests + 1)), first + 1):
+                if number % 1000 == 0:
+                    say(f"after {number}: {weigh(pid)}, {time.monotonic() - began:.0f} s")
+        took_s = time.monotonic() - began
+        after = weigh(pid)
+        clients.check_kept()
+        if (answered := counted(port)) != len(tally.answers):
+            tally.blame(f"{answered} answers for {len(tally.answers)} tasks")
+        health = httpx.get(f"http://127.0.0.1:{port}/health").json()
+        if health["queue_status"] != {"pending": 0, "processing": 0}:
+            tally.blame(f"work is left: {health}")
+    log = (folder / "server.log").read_text()
+    if "Traceback" in log:
+        tally.blame(f"the server wrote: {log[-2000:]}")
+    if after.processes > before.processes + MOST_PROCESSES:
+        tally.blame(f"{after.processes} processes are left, {before.processes} were there at first")
+    if after.server_mb > before.server_mb + MOST_GROWTH_MB:
+        tally.blame(f"the server grew from {before.server_mb:.0f} to {after.server_mb:.0f} MB")
+    for kind, latencies_s in sorted(tally.latencies_s.items()):
+        say(f"{kind:12} {len(latencies_s):6}  {told_of(latencies_s)}")
+    for verdict, number in sorted(tally.verdicts.items()):
+        say(f"{verdict:32} {number:6}")
+    say(
+        f"{arguments.requests} requests by {arguments.clients} clients in {took_s:.0f} s; {len(tally.answers)} answers,"
+        f" {tally.full} times the queue was full; {before} at first, {after} at last; {len(tally.wrong)} wrong"
+    )
+    return tally.wrong
+
+
+def overhead(rounds: int, folder: Path) -> None:
+    """Ask one warm pool from Python and over HTTP by turns; print what each takes."""
+    path = folder / "plus_one.py"
+    path.write_text(PROBLEM)
+    (folder / "pyproject.toml").write_text('[tool.kbench]\npaths = ["."]\n')
+    with Judge(device="cpu", verify_only=True, isolation=1, lanes=1, config=folder / "pyproject.toml") as judge:
+        options = ServerOptions(token=TOKEN, state=folder / "state", port=free_port())
+        server, store = make_server(judge, options)
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        with httpx.Client(base_url=f"http://127.0.0.1:{options.port}", headers=HEADERS, timeout=PATIENCE_S) as client:
+            for kind in ("unreadable", "passes"):
+                took_s: dict[str, list[float]] = {"python": [], "http": []}
+                for number in range(2 * rounds + 4):
+                    text = solution_text(number, kind) + "\n"
+                    body = {"problem": "plus_one", "kernel_code": text, "level": "task"}
+                    began = time.monotonic()
+                    if number % 2:
+                        judge.evaluate("plus_one", text, level="task")
+                    else:
+                        client.post("/evaluate", json=body).raise_for_status()
+                    if number >= 4:  # the first ones start the judge and a connection
+                        took_s["python" if number % 2 else "http"].append(time.monotonic() - began)
+                for way, latencies_s in took_s.items():
+                    say(f"{kind:12} {way:8} {told_of(latencies_s)}")
+        server.should_exit = True
+        thread.join()
+        store.close()
+
+
+def main() -> int:
+    """Read the command line, run, and say what was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--judged", type=float, default=0.15, help="share of honest sources that reach a worker")
+    parser.add_argument("--hanging", type=float, default=0.1, help="share of hostile ones that hang, flood or fork")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--overhead", type=int, metavar="ROUNDS", help="measure what HTTP adds, and nothing else")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="kbench-load-", ignore_cleanup_errors=True) as folder:
+        if arguments.overhead:
+            overhead(arguments.overhead, Path(folder))
+            return 0
+        wrong = load(arguments, Path(folder))
+    for line in wrong[:20]:
+        say(f"WRONG {line}")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
