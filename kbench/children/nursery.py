@@ -69,6 +69,7 @@ class ForkedChild:
 
     def _judge(self) -> None:
         """Fork a nursery while there is nothing to know; then hear of the run, and serve the parent."""
+        process_tree.die_with(self.nursery)
         nursery = fork_nursery()
         channel = Channel(socket.socket(fileno=self.link))
         with contextlib.suppress(PeerGoneError):
@@ -129,9 +130,11 @@ def fork_nursery() -> Child:
     """Fork a nursery of this process's own, which must not know anything yet."""
     ours, theirs = socket.socketpair()
     reader, output = os.pipe()
+    judge = os.getpid()
     pid = os.fork()
     if pid == 0:
         try:
+            process_tree.die_with(judge)
             ours.close()
             detach(output, theirs.fileno())
             fork = serve(Channel(theirs))

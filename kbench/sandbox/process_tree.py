@@ -148,20 +148,29 @@ def kill_tree(pid: int, limit_s: float = 10.0) -> int:
     """Kill the tree of `pid` (SIGKILL); return how many of its processes were still alive after `limit_s`.
 
     The root itself is left to its parent's wait(). It is stopped first and killed last, because as long as it
-    exists every orphan of the tree falls back to it.
+    exists every orphan of the tree falls back to it. It is killed in any case: also if this is interrupted, or if its
+    parent ends meanwhile, so that it is no descendant any more.
     """
     deadline = time.monotonic() + limit_s
-    _signal([pid] if any(p.pid == pid for p in members(pid)) else [], signal.SIGSTOP)
+    is_own = any(p.pid == pid for p in members(pid))
+    root = watch(pid) if is_own else None
     seen: set[int] = set()
-    while below := [p.pid for p in members(pid) if p.pid != pid]:
-        seen.update(below)
-        # Stopping before killing keeps a fork bomb from outrunning the sweep.
-        _signal(below, signal.SIGSTOP)
-        _signal(below, signal.SIGKILL)
-        if time.monotonic() > deadline:
-            break
-        time.sleep(POLL_INTERVAL_S)
-    _signal([p.pid for p in members(pid)], signal.SIGKILL)
+    try:
+        _signal([pid] if is_own else [], signal.SIGSTOP)
+        while below := [p.pid for p in members(pid) if p.pid != pid]:
+            seen.update(below)
+            # Stopping before killing keeps a fork bomb from outrunning the sweep.
+            _signal(below, signal.SIGSTOP)
+            _signal(below, signal.SIGKILL)
+            if time.monotonic() > deadline:
+                break
+            time.sleep(POLL_INTERVAL_S)
+    finally:
+        if root is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(root, signal.SIGKILL)
+            os.close(root)
+        _signal([p.pid for p in members(pid)], signal.SIGKILL)
     while (alive := members(pid)) and time.monotonic() < deadline:
         time.sleep(POLL_INTERVAL_S)
     _reap(seen)
@@ -231,6 +240,13 @@ def supervise(mode: str, work: Callable[[], None], surroundings: Surroundings | 
     else:
         status = _lead_namespaces(work, starter, surroundings)
     _end_like(status)
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends, even while it is stopped; end now if that one has."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(EXIT_CANNOT_START)
 
 
 def watch(pid: int) -> int | None:

@@ -16,7 +16,7 @@ from require import require_rung
 
 from kbench.children import child as processes
 from kbench.children import nursery as nurseries
-from kbench.children.child import Child, ChildError
+from kbench.children.child import JUDGE, Child, ChildError, Launch
 from kbench.children.forked import BIRTH_TIMEOUT_S, NOBODY
 from kbench.children.worker_start import StartedWorker, WorkerConfig, start_nursery, worker_environment
 from kbench.core.events import Judged, RunOptions
@@ -144,6 +144,20 @@ def test_forks_end_with_their_nursery(config: WorkerConfig, mortal: Child) -> No
         assert time.monotonic() < deadline, "still there"
         time.sleep(0.05)
     worker.kill()
+
+
+def test_a_judge_that_is_stopped_ends_with_its_nursery_too(mortal: Child, tmp_path: Path) -> None:
+    """Whoever kills a judge stops it first, and may itself be killed then."""
+    judge = Child(Launch(module=JUDGE, environment={}, folder=tmp_path, rung=Rung.NONE), mortal)
+    deadline = time.monotonic() + PATIENCE_S
+    while len(family := [process.pid for process in process_tree.members(judge.pid)]) < 2:  # and its own nursery
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert process_tree.stop_tree(judge.pid)
+    os.kill(mortal.pid, signal.SIGKILL)
+    while any((one := process_tree._read_process(pid)) is not None and not one.dead for pid in family):
+        assert time.monotonic() < deadline, "still there"
+        time.sleep(0.05)
 
 
 def test_a_nursery_that_is_hung_up_on_ends_by_itself(mortal: Child) -> None:

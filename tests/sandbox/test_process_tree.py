@@ -132,6 +132,61 @@ def test_processes_that_wake_each_other_are_stopped_all_the_same() -> None:
         child.wait()
 
 
+def gone(pid: int) -> bool:
+    """Whether a process has ended, even if nobody has waited for it."""
+    deadline = time.monotonic() + 10.0
+    while (found := process_tree._read_process(pid)) is not None and not found.dead:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+@pytest.fixture
+def grandchild() -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A process that sleeps, and its parent, which is a child of this process."""
+    code = "import os, time\npid = os.fork()\nif pid: print(pid, flush=True)\ntime.sleep(600)"
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    yield parent, pid
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    if not gone(pid):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_root_whose_parent_ends_meanwhile_is_not_left_stopped(grandchild, monkeypatch) -> None:
+    parent, pid = grandchild
+    send = process_tree._signal
+
+    def and_end_the_parent(pids, number) -> None:
+        send(pids, number)
+        if number == signal.SIGSTOP:
+            parent.kill()
+            parent.wait()
+
+    monkeypatch.setattr(process_tree, "_signal", and_end_the_parent)
+    process_tree.kill_tree(pid)
+    assert gone(pid)
+
+
+def test_an_interrupt_leaves_nothing_stopped(grandchild, monkeypatch) -> None:
+    _, pid = grandchild
+    send = process_tree._signal
+
+    def and_interrupt(pids, number) -> None:
+        send(pids, number)
+        if number == signal.SIGSTOP:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(process_tree, "_signal", and_interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        process_tree.kill_tree(pid)
+    assert gone(pid)
+
+
 def test_what_cannot_be_stopped_is_said(monkeypatch) -> None:
     monkeypatch.setattr(process_tree, "STOP_LIMIT_S", 0.05)
     monkeypatch.setattr(process_tree, "_signal", lambda _pids, _number: None)
