@@ -102,7 +102,7 @@ class Supervisor:
         try:
             self._places |= {parcel.sha256: unpack(parcel, self._sources) for parcel in parcels}
             self._crew.add([settle(task, self._places) for task in tasks], known)
-        except (OSError, KbenchError) as error:
+        except Exception as error:  # noqa: BLE001 - else its tasks would wait for ever
             self._news.put(Over(reason=str(error)))
 
     def halt(self, reason: str) -> None:
