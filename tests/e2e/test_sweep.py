@@ -13,43 +13,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tiny_corpus import BODIES, PROBLEM, SOLUTION
 
 from kbench.core.model import Status
 from kbench.sandbox.process_tree import members, processes
 from kbench.sweep import journal
 
 ROOT = Path(__file__).parents[2]
-PROBLEM = '''"""Doubles."""
-import torch
-
-n = 16
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return {factor} * x
-
-
-def get_inputs():
-    return [torch.rand(4, n)]
-
-
-def get_init_inputs():
-    return []
-'''
-SOLUTION = """import torch
-
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        {body}
-"""
-BODIES = {
-    "right": ("return x * {factor}", "passed"),
-    "wrong": ("return x * {factor} + 1", "wrong_value"),
-    "raises": ("raise ValueError('no')", "raised"),
-    "dies": ("import os; os._exit(3)", "exited"),
-}
 LIMIT_S = 600.0
 OF_A_JUDGE = 4
 """Processes below a sweep while it judges: nursery, judge, the judge's nursery, a worker."""

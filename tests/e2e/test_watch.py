@@ -35,7 +35,7 @@ def test_saves_are_judged_until_it_is_interrupted(tmp_path: Path, monkeypatch) -
             file.write_text(SOLUTION.format(3))
             _wait_for(shown, 2)
             process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 0
+            assert process.wait(120) == 0
         finally:
             process.kill()
     first, second, last = shown.read_text().splitlines()

@@ -4,7 +4,7 @@ from torch import nn
 
 PROBLEM = "frobenius_bfloat16"
 CLASS = "semantics"
-EXPECT = ("wrong_value",)
+EXPECT = ("wrong_value", "below_level")  # the estimate is within 1 % of the norm, as bf16 is: some draws hold the task
 CATALOGUE = "harness 23"
 SPEED = "fast"
 
