@@ -63,6 +63,7 @@ class ForkedChild:
         settle(self.message)
         mode = rungs.supervision(rungs.Rung(self.message["rung"]))
         if mode is None:
+            process_tree.die_with(self.nursery)
             self._work()
         else:
             process_tree.supervise(mode, self._work, Surroundings.from_json(self.message["surroundings"]), self.nursery)

@@ -311,6 +311,8 @@ def _wait(child: int, wakeup: int, starter: int | None) -> int:
     poll.register(wakeup, select.POLLIN)
     if starter is not None:
         poll.register(starter, select.POLLIN)
+        # The tree is stopped between calls. Whose starter ends meanwhile must wake up to end the rest.
+        prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
     while True:
         for pid, status in _ended():
             if pid == child:

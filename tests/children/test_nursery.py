@@ -146,6 +146,21 @@ def test_forks_end_with_their_nursery(config: WorkerConfig, mortal: Child) -> No
     worker.kill()
 
 
+@RUNGS
+def test_forks_that_are_stopped_end_with_their_nursery_too(config: WorkerConfig, mortal: Child) -> None:
+    """A worker is stopped while the reference is called, and its judge may be killed then."""
+    worker = StartedWorker(config, mortal, 1, compiler="")
+    worker.wait(PATIENCE_S)
+    family = [process.pid for process in process_tree.members(worker.child.pid)]
+    assert process_tree.stop_tree(worker.child.pid)
+    os.kill(mortal.pid, signal.SIGKILL)
+    deadline = time.monotonic() + PATIENCE_S
+    while any((one := process_tree._read_process(pid)) is not None and not one.dead for pid in family):
+        assert time.monotonic() < deadline, "still there"
+        time.sleep(0.05)
+    worker.kill()
+
+
 def test_a_judge_that_is_stopped_ends_with_its_nursery_too(mortal: Child, tmp_path: Path) -> None:
     """Whoever kills a judge stops it first, and may itself be killed then."""
     judge = Child(Launch(module=JUDGE, environment={}, folder=tmp_path, rung=Rung.NONE), mortal)
