@@ -27,9 +27,12 @@ def test_saves_are_judged_until_it_is_interrupted(tmp_path: Path, monkeypatch) -
     file = tmp_path / "mine.py"
     file.write_text(SOLUTION.format(2))
     shown = tmp_path / "shown.txt"
+    # What runs in the background of a script ignores Ctrl-C, and so do its children.
+    start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    start += "from kbench.cli.app import main\nmain()"
     words = ["watch", "double.py", "mine.py", "--device", "cpu", "--verify-only"]
     with shown.open("w") as out:
-        process = subprocess.Popen([sys.executable, "-m", "kbench", *words], cwd=tmp_path, stdout=out)
+        process = subprocess.Popen([sys.executable, "-c", start, *words], cwd=tmp_path, stdout=out)
         try:
             _wait_for(shown, 1)
             file.write_text(SOLUTION.format(3))
