@@ -50,7 +50,7 @@ def write(path: Path, language: str, text: str) -> None:
             path.write_text(changed)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=50)
 def test_the_tutorial_shows_what_its_commands_print(tmp_path):
     programs = tmp_path / "bin"
     programs.mkdir()

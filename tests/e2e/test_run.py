@@ -353,7 +353,7 @@ def test_evaluate_as_its_docstring_says(tmp_path, monkeypatch) -> None:
     assert {path.name for path in tmp_path.iterdir()} <= {"cache"}, "nothing is written unless it is asked for"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=35)
 def test_what_is_built_is_not_built_again(tmp_path) -> None:
     for expected, text in ((1, COMPILED), (0, COMPILED), (1, ANOTHER_BUILD)):
         events = list(begin(tmp_path, SCALE, {"compiled": text}, verify_only=True))

@@ -6,6 +6,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 PROBLEM = """
 import torch
 from torch import nn
@@ -21,6 +23,7 @@ def get_init_inputs():
 SOLUTION = "from torch import nn\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        return {} * x\n"
 
 
+@pytest.mark.slow
 def test_saves_are_judged_until_it_is_interrupted(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
     (tmp_path / "double.py").write_text(PROBLEM)

@@ -357,7 +357,7 @@ def share_of(one: Fixture) -> str:
     return "values"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=150)
 @pytest.mark.parametrize("share", ["honest, a to m", "honest, n to z", "values", "time", "effects"])
 def test_the_fast_half(share: str) -> None:
     """In parts, so that they run beside one another: every attack is caught and every honest solution passes."""
