@@ -6,7 +6,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 VENV_FLAGS ?=
-JOBS ?= 3
+JOBS ?= 2
 
 RUNTIME := filelock ninja numpy pynvml pandas platformdirs pydantic rich torch typer
 DEVELOPMENT := build hypothesis importlinter mypy pytest xdist ruff scipy setuptools
@@ -38,7 +38,8 @@ export CHOOSE
 run: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@chosen=$$($(RUN_PYTHON) -c "$$CHOOSE") && set -x && $(RUN_PYTHON) -m kbench run group_norm $$chosen
 
-# In parts that take turns at what is left. More of them than CI has processors: many tests wait for other processes.
+# In parts that take turns at what is left: tests start processes, and some take minutes. More parts than processors
+# disturb those that measure.
 test: $(if $(filter yes,$(TEST_READY)),,$(STAMP))
 	@$(TEST_PYTHON) -m pytest -n $(JOBS) --dist worksteal
 
