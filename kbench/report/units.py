@@ -77,13 +77,15 @@ def speedup(
     """Write a speed-up with the digits that its interval supports: `1.972×`.
 
     For one process (`alone`), `low` and `high` are not shown as an interval, so only confirmed digits are written. A
-    weak attestation gets two digits at most, after a `~`.
+    weak attestation gets two digits at most, after a `~`, and both where one would lie outside the interval.
     """
     if value is None:
         return ABSENT
     half = None if low is None or high is None else (high - low) / 2
     if weak:
-        return f"~{confirmed(value, half, _UNCONFIRMED_DIGITS)}×"
+        text = confirmed(value, half, _UNCONFIRMED_DIGITS)
+        is_outside = low is not None and high is not None and not low <= float(text.replace(",", "")) <= high
+        return f"~{confirmed(value, None, _UNCONFIRMED_DIGITS) if is_outside else text}×"
     if alone:
         return f"{confirmed(value, half)}×" if half else f"{confirmed(value, half, _UNCONFIRMED_DIGITS)}×"
     return f"{number(value, half, 2)}×"

@@ -56,6 +56,7 @@ def test_digits_follow_the_half_width(value, half_width, text):
         (1.166, 0.0004, False, True, "~1.2×"),
         (1.166, None, False, True, "~1.2×"),
         (1.966, 0.3, True, True, "~2×"),
+        (1.6, 0.3, False, True, "~1.6×"),  # one digit would lie outside its own interval
         (0.996, None, False, True, "~1.0×"),
         (1245.0, None, False, True, "~1,200×"),
         (0.03742, None, True, True, "~0.037×"),
