@@ -57,11 +57,14 @@ reference: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 
 # The pages as a site, in site/. Needs `pip install -c constraints.txt '.[docs]'` beside the rest.
 docs: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
+	@$(RUN_PYTHON) -c "import mkdocs" 2>/dev/null || \
+		{ echo "mkdocs is missing: run \`pip install -c constraints.txt '.[docs]'\`"; exit 1; }
 	@$(RUN_PYTHON) -m mkdocs build
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'kbench needs Python 3.11 or newer')"
 	$(PYTHON) -m venv $(VENV_FLAGS) $(VENV)
+	@echo "installing torch and the other packages, which prints nothing for a minute or two"
 	$(VENV)/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 

@@ -45,6 +45,8 @@ class Line:
     half_width_ns: float | None = None
     speedup: Interval | None = None
     percent_of_limit: float | None = None
+    weak: bool = False
+    """Whether the judge's clock leaves a process's time open."""
     remark: str = ""
 
 
@@ -126,6 +128,8 @@ def _line(each: ComparedSide, rows: Sequence[ResultRow], changed: bool) -> Line:
     remarks = [f"failed: {failed[0]} ({len(failed)} of {len(rows)} processes)"] if failed else []
     remarks += ["source has changed since"] if changed else []
     remarks += ["faster than fp32 arithmetic allows"] if each.beats_limit else []
+    weak = sum(row.attestation == "weak" for row in rows)
+    remarks += [f"not confirmed by the judge's clock in {weak} of {len(rows)} processes"] if weak else []
     spread = each.time_interval_ns
     return Line(
         solution=each.solution,
@@ -133,6 +137,7 @@ def _line(each: ComparedSide, rows: Sequence[ResultRow], changed: bool) -> Line:
         half_width_ns=spread.half_width if spread else None,
         speedup=each.speedup,
         percent_of_limit=each.percent_of_limit,
+        weak=weak > 0,
         remark="; ".join(remarks),
     )
 
@@ -157,7 +162,7 @@ def tables(panels: Iterable[Panel]) -> str:
             cells = (
                 line.solution,
                 units.time_cell(line.time_ns, unit, line.half_width_ns),
-                units.speedup(ratio.centre, ratio.low, ratio.high) if ratio else units.ABSENT,
+                units.speedup(ratio.centre, ratio.low, ratio.high, weak=line.weak) if ratio else units.ABSENT,
                 units.percent(line.percent_of_limit),
                 line.remark,
             )

@@ -165,7 +165,7 @@ def commands() -> str:
         for sub, command in subcommands.items():
             told = (command.help or "").splitlines()[0]
             parts += [f"### `kbench {name} {sub}`\n\n{told}", options(command, f"kbench {name} {sub}")]
-    intro = f"`kbench COMMAND --help` prints the same; of `run`, `verify` and `sweep` `--help-all` does. {EXIT_CODES}."
+    intro = f"`kbench COMMAND --help` prints the same (`--help-all` for `run`, `verify` and `sweep`). {EXIT_CODES}."
     return page("Commands", intro, *parts)
 
 
@@ -177,7 +177,8 @@ def options(command: typing.Any, usage: str) -> str:
             continue
         told, meaning = parameter.get_help_record(context) or ("", "")
         if parameter.param_type_name == "argument":
-            words.append(parameter.metavar)
+            word = parameter.metavar if parameter.required else f"[{parameter.metavar}]"
+            words.append(f"{word}..." if parameter.nargs == -1 else word)
         rows.append([f"`{told}`", meaning])
     line = f"```\n{' '.join([*words, '[OPTIONS]'])}\n```"
     return f"{line}\n\n{table(['', 'meaning'], rows)}"

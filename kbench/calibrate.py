@@ -89,12 +89,12 @@ class Calibration:
         return tuple(_pool(name, subjects) for name, subjects in by_name.items() if subjects)
 
     def spread(self, time_ns: float) -> ClassSpread | None:
-        """Noise of calls as long as this; None where no subject of that class was measured."""
+        """Noise of calls of this length; None if no subject of that class was measured."""
         name = size_class(time_ns)
         return next((known for known in self.classes if known.name == name), None)
 
     def detectable(self, time_ns: float, processes: int, margin: float = 0.0, arms: int = 2) -> float | None:
-        """Smallest slow-down (a share) that two runs of so many processes detect 99 times in 100.
+        """Smallest slow-down (a share) that two runs of `processes` processes each detect 99 times in 100.
 
         None for a size class that was not measured, or a single process.
         """
@@ -131,7 +131,7 @@ class Calibrated:
 CalibrationEvent = SubjectStarted | SubjectMeasured | Calibrated
 
 Measure = Callable[[Subject, int], Iterable[Timing]]
-"""Times a subject's reference against itself in so many fresh processes, one Timing of each."""
+"""Times a subject's reference against itself in the given number of fresh processes, with one Timing each."""
 
 
 def calibrate(
@@ -145,7 +145,7 @@ def calibrate(
     """Time every subject against itself, and save what comes out.
 
     Raises:
-        MachineError: where a subject gives fewer than two processes with usable pairs, or the file cannot
+        MachineError: a subject has fewer than two processes with usable pairs, or the file cannot
             be written.
     """
     results = []
@@ -204,7 +204,7 @@ def default_directory() -> Path:
 
 
 def save(calibration: Calibration, directory: Path | None = None) -> Path:
-    """Write a calibration under its GPU's UUID, in place of an earlier one."""
+    """Write a calibration under its GPU's UUID, replacing an earlier one."""
     path = _path(calibration.gpu_uuid, directory)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -215,7 +215,7 @@ def save(calibration: Calibration, directory: Path | None = None) -> Path:
 
 
 def load(gpu_uuid: str, directory: Path | None = None) -> Calibration | None:
-    """Read the calibration of a device; None where there is none.
+    """Read the calibration of a device; None if there is none.
 
     Raises:
         ResultsError: for a file that does not hold one.

@@ -119,7 +119,7 @@ class Comparison:
     def geometric_mean(self, label: str) -> float | None:
         """Geometric mean of t_new / t_old over the cases of one label that have a verdict on speed.
 
-        None where all of these are unclear: a mean of what nobody could tell would read like an answer.
+        None if all of these are unclear, because their mean would look like a result.
         """
         verdicts = [case.verdict for case in self.cases if case.label == label and case.verdict is not None]
         logs = [math.log(verdict.ratio) for verdict in verdicts if verdict.ratio is not None]
@@ -144,8 +144,8 @@ def compare(
     Raises:
         UsageError: for a kind of comparison that the number of runs does not allow, an unknown base, or runs
             of different GPUs without `any_gpu`.
-        NothingSelectedError: where no case is left.
-        ResultsError: where the rows of one case disagree about how it was measured.
+        NothingSelectedError: no case is left.
+        ResultsError: the rows of one case were measured in different ways.
     """
     thresholds = thresholds or Thresholds()
     by = by or ("solution" if len(runs) == 1 else "run")
@@ -195,7 +195,7 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
         what = f"{first.problem}/{first.solution}/{first.case}"
         raise ResultsError(f"{run.path} mixes rows of {what} that were measured differently", hint="measure again")
     deciding = next((row for row in rows if row.status != Status.PASSED), first)
-    timings = _timings(run, rows) if deciding.status == Status.PASSED else ()
+    timings = run.timings(rows) if deciding.status == Status.PASSED else ()
     usable = [timing for timing in timings if pair_log_ratios(timing.samples)]
     flags = tuple(dict.fromkeys(flag for row in rows for flag in row.flags.split()))
     marks = [marked_share(timing.samples) for timing in timings]
@@ -250,7 +250,7 @@ def standing_of(row: ResultRow) -> Standing:
 
 
 def _measure_wall(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
-    """Take wall times in place of device times; the limit is one of device times, so there is none."""
+    """Use wall times instead of device times; there is no limit, because it is for device times."""
     found = _measure(run, rows)
     told = {row.process: (row.wall_ns, row.ref_wall_ns) for row in rows} if found.passed else {}
     walls = {process: (mine, theirs) for process, (mine, theirs) in told.items() if mine and theirs}
@@ -269,15 +269,6 @@ def _measure_wall(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
         beats_limit=False,
         gb_per_s=None,
     )
-
-
-def _timings(run: Run, rows: Sequence[ResultRow]) -> tuple[Timing, ...]:
-    found = []
-    for row in rows:
-        samples = run.samples.get((row.problem, row.solution, row.case, row.process))
-        if samples:
-            found.append(Timing(samples=samples, timer=row.timer, l2=row.l2))
-    return tuple(found)
 
 
 def _conditions(row: ResultRow) -> Conditions:
@@ -372,7 +363,7 @@ def _judged(line: ComparedCase, thresholds: Thresholds, *, paired: bool) -> Comp
     old, new = line.old.measurement, line.new.measurement
     differences = process_differences(old, new) if paired else None
     if paired:
-        old = replace(old, standing=UNKNOWN)  # of another solution: its level is no promise of this one
+        old = replace(old, standing=UNKNOWN)  # the level of another solution does not apply to this one
     verdict = judge_change(old, new, thresholds, differences=differences)
     opinion = None
     if differences:

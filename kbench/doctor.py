@@ -1,7 +1,7 @@
 """`doctor`: is this machine ready to build, judge and time kernels, and how to fix it if not.
 
-Gathers facts (NVML, version files, `--version` outputs, real attempts) and holds each against what kbench needs.
-Changes no setting. Imports no torch: its version and CUDA are read from its files, its peaks measured by a child.
+Gathers facts (NVML, version files, `--version` outputs, real attempts) and compares them with what kbench needs.
+Changes no setting, imports no torch.
 """
 
 import ast
@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -37,10 +37,11 @@ OLDEST_HOST_COMPILER = (9, 0)
 TORCH_INDEX = "https://download.pytorch.org/whl/cu{major}{minor}"
 
 Version = tuple[int, int]
+Announce = Callable[[str], object]
 
 
 class Health(StrEnum):
-    """What a check found: fit, fit with a reservation, not fit."""
+    """Result of a check: ok, a warning, or a failure."""
 
     OK = "ok"
     WARN = "warn"
@@ -52,7 +53,7 @@ class Check:
     """One finding about the machine; `fix` says what to do unless it is `ok`."""
 
     code: str
-    """Stable, for `kbench explain` and for scripts: `D01`..."""
+    """Stable code for `kbench explain` and for scripts: `D01`..."""
     name: str
     status: Health
     detail: str
@@ -61,7 +62,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Torch:
-    """The installed torch, by its files."""
+    """The installed torch, read from its files."""
 
     version: str
     cuda: Version | None
@@ -70,7 +71,7 @@ class Torch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """What NVML says about a GPU; None where it does not say."""
+    """Data of NVML about a GPU; None if not available."""
 
     name: str
     memory_bytes: int | None
@@ -84,10 +85,10 @@ class Gpu:
     default_power_limit_mw: int | None
 
 
-def examine(device: str, cache_dir: Path, *, remeasure: bool = False) -> Iterator[Check]:
-    """Yield the checks as they are made: seconds, and some ten more where the device's peaks must be measured.
+def examine(device: str, cache_dir: Path, *, remeasure: bool = False, tell: Announce = str) -> Iterator[Check]:
+    """Yield the checks as they are made; peaks are measured, after `tell`, where they are unknown or with `remeasure`.
 
-    Peaks are measured where they are unknown, or with `remeasure`. Raises UsageError for a device that cannot be.
+    Raises UsageError for a device that cannot be.
     """
     try:
         choice = selection.choose(device)
@@ -115,14 +116,14 @@ def examine(device: str, cache_dir: Path, *, remeasure: bool = False) -> Iterato
     yield check_disk(cache_dir)
     held = quarantine.read(cache_dir, choice.uuid)
     if cache.status != Health.FAIL and torch is not None and held is None:
-        yield check_peaks(choice, cache_dir, remeasure=remeasure)
+        yield check_peaks(choice, cache_dir, remeasure=remeasure, tell=tell)
     if on_gpu or held is not None:
         yield check_quarantine(held)
     yield check_languages(languages.installed())
 
 
 def clear_quarantine(device: str, cache_dir: Path) -> None:
-    """Probe a device again and lift its quarantine; one that still does not answer is quarantined for that instead."""
+    """Probe a device again and lift its quarantine; if it still fails, quarantine it with the new reason."""
     choice = selection.choose(device)
     reason = health.examine(choice)
     quarantine.lift(cache_dir, choice.uuid)
@@ -134,7 +135,7 @@ GPU_FIX = "install the NVIDIA driver, or pass the GPU into this container; `nvid
 
 
 def check_gpu(gpu: Gpu, foreign: tuple[str, ...] | None) -> Check:
-    """Name the GPU, and who else computes on it."""
+    """Check the GPU, and other processes on it."""
     memory = f", {gpu.memory_bytes / 2**30:.0f} GiB" if gpu.memory_bytes else ""
     if foreign is None:
         company = "cannot tell whether something else runs on it"
@@ -148,7 +149,7 @@ def check_gpu(gpu: Gpu, foreign: tuple[str, ...] | None) -> Check:
 
 
 def check_driver(gpu: Gpu, torch: Torch | None) -> Check:
-    """Hold the driver against the CUDA version that torch was built for."""
+    """Compare the driver with the CUDA version that torch was built for."""
     wanted = torch.cuda if torch is not None else None
     able = gpu.driver_cuda
     detail = f"{gpu.driver}" + (f", runs CUDA up to {_dotted(able)}" if able else "")
@@ -163,7 +164,7 @@ def check_driver(gpu: Gpu, torch: Torch | None) -> Check:
 
 
 def check_torch(torch: Torch | None, *, on_gpu: bool) -> Check:
-    """Hold torch's build against the device."""
+    """Compare torch's build with the device."""
     if torch is None:
         return Check(code="D03", name="torch", status=Health.FAIL, detail="not installed", fix="pip install torch")
     built = f"built for CUDA {_dotted(torch.cuda)}" if torch.cuda else "built without CUDA"
@@ -175,7 +176,7 @@ def check_torch(torch: Torch | None, *, on_gpu: bool) -> Check:
 
 
 def check_nvcc(nvcc: tuple[Path, Version | None] | None, torch: Torch | None) -> Check:
-    """Hold the CUDA compiler against torch: extensions need the same major version."""
+    """Compare the CUDA compiler with torch: extensions need the same major version."""
     wanted = torch.cuda if torch is not None else None
     if nvcc is None:
         which = _dotted(wanted) if wanted else "of your torch's version"
@@ -209,7 +210,7 @@ def check_host_compiler(name: str, version: Version | None) -> Check:
 
 
 def check_languages(versions: Mapping[str, str | None]) -> Check:
-    """Tell which languages are installed; none is needed until a solution imports it."""
+    """Report the installed languages; a solution needs only those that it imports."""
     told = ", ".join(f"{name} {version or 'not installed'}" for name, version in versions.items())
     return Check(code="D13", name="languages", status=Health.OK, detail=told)
 
@@ -250,7 +251,7 @@ SLOWED_BY = {
 
 
 def check_sandbox(kind: str, cache_dir: Path) -> Check:
-    """Name the rung of isolation that this machine reaches, and what the next one lacks."""
+    """Report the rung of the sandbox that works here, and what the next one lacks."""
     reached = rung_probe.reached(kind, cache_dir)
     detail = f"rung {reached.value} ({reached.name.lower()}): {reached.description}"
     if reached == Rung.FULL:
@@ -276,7 +277,7 @@ def check_cache(cache_dir: Path) -> Check:
 
 
 def check_disk(cache_dir: Path) -> Check:
-    """Look for room where builds and scratch folders go."""
+    """Check the free space for builds and scratch folders."""
     places = {cache_dir, Path(tempfile.gettempdir())}
     free = {place: _free_bytes(place) for place in places}
     tightest = min(free, key=lambda place: free[place])
@@ -294,12 +295,13 @@ def _free_bytes(place: Path) -> int:
     return shutil.disk_usage(place).free
 
 
-def check_peaks(device: DeviceChoice, cache_dir: Path, *, remeasure: bool) -> Check:
-    """Recall the device's measured peaks, or measure them now, alone on it."""
+def check_peaks(device: DeviceChoice, cache_dir: Path, *, remeasure: bool, tell: Announce) -> Check:
+    """Return the device's measured peaks, or measure them now, alone on the device."""
     known = None if remeasure else peaks.load_peaks(device, cache_dir)
     try:
         if known is None:
             with Admission(uuid=device.uuid).exclusive(Wait(timeout_s=0.0)):
+                tell(f"measuring the peaks of {device.name}: about ten seconds")
                 known = peaks.refresh_peaks(device, cache_dir)
     except DeviceBusyError as busy:
         detail = f"not measured: the device is held by {busy.holder}"
@@ -311,14 +313,14 @@ def check_peaks(device: DeviceChoice, cache_dir: Path, *, remeasure: bool) -> Ch
 
 
 def check_quarantine(held: Quarantine | None) -> Check:
-    """Return whether a crash took the device out of use."""
+    """Check whether the device is quarantined after a crash."""
     if held is None:
         return Check(code="D12", name="health", status=Health.OK, detail="not quarantined")
     return Check(code="D12", name="health", status=Health.FAIL, detail=held.message, fix=held.fix)
 
 
 def describe_peaks(known: Peaks) -> str:
-    """Put peaks into a line: bandwidth in GB/s, arithmetic in TFLOP/s."""
+    """Write peaks in one line: bandwidth in GB/s, arithmetic in TFLOP/s."""
     rates = [("fp32", known.fp32_flops_per_s), ("tf32", known.tf32_flops_per_s), ("bf16", known.bf16_flops_per_s)]
     words = [f"copy {known.copy_bytes_per_s / 1e9:,.0f} GB/s"]
     words += [f"{name} {rate / 1e12:.3g} TFLOP/s" for name, rate in rates if rate is not None]

@@ -1,4 +1,4 @@
-"""`profile`: why does a solution take the time that it takes? One case of a problem, one or two solutions.
+"""`profile`: why is a solution slow? One case of a problem, one or two solutions.
 
 Nothing is verified and nothing is recorded: a profile is what the solution's own process reports. It runs in workers
 whose times count for nothing.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kbench.build import cache, sources
-from kbench.children.child import ChildError
+from kbench.children.child_error import ChildError
 from kbench.core.bottleneck import Advice, advise
 from kbench.core.errors import MachineError, PluginError, UsageError
 from kbench.core.events import REFERENCE, RunOptions, StageFinished, StageStarted, Waiting
@@ -34,12 +34,12 @@ from kbench.storage import quarantine
 from kbench.storage.settings import cache_dir
 
 MOST_SOLUTIONS = 2
-NO_PEAKS = "the device's peaks are not known, so nothing is said of its limit: `kbench doctor` measures them"
+NO_PEAKS = "the device's peaks are not known, so there is no limit: `kbench doctor` measures them"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """One solution is profiled: its profile with a sentence, or why there is none."""
+    """One solution is profiled: its profile with a sentence, or why it failed."""
 
     solution: str
     case: str
@@ -55,7 +55,7 @@ ProfileEvent = Waiting | StageStarted | StageFinished | Explained
 def profile(
     problem: Entry, solutions: Sequence[Entry], options: RunOptions, *, counters: bool = False, keep: Path | None = None
 ) -> Iterator[ProfileEvent]:
-    """Profile one or two solutions at one case, with hardware counters where `counters` asks for them.
+    """Profile one or two solutions at one case, with hardware counters if `counters` is set.
 
     `keep` is where the report of Nsight Compute goes, of one solution. A refusal to read counters is a note.
 
@@ -70,7 +70,7 @@ def profile(
     cases = case_selection.select(problem, options, backend(device.kind).preferred_cases)
     if len(cases) > 1:
         names = ", ".join(case.name for case in cases)
-        raise UsageError(f"a profile is of one case, and these match: {names}", f"`--case {cases[0].name}`")
+        raise UsageError(f"a profile covers one case, and these match: {names}", f"`--case {cases[0].name}`")
     rung = sandbox_rung(options, device.kind)
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
@@ -82,17 +82,17 @@ def profile(
 
 
 def _tool(device: DeviceChoice, *, counters: bool, keep: Path | None, solutions: int) -> Path | None:
-    """Find `ncu` where it is asked for. Raises UsageError or MachineError where it cannot be had."""
+    """Find `ncu` if counters are requested. Raises UsageError or MachineError if it cannot be used."""
     if not 1 <= solutions <= MOST_SOLUTIONS:
-        raise UsageError(f"a profile is of one or two solutions, not {solutions}", "name one, or two to tell apart")
+        raise UsageError(f"a profile covers one or two solutions, not {solutions}", "name one, or two to compare")
     if keep is not None and not counters:
-        raise UsageError("`--keep` keeps the report of Nsight Compute", "add `--ncu`")
+        raise UsageError("`--keep` saves the report of Nsight Compute", "add `--ncu`")
     if keep is not None and solutions > 1:
-        raise UsageError("`--keep` keeps one report, and there are two solutions", "profile them one by one")
+        raise UsageError("`--keep` saves one report, and there are two solutions", "profile them one by one")
     if not counters:
         return None
     if not backend(device.kind).names_kernels:
-        raise UsageError("`--ncu` reads counters of a GPU, and the device is the processor", "leave it out")
+        raise UsageError("`--ncu` reads counters of a GPU, and the device is a CPU", "leave it out")
     tool = find_ncu()
     if tool is None:
         raise MachineError(f"`--ncu` needs {NCU}, which is not installed", NCU_FIX)
@@ -100,7 +100,7 @@ def _tool(device: DeviceChoice, *, counters: bool, keep: Path | None, solutions:
 
 
 class ProfileSession:
-    """One problem's case on one device, and what profiles of its solutions need."""
+    """One case of a problem on one device, with everything that profiles of its solutions need."""
 
     def __init__(self, problem: Entry, case: Case, options: RunOptions, device: DeviceChoice, rung: int, scratch: Path):
         self._problem = problem
@@ -115,7 +115,7 @@ class ProfileSession:
         self._note = ""
 
     def open(self, solutions: Sequence[Entry]) -> Iterator[ProfileEvent]:
-        """Have a judge say what a call must move and compute; it is gone before anything is profiled."""
+        """Have a judge compute the bytes and operations of a call; it ends before anything is profiled."""
         yield StageStarted(stage="open", solution=REFERENCE, case=self._case.name)
         began = time.monotonic()
         files = [self._problem.path, *(entry.path for entry in solutions)]
@@ -193,7 +193,7 @@ class ProfileSession:
         return limit(cost, self._peaks, tf32=self._options.allow_tf32)
 
     def _build(self, entry: Entry, cached: cache.CacheEntry) -> Generator[ProfileEvent, None, Failed | None]:
-        """Build what the cache lacks for this case, as a run does."""
+        """Build for this case what the cache lacks, as a run does."""
         others = case_selection.others(self._problem, self._options, (self._case,))
         wanted = case_selection.rehearsals(self._problem, (self._case,), others.values(), ())
         key, rehearsal = next(iter(wanted.items()))
@@ -207,7 +207,7 @@ class ProfileSession:
         return failed
 
     def _alone(self) -> contextlib.AbstractContextManager[None]:
-        """Use the device alone: others would show in the times, and a profiler in theirs."""
+        """Lock the device: other processes would disturb the times, and the profiler theirs."""
         if not self._options.wait_for_device:
             return contextlib.nullcontext()
         return Admission(uuid=self._device.uuid).exclusive()

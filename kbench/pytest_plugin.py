@@ -46,7 +46,7 @@ def _kbench_nursery() -> Iterator[None]:
 
 @pytest.fixture
 def kbench_case(request: pytest.FixtureRequest, _kbench_nursery: None) -> "CaseSummary":
-    """Judge the solution of the test's marker; the test fails where the verdict is not `passed`, or it is too slow."""
+    """Judge the solution of the test's marker; fail unless the verdict is `passed` and the solution fast enough."""
     marker = request.node.get_closest_marker(MARKER)
     if marker is None:
         pytest.fail(f"`{FIXTURE}` needs a marker: {USAGE}", pytrace=False)

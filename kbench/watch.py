@@ -1,4 +1,4 @@
-"""Judge a file again at each save, and say what that changed: a warm judge, few processes, nothing is kept."""
+"""Judge a file at each save and report the change: a warm judge, few processes, no files."""
 
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -11,11 +11,11 @@ from kbench.core.model import Passed
 from kbench.core.stats import Interval, difference_interval, process_estimate
 
 POLL_S = 0.2
-"""Between looks at the file. Chosen: sooner than a hand moves back from the key."""
+"""Chosen. Seconds between checks of the file."""
 
 
 class Evaluating(Protocol):
-    """What a watch needs of a Judge."""
+    """The part of a Judge that a watch uses."""
 
     def evaluate(self, problem: str, solution: Path, *, entry: str | None = None) -> Sequence[EvaluationResult]:
         """Judge a solution; one result for each case."""
@@ -24,21 +24,21 @@ class Evaluating(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedCase:
-    """What came of one case at a save, and how its time differs from the last save that passed."""
+    """The result of one case at a save, and the change of its time since the last save that passed."""
 
     result: EvaluationResult
     change: Interval | None = None
-    """Of its time relative to the reference's, as log ratio with 95 %; None where there is nothing to compare."""
+    """Change of the time relative to the reference, as log ratio with its 95 % interval; None if not comparable."""
 
     @property
     def is_changed(self) -> bool:
-        """Whether the change is more than what the processes differ by among themselves."""
+        """Whether the change is larger than the noise between processes."""
         return self.change is not None and not self.change.low <= 0 <= self.change.high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedSave:
-    """What came of one save."""
+    """The results of one save."""
 
     cases: tuple[WatchedCase, ...]
     elapsed_s: float
@@ -47,7 +47,7 @@ class WatchedSave:
 def watch(
     judge: Evaluating, problem: str, solution: Path, saves: Iterator[None], entry: str | None = None
 ) -> Generator[WatchedSave]:
-    """Judge the solution at each of the saves; yields what came of it."""
+    """Judge the solution at each save; yields the results."""
     last: dict[str, list[float]] = {}
     for _ in saves:
         began = time.monotonic()
@@ -62,18 +62,18 @@ def watch(
 
 
 def estimates_of(result: EvaluationResult) -> list[float]:
-    """Return the log of time over the reference's time of each process; none for what did not pass."""
+    """Return the log of time over the reference's time of each process; empty for a failure."""
     outcome = result.outcome
     return [process_estimate(timing) for timing in outcome.timings] if isinstance(outcome, Passed) else []
 
 
 def change_between(old: Sequence[float], new: Sequence[float]) -> Interval | None:
-    """Return the interval of what changed; None for fewer than two processes on a side."""
+    """Return the interval of the change; None for fewer than two processes on either side."""
     return difference_interval(old, new) if min(len(old), len(new)) > 1 else None
 
 
 def saves_of(path: Path, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
-    """Yield at once, and then whenever the file was saved and has stayed the same for one look.
+    """Yield at once, then whenever the file was saved and is unchanged for one more check.
 
     A file that is not there is waited for: editors replace it.
     """

@@ -73,6 +73,7 @@ ROW = ResultRow(
     flops=1_000_000,
     limit_ns=445_000,
     percent_of_limit=85.0,
+    own_share=0.97,
     gpu_name="NVIDIA H200",
     gpu_uuid="GPU-1",
     driver="580.65",
@@ -150,6 +151,7 @@ def passed(solution: str = "online", case: str = "default", *, findings=(), timi
         findings=tuple(findings),
         level=Level(row.level),
         lacks=tuple(row.lacks.split()),
+        own_share=row.own_share,
     )
     return Judged(
         solution=solution,
@@ -184,6 +186,7 @@ def failed(status: Status, reason: str, *, solution: str = "online", case: str =
         wall_ns=None,
         ref_wall_ns=None,
         percent_of_limit=None,
+        own_share=None,
     )
     finding = Finding(code="seed", kind="integrity", message=reason, fatal=True, status=status)
     return Judged(

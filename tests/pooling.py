@@ -7,7 +7,7 @@ from pathlib import Path
 from sweeping import PROBLEM, FakeJudge, failed, passed
 
 from kbench.api.judge import Judge
-from kbench.core.model import Status
+from kbench.core.model import Case, Status
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.units.evaluator import StageProgress
@@ -46,7 +46,7 @@ class SourceJudge(FakeJudge):
             return passed(unit.process, timed=not unit.options.verify_only)
         return failed(Status(said), f"because of {text.splitlines()[0]}")
 
-    def derive(self, expected: Sequence[Entry] = ()) -> Derived:
+    def derive(self, expected: Sequence[Entry], case: Case) -> Derived:
         return Derived()
 
 

@@ -1,40 +1,37 @@
 """Kernels that others published, each judged against the reference that it was written for.
 
     git clone https://github.com/deepreinforce-ai/CUDA-L1
-    python tests/published.py CUDA-L1 --lanes 4 --out results/published/cuda_l1_h100.csv
+    python tests/published.py CUDA-L1 --folder /tmp/published --out results/published/cuda_l1_h100.csv
     python tests/published.py --table results/published/cuda_l1_h100.csv
 
-Each kernel of the H100 file is one `kbench run --quick --eval` at the default level: the archive checks both models
-in eval mode. One that does not pass is run again at `--level task`. What else is given (`--device cpu`) is
-handed on to both.
+All kernels of the H100 file are one `kbench sweep --quick --eval` at the default level: the archive checks both models
+in eval mode. Those that do not pass are a second one at `--level task`. What else is given (`--lanes 6`,
+`--devices cpu`) is handed on to both.
 
-A kernel's row is appended to the table when it is finished. `--until SECONDS` ends the whole in time; the same command
-with `--resume` does the rest. `--only 2/18,2/30` and `--every N` take some; with `--resume`, those of `--only` are
-judged again, and the last row of a kernel counts. `--table` writes the summary into the README.md beside the table.
+The folder keeps the sources and both sweeps. `--until SECONDS` ends the whole in time; the same command goes on where
+it ended. `--only 2/18,2/30` and `--every N` take some. `--table` writes the summary into the README.md beside the
+table.
 """
 
 import argparse
 import ast
 import csv
-import functools
 import hashlib
 import json
+import math
 import os
+import signal
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
-from one_run import ROOT, ask, verdict
-
+ROOT = Path(__file__).resolve().parent.parent
 REPOSITORY = "deepreinforce-ai/CUDA-L1"
 FILE = "optimized_cuda_code/h100.json"
 KNOWN = {"bb3c6f83ca3502d4ff53512163e14171f09b1124c35d2134dfd43576baefe57e": "51e8356bf844101cab2aeeca4bdff47ebb1953b8"}
@@ -48,8 +45,14 @@ COLUMNS = (
 )
 Row = dict[str, Any]
 MARKS = ("<!-- written by `tests/published.py --table`, do not edit -->", "<!-- end of what is written -->")
-LEAST_S = 10.0
-"""No kernel is begun with less time left."""
+SHARE_AT_DEFAULT = 0.8
+"""Chosen. Of a limited time, what the sweep at the default level has at most."""
+LEAST_S = 15.0
+"""Of the second sweep: what it takes to tell what it knows."""
+TO_END_S = 30.0
+"""For what a sweep does when it is told to end."""
+LEVELS = {"default": [], "task": ["--level", "task"]}
+"""By sweep, the options that tell it from the other one."""
 MOST_SHOWN = 200
 """Letters of a reason."""
 
@@ -99,13 +102,13 @@ def kernels(text: str) -> list[Kernel]:
     ]
 
 
-def entry(solution: str) -> list[str]:
-    """Return what kbench must be told for a solution whose class is `Model` alone."""
+def entry(solution: str) -> str | None:
+    """Return `Model` for a solution whose class is `Model` alone."""
     try:
         classes = {node.name for node in ast.parse(solution).body if isinstance(node, ast.ClassDef)}
     except SyntaxError:
-        return []  # kbench says it better
-    return ["--entry", "Model"] if "Model" in classes and "ModelNew" not in classes else []
+        return None  # kbench says it better
+    return "Model" if "Model" in classes and "ModelNew" not in classes else None
 
 
 def title(problem: str) -> str:
@@ -120,37 +123,78 @@ def title(problem: str) -> str:
     return text.splitlines()[0].rstrip(" .:") if text else ""
 
 
-def judge(kernel: Kernel, deadline: float, *, arguments: Sequence[str], levels: bool, limit_s: float) -> Row:
-    """Judge one kernel at the default level and, if it does not pass there, at `task`."""
-
-    def left_s() -> float:
-        return max(min(limit_s, deadline - time.monotonic()), 1.0)
-
-    with tempfile.TemporaryDirectory(prefix="kbench-published-") as folder:
+def write_manifest(kernels: Sequence[Kernel], path: Path) -> None:
+    """Write a sweep's manifest, and the sources beside it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for kernel in kernels:
         name = kernel.task.replace("/", "_")
-        problem, solution = Path(folder, f"problem_{name}.py"), Path(folder, f"published_{name}.py")
-        problem.write_text(kernel.problem, encoding="utf-8")
-        solution.write_text(kernel.solution, encoding="utf-8")
-        run = [str(problem), str(solution), "--eval", *entry(kernel.solution), *arguments]
-        told, seconds = ask(run, left_s())
-        at_default = at_task = without(folder, verdict(told))
-        task_seconds: float | str = ""
-        if levels and at_default["status"] != "passed":
-            told, task_seconds = ask([*run, "--level", "task"], left_s())
-            at_task = without(folder, verdict(told))
-    return row(kernel, at_default, at_task, seconds, task_seconds)
+        files = {f"problem_{name}.py": kernel.problem, f"published_{name}.py": kernel.solution}
+        for file, text in files.items():
+            path.with_name(file).write_text(text, encoding="utf-8")
+        problem, solution = files
+        line = {"problem": problem, "solution": solution, "claim": kernel.claimed, "tags": [kernel.task]}
+        lines.append(json.dumps({**line, "entry": entry(kernel.solution)}))
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
-def without(folder: str, judged: Row) -> Row:
-    """Leave a folder of ours out of a reason."""
-    return {**judged, "reason": judged["reason"].replace(f"{folder}/", "")}
+def sweep(
+    kernels: Sequence[Kernel], folder: Path, run: str, arguments: Sequence[str], limit_s: float
+) -> dict[str, Row]:
+    """Judge kernels, or go on; return the verdicts that there are by task. The sweep is interrupted after its limit."""
+    write_manifest(kernels, folder / f"{run}.jsonl")
+    results = folder / "results"
+    begun = (results / f"{run}.journal.jsonl").exists()
+    what = ["--resume", run] if begun else [f"{folder / run}.jsonl", "--name", run, "--quick", "--eval", *LEVELS[run]]
+    command = [sys.executable, "-m", "kbench", "sweep", *what, "--results", str(results), "--json", *arguments]
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+    process = subprocess.Popen(command, env=where, stdout=subprocess.PIPE, text=True)
+    try:
+        out, _ = process.communicate(timeout=None if limit_s == math.inf else limit_s)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=TO_END_S)
+    told = json.loads(out)
+    if not told["results"] and told["reason"]:
+        raise SystemExit(f"the sweep {run} judged nothing: {told['reason']}")
+    return {task: one for one in told["results"] for task in one["tags"]}
 
 
-def row(kernel: Kernel, at_default: Row, at_task: Row, seconds: float, task_seconds: float | str) -> Row:
-    """Put what two runs say into one row; they are the same one for a kernel that passes at the default level."""
+def judge(
+    kernels: Sequence[Kernel], folder: Path, arguments: Sequence[str], until_s: float
+) -> tuple[dict[str, Row], dict[str, Row]]:
+    """Judge kernels at the default level, and at `task` what does not pass there; return both by task."""
+    deadline = time.monotonic() + until_s
+    at_default = sweep(kernels, folder, "default", arguments, until_s * SHARE_AT_DEFAULT)
+    rest = [one for one in kernels if one.task in at_default and at_default[one.task]["status"] != "passed"]
+    left_s = max(deadline - time.monotonic(), LEAST_S)
+    at_task = sweep(rest, folder, "task", arguments, left_s) if rest else {}
+    return at_default, at_task
+
+
+def rows(
+    kernels: Sequence[Kernel], at_default: Mapping[str, Row], at_task: Mapping[str, Row], folder: Path, same: Row
+) -> list[Row]:
+    """Return the rows of the kernels that have both of their verdicts; one that passes needs no second."""
+    default = {task: without(folder, one) for task, one in at_default.items()}
+    passed = {task: one for task, one in default.items() if one["status"] == "passed"}
+    last = {**{task: without(folder, one) for task, one in at_task.items()}, **passed}
+    both = [kernel for kernel in kernels if kernel.task in default and kernel.task in last]
+    return [{**row(kernel, default[kernel.task], last[kernel.task]), **same} for kernel in both]
+
+
+def without(folder: Path, judged: Row) -> Row:
+    """Write a reason in one line, and leave a folder of ours out of it."""
+    reason = " ".join(str(judged.get("reason") or "").split())
+    return {**judged, "reason": reason.replace(f"{folder.absolute()}/", "")}
+
+
+def row(kernel: Kernel, at_default: Row, at_task: Row) -> Row:
+    """Put two verdicts into one row; they are the same one for a kernel that passes at the default level."""
     passed, held = at_task["status"] == "passed", at_default.get("level") or at_task.get("level")
     low, high = interval(at_task)
     problem, solution = kernel.hashes
+    stages = at_default["stage_s"]
     return {
         "task": kernel.task,
         "name": title(kernel.problem),
@@ -158,23 +202,23 @@ def row(kernel: Kernel, at_default: Row, at_task: Row, seconds: float, task_seco
         "status": at_task["status"],
         "default_status": at_default["status"],
         "level": (held or "") if passed else "",
-        "lacks": " ".join(at_default.get("lacks") or ()) if passed else "",
-        "diagnosis": next((one["diagnosis"]["code"] for one in (at_task, at_default) if one.get("diagnosis")), ""),
-        "speedup": told_or_empty(at_task.get("speedup")),
+        "lacks": " ".join(at_default["lacks"]) if passed else "",
+        "diagnosis": next((one["diagnosis"]["code"] for one in (at_task, at_default) if one["diagnosis"]), ""),
+        "speedup": told_or_empty(at_task["speedup"]),
         "speedup_low": told_or_empty(low),
         "speedup_high": told_or_empty(high),
-        "attestation": at_task.get("attestation", ""),
-        "flags": " ".join(at_task.get("flags") or ()),
-        "time_ns": told_or_empty(at_task.get("time_ns")),
-        "ref_time_ns": told_or_empty(at_task.get("reference_ns")),
-        "seconds": seconds,
-        "task_seconds": task_seconds,
-        "build_s": told_or_empty((at_default.get("stage_s") or {}).get("build")),
+        "attestation": at_task["attestation"],
+        "flags": " ".join(at_task["flags"]),
+        "time_ns": told_or_empty(at_task["time_ns"]),
+        "ref_time_ns": told_or_empty(at_task["reference_ns"]),
+        "seconds": round(sum(stages.values()), 1),
+        "task_seconds": "" if at_task is at_default else round(sum(at_task["stage_s"].values()), 1),
+        "build_s": told_or_empty(stages.get("build")),
         "reason": at_task["reason"],
         "default_reason": "" if at_default["reason"] == at_task["reason"] else at_default["reason"],
         "problem_sha256": problem,
         "solution_sha256": solution,
-        "gpu": at_task["row"].get("gpu_name", ""),
+        "gpu": (at_task["environment"] or {}).get("gpu_name", ""),
     }
 
 
@@ -190,63 +234,23 @@ def interval(judged: Row) -> tuple[float | None, float | None]:
     return max(speedup * (1 - noise), 0.0), speedup * (1 + noise)
 
 
-class Table:
-    """The rows on the disk, the last one of each kernel."""
-
-    def __init__(self, path: Path, *, resume: bool):
-        self.path = path
-        self.rows = {one["task"]: one for one in load(path)} if resume and path.exists() else {}
-        self._lock = threading.Lock()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.write()
-
-    def append(self, row: Row) -> None:
-        """Add a row; it is on the disk afterwards."""
-        with self._lock, self.path.open("a", newline="", encoding="utf-8") as file:
-            csv.DictWriter(file, COLUMNS, lineterminator="\n").writerow(row)
-            self.rows[row["task"]] = row
-
-    def write(self) -> None:
-        """Write everything anew, in the order of the tasks."""
-        fresh = self.path.with_suffix(".new")
-        with self._lock, fresh.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(sorted(self.rows.values(), key=place))
-        fresh.replace(self.path)
-
-    def has(self, kernel: Kernel) -> bool:
-        """Say whether there is a row of this very kernel."""
-        found = self.rows.get(kernel.task, {})
-        return (found.get("problem_sha256"), found.get("solution_sha256")) == kernel.hashes
+def write(path: Path, made: Sequence[Row]) -> None:
+    """Write the table in the order of the tasks."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted(made, key=place))
 
 
 def load(path: Path) -> list[Row]:
-    """Read a table; the last row of a kernel counts."""
+    """Read a table."""
     with path.open(newline="", encoding="utf-8") as file:
-        return sorted({one["task"]: one for one in csv.DictReader(file)}.values(), key=place)
+        return list(csv.DictReader(file))
 
 
 def place(row: Row) -> tuple[int, ...]:
     return tuple(int(part) for part in row["task"].split("/"))
-
-
-def judge_all(
-    wanted: Iterable[Kernel], table: Table, lanes: int, until_s: float, judging: Callable[[Kernel, float], Row]
-) -> None:
-    """Judge kernels in lanes; one that the time does not suffice for is left out."""
-    deadline = time.monotonic() + until_s
-
-    def one(kernel: Kernel) -> None:
-        if deadline - time.monotonic() < LEAST_S:
-            return
-        found = judging(kernel, deadline)
-        if time.monotonic() < deadline:
-            table.append(found)
-            sys.stderr.write(f"{kernel.task}: {found['status']} {found['level']} {found['reason'][:MOST_SHOWN]}\n")
-
-    with ThreadPoolExecutor(lanes) as pool:
-        list(pool.map(one, wanted))
 
 
 def summary(rows: Sequence[Row]) -> str:
@@ -267,7 +271,7 @@ def summary(rows: Sequence[Row]) -> str:
     parts = [
         first,
         counted("status at `task`", [one["status"] for one in rows]),
-        counted("level held", [one["level"] or "none is told" for one in passed] + ["none: refused"] * len(refused)),
+        counted("level held", [one["level"] for one in passed] + ["none: refused"] * len(refused)),
         counted("lacks", [code for one in passed for code in one["lacks"].split()]),
         speeds(passed),
         refusals("status at `task`", "status", "reason", refused),
@@ -284,7 +288,8 @@ def counted(title: str, values: Sequence[str]) -> str:
 
 def speeds(passed: Sequence[Row]) -> str:
     """Write claimed against measured speed-ups, of those that were timed."""
-    timed = [one for one in passed if one["speedup"] not in {"", None}]
+    trivial = [one for one in passed if "trivial_passes" in (one["flags"] or "").split()]
+    timed = [one for one in passed if one["speedup"] not in {"", None} and one not in trivial]
     if not timed:
         return ""
     held = [one for one in timed if one["attestation"] == "held"]
@@ -301,6 +306,9 @@ def speeds(passed: Sequence[Row]) -> str:
         f"Means are geometric. {len(held)} of {len(timed)} are `held`; with their whole interval, {below} are below "
         f"their claim and {slower} slower than the reference."
     )
+    if trivial:
+        tasks = ", ".join(one["task"] for one in trivial)
+        text += f" {tasks}: not in this table, because wrong answers pass these tasks too (`trivial_passes`)."
     return "\n".join([*lines, "", text])
 
 
@@ -344,24 +352,15 @@ def revision() -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def knows_levels() -> bool:
-    """Say whether this kbench has `--level`."""
-    command = [sys.executable, "-m", "kbench", "run", "--help"]
-    where = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return "--level" in subprocess.run(command, capture_output=True, text=True, check=True, env=where).stdout
-
-
 def main() -> None:
     """Judge kernels and write the table, or write a table's summary into the page beside it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("place", nargs="?", type=Path, help="the file, or a clone of its repository")
+    parser.add_argument("--folder", type=Path, help="where the sources and both sweeps are kept")
     parser.add_argument("--out", type=Path, help="the table")
-    parser.add_argument("--resume", action="store_true", help="keep the rows that the table has")
     parser.add_argument("--only", default="", help="tasks, with commas between")
     parser.add_argument("--every", type=int, default=1)
-    parser.add_argument("--lanes", type=int, default=1)
-    parser.add_argument("--until", type=float, default=float("inf"), help="seconds for everything")
-    parser.add_argument("--limit", type=float, default=400.0, help="seconds for one run of kbench")
+    parser.add_argument("--until", type=float, default=math.inf, help="seconds for everything")
     parser.add_argument("--revision", default=None, help="kbench's commit, where this folder is no checkout")
     parser.add_argument("--table", type=Path, help="write the summary of this table, and judge nothing")
     given, rest = parser.parse_known_args()
@@ -369,25 +368,16 @@ def main() -> None:
         page = given.table.with_name("README.md")
         page.write_text(fill(page.read_text(encoding="utf-8"), summary(load(given.table))), encoding="utf-8")
         return
-    if given.place is None or given.out is None:
-        parser.error("a file or folder, and --out, are required")
+    if given.place is None or given.folder is None or given.out is None:
+        parser.error("a file or repository, --folder and --out are required")
     found, source = read(given.place)
-    same: Row = {"source": source, "kbench": given.revision or revision()}
-    table = Table(given.out, resume=given.resume)
     wanted = choose(found, given.only, given.every)
-    left = [one for one in wanted if given.only or not table.has(one)]
-    run = functools.partial(judge, arguments=rest, levels=knows_levels(), limit_s=given.limit)
-
-    def judging(kernel: Kernel, deadline: float) -> Row:
-        return {**run(kernel, deadline), **same}
-
-    judge_all(left, table, given.lanes, given.until, judging)
-    table.write()
-    shown = summary(list(table.rows.values()))
-    print(shown)  # noqa: T201 - what the script is for
-    missing = sum(not table.has(one) for one in wanted)
-    if missing:
-        sys.stderr.write(f"{missing} kernels are not judged yet: the same command with --resume goes on\n")
+    at_default, at_task = judge(wanted, given.folder, rest, given.until)
+    made = rows(wanted, at_default, at_task, given.folder, {"source": source, "kbench": given.revision or revision()})
+    write(given.out, made)
+    print(summary(made))  # noqa: T201 - what the script is for
+    if len(made) < len(wanted):
+        sys.stderr.write(f"{len(wanted) - len(made)} kernels are not judged yet: the same command goes on\n")
 
 
 if __name__ == "__main__":

@@ -61,6 +61,7 @@ ROW = {
     "flops": 5_000_000,
     "limit_ns": 25_000,
     "percent_of_limit": 25.0,
+    "own_share": 0.75,
     "gpu_name": "NVIDIA H200",
     "gpu_uuid": "GPU-1",
     "driver": "580.65",
@@ -76,7 +77,7 @@ WALLS = ("wall_ns", "ref_wall_ns")
 OF_PROCESSES = (*WALLS, "max_abs_err")
 TIMED = [
     *["time_ns_median", "time_ns_q1", "time_ns_q3", "time_ns_min", "ref_time_ns_median"],
-    *["speedup", "speedup_low", "speedup_high", "attested_ns", "limit_ns", "percent_of_limit"],
+    *["speedup", "speedup_low", "speedup_high", "attested_ns", "limit_ns", "percent_of_limit", "own_share"],
     *["attested_half_width_ns", "wall_ns", "ref_wall_ns"],
 ]
 

@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from kbench.api.judge import Judge
 from kbench.build.sources import source_sha256
-from kbench.sandbox.process_tree import members
+from kbench.sandbox.process_table import members
 from kbench.serve.server import ServerOptions, make_server
 
 ROOT = Path(__file__).resolve().parent.parent

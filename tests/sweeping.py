@@ -8,7 +8,7 @@ from fakes import CORRECT, ENVIRONMENT, timing
 
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level
-from kbench.core.model import Case, Failed, Outcome, Passed, Status
+from kbench.core.model import Case, Failed, Finding, Outcome, Passed, Status
 from kbench.host.health import Watch
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
@@ -40,9 +40,11 @@ def task(number: int, folder: Path = Path("/nowhere"), *, problem: str = "p", **
     return Task(**{**told, **changes})
 
 
-def passed(process: int = 0, *, timed: bool = True, **changes: object) -> UnitResult:
+def passed(
+    process: int = 0, *, timed: bool = True, findings: tuple[Finding, ...] = (), **changes: object
+) -> UnitResult:
     timings = (timing(process),) if timed else ()
-    outcome = Passed(correctness=CORRECT, timings=timings, level=Level.MODULE)
+    outcome = Passed(correctness=CORRECT, timings=timings, level=Level.MODULE, findings=findings)
     told = {"outcome": outcome, "stage_s": {"verify": 1.0, "time": 2.0}, "environment": ENVIRONMENT}
     return UnitResult(**{**told, **changes})
 
@@ -63,14 +65,16 @@ class FakeJudge:
         self.watch = watch
         self.judged: list[tuple[str, int]] = []
         self.turned: list[str] = []
+        self.problems: list[str] = []
         self.interrupted = threading.Event()
         self.hangs: set[str] = set()
 
     def turn_to(self, problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> None:
         self.turned.append(problem.name)
+        self.problems = [str(problem.path)]
 
-    def derive(self, expected: Sequence[Entry] = ()) -> Derived:
-        return Derived(cases=[{"n": 5}])
+    def derive(self, expected: Sequence[Entry], case: Case) -> Derived:
+        return Derived(cases=[{"n": 5, **case.overrides}])
 
     def why_not(self, case: Case, expected: Sequence[Entry]) -> Failed | None:
         return None

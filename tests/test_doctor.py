@@ -159,7 +159,7 @@ def test_a_full_disk_is_said(free, health, tmp_path, monkeypatch):
 def test_known_peaks_are_recalled_and_not_measured(tmp_path, monkeypatch):
     monkeypatch.setattr(peaks, "load_peaks", lambda *_: PEAKS)
     monkeypatch.setattr(peaks, "refresh_peaks", lambda *_: pytest.fail("measured"))
-    check = doctor.check_peaks(selection.cpu(), tmp_path, remeasure=False)
+    check = doctor.check_peaks(selection.cpu(), tmp_path, remeasure=False, tell=pytest.fail)
     assert check.status == Health.OK
     assert check.detail == "copy 4,293 GB/s, fp32 65.3 TFLOP/s, bf16 770 TFLOP/s (measured 2026-11-21)"
 
@@ -176,27 +176,29 @@ class Held:
 
 
 def test_peaks_are_measured_on_demand_and_alone_on_the_device(tmp_path, monkeypatch):
-    monkeypatch.setattr(admission, "LEASES", tmp_path / "leases")
+    monkeypatch.setenv("KBENCH_LEASES", str(tmp_path / "leases"))
     monkeypatch.setattr(peaks, "load_peaks", lambda *_: None)
 
     def measure(*_):
         assert admission.in_use(selection.cpu().uuid)
         return PEAKS
 
+    told: list[str] = []
     monkeypatch.setattr(peaks, "refresh_peaks", measure)
-    assert doctor.check_peaks(selection.cpu(), tmp_path, remeasure=False).status == Health.OK
+    assert doctor.check_peaks(selection.cpu(), tmp_path, remeasure=False, tell=told.append).status == Health.OK
+    assert told == [f"measuring the peaks of {selection.cpu().name}: about ten seconds"]
     monkeypatch.setattr(doctor, "Admission", Held)
-    warns_with_a_fix(doctor.check_peaks(selection.cpu(), tmp_path, remeasure=True), "held by pid")
+    warns_with_a_fix(doctor.check_peaks(selection.cpu(), tmp_path, remeasure=True, tell=pytest.fail), "held by pid")
 
 
 def test_peaks_that_cannot_be_measured_fail(tmp_path, monkeypatch):
-    monkeypatch.setattr(admission, "LEASES", tmp_path / "leases")
+    monkeypatch.setenv("KBENCH_LEASES", str(tmp_path / "leases"))
 
     def measure(*_):
         raise MachineError("no such device")
 
     monkeypatch.setattr(peaks, "refresh_peaks", measure)
-    fails_with_a_fix(doctor.check_peaks(selection.cpu(), tmp_path, remeasure=True), "no such device")
+    fails_with_a_fix(doctor.check_peaks(selection.cpu(), tmp_path, remeasure=True, tell=str), "no such device")
 
 
 def test_the_installed_torch_is_read_without_importing_it():

@@ -126,6 +126,13 @@ def test_a_panel_hides_nothing(run):
     assert "| broken | – | – | – | failed: crashed (1 of 1 processes) |" in text
 
 
+def test_a_time_that_the_judge_does_not_confirm_has_two_digits(run):
+    rows = [replace(row, attestation="weak" if row.solution == "slow" else "held") for row in run.rows]
+    text = evidence.tables([evidence.panel(replace(run, rows=tuple(rows)), [], ())])
+    assert "| slow | 135 | ~1.1× | 56 % | not confirmed by the judge's clock in 2 of 2 processes |" in text
+    assert "| 4.00× |" in text
+
+
 def test_bars_are_as_long_as_the_times(run):
     panel = evidence.panel(run, [], ())
     drawing = ET.fromstring(evidence.plot([panel]))

@@ -1,23 +1,22 @@
 import json
-import time
 
 import pytest
-from one_run import verdict
 from published import (
     COLUMNS,
     MARKS,
-    Table,
     choose,
     entry,
     fill,
     interval,
-    judge_all,
+    judge,
     kernels,
     load,
     row,
+    rows,
     summary,
     title,
     without,
+    write,
 )
 
 PROBLEM = '''import torch
@@ -50,7 +49,21 @@ def found():
 
 
 def judged(status="passed", **more):
-    return {"status": status, "reason": "", "row": {"gpu_name": "a card"}, **more}
+    known = {
+        "status": status,
+        "reason": "",
+        "level": None,
+        "lacks": [],
+        "diagnosis": None,
+        "speedup": None,
+        "attestation": "none",
+        "flags": [],
+        "time_ns": None,
+        "reference_ns": None,
+        "stage_s": {"build": 1.0, "verify": 2.0},
+        "environment": {"gpu_name": "a card"},
+    }
+    return {**known, **more}
 
 
 PASSED = judged(
@@ -64,12 +77,11 @@ PASSED = judged(
     flags=["a", "b"],
 )
 BELOW = judged("below_level", reason="not the level", level="task", lacks=["frozen_weights"])
-WRONG = judged("wrong_value", reason="got 1 | want 2 <x>", diagnosis={"code": "tf32"}, level=None, lacks=[])
+WRONG = judged("wrong_value", reason="got 1 | want 2 <x>", diagnosis={"code": "tf32"})
 
 
 def filled(kernel, at_default=PASSED, at_task=None):
-    found = row(kernel, at_default, at_task or at_default, 3.0, "" if at_task is None else 2.0)
-    return {**found, "source": "somewhere", "kbench": "abc"}
+    return {**row(kernel, at_default, at_task or at_default), "source": "somewhere", "kbench": "abc"}
 
 
 def test_kernels_without_code_are_left_out(found):
@@ -81,8 +93,8 @@ def test_kernels_without_code_are_left_out(found):
 
 
 def test_a_solution_called_as_the_reference_is_named():
-    assert entry(PROBLEM) == ["--entry", "Model"]
-    assert entry(SOLUTION) == entry(PROBLEM + SOLUTION) == entry("def broken(:") == []
+    assert entry(PROBLEM) == "Model"
+    assert entry(SOLUTION) is entry(PROBLEM + SOLUTION) is entry("def broken(:") is None
 
 
 def test_the_title_is_the_first_line_of_what_documents_the_problem():
@@ -118,67 +130,55 @@ def test_an_interval_of_one_process_ends_at_nought():
     assert interval(judged("raised")) == (None, None)
 
 
-def test_a_reason_does_not_name_our_folder():
-    assert without("/tmp/x", judged(reason="/tmp/x/a.py, line 1"))["reason"] == "a.py, line 1"
+def test_a_reason_is_one_line_and_does_not_name_our_folder(tmp_path):
+    assert without(tmp_path, judged(reason=f"{tmp_path}/a.py,\n line 1"))["reason"] == "a.py, line 1"
 
 
-def test_without_levels_a_row_says_so(found):
-    passed = {name: value for name, value in PASSED.items() if name not in {"level", "lacks"}}
-    one = filled(found[0], passed)
-    assert (one["status"], one["level"], one["lacks"]) == ("passed", "", "")
-    assert "| none is told | 1 |" in summary([one])
+def test_a_kernel_has_a_row_when_nothing_of_it_is_left_to_judge(tmp_path, found):
+    at_default = {"1/2": PASSED, "1/10": WRONG}
+    assert [one["task"] for one in rows(found, at_default, {}, tmp_path, {})] == ["1/2"]
+    made = rows(found, at_default, {"1/10": PASSED}, tmp_path, {"kbench": "abc"})
+    assert [(one["task"], one["status"], one["default_status"]) for one in made] == [
+        ("1/2", "passed", "passed"),
+        ("1/10", "passed", "wrong_value"),
+    ]
+    assert [(one["seconds"], one["task_seconds"], one["kbench"]) for one in made] == [
+        (3.0, "", "abc"),
+        (3.0, 3.0, "abc"),
+    ]
 
 
-def test_a_document_without_results_has_a_status_and_a_reason():
-    assert verdict({"status": "error", "reason": "no\nclass", "results": []}) == {
-        "status": "error",
-        "reason": "no class",
-        "results": [],
-        "row": {},
-    }
-    told = {"status": "passed", "results": [{"status": "passed", "reason": "", "rows": [{"gpu_name": "x"}]}]}
-    assert verdict(told)["row"] == {"gpu_name": "x"}
-
-
-def test_rows_are_on_the_disk_at_once_and_the_last_one_counts(tmp_path, found):
+def test_the_table_is_in_the_order_of_the_tasks(tmp_path, found):
     path = tmp_path / "folder" / "table.csv"
-    table = Table(path, resume=False)
-    table.append(filled(found[1], WRONG))
-    table.append(filled(found[0]))
-    table.append(filled(found[1]))
-    assert [(one["task"], one["status"]) for one in load(path)] == [("1/2", "passed"), ("1/10", "passed")]
-    table.write()
-    assert len(path.read_text().splitlines()) == 3
-
-    again = Table(path, resume=True)
-    assert [again.has(one) for one in found] == [True, True, False]
-    assert not again.has(kernels(line("1/2", SOLUTION + "\n"))[0]), "another text"
-    assert not Table(path, resume=False).has(found[0])
-    assert load(path) == []
+    write(path, [filled(one) for one in reversed(found)])
+    assert [one["task"] for one in load(path)] == ["1/2", "1/10", "2/7"]
 
 
-def test_what_the_time_does_not_suffice_for_is_left_to_the_next_call(tmp_path, found):
-    table = Table(tmp_path / "table.csv", resume=False)
-    judge_all(found, table, 2, 0.0, lambda kernel, _: filled(kernel))
-    assert table.rows == {}
-    judge_all(found, table, 2, float("inf"), lambda kernel, _: filled(kernel))
-    assert len(load(table.path)) == 3
-
-
-def test_what_ends_after_its_time_is_not_kept(tmp_path, found, monkeypatch):
-    now = iter([0.0, 1.0, 99.0])
-    monkeypatch.setattr(time, "monotonic", lambda: next(now))
-    table = Table(tmp_path / "table.csv", resume=False)
-    judge_all(found[:1], table, 1, 50.0, lambda kernel, _: filled(kernel))
-    assert table.rows == {}
+@pytest.mark.slow(seconds=15)
+def test_two_sweeps_judge_an_archive_and_go_on_where_they_ended(tmp_path):
+    sources = {
+        "1/1": SOLUTION,
+        "1/2": PROBLEM.replace("2 * x", "x + x"),
+        "1/3": SOLUTION.replace("2 * x", "2 * x.half().float()"),
+    }
+    problem = (
+        PROBLEM + "\n\ndef get_inputs():\n    return [torch.rand(8, 33)]\n\n\ndef get_init_inputs():\n    return []\n"
+    )
+    lines = [{**json.loads(line(task, code)), "ref_code": problem} for task, code in sources.items()]
+    found = kernels("\n".join(map(json.dumps, lines)))
+    arguments = ["--devices", "cpu", "--until", "verify"]
+    at_default, at_task = judge(found[1:], tmp_path, arguments, 300.0)
+    assert {task: one["status"] for task, one in at_default.items()} == {"1/2": "passed", "1/3": "wrong_value"}
+    assert {task: one["status"] for task, one in at_task.items()} == {"1/3": "wrong_value"}
+    assert at_task["1/3"]["diagnosis"]["code"] == "fp16"
+    at_default, at_task = judge(found, tmp_path, arguments, 300.0)
+    assert {task: one["resumed"] for task, one in at_default.items()} == {"1/1": False, "1/2": True, "1/3": True}
+    assert [one["resumed"] for one in at_task.values()] == [True]
 
 
 def test_the_summary_counts_and_names_what_was_refused(tmp_path, found):
-    table = Table(tmp_path / "table.csv", resume=False)
-    rows = [filled(found[0]), filled(found[1], BELOW, PASSED), filled(found[2], WRONG, WRONG)]
-    for one in rows:
-        table.append(one)
-    text = summary(load(table.path))
+    write(tmp_path / "table.csv", [filled(found[0]), filled(found[1], BELOW, PASSED), filled(found[2], WRONG, WRONG)])
+    text = summary(load(tmp_path / "table.csv"))
     assert "3 kernels of somewhere, on a card, by kbench abc: 2 do the task, 1 pass at the default level" in text
     assert "| passed | 2 |" in text
     assert "| general | 1 |" in text

@@ -1,1 +1,1 @@
-"""The Python interface: a pool of warm judges, what it returns, and rewards of it."""
+"""The Python interface: a pool of warm judges, its results, and rewards."""

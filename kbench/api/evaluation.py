@@ -1,4 +1,4 @@
-"""What came of one solution of one case, as Python callers get it."""
+"""The result of one solution and case, as Python callers get it."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -9,42 +9,27 @@ from kbench.core.events import Judged
 from kbench.core.model import Environment, ResultRow, Status
 from kbench.sweep.summary import speedup_of
 from kbench.sweep.task import TaskVerdict, state_of
-from kbench.units.unit import NO_VERDICT, RETRYABLE
+from kbench.units.unit import OutcomeProperties
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluationResult(Judged):
+class EvaluationResult(OutcomeProperties, Judged):
     """One verdict. A wrong, crashing or hanging solution is an `outcome` of the type `Failed`, never an exception."""
 
     problem: str
     speedup: float | None = None
-    """Time of the reference over that of the solution; None where nothing was timed."""
+    """Time of the reference over that of the solution; None if nothing was timed."""
     environment: Environment | None = None
     number: int = 0
-    """Place in what was asked for."""
-
-    @property
-    def status(self) -> Status:
-        """`passed`, or why not."""
-        return getattr(self.outcome, "status", Status.PASSED)
+    """Index of the pair in the arguments of `evaluate_many`."""
 
     @property
     def passed(self) -> bool:
-        """Whether it is right at the level that was required."""
+        """Whether it is right at the required level."""
         return self.status is Status.PASSED
-
-    @property
-    def retryable(self) -> bool:
-        """Whether a failure is kbench's or the machine's fault, so that another try makes sense."""
-        return self.status in RETRYABLE
-
-    @property
-    def is_verdict(self) -> bool:
-        """Whether it says anything of the solution; what does not must never be held against it."""
-        return self.status not in NO_VERDICT
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -53,10 +38,10 @@ class EvaluationResult(Judged):
         return None if low is None or high is None else (low, high)
 
     def reward(self, policy: RewardPolicy) -> float | None:
-        """Return what it is worth to a training loop; None where that is not known: leave such a sample out.
+        """Return the reward for a training loop; None if there is none: leave this sample out.
 
         Policies are `correct` (1 or 0), `speedup` (the measured one, 0 for a failure) and `speedup_low` (the lower end
-        of its 95 % interval, 0 for a failure). Failures that are not the solution's fault are None by each of them.
+        of its 95 % interval, 0 for a failure). Failures that are not the solution's fault give None.
 
         Raises:
             UsageError: an unknown policy.
@@ -72,7 +57,7 @@ class EvaluationResult(Judged):
 
 
 def evaluation_of(verdict: TaskVerdict, started_utc: str, run_id: str = "unsaved") -> EvaluationResult:
-    """Make an EvaluationResult of a verdict, while the sources are there. Raises OSError where they are not."""
+    """Make an EvaluationResult of a verdict. Raises OSError if a source no longer exists."""
     task = verdict.task
     state = state_of(task, verdict.results)
     state.tell_budget(task.options)

@@ -40,7 +40,7 @@ AHEAD = 16
 
 @dataclass(slots=True)
 class _Waiting:
-    """Who waits for the verdict of a task."""
+    """A task, and the futures that wait for its verdict."""
 
     task: Task
     started_utc: str
@@ -50,23 +50,23 @@ class _Waiting:
 class Judge:
     """A pool of judges on one device or several, warm from the first call to the end of the `with` block.
 
-    Options are those of `kbench.evaluate`; they hold for every call that does not say otherwise. Threads may share one.
+    Options are those of `kbench.evaluate`; a call can override them. Threads may share a Judge.
 
     >>> with kbench.Judge(device="cpu", verify_only=True) as judge:
     ...     (first,) = judge.evaluate("group_norm", "eager", cases="small")
     ...     (second,) = judge.evaluate("group_norm", "eager", cases="small", level="task")
 
     Args:
-        devices: `all`, or indices such as `0,1`; else the one that `device` names, as for `kbench run`.
-        lanes: judges at a time on each device; by default as many as `kbench sweep` has.
-        jobs: builds at a time; by default one for each processor.
-        budgets: how long a solution may take to be verified and timed.
+        devices: `all`, or indices such as `0,1`; by default the one that `device` names, as for `kbench run`.
+        lanes: judges per device; by default as in `kbench sweep`.
+        jobs: parallel builds; by default one per processor.
+        budgets: time limits for verifying and timing a solution.
         config: settings file instead of the nearest pyproject.toml.
-        make: what judges in place of an Evaluator, for tests.
+        make: replacement for Evaluator in tests.
 
     Raises:
         UsageError: an option that does not exist or has a wrong value, devices of several models.
-        MachineError: a device that is not there, or that is quarantined.
+        MachineError: a device that is missing or quarantined.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Judge:
             budgets=budgets or Budgets(),
         )
         self.lanes = self._pool.lanes * len(found)
-        """Judges at a time."""
+        """Number of judges."""
         self._make = make
         self._lock = threading.RLock()
         self._waiting: dict[str, _Waiting] = {}
@@ -115,7 +115,7 @@ class Judge:
         self.close()
 
     def close(self) -> None:
-        """End all judges; what is in flight raises MachineError where it is waited for."""
+        """End all judges; waiting calls raise MachineError."""
         with self._lock:
             self._closed = True
             crew, listener, folder = self._crew, self._listener, self._folder
@@ -129,7 +129,7 @@ class Judge:
     def evaluate(
         self, problem: SourceLike, solution: SourceLike, *, entry: str | None = None, **options: Unpack[Options]
     ) -> tuple[EvaluationResult, ...]:
-        """Judge one solution of a problem; returns one EvaluationResult for each case. As `kbench.evaluate`."""
+        """Judge one solution of a problem; returns one EvaluationResult for each case, like `kbench.evaluate`."""
         asked = self._options(options)
         futures = self._ask(problem, solution, entry, asked)
         found = tuple(future.result() for future in futures)
@@ -145,13 +145,13 @@ class Judge:
     ) -> Iterator[EvaluationResult]:
         """Judge pairs of a problem and a solution; yields each result as it comes, in any order.
 
-        `EvaluationResult.number` is the place in `candidates`, which is read as the pool has room. `progress` is called
-        before each is yielded. A file that cannot be a problem or a solution is a failed result; a name or path that
-        does not exist raises where the pair's turn comes.
+        `EvaluationResult.number` is the index in `candidates`, which is read when the pool has room. `progress` is
+        called before each result is yielded. An invalid problem or solution file gives a failed result; a name or path
+        that does not exist raises when its pair is next.
         """
         asked = self._options(options)
         if asked.save:
-            raise UsageError("`save` is an option of `evaluate`", "`kbench sweep` saves many, and resumes")
+            raise UsageError("`save` is an option of `evaluate`", "use `kbench sweep` to save many results")
         return self._many(candidates, entry, progress, asked)
 
     async def evaluate_async(
@@ -166,7 +166,7 @@ class Judge:
     def submit(
         self, problem: SourceLike, solution: SourceLike, *, entry: str | None = None, **options: Unpack[Options]
     ) -> "list[Future[EvaluationResult]]":
-        """Have one solution judged; returns a future for each case, at once."""
+        """Start judging one solution; returns a future for each case at once."""
         return self._ask(problem, solution, entry, self._options(options))
 
     def check(self, **options: Unpack[Options]) -> None:
@@ -206,7 +206,7 @@ class Judge:
         base = self._pool.run
         for name in OF_THE_POOL:
             if name in given and getattr(options, name) != getattr(base, name):
-                raise UsageError(f"`{name}` holds for a whole `Judge`", f"`kbench.Judge({name}=...)`")
+                raise UsageError(f"`{name}` is fixed for a `Judge`", f"`kbench.Judge({name}=...)`")
         if base.verify_only and not options.verify_only:
             raise UsageError("this `Judge` verifies only", "`kbench.Judge(...)` without `verify_only` times as well")
         return replace(options, device=base.device)
@@ -221,7 +221,7 @@ class Judge:
         *,
         alone: bool = True,
     ) -> "list[Future[EvaluationResult]]":
-        """Have one solution judged; `alone`, a problem that cannot be used raises."""
+        """Start judging one solution; with `alone`, an unusable problem raises."""
         with self._lock:
             crew = self._ready()
             reference, candidate = self._place(problem, "problem"), self._place(solution, "solution")
@@ -246,7 +246,7 @@ class Judge:
         return future
 
     def _place(self, source: SourceLike, kind: str) -> str:
-        """Return a name or a path; a text becomes a file of the pool."""
+        """Return a name or a path; save a text as a file of the pool."""
         if isinstance(source, Path):
             return str(source.absolute())
         return keep_text(source, kind, self._home / "sources") if "\n" in source else source
@@ -258,7 +258,7 @@ class Judge:
         return Path(self._folder.name)
 
     def _ready(self) -> Crew:
-        """Return the crew: a new one at first, and where a defect ended the last one."""
+        """Return the crew; start a new one first if there is none or a defect ended it."""
         if self._closed:
             raise UsageError("this `Judge` is closed", "call it within its `with` block")
         if self._crew is None:
@@ -273,13 +273,13 @@ class Judge:
         return self._crew
 
     def _listen(self, crew: Crew) -> None:
-        """Hand verdicts to those who wait for them, until the crew ends."""
+        """Set the futures of finished tasks until the crew ends."""
         try:
             for event in crew.events():
                 if isinstance(event, Finished):
                     self._tell(event.verdict)
             why: BaseException = MachineError(f"the judges have ended: {crew.reason or 'interrupted'}")
-        except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
+        except BaseException as error:  # noqa: BLE001 - raised again in the waiting threads
             why = error
         with self._lock:
             lost, self._waiting, self._crew = self._waiting, {}, None
@@ -305,7 +305,9 @@ class Judge:
                     Path(path).unlink(missing_ok=True)
         for number, future in waiting.futures:
             if isinstance(found, OSError):
-                future.set_exception(MachineError(f"a source is gone: {found}", "keep files until they are judged"))
+                future.set_exception(
+                    MachineError(f"a source no longer exists: {found}", "keep files until they are judged")
+                )
             else:
                 future.set_result(replace(found, number=number))
 
@@ -329,11 +331,11 @@ def evaluate(
     """Judge one solution of a problem; returns one EvaluationResult for each case.
 
     `problem` and `solution` are the text of a Python file (a string with a line break), a path, or a name as on the
-    command line; `entry` is the class or function of the solution to judge in place of `ModelNew`. `options` are fields
+    command line; `entry` is the class or function of the solution to judge instead of `ModelNew`. `options` are fields
     of `kbench.core.events.RunOptions` (`device`, `cases`, `overrides`, `verify_only`, `processes`, `limits`, `save`),
     with the defaults of `[tool.kbench]` in pyproject.toml. Nothing is written unless `save=True`. A wrong or crashing
-    solution is no exception: its `outcome` is a `Failed` with a status. Judges end with the call; a `kbench.Judge`
-    keeps them.
+    solution raises nothing: its `outcome` is a `Failed` with a status. Judges end with the call; a `kbench.Judge` keeps
+    them.
 
     >>> import kbench
     >>> (found,) = kbench.evaluate("group_norm", "eager", device="cpu", cases="small", verify_only=True)
@@ -354,9 +356,9 @@ def evaluate_many(
     progress: ProgressCallback | None = None,
     **options: Unpack[Options],
 ) -> Iterator[EvaluationResult]:
-    """Judge pairs of a problem and a solution in a pool of their own; yields each result as it comes, in any order.
+    """Judge pairs of a problem and a solution in a new pool; yields each result as it comes, in any order.
 
-    As `Judge.evaluate_many`, whose pool ends with the iterator. Options are checked before it returns.
+    Like `Judge.evaluate_many`; the pool ends with the iterator. Options are checked before it returns.
     """
     judge = Judge(**options)
 
@@ -370,7 +372,7 @@ def evaluate_many(
 async def evaluate_async(
     problem: SourceLike, solution: SourceLike, *, entry: str | None = None, **options: Unpack[Options]
 ) -> tuple[EvaluationResult, ...]:
-    """Judge one solution without blocking the event loop. As `evaluate`, judges end with the call."""
+    """Judge one solution without blocking the event loop. Judges end with the call, as for `evaluate`."""
     judge = await asyncio.to_thread(Judge, lanes=1, **options)
     try:
         return await judge.evaluate_async(problem, solution, entry=entry)

@@ -18,13 +18,13 @@ from kbench.run.plan import options_from
 from kbench.storage.settings import Settings, is_share
 
 NOT_FOR_A_POOL = frozenset({"lock_clocks_mhz"})
-"""Options of a run that has a device to itself from its beginning to its end."""
+"""Options of `kbench run`, which holds the device from start to end."""
 OF_THE_POOL = ("device", "isolation", "trusted", "wait_for_device")
-"""Options that are settled when judges start, so that a single call cannot change them."""
+"""Options that are fixed when judges start; a single call cannot change them."""
 
 
 class Options(TypedDict, total=False):
-    """The fields of `kbench.core.events.RunOptions` that callers may give, with what they accept for them."""
+    """The fields of `kbench.core.events.RunOptions` that callers may set, with the accepted types."""
 
     device: str
     processes: int
@@ -54,7 +54,7 @@ class Options(TypedDict, total=False):
 
 
 def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
-    """Return what is given, else what the settings say, else the defaults; nothing is saved unless `save` is given.
+    """Combine arguments, settings and defaults, in this order; nothing is saved unless `save` is set.
 
     One string stands for a sequence of one, in `cases` and `accept`.
 
@@ -66,7 +66,7 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
     known = [field.name for field in fields(RunOptions) if field.name not in NOT_FOR_A_POOL]
     for name in given:
         if name in NOT_FOR_A_POOL:
-            raise UsageError(f"`{name}` is an option of `kbench run` alone", "leave it out")
+            raise UsageError(f"`{name}` is an option of `kbench run` only", "leave it out")
         if name not in known:
             raise UsageError(f"there is no option `{name}`", did_you_mean(name, known))
     alone = {name: (given[name],) for name in ("cases", "accept") if isinstance(given.get(name), str)}
@@ -77,7 +77,7 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
         told["processes"] = min(told["max_processes"], settings.run.processes)
     options = options_from(settings, **told)
     if options.mode not in {"cold", "warm", "graph"}:
-        raise UsageError(f"`mode` is {options.mode!r}", "one of cold, warm, graph")
+        raise UsageError(f"`mode` is {options.mode!r}", "use cold, warm or graph")
     try:
         values = {field.name: getattr(options, field.name) for field in fields(options)}
         checked = TypeAdapter(RunOptions).validate_python(values)
@@ -91,7 +91,7 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
 
 
 def _require_ranges(options: RunOptions) -> None:
-    """Raise UsageError for a value that no run can have."""
+    """Raise UsageError for an invalid value."""
     for name in ("processes", "max_processes", "pairs"):
         if getattr(options, name) < 1:
             raise UsageError(f"`{name}` is {getattr(options, name)}", "it must be 1 or more")
@@ -106,8 +106,8 @@ def _require_ranges(options: RunOptions) -> None:
 
 
 def fit_to(options: RunOptions, device: DeviceChoice) -> RunOptions:
-    """Return the options as they are on a device. Raises UsageError for what it cannot do."""
+    """Return the options with this device. Raises UsageError for an option that it does not support."""
     if options.mode == "graph" and not backend(device.kind).replays_graphs:
-        raise UsageError("`mode='graph'` replays CUDA graphs, and the device is a CPU", "leave it out")
+        raise UsageError("`mode='graph'` needs a GPU, and the device is a CPU", "leave it out")
     sanitizer.require(options, device)
     return replace(options, device=device.kind, budget_s=options.budget_s or DEFAULT_S[device.kind])

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kbench.build.sources import source_sha256
+from kbench.build.sources import judged_sha256
 from kbench.core.errors import MachineError
 
 FORMAT = 2
@@ -161,7 +161,7 @@ class UnfitArtefactsError(Exception):
 
 
 def uncopied(error: OSError) -> str:
-    """Say why a build's artefacts cannot be copied, in words that do not repeat their paths."""
+    """Return why a build's artefacts cannot be copied, without their paths."""
     # shutil.Error has a list of (from, to, why) in place of an errno.
     text = str(error.args[0][0][-1]) if isinstance(error, shutil.Error) else error.strerror or type(error).__name__
     words = ERRNO.sub("", text).partition(": '")[0]
@@ -212,7 +212,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 def entry_for(path: Path, variant: str, device_key: str, cache: Path) -> CacheEntry:
     """Return the cache entry of a solution on a device (`cpu`, or a GPU's model and capability)."""
-    parts = (str(FORMAT), source_sha256(path, variant), device_key, toolchain())
+    parts = (str(FORMAT), judged_sha256(path, variant), device_key, toolchain())
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return CacheEntry(folder=cache / "builds" / key[:40])
 

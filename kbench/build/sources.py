@@ -7,6 +7,7 @@ import ast
 import functools
 import hashlib
 import itertools
+import os
 import re
 import stat
 from collections.abc import Iterator
@@ -95,7 +96,7 @@ def _text(content: bytes) -> str:
 
 def _references(path: Path, text: str, folder: Path) -> list[Path]:
     """Return the files that a file of a solution names, of those that are there and can be read."""
-    named = _python_references(path) if path.suffix == ".py" else iter(())
+    named = _python_references(path, folder) if path.suffix == ".py" else iter(())
     tried = [*itertools.islice(named, MOST_NAMES), *itertools.islice(_included(path, text), MOST_NAMES)]
     places = map(_place, tried)
     return [place for place in places if place is not None and not is_odd(place, folder)]
@@ -115,7 +116,8 @@ def is_odd(place: Path, folder: Path) -> bool:
     return any(place.is_relative_to(odd) and not folder.is_relative_to(odd) for odd in NOT_FILES)
 
 
-def _python_references(path: Path) -> Iterator[Path]:
+def _python_references(path: Path, folder: Path) -> Iterator[Path]:
+    """Yield what a module names, of a solution in a folder: Python looks for whole names there, not beside it."""
     try:
         tree = parse(path).tree
     except PluginError:
@@ -124,13 +126,17 @@ def _python_references(path: Path) -> Iterator[Path]:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield from _modules(path, alias.name)
+                yield from _modules(folder / path.name, alias.name)
         elif isinstance(node, ast.ImportFrom):
             # `from ..x import y` starts as many folders above the file's own as there are further dots.
             start = path.parents[max(0, node.level - 1)] / path.name if node.level <= len(path.parents) else path
             for alias in node.names:
-                yield from _modules(start, f"{node.module}.{alias.name}" if node.module else alias.name)
+                name = f"{node.module}.{alias.name}" if node.module else alias.name
+                yield from _modules(start, name)
+                if not node.level:
+                    yield from _modules(folder / path.name, name)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _names_a_source(node.value):
-            yield from (folder / node.value for folder in (path.parent, kernels_of(path)))
+            yield from (place / node.value for place in (path.parent, kernels_of(path)))
 
 
 def _names_a_source(text: str) -> bool:
@@ -178,8 +184,22 @@ def source_sha256(path: Path, variant: str = "") -> str:
     return digest.hexdigest()
 
 
+def judged_sha256(path: Path, variant: str = "") -> str:
+    """Return one hash over a solution and how it is put together: its `source_sha256`, and where each file lies.
+
+    Two files that name each other are made of the same contents, and are two solutions.
+    """
+    start, kernels = path.resolve(), kernels_of(path)
+    digest = hashlib.sha256(source_sha256(path, variant).encode())
+    for file in _contents(path):
+        root = next((root for root in (kernels, PACKAGE) if file.is_relative_to(root)), start.parent)
+        place = "" if file == start else os.path.relpath(file, root)
+        digest.update(f"{place}\0{root == start.parent}\0".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
 def compiler_of(path: Path, builtin: str | None) -> Compiler:
-    """Say what a solution compiles with during its calls: it then needs a rehearsal, and may start programs."""
+    """Return what a solution compiles with during its calls: it then needs a rehearsal, and may start programs."""
     if builtin is not None:
         return Compiler.NONE if builtin == "eager" else Compiler.GRAPHS
     texts = [_text(content) for content in _contents(path).values()]

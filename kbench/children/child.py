@@ -3,8 +3,6 @@
 import collections
 import contextlib
 import os
-import re
-import signal
 import socket
 import subprocess
 import sys
@@ -15,12 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from kbench.children.child_error import ChildError, explain_exit, reported
 from kbench.children.forked import Fork, OwnFork
+from kbench.core import traces
 from kbench.core.model import Status
 from kbench.sandbox import rungs
 from kbench.sandbox.namespaces import Surroundings
-from kbench.sandbox.process_tree import members
-from kbench.wire.channel import Channel, DeadlineError, Message, PeerGoneError, WireError, both_ends, field, printable
+from kbench.sandbox.process_table import members
+from kbench.wire.channel import Channel, DeadlineError, Message, PeerGoneError, WireError, field
 
 LOG_TAIL_BYTES = 64 << 10
 WATCHDOG_INTERVAL_S = 0.1
@@ -30,25 +30,8 @@ JUDGE = "kbench.judge.main"
 WORKER = "kbench.worker.main"
 TOOL_ORDERS = "KBENCH_TOOL"
 """Environment variable of a worker below compute-sanitizer or ncu: the tool's command line, the rung, its folders."""
-KILLED = "killed (SIGKILL)"
 FORKS_OF_NURSERY = 3
 """At most: supervisor, init of the namespaces, worker."""
-
-ILLEGAL_ACCESS = re.compile(r"illegal memory access|misaligned address|illegal address|invalid address space", re.I)
-OUT_OF_MEMORY = re.compile(r"out of memory|OutOfMemoryError|MemoryError|can't allocate memory|bad_alloc", re.I)
-LAUNCH_FAILED = re.compile(
-    r"CUDA error|CUDA driver error|cudaError|unspecified launch failure|invalid configuration", re.I
-)
-
-
-class ChildError(Exception):
-    """A child that gave no usable answer, as a status with a reason and the tail of what it printed."""
-
-    def __init__(self, status: Status, reason: str, log: str = ""):
-        super().__init__(reason)
-        self.status = status
-        self.reason = printable(reason)
-        self.log = log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +83,8 @@ class Child:
         self._sequence = 0
         self._killed_because: tuple[Status, str] | None = None
         self._stopped = False
+        self._excused_at: float | None = None
+        self._excused_before_s = 0.0
         self._log = _Log()
         assert self._process.stdout is not None, "stdout is a pipe"
         self._drain = threading.Thread(target=self._log.drain, args=(self._process.stdout,), daemon=True)
@@ -172,7 +157,15 @@ class Child:
 
     def _answer(self, deadline: float) -> Message:
         """Receive the next message about the present request. Raises WireError for one about another."""
-        answer = self.channel.receive(max(0.0, deadline - time.monotonic()))
+        before_s = self._excused_s()
+        while True:
+            left_s = deadline + self._excused_s() - before_s - time.monotonic()
+            try:
+                answer = self.channel.receive(max(0.0, left_s))
+                break
+            except DeadlineError:
+                if deadline + self._excused_s() - before_s <= time.monotonic():
+                    raise
         if field(answer, "n", int) != self._sequence:
             raise WireError("an answer to a request that was not made")
         return answer
@@ -232,12 +225,14 @@ class Child:
         self.channel.close()
 
     @contextlib.contextmanager
-    def stopped(self) -> Any:
+    def stopped(self, *, excused: bool = False) -> Any:
         """Keep the whole tree stopped (SIGSTOP) for the length of a `with` block.
 
+        Another thread that waits for an answer may go on waiting: `excused` is time that counts against no limit.
         Raises ChildError where some of it cannot be stopped.
         """
         self._stopped = True
+        self._excused_at = time.monotonic() if excused else None
         try:
             if not rungs.stop_tree(self.pid):
                 reason = "its processes could not be stopped between two calls"
@@ -245,7 +240,13 @@ class Child:
             yield
         finally:
             self._stopped = False
+            self._excused_before_s, self._excused_at = self._excused_s(), None
             rungs.continue_tree(self.pid)
+
+    def _excused_s(self) -> float:
+        """Return for how long it has been stopped and excused so far."""
+        since = self._excused_at
+        return self._excused_before_s + (0.0 if since is None else time.monotonic() - since)
 
     def watch_memory(self, limit_bytes: int) -> None:
         """Kill all of the child once it holds more than this of the host's memory."""
@@ -328,65 +329,6 @@ class _Log:
         with self._lock:
             data, dropped = b"".join(self._chunks)[-LOG_TAIL_BYTES:], self._dropped
         text = data.decode(errors="replace")
-        lines = [line for line in text.splitlines() if line.strip()]
+        lines = [line for line in traces.without_machinery(text.splitlines()) if line.strip()]
         head = [f"[{dropped} bytes before this]"] if dropped else []
         return "\n".join([*head, *lines[-SHOWN_LOG_LINES:]])
-
-
-def explain_exit(code: int, log: str) -> tuple[Status, str]:
-    """Map an exit code and the log's tail to a status. Codes above 128 are a shell's way to tell a signal."""
-    number = -code if code < 0 else code - 128
-    if number in signal.valid_signals():
-        try:
-            name = signal.Signals(number).name
-        except ValueError:
-            name = f"signal {number}"
-        if number == signal.SIGKILL:
-            return (
-                Status.CRASHED,
-                f"the process was {KILLED}, perhaps by the system for lack of memory",
-            )
-        if OUT_OF_MEMORY.search(log):
-            return Status.OUT_OF_MEMORY, f"the process died of {name} after it ran out of memory"
-        if ILLEGAL_ACCESS.search(log):
-            return (
-                Status.ILLEGAL_ACCESS,
-                f"the process died of {name} after an illegal memory access on the device",
-            )
-        return Status.CRASHED, f"the process died of {name}"
-    return Status.EXITED, f"the process exited with code {code} before it answered"
-
-
-def reported(answer: Message, log: str) -> ChildError:
-    """Turn a failure that a child reported itself into a ChildError; what it says can only count against it."""
-    error = answer["error"]
-    stage = str(error.get("stage", "")) if isinstance(error, dict) else ""
-    kind = str(error.get("type", "")) if isinstance(error, dict) else ""
-    message = str(error.get("message", "")) if isinstance(error, dict) else str(error)
-    trace = str(error.get("traceback", "")) if isinstance(error, dict) else ""
-    status = classify(stage, kind, message)
-    reason = f"{kind}: {message}".strip(": ").splitlines()
-    text = "\n".join(part for part in (log, both_ends(trace)) if part)
-    return ChildError(status, reason[0][:500] if reason else "no reason given", text)
-
-
-def classify(stage: str, kind: str, message: str) -> Status:
-    """Say which status an exception of a candidate deserves, by the stage it came from and what it says."""
-    if OUT_OF_MEMORY.search(f"{kind} {message}"):
-        return Status.OUT_OF_MEMORY
-    if ILLEGAL_ACCESS.search(message):
-        return Status.ILLEGAL_ACCESS
-    if stage == "build":
-        return Status.BUILD_FAILED
-    if LAUNCH_FAILED.search(f"{kind} {message}"):
-        return Status.LAUNCH_FAILED
-    by_stage = {"import": Status.IMPORT_FAILED, "init": Status.INIT_FAILED, "output": Status.WRONG_STRUCTURE}
-    return by_stage.get(stage, Status.RAISED)
-
-
-def is_of_the_device(error: Exception) -> bool:
-    """Return whether an exception tells of memory that is used up, or of a device that failed."""
-    text = f"{type(error).__name__}: {error}"
-    return isinstance(error, MemoryError) or any(
-        pattern.search(text) for pattern in (OUT_OF_MEMORY, LAUNCH_FAILED, ILLEGAL_ACCESS)
-    )

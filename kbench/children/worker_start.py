@@ -8,7 +8,8 @@ from pathlib import Path
 
 from kbench.build import cache as build_cache
 from kbench.build import interpreter, sources
-from kbench.children.child import Child, ChildError, Launch
+from kbench.children.child import Child, Launch
+from kbench.children.child_error import ChildError
 from kbench.core.events import RunOptions
 from kbench.core.model import Status
 from kbench.sandbox import hidden_paths, removal, rungs
@@ -55,6 +56,8 @@ class WorkerConfig:
     """Folders of results and builds, which workers must not read, and the solutions and problem that they need."""
     uuid: str = ""
     """Of the device, for which the judge queues; empty where it does not."""
+    leases: str = ""
+    """Folder of the queues."""
     holder: str = ""
     """Who the judge's parent is, for those who wait."""
     compilers: list[str] = field(default_factory=list)
@@ -101,9 +104,8 @@ def worker_environment(scratch: Path) -> dict[str, str]:
 def hidden(config: WorkerConfig) -> list[Path]:
     """Return what a worker that starts now must not read."""
     files = [Path(file) for file in config.files]
-    return hidden_paths.hidden(
-        results=config.options.results_dir, cache=Path(config.cache), run=Path(config.scratch), files=files
-    )
+    others = [Path(folder) for folder in (config.cache, config.leases, config.scratch) if folder]
+    return hidden_paths.hidden(results=config.options.results_dir, others=others, files=files)
 
 
 def start_nursery(config: WorkerConfig) -> Child:

@@ -46,8 +46,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "config": ("config.main", "Print effective settings and where each came from"),
     "new": ("new.app", "Write a problem or a solution to start from"),
 }
-"""Place in `kbench.cli` and summary of each command. Only the invoked one's module is imported: start-up
-time is what shell completion and `--help` feel like."""
+"""Place in `kbench.cli` and summary of each command. Only the invoked command's module is imported,
+because shell completion and `--help` wait for the imports."""
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -78,7 +78,7 @@ def build_app(command: str | None) -> typer.Typer:
 
 
 def _elsewhere() -> None:
-    """Stand for a command that this process was not started for."""
+    """Stand in for a command that this process does not run."""
 
 
 def _show_version(wanted: bool) -> None:
@@ -152,7 +152,7 @@ def _unwritten(error: OSError, arguments: list[str]) -> int:
 
 
 def _parser_prints(arguments: list[str]) -> bool:
-    """Tell whether the parser writes to stdout itself; all else is written by `Output`."""
+    """Return whether the parser writes to stdout itself; `Output` writes everything else."""
     return completing() is not None or bool({"-h", "--help", "--version"} & set(arguments))
 
 
@@ -206,7 +206,7 @@ def wants_json(arguments: list[str]) -> bool:
 
 
 def command_name(arguments: list[str]) -> str | None:
-    """Find the sub-command: the first argument that is no flag, or what a shell wants completed."""
+    """Find the sub-command: the first argument that is not a flag, or the word that a shell completes."""
     words = completing() or arguments
     return next((word for word in words if not word.startswith("-")), None)
 

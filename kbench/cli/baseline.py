@@ -8,7 +8,7 @@ import typer
 
 from kbench.cli import completion
 from kbench.cli.command import Command, Group
-from kbench.cli.options import DocumentFlags, OutputFlags, ResultsOption, RunArgument, command, parse_share
+from kbench.cli.options import DocumentFlags, OutputFlags, ResultsOption, RunArgument, command, parse_slowdown
 from kbench.cli.output import Format
 from kbench.core.errors import ExitCode, UsageError
 from kbench.plugins.source import did_you_mean
@@ -53,13 +53,14 @@ class SetFlags(DocumentFlags):
 class AcceptFlags(DocumentFlags):
     """Flags of `kbench baseline accept`."""
 
-    case: Annotated[str, typer.Argument(metavar="CASE", help="PROBLEM/SOLUTION/CASE, or its unique end")]
+    case: Annotated[str, typer.Argument(metavar="CASE", help="PROBLEM/SOLUTION/CASE, or its unique ending")]
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why the slow-down is accepted")]
     until: Annotated[
         date, typer.Option("--until", metavar="DATE", parser=parse_date, help="Last day on which it is accepted")
     ]
     up_to: Annotated[
-        float, typer.Option("--up-to", metavar="SHARE", parser=parse_share, help="Largest slow-down that is accepted")
+        float,
+        typer.Option("--up-to", metavar="SHARE", parser=parse_slowdown, help="Largest slow-down that is accepted"),
     ]
     run: Annotated[
         str, typer.Option("--run", metavar="RUN", help="Run that shows the slow-down", autocompletion=completion.runs)
@@ -138,10 +139,10 @@ def accept(flags: AcceptFlags) -> int:
 
 
 def _find_case(text: str, run: "Run") -> tuple[str, str, str]:
-    known = {f"{row.problem}/{row.solution}/{row.case}": (row.problem, row.solution, row.case) for row in run.rows}
+    known = {"/".join(key): key for key in run.by_case()}
     matches = [name for name in known if name == text or name.endswith(f"/{text}")]
     if len(matches) > 1:
-        raise UsageError(f"`{text}` is the end of {' and '.join(matches)}", "write the whole of one of them")
+        raise UsageError(f"`{text}` matches {' and '.join(matches)}", "write one of them in full")
     if not matches:
         raise UsageError(f"{run.name} has no case `{text}`", did_you_mean(text, list(known)))
     return known[matches[0]]

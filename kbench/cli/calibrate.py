@@ -1,4 +1,4 @@
-"""`kbench calibrate`: how noisy this device is, so that the gate promises no more than it can resolve."""
+"""`kbench calibrate`: how noisy this device is, which limits what the gate can resolve."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing

@@ -35,7 +35,7 @@ def main(flags: DoctorFlags) -> int:
     if flags.clear_quarantine:
         verb.clear_quarantine(device, cache_dir())
     checks: list[Check] = []
-    for check in verb.examine(device, cache_dir(), remeasure=flags.remeasure):
+    for check in verb.examine(device, cache_dir(), remeasure=flags.remeasure, tell=output.note):
         checks.append(check)
         if output.format is Format.TEXT and (output.verbosity >= 0 or check.status is not Health.OK):
             output.data(line(check))
@@ -47,7 +47,7 @@ def main(flags: DoctorFlags) -> int:
 def line(check: Check) -> str:
     """Write a check in one line: status, code, name, detail and, where it helps, the fix."""
     fix = f"   fix: {check.fix}" if check.fix else ""
-    return f"{check.status.value:<4}  {check.code}  {check.name:<8}  {one_line(check.detail)}{fix}"
+    return f"{check.status.value:<4}  {check.code}  {check.name:<9}  {one_line(check.detail)}{fix}"
 
 
 def _print(output: Output, checks: list[Check], code: ExitCode) -> None:

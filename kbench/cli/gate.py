@@ -103,7 +103,7 @@ def main(flags: GateFlags) -> int:
 
 
 def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> "GateReport":
-    """Hold a saved run against a saved baseline."""
+    """Compare a saved run with a saved baseline."""
     from kbench import calibrate
     from kbench.cli.progress import progress_for
     from kbench.cli.saved import find_run

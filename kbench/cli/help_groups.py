@@ -1,4 +1,4 @@
-"""Groups of options in the help of commands that have many: those seen at first sight, and the rest."""
+"""Groups of options in the help of commands that have many: options shown at once, and the rest."""
 
 from collections.abc import Collection, Iterator
 
@@ -27,7 +27,7 @@ GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def sections(names: Collection[str], *, everything: bool) -> Iterator[tuple[str, list[str]]]:
-    """Yield each group's title and those of `names` in it; last what no group names, such as `--help`."""
+    """Yield each group's title and its members of `names`; names without a group, such as `--help`, come last."""
     grouped = {name for first, rest in GROUPS.values() for name in (*first, *rest)}
     for title, (first, rest) in GROUPS.items():
         yield title, [name for name in (*first, *(rest if everything else ())) if name in names]

@@ -1,4 +1,4 @@
-"""`kbench list`: problems, the solutions and cases of one, and saved runs. Nothing is imported to list it."""
+"""`kbench list`: problems, the solutions and cases of one, and saved runs. Listing imports none of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

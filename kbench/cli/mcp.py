@@ -9,7 +9,7 @@ from kbench.core.errors import ExitCode, MachineError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpFlags(SettingsFlags):
-    """What `kbench mcp` can be told."""
+    """Flags of `kbench mcp`."""
 
     device: DeviceOption = None
 

@@ -16,7 +16,7 @@ from kbench.plugins import registry
 
 
 class Language(StrEnum):
-    """What a new solution is written in."""
+    """Language of a new solution."""
 
     CUDA = "cuda"
     CUDA_TORCH = "cuda-torch"
@@ -55,7 +55,7 @@ class SolutionFlags(DocumentFlags):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentsFlags(DocumentFlags):
-    """What `kbench new agents` can be told."""
+    """Flags of `kbench new agents`."""
 
     folder: Annotated[Path, typer.Option("--in", metavar="DIR", help="Folder to write to")] = Path()
 

@@ -3,6 +3,7 @@
 import ast
 import functools
 import inspect
+import math
 import re
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
@@ -47,14 +48,26 @@ def parse_duration(text: str) -> float:
 
 def parse_share(text: str) -> float:
     """Read `0.5%` or `0.005` as a share between 0 and 1."""
-    number = str(text).strip().removesuffix("%").strip()
-    try:
-        share = float(number) / (100 if "%" in str(text) else 1)
-    except ValueError:
-        share = 0.0
+    share = _share(text)
     if not settings.is_share(share):
         raise typer.BadParameter(f"{text!r} is not a share; write `0.5%` or `0.005`")
     return share
+
+
+def parse_slowdown(text: str) -> float:
+    """Read `5%`, `0.05` or `187%` as a slow-down; one of 100 % and more needs the sign, because `5` may mean 5 %."""
+    slowdown = _share(text)
+    if not 0 < slowdown < (math.inf if "%" in str(text) else 1):
+        raise typer.BadParameter(f"{text!r} is not a slow-down; write `5%`")
+    return slowdown
+
+
+def _share(text: str) -> float:
+    """Read a number, or a percentage as its hundredth; NaN if it is neither."""
+    try:
+        return float(str(text).strip().removesuffix("%")) / (100 if "%" in str(text) else 1)
+    except ValueError:
+        return math.nan
 
 
 def parse_overrides(pairs: list[str]) -> dict[str, Any]:
@@ -80,7 +93,7 @@ RunArgument = Annotated[
     str,
     typer.Argument(
         metavar="RUN",
-        help="Name or a unique end of it, path or @latest~N",
+        help="Name of a run or its unique ending, a path, or @latest~N",
         autocompletion=completion.runs,
     ),
 ]
@@ -126,7 +139,7 @@ class OutputFlags(SettingsFlags):
     json: Annotated[bool, typer.Option("--json", help="Same as --format json: always one document")] = False
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show more details")] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show verdicts only")] = False
-    color: Annotated[Color, typer.Option("--color", help="When to colour")] = Color.AUTO
+    color: Annotated[Color, typer.Option("--color", help="When to colour the output")] = Color.AUTO
 
     def output(self) -> Output:
         """Combine the flags that say what to print.
@@ -149,7 +162,7 @@ Flags = TypeVar("Flags", bound=SettingsFlags)
 
 
 def command(kind: type[Flags]) -> Callable[[Callable[[Flags], int]], Callable[..., int]]:
-    """Give a function of one flags record the signature that typer makes a command of.
+    """Give a function that takes one flags record the signature that typer needs for a command.
 
     The record's own flags come first in the help text, inherited ones after them.
     """

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from kbench.core.errors import KbenchError, MachineError
+from kbench.core.printable import printable
 
 
 class Format(StrEnum):
@@ -38,12 +39,12 @@ _PAINT = (
     ("36", re.compile(r"^hint:", re.M)),
     ("1", re.compile(r"^saved ", re.M)),
 )
-"""SGR code and the words that it colours; applied to finished text, so that no renderer knows of colour."""
+"""SGR code and the words that it colours; applied to finished text, so that renderers need no colours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """The two streams of one command, and how talkative it is (-1 quiet, 0, 1 verbose)."""
+    """The two streams of one command, and its verbosity (-1 quiet, 0, 1 verbose)."""
 
     format: Format = Format.TEXT
     verbosity: int = 0
@@ -77,19 +78,20 @@ class Output:
     def show(
         self, *, text: Callable[[], str], json: Callable[[], str], csv: Callable[[], str], md: Callable[[], str]
     ) -> None:
-        """Print a result in the format that was asked for; nothing where that is empty text."""
+        """Print a result in the selected format; empty text prints nothing."""
         shown = {Format.TEXT: text, Format.JSON: json, Format.CSV: csv, Format.MD: md}[self.format]()
         if shown or self.format is not Format.TEXT:
             self.data(shown)
 
     def note(self, text: str) -> None:
         """Print a remark about the result, unless quiet."""
+        text = printable(text)
         if self.verbosity >= 0:
             _print(sys.stderr, paint(text) if self._colours(sys.stderr) else text)
 
     def error(self, error: KbenchError) -> None:
         """Print an error with its hint."""
-        text = f"error: {error.message}" + (f"\n\nhint: {error.hint}" if error.hint else "")
+        text = printable(f"error: {error.message}" + (f"\n\nhint: {error.hint}" if error.hint else ""))
         _print(sys.stderr, paint(text) if self._colours(sys.stderr) else text)
 
     def _colours(self, stream: TextIO) -> bool:
@@ -119,7 +121,7 @@ def paint(text: str) -> str:
 def _print(stream: TextIO, text: str) -> None:
     """Write a line; end with the environment's exit code if a result cannot be written.
 
-    A reader that stops early (`| head`) changes no verdict, nor does a lost remark.
+    Neither a reader that stops early (`| head`) nor a lost remark changes a verdict.
     """
     try:
         stream.write(text + "\n")

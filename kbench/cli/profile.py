@@ -1,4 +1,4 @@
-"""`kbench profile`: why a solution takes the time that it takes."""
+"""`kbench profile`: why a solution is slow."""
 
 from collections.abc import Generator
 from contextlib import closing
@@ -34,8 +34,8 @@ class ProfileFlags(OutputFlags):
     solutions: Annotated[
         list[str],
         typer.Argument(
-            metavar="SOLUTION [OTHER]",
-            help="Solution: a name or a path; a second one tells them apart",
+            metavar="SOLUTION",
+            help="One solution, or two to compare: names or paths",
             autocompletion=completion.solutions,
         ),
     ]
@@ -53,9 +53,9 @@ class ProfileFlags(OutputFlags):
     ] = None
     device: DeviceOption = None
     ncu: Annotated[bool, typer.Option("--ncu", help="Read hardware counters with Nsight Compute")] = False
-    keep: Annotated[Path | None, typer.Option("--keep", metavar="FILE", help="Keep the .ncu-rep of `--ncu` there")] = (
-        None
-    )
+    keep: Annotated[
+        Path | None, typer.Option("--keep", metavar="FILE", help="Save the report of `--ncu` as this .ncu-rep file")
+    ] = None
     allow_tf32: Annotated[bool, typer.Option("--allow-tf32", help="Allow TF32")] = False
     trusted: Annotated[bool, typer.Option("--trusted", help="Trust the solution: run it with a lighter sandbox")] = (
         False

@@ -28,7 +28,7 @@ class Silent:
 
 
 class Lines:
-    """Writes one line per event worth reading later, as a log wants it."""
+    """Writes one line per important event, for logs."""
 
     def __init__(self, output: Output):
         self._output = output
@@ -126,7 +126,7 @@ def describe(event: Event, verbosity: int = 0) -> str:
 
 
 def large_cases(event: LargeCases) -> str:
-    """Say what is known of large cases: `case default: 7.5 GB ..., took 41 s here before; --case small: 25 MB`."""
+    """Describe large cases: `case default: 7.5 GB ..., took 41 s here before; --case small: 25 MB`."""
     memory = "" if event.memory_bytes is None else f" (the device has {units.byte_size(event.memory_bytes)})"
     large = [f"case {one.case}: {_known(one, f'inputs, outputs and parameters{memory}')}" for one in event.cases]
     small = "" if event.small is None else _known(event.small)
@@ -140,7 +140,7 @@ def _known(one: Forecast, of_what: str = "") -> str:
 
 
 def so_far(event: Estimated) -> str:
-    """Say what is known between two processes: `2.47× ± 0.3 % after 3 of at most 12, at most 14 s more`."""
+    """Describe the estimate between two processes: `2.47× ± 0.3 % after 3 of at most 12, at most 14 s more`."""
     share = event.half_width
     low, high = (None, None) if share is None else (event.speedup * (1 - share), event.speedup * (1 + share))
     speedup = units.speedup(event.speedup, low, high, alone=share is None)

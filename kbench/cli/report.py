@@ -15,12 +15,12 @@ from kbench.storage import csvfile
 from kbench.storage.runfiles import LATEST
 from kbench.storage.settings import Settings
 
-NO_SAMPLES = "the raw samples are missing, so the figures could not be held against them"
+NO_SAMPLES = "the raw samples are missing, so the figures could not be checked against them"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFlags(DocumentFlags):
-    """What `kbench report` can be told."""
+    """Flags of `kbench report`."""
 
     run: RunArgument = LATEST
     file: Annotated[
@@ -45,7 +45,7 @@ def main(flags: ReportFlags) -> int:
     if output.wants_json and to_stdout:
         raise UsageError("`--json` contradicts `-o -`: stdout has one document", "write the page to a file")
     if flags.baseline is None and (flags.time is not None or flags.slower is not None):
-        raise UsageError("`--time` and `--slower` are of a comparison", "name what to compare with: `--baseline RUN`")
+        raise UsageError("`--time` and `--slower` need a comparison", "name what to compare with: `--baseline RUN`")
     source = find_path(flags.run, folder, settings)
     text = page_of(source, settings) if flags.baseline is None else _comparison(source, flags, folder)
     if to_stdout:
@@ -58,7 +58,7 @@ def main(flags: ReportFlags) -> int:
 
 
 def page_of(path: Path, settings: Settings) -> str:
-    """Write the page of a results file or a published table; of a run with its sources, as far as they are here."""
+    """Write the page of a results file or a published table; a run shows its sources if they are available."""
     from kbench.report.html import page
     from kbench.report.html.run import render_run
     from kbench.report.html.sources import listings
@@ -91,7 +91,7 @@ def page_of(path: Path, settings: Settings) -> str:
 
 
 def _comparison(path: Path, flags: ReportFlags, folder: Path) -> str:
-    """Write the page of a run held against another, or against a baseline of its problem."""
+    """Write the page that compares a run with another, or with a baseline of its problem."""
     from kbench import compare as verb
     from kbench.core.verdict import Thresholds
     from kbench.report.comparison import chosen
@@ -113,7 +113,7 @@ def _comparison(path: Path, flags: ReportFlags, folder: Path) -> str:
 
 
 def _others(folder: Path) -> dict[str, list[ResultRow]]:
-    """Read the rows of every run in a folder; one that cannot be read has no history to tell."""
+    """Read the rows of every run in a folder; one that cannot be read is left out."""
     from kbench.storage import results
     from kbench.storage.runfiles import run_files
 

@@ -1,9 +1,9 @@
-"""`kbench run` and `kbench verify`: what is right, and how fast."""
+"""`kbench run` and `kbench verify`: verdicts and times of solutions."""
 
 import shlex
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -25,7 +25,7 @@ from kbench.cli.options import (
     parse_share,
 )
 from kbench.cli.output import Output
-from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError, UsageError
+from kbench.core.errors import ExitCode, KbenchError, UsageError
 from kbench.core.events import OF_THE_REFERENCE, Event, Judged, Planned, RunOptions, Saved, StageFinished
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Status
@@ -53,7 +53,7 @@ class VerifyFlags(OutputFlags):
     solutions: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SOLUTION]...",
+            metavar="SOLUTION",
             help="Solutions: names or paths (default: all that run on the device)",
             autocompletion=completion.solutions,
         ),
@@ -117,7 +117,7 @@ class VerifyFlags(OutputFlags):
         typer.Option(
             "--accept",
             metavar="CODE",
-            help="Accept that it lacks this property; repeatable",
+            help="Accept a solution that lacks this property; repeatable",
             autocompletion=completion.properties,
         ),
     ] = None
@@ -198,7 +198,7 @@ def verify(flags: VerifyFlags) -> int:
 
 
 def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
-    """Judge as the flags say, and report; nothing is timed without `timing`."""
+    """Judge and report; without `timing`, verify only."""
     from kbench.report import csvout, jsonout, markdown, terminal  # imports numpy, which completion does not need
     from kbench.report.saved_run import details_of
     from kbench.run.plan import choose_solutions
@@ -224,7 +224,7 @@ def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
 
 
 def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings) -> RunOptions:
-    """Let a flag win over the settings, and these over the defaults. A flag of an option's own name needs no line."""
+    """Combine flags, settings and defaults, in this order. Flags with the name of an option are copied."""
     from kbench.run.plan import options_from
 
     told = {field.name for field in fields(VerifyFlags)} & {field.name for field in fields(RunOptions)}
@@ -248,7 +248,7 @@ def make_options(flags: VerifyFlags, timing: RunFlags | None, settings: Settings
 
 
 def _timing(flags: RunFlags, settings: Settings) -> dict[str, Any]:
-    """Return what the flags of timing say, None where they say nothing."""
+    """Return the options that the timing flags set; None for flags that are not given."""
     _require_one_count(flags)
     given = settings.run
     most = 1 if flags.quick else flags.max_processes or given.max_processes
@@ -271,7 +271,7 @@ def _require_one_count(timing: RunFlags) -> None:
     least, most = timing.processes, timing.max_processes
     if timing.quick and (least or most):
         named = "--processes" if least else "--max-processes"
-        raise UsageError(f"`--quick` runs one process, `{named}` asks for others", "leave out one of them")
+        raise UsageError(f"`--quick` runs one process and contradicts `{named}`", "leave out one of them")
     if least is not None and most is not None and least > most:
         raise UsageError(f"`--processes {least}` is more than `--max-processes {most}`", "leave out one of them")
 
@@ -279,7 +279,7 @@ def _require_one_count(timing: RunFlags) -> None:
 def _follow(
     problem: Entry, chosen: Sequence[Entry], options: RunOptions, output: Output
 ) -> "tuple[tuple[Judged, ...], RunSummary]":
-    """Show events as they come and keep what counts, also of a run that breaks off."""
+    """Show events as they come and return verdicts and summary, also of a run that breaks off."""
     from kbench.cli.progress import progress_for
     from kbench.report.summary import RunSummary, summarise
     from kbench.run import session
@@ -324,30 +324,33 @@ def _follow(
 
 
 def _written(options: RunOptions, since: float) -> str | None:
-    """Find the rows of what had finished when a run broke off, before it could name its file."""
+    """Find the results file of a run that broke off before it named it."""
     paths = run_files(options.results_dir) if options.save else []
     fresh = {path.stat().st_mtime: path for path in paths if path.stat().st_mtime >= since}
     return str(fresh[max(fresh)]) if fresh else None
 
 
 def exit_code(run: "RunSummary", *, strict: bool) -> ExitCode:
-    """Map a run to the exit code of the command; what kbench itself got wrong outranks a verdict."""
-    found = {case.status for case in run.cases}
-    code = ExitCode.OK
+    """Map a run to the exit code of the command; an error of kbench itself outranks a verdict."""
     if run.interrupted:
-        code = ExitCode.INTERRUPTED
-    elif run.error is not None:
-        code = run.error.exit_code
-    elif Status.HARNESS_ERROR in found:
-        code = ExitCode.INTERNAL
-    elif found - {Status.PASSED, Status.SKIPPED, Status.REFERENCE_FAILED, Status.NOT_VERIFIED}:
-        code = ExitCode.NEGATIVE
-    elif Status.REFERENCE_FAILED in found:
-        code = ExitCode.USAGE
-    elif Status.NOT_VERIFIED in found:
-        code = ExitCode.INCONCLUSIVE
-    elif Status.PASSED not in found:
-        code = NothingSelectedError.exit_code
-    elif strict and any(INCONCLUSIVE_FLAGS & set(case.flags) for case in run.cases):
-        code = ExitCode.INCONCLUSIVE
+        return ExitCode.INTERRUPTED
+    if run.error is not None:
+        return run.error.exit_code
+    code = code_of_statuses({case.status for case in run.cases})
+    if code is ExitCode.OK and strict and any(INCONCLUSIVE_FLAGS & set(case.flags) for case in run.cases):
+        return ExitCode.INCONCLUSIVE
     return code
+
+
+def code_of_statuses(statuses: Iterable[str]) -> ExitCode:
+    """Map the statuses of all cases to an exit code; a fault of kbench outranks a failed case."""
+    found = set(statuses)
+    if Status.HARNESS_ERROR in found:
+        return ExitCode.INTERNAL
+    if found - {Status.PASSED, Status.SKIPPED, Status.REFERENCE_FAILED, Status.NOT_VERIFIED}:
+        return ExitCode.NEGATIVE
+    if Status.REFERENCE_FAILED in found:
+        return ExitCode.USAGE
+    if Status.NOT_VERIFIED in found:
+        return ExitCode.INCONCLUSIVE
+    return ExitCode.OK if Status.PASSED in found else ExitCode.NOTHING_SELECTED

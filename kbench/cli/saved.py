@@ -1,4 +1,4 @@
-"""A saved run as a user names it: where the name is a problem's instead, the hint says which run is meant."""
+"""A saved run as a user names it. If the name is a problem's, the hint names its latest run."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from kbench.storage.settings import Settings
 
 
 def find_path(name: str, folder: Path, settings: Settings) -> Path:
-    """Find a run's file as `saved_runs.find_path` does. Raises UsageError, as that does."""
+    """Find a run's file as `saved_runs.find_path` does. Raises UsageError."""
     try:
         return saved_runs.find_path(name, folder)
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""Texts of the files that `kbench new` writes. Each is complete but for one function."""
+"""Texts of the files that `kbench new` writes. Each is complete except for one function."""
 
 import ast
 from string import Template
@@ -63,7 +63,7 @@ _TORCH_FORWARD = '''    def forward(self, $arguments):
 '''
 
 _NATIVE_FORWARD = '''    def forward(self, $arguments):
-        """Compute into a new tensor; change its shape where the result has another one than `$first`."""
+        """Compute into a new tensor; change its shape if the result's differs from that of `$first`."""
         $first = $first.contiguous()
         y = torch.empty_like($first)
         code = LIBRARY.compute($call)
@@ -77,7 +77,7 @@ _CUDA_HEAD = '''SOURCE = r"""
 
 namespace {
 
-// Fill in. Until then no element of y is written, and verification says so.
+// Fill in. Until then no element of y is written, and verification fails.
 __global__ void kernel(const float* x, float* y, int64_t count) {}
 
 }  // namespace
@@ -107,7 +107,7 @@ LIBRARY.compute.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ct
 _CPP_HEAD = '''SOURCE = r"""
 #include <cstdint>
 
-// Fill in. Until then no element of y is written, and verification says so.
+// Fill in. Until then no element of y is written, and verification fails.
 extern "C" int compute(const float* x, float* y, int64_t count) {
   return 0;
 }
@@ -131,14 +131,14 @@ LIBRARY.compute.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
 _TRITON_HEAD = '''
 @triton.jit
 def kernel(x, y, count, BLOCK: tl.constexpr):
-    """Fill in. Until then no element of y is written, and verification says so."""
+    """Fill in. Until then no element of y is written, and verification fails."""
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     values = tl.load(x + place, mask=place < count)
 
 '''
 
 _TRITON_FORWARD = '''    def forward(self, $arguments):
-        """Compute into a new tensor; change its shape where the result has another one than `$first`."""
+        """Compute into a new tensor; change its shape if the result's differs from that of `$first`."""
         $first = $first.contiguous()
         y = torch.empty_like($first)
         kernel[(triton.cdiv($first.numel(), 1024),)]($first, y, $first.numel(), BLOCK=1024)
@@ -152,7 +152,7 @@ _CUDA_TORCH_HEAD = '''SOURCE = r"""
 
 namespace {
 
-// Fill in. Until then no element of y is written, and verification says so.
+// Fill in. Until then no element of y is written, and verification fails.
 __global__ void kernel(const float* x, float* y, int64_t count) {}
 
 }  // namespace
@@ -179,7 +179,7 @@ MODULE = load_inline(
 '''
 
 _CUDA_TORCH_FORWARD = '''    def forward(self, $arguments):
-        """Compute into a new tensor; the source above says of which shape."""
+        """Compute into a new tensor; the source above sets its shape."""
         return MODULE.compute($first.contiguous())
 '''
 
@@ -191,7 +191,7 @@ from cutlass.cute.runtime import from_dlpack
 _CUTE_HEAD = '''
 @cute.kernel
 def kernel(x: cute.Tensor, y: cute.Tensor):
-    """Fill in. Until then no element of y is written, and verification says so."""
+    """Fill in. Until then no element of y is written, and verification fails."""
     thread, _, _ = cute.arch.thread_idx()
     block, _, _ = cute.arch.block_idx()
     width, _, _ = cute.arch.block_dim()
@@ -207,7 +207,7 @@ def launch(x: cute.Tensor, y: cute.Tensor, stream: cuda.CUstream):
 '''
 
 _CUTE_FORWARD = '''    def forward(self, $arguments):
-        """Compute into a new tensor; change its shape where the result has another one than `$first`."""
+        """Compute into a new tensor; change its shape if the result's differs from that of `$first`."""
         $first = $first.contiguous()
         y = torch.empty_like($first)
         stream = cuda.CUstream(torch.cuda.current_stream().cuda_stream)
@@ -232,7 +232,7 @@ def build(count: int, block: int = 1024):
 '''
 
 _TILELANG_FORWARD = '''    def forward(self, $arguments):
-        """Compute a tensor; change its shape where the result has another one than `$first`."""
+        """Compute a tensor; change its shape if the result's differs from that of `$first`."""
         return build($first.numel())($first.contiguous().view(-1)).view_as($first)
 '''
 
@@ -249,7 +249,7 @@ def kernel(x: torch.Tensor) -> torch.Tensor:
 '''
 
 _HELION_FORWARD = '''    def forward(self, $arguments):
-        """Compute a tensor; the kernel says of which shape."""
+        """Compute a tensor; the kernel sets its shape."""
         return kernel($first.contiguous())
 '''
 
@@ -289,12 +289,12 @@ _LANGUAGES: dict[str, tuple[str, str, str, str]] = {
 
 
 def problem(name: str) -> str:
-    """Write a problem whose reference is to be filled in."""
+    """Write a problem file without its reference."""
     return Template(_PROBLEM).substitute(name=name)
 
 
 def solution(owner: Entry, language: str) -> str:
-    """Write a solution of `owner` with its constructor taken over and its kernel to be filled in."""
+    """Write a solution file for the problem `owner`, with its constructor and without a kernel."""
     devices, imports, head, forward = _LANGUAGES[language]
     model = _model(source.parse(owner.path).tree)
     arguments = _arguments(model)
@@ -352,7 +352,7 @@ def _imports(owner: Entry, own: str) -> str:
 
 AGENTS = """# For agents that write GPU kernels here
 
-kbench says whether a kernel is right and how fast it is. Let it judge; do not write a benchmark of your own.
+kbench says whether a kernel is right and how fast it is. Use it; do not write a benchmark of your own.
 
 - A problem is a PyTorch file with `Model`, `get_inputs` and `get_init_inputs`. Never change it to make a solution pass.
 - A solution is a file with a class `ModelNew` that takes the same constructor arguments.
@@ -367,10 +367,10 @@ kbench says whether a kernel is right and how fast it is. Let it judge; do not w
 | learn what a code means | `kbench explain CODE` |
 | check this machine | `kbench doctor` |
 
-Exit code 0 is a pass, 1 a verdict against the solution; 2 and 3 are a wrong question or a machine that lacks something.
-With `--json` stdout is one document. `harness_error` and `not_verified` say nothing of the solution: run it again.
+Exit code 0 is a pass, 1 a failure of the solution, 2 a usage error, 3 a problem of the machine. With `--json`, stdout
+is one document. `harness_error` and `not_verified` say nothing about the solution: run it again.
 
 Verify before you time. A kernel must be right for inputs it has never seen, with parameters that change. It runs in a
 sandbox without network, and outputs of timed calls are checked: caching results or patching timers fails.
-`kbench mcp` offers the same as tools.
+`kbench mcp` offers the same commands as tools.
 """

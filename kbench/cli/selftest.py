@@ -35,12 +35,14 @@ class SelftestFlags(OutputFlags):
     ] = None
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:INDEX")] = "auto"
     fast: Annotated[bool, typer.Option("--fast", help="Only the fixtures that CI runs")] = False
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Builds and verdicts at the same time")] = 3
+    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Parallel builds and verdicts")] = 3
     corpus: Annotated[
         Path | None,
-        typer.Option("--corpus", metavar="DIR", help="Folder of another corpus, with cheats, honest and problems"),
+        typer.Option("--corpus", metavar="DIR", help="Another corpus: a folder with cheats, honest and problems"),
     ] = None
-    save: Annotated[Path | None, typer.Option("--save", metavar="DIR", help="Also write CSV and JSON there")] = None
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="DIR", help="Also write CSV and JSON to this folder")
+    ] = None
 
 
 @command(SelftestFlags)

@@ -15,31 +15,32 @@ from kbench.core.errors import ExitCode, MachineError, UsageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeFlags(SettingsFlags):
-    """What `kbench serve` can be told."""
+    """Flags of `kbench serve`."""
 
-    host: Annotated[str, typer.Option("--host", help="Address to listen on; others than loopback need a token")] = (
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; needs a token unless loopback")] = (
         "127.0.0.1"
     )
     port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port to listen on")] = 8765
     token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help="File with the token (else KBENCH_TOKEN)")
+        Path | None, typer.Option("--token-file", metavar="FILE", help="File with the token (default: KBENCH_TOKEN)")
     ] = None
     devices: Annotated[
-        str | None, typer.Option("--devices", metavar="DEVICES", help="all, cpu, or indices such as 0,1 (settings)")
+        str | None,
+        typer.Option("--devices", metavar="DEVICES", help="all, cpu, or indices such as 0,1 (default: settings)"),
     ] = None
-    lanes: Annotated[int | None, typer.Option("--lanes", metavar="N", min=1, help="Judges at a time per device")] = None
-    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Builds at a time")] = None
-    quick: Annotated[bool, typer.Option("--quick", help="One process for each solution")] = False
-    verify_only: Annotated[bool, typer.Option("--verify-only", help="Time nothing")] = False
-    queue: Annotated[int, typer.Option("--queue", metavar="N", min=1, help="Tasks that may wait")] = 1000
+    lanes: Annotated[int | None, typer.Option("--lanes", metavar="N", min=1, help="Judges per device")] = None
+    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Parallel builds")] = None
+    quick: Annotated[bool, typer.Option("--quick", help="Measure in one process only")] = False
+    verify_only: Annotated[bool, typer.Option("--verify-only", help="Verify, and time nothing")] = False
+    queue: Annotated[int, typer.Option("--queue", metavar="N", min=1, help="Largest number of waiting tasks")] = 1000
     state: Annotated[
-        Path | None, typer.Option("--state", metavar="DIR", help="Folder for tasks and answers (RESULTS/serve)")
+        Path | None, typer.Option("--state", metavar="DIR", help="Folder for tasks and answers (default RESULTS/serve)")
     ] = None
     keep_days: Annotated[
-        float, typer.Option("--keep-days", metavar="N", min=0, max=36500, help="Delete answers that are older")
+        float, typer.Option("--keep-days", metavar="N", min=0, max=36500, help="Delete answers after this many days")
     ] = 30.0
     accept_references: Annotated[
-        bool, typer.Option("--accept-references", help="Take texts of problems, which the trusted judge runs")
+        bool, typer.Option("--accept-references", help="Accept problem sources, which the trusted judge runs")
     ] = False
 
 
@@ -75,9 +76,9 @@ def main(flags: ServeFlags) -> int:
             references=flags.accept_references,
             keep=timedelta(days=flags.keep_days),
         )
-        output.note(f"kbench serves on http://{flags.host}:{flags.port}, answers are kept in {told.state}")
+        output.note(f"kbench serves on http://{flags.host}:{flags.port}, answers are in {told.state}")
         if is_new:
-            output.note(f"token, until this server ends: {token}")
+            output.note(f"for its clients, until this server ends: `export KBENCH_TOKEN={token}`")
         serve(judge, told)
     return ExitCode.OK
 
@@ -88,4 +89,4 @@ def _token(path: Path | None) -> str | None:
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "a token file holds the token alone") from None
+        raise UsageError(f"{path} cannot be read: {error}", "a token file contains only the token") from None

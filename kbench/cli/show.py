@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Target(StrEnum):
-    """What a run can be exported to."""
+    """Formats of an export."""
 
     JSON = "json"
     MD = "md"
@@ -106,11 +106,11 @@ def export(flags: ExportFlags) -> int:
 
 
 def _target(flags: ExportFlags) -> Target:
-    """Return the format that was asked for, else the one that the file's ending names."""
+    """Return the selected format, else the one of the file's ending."""
     ending = flags.file.suffix.removeprefix(".").lower() if flags.file is not None else ""
     known = {target.value: target for target in Target}
     if flags.to is None and ending and ending not in known:
-        hint = f"name it `.{'`, `.'.join(known)}`, or say which with `--to`"
+        hint = f"name it `.{'`, `.'.join(known)}`, or choose a format with `--to`"
         raise UsageError(f"`{flags.file}`: cannot export to `{ending}`", hint)
     return flags.to or known.get(ending, Target.JSON)
 

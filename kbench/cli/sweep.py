@@ -14,16 +14,16 @@ import typer
 from kbench.cli import completion
 from kbench.cli.options import command, parse_duration
 from kbench.cli.output import Format, Output
-from kbench.cli.run import RunFlags, make_options
+from kbench.cli.run import RunFlags, code_of_statuses, make_options
 from kbench.core.budget import DEFAULT_S
 from kbench.core.errors import ExitCode, KbenchError, UsageError
 from kbench.core.events import RunOptions
 from kbench.core.model import Status
 from kbench.storage.settings import Settings
+from kbench.sweep.selection import PairBy, SolutionPair, is_manifest, keep_lines, pairs, read_manifest
 
 if TYPE_CHECKING:  # numpy, which completion does not need
     from kbench.devices.selection import DeviceChoice
-    from kbench.sweep import selection
     from kbench.sweep.crew import SweepOptions
     from kbench.sweep.journal import Header, Record
     from kbench.sweep.session import MakeExecutor, Work
@@ -35,14 +35,6 @@ class Until(StrEnum):
 
     VERIFY = "verify"
     TIME = "time"
-
-
-class PairFlag(StrEnum):
-    """Which solutions belong to which problems."""
-
-    NAME = "name"
-    ALL = "all"
-    MANIFEST = "manifest"
 
 
 class ExecutorFlag(StrEnum):
@@ -59,46 +51,51 @@ class SweepFlags(RunFlags):
     problem: Annotated[
         str,
         typer.Argument(
-            metavar="[PROBLEMS]",
+            metavar="PROBLEMS",
             help="Name, file, folder, glob, or manifest (.csv, .jsonl, - for lines on stdin)",
             autocompletion=completion.problems,
         ),
     ] = ""
     solutions: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SOLUTIONS]...", help="Names, files, folders or globs (those found by name)"),
+        typer.Argument(metavar="SOLUTIONS", help="Names, files, folders or globs (default: those found by name)"),
     ] = None
     self_: Annotated[bool, typer.Option("--self", help="Judge each problem against itself (the solution `eager`)")] = (
         False
     )
     pair: Annotated[
-        PairFlag | None, typer.Option("--pair", help="Which solutions to judge for a problem (folders: name, else all)")
+        PairBy | None,
+        typer.Option("--pair", help="How to match solutions to problems (default: name for folders, else all)"),
     ] = None
     until: Annotated[Until, typer.Option("--until", help="The last step to take")] = Until.TIME
     device: Annotated[
-        str | None, typer.Option("--devices", metavar="DEVICES", help="all, cpu, or indices such as 0,1 (all)")
+        str | None, typer.Option("--devices", metavar="DEVICES", help="all, cpu, or indices such as 0,1 (default all)")
     ] = None
     lanes: Annotated[
         int | None,
-        typer.Option("--lanes", metavar="N", min=1, help="Judges at a time on each device (3; 1 on a CPU)"),
+        typer.Option("--lanes", metavar="N", min=1, help="Judges per device (default 3; 1 on a CPU)"),
     ] = None
     executor: Annotated[
         ExecutorFlag, typer.Option("--executor", help="Judge on this host, or on all nodes of a Ray cluster")
     ] = ExecutorFlag.LOCAL
     address: Annotated[
         str | None,
-        typer.Option("--address", metavar="HOST:PORT", help="With --executor ray: the cluster (the one of this host)"),
+        typer.Option("--address", metavar="HOST:PORT", help="With --executor ray: the cluster (default: this host's)"),
     ] = None
     jobs: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help="Builds at a time (one for each processor)")
+        int | None, typer.Option("--jobs", metavar="N", min=1, help="Parallel builds (default: one per processor)")
     ] = None
     verify_limit: Annotated[
         float | None,
-        typer.Option("--verify-limit", metavar="SECONDS", parser=parse_duration, help="Time to verify (300s)"),
+        typer.Option(
+            "--verify-limit", metavar="SECONDS", parser=parse_duration, help="Timeout for verifying (default 300s)"
+        ),
     ] = None
     time_limit: Annotated[
         float | None,
-        typer.Option("--time-limit", metavar="SECONDS", parser=parse_duration, help="Time to measure (300s)"),
+        typer.Option(
+            "--time-limit", metavar="SECONDS", parser=parse_duration, help="Timeout for measuring (default 300s)"
+        ),
     ] = None
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="RUN", help="Continue a sweep; finished verdicts are kept")
@@ -130,7 +127,7 @@ OF_THIS_COMMAND = frozenset(
         *("format", "json", "verbose", "quiet", "color", "results", "config", "name", "no_save"),
     }
 )
-"""Flags that a resuming command sets itself; all others are those of the command that began the sweep."""
+"""Flags that a resuming command sets itself; the others come from the command that started the sweep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +140,7 @@ class Begun:
 
 
 def _sweep(flags: SweepFlags) -> int:
-    """Judge as the flags say, and report."""
+    """Judge and report."""
     from kbench.devices.selection import choose_devices
     from kbench.report import swept
     from kbench.storage import csvfile
@@ -183,7 +180,7 @@ def _sweep(flags: SweepFlags) -> int:
 
 
 def _cluster(stack: ExitStack, flags: SweepFlags, asked: str) -> "tuple[Sequence[DeviceChoice], MakeExecutor]":
-    """Join a Ray cluster; return the devices of its nodes, and what makes the executor."""
+    """Join a Ray cluster; return the devices of its nodes and a factory for the executor."""
     from kbench.cluster.executor import Cluster, connected
     from kbench.devices.selection import choose_kind
 
@@ -192,11 +189,10 @@ def _cluster(stack: ExitStack, flags: SweepFlags, asked: str) -> "tuple[Sequence
 
 
 def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
-    """Return the flags in force, and the journal to write."""
+    """Return the effective flags and the journal to write."""
     from kbench.storage.results import default_stem, safe_stem
     from kbench.sweep import journal
     from kbench.sweep.journal import Header
-    from kbench.sweep.selection import keep_lines
 
     if flags.resume is None:
         if flags.retry_failed or flags.only:
@@ -229,18 +225,18 @@ def _now() -> str:
 
 
 def _told(flags: SweepFlags) -> dict[str, Any]:
-    """Return the flags that say what is judged, as JSON values."""
+    """Return the flags that select what to judge, as JSON values."""
     told = {f.name: getattr(flags, f.name) for f in fields(flags) if f.name not in OF_THIS_COMMAND}
     plain = {name: value.value if isinstance(value, Enum) else value for name, value in told.items()}
     return {"folder": str(Path.cwd()), **plain}
 
 
 def _again(flags: SweepFlags, header: "Header") -> SweepFlags:
-    """Return the flags of the command that began a sweep, with this command's own ones."""
+    """Return the flags of the command that started the sweep, updated with those of this command."""
     told = dict(header.arguments)
     folder = str(told.pop("folder", ""))
     if folder != str(Path.cwd()):
-        raise UsageError(f"this sweep was begun in {folder}, and its paths are from there", f"cd {folder}")
+        raise UsageError(f"this sweep started in {folder}, and its paths are relative to it", f"cd {folder}")
     hints = get_type_hints(SweepFlags)
     known = {f.name for f in fields(SweepFlags)} - OF_THIS_COMMAND
     values: dict[str, Any] = {}
@@ -270,7 +266,7 @@ def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Seq
     kind = devices[0].kind
     run = replace(run, device=kind, budget_s=run.budget_s or DEFAULT_S[kind], save=True)
     if run.mode == "graph" and not backend(kind).replays_graphs:
-        raise UsageError("`--mode graph` replays CUDA graphs, and this sweep is on a CPU", "leave it out")
+        raise UsageError("`--mode graph` needs a GPU, and this sweep runs on a CPU", "leave it out")
     local = flags.executor is ExecutorFlag.LOCAL  # a supervisor looks at its own host
     if local:
         sanitizer.require(run, devices[0])
@@ -308,27 +304,26 @@ def _work(flags: SweepFlags, begun: Begun, run: RunOptions, device: "DeviceChoic
     )
 
 
-def _pairs(flags: SweepFlags, begun: Begun, settings: Settings) -> "tuple[list[selection.SolutionPair], list[str]]":
-    from kbench.sweep.selection import PairBy, is_manifest, pairs, read_manifest
-
-    pairing = PairBy(flags.pair.value) if flags.pair is not None else None
+def _pairs(flags: SweepFlags, begun: Begun, settings: Settings) -> tuple[list[SolutionPair], list[str]]:
     if is_manifest(flags.problem):
         if flags.solutions or flags.self_:
-            raise UsageError("a manifest names its solutions itself", "leave out the others")
+            raise UsageError("a manifest names its own solutions", "leave out the others")
         path = Path(flags.problem)
         try:
             text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path} cannot be read: {error}", "a manifest is a CSV or JSON lines, in UTF-8") from None
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror}", "check the path") from None
+        except UnicodeDecodeError:
+            raise UsageError(f"{path} is not UTF-8", "a manifest is a CSV or JSON lines, in UTF-8") from None
         sources = begun.path.with_name(f"{begun.header.run}.sources")
         folder = Path.cwd() if path.parent.absolute() == sources.absolute() else path.parent.absolute()
         return read_manifest(text, path.name, folder, sources), []
-    if pairing is PairBy.MANIFEST:
+    if flags.pair is PairBy.MANIFEST:
         raise UsageError(f"{flags.problem} is not a manifest", "its name ends in .csv or .jsonl")
     if flags.self_ and flags.solutions:
-        raise UsageError("`--self` judges `eager`, and solutions are named too", "leave out one of them")
+        raise UsageError("`--self` judges `eager`, and other solutions are given too", "leave out one of them")
     solutions = ["eager"] if flags.self_ else list(flags.solutions or [])
-    return pairs([flags.problem], solutions, pairing, settings)
+    return pairs([flags.problem], solutions, flags.pair, settings)
 
 
 def _follow(
@@ -360,18 +355,9 @@ def _exit_code(code: ExitCode, summary: "SweepSummary") -> ExitCode:
     """Map a sweep to the exit code of the command."""
     if code is not ExitCode.OK:
         return code
-    statuses = summary.statuses
     if summary.reason.startswith("no device is left"):
         return ExitCode.ENVIRONMENT
-    if Status.HARNESS_ERROR in statuses:
-        return ExitCode.INTERNAL
-    if set(statuses) - {Status.PASSED, Status.SKIPPED, Status.REFERENCE_FAILED, Status.NOT_VERIFIED}:
-        return ExitCode.NEGATIVE
-    if Status.REFERENCE_FAILED in statuses:
-        return ExitCode.USAGE
-    if Status.NOT_VERIFIED in statuses:
-        return ExitCode.INCONCLUSIVE
-    return ExitCode.OK if Status.PASSED in statuses else ExitCode.NOTHING_SELECTED
+    return code_of_statuses(summary.statuses)
 
 
 def _print(output: Output, summary: "SweepSummary", followed: "Collector", code: ExitCode) -> None:

@@ -21,7 +21,7 @@ class SweepProgress(Protocol):
 
 
 class Pace:
-    """Counts verdicts, and says how long the rest will take at the rate so far."""
+    """Counts verdicts and estimates the time left from the rate so far."""
 
     def __init__(self) -> None:
         self.tasks = self.done = 0
@@ -63,7 +63,7 @@ class SweepSilent:
 
 
 class SweepLines:
-    """Writes a line for each verdict, as a log wants it."""
+    """Writes a line for each verdict, for logs."""
 
     def __init__(self, output: Output):
         self._output = output
@@ -78,7 +78,7 @@ class SweepLines:
 
 
 class SweepLive:
-    """Keeps one line with the state of the whole sweep; what failed stays above it."""
+    """Keeps one line with the state of the whole sweep; failures stay above it."""
 
     def __init__(self) -> None:
         from rich.console import Console

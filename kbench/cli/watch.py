@@ -1,5 +1,6 @@
 """`kbench watch`: verify and quickly time a file at each save."""
 
+import os
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +11,11 @@ import typer
 from kbench.cli import completion
 from kbench.cli.options import DeviceOption, SettingsFlags, command, parse_duration
 from kbench.cli.output import Output
-from kbench.core.errors import ExitCode
+from kbench.core.errors import ExitCode, UsageError
 from kbench.plugins import registry
 
 PROCESSES = 3
-"""Two have an interval of their own and none worth the name: t is 12.7."""
+"""The interval of two processes is too wide to use: t is 12.7."""
 BUDGET_S = 6.0
 """Chosen: short enough to wait for."""
 
@@ -26,7 +27,7 @@ class WatchFlags(SettingsFlags):
     problem: Annotated[
         str, typer.Argument(metavar="PROBLEM", help="Problem: a name or a path", autocompletion=completion.problems)
     ]
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="File of the solution, which is watched")]
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Solution file to watch")]
     case: Annotated[
         str | None,
         typer.Option("--case", metavar="GLOB", help="Only cases whose name matches", autocompletion=completion.cases),
@@ -54,6 +55,12 @@ def main(flags: WatchFlags) -> int:
 
     output, settings = Output(), flags.settings()
     problem = registry.find_problem(flags.problem, settings)
+    known = registry.solutions(problem, settings)
+    named = [one.path for one in known if one.builtin is None and one.name == str(flags.file)]
+    if named and not flags.file.exists():
+        raise UsageError(
+            f"`{flags.file}` is a name, and a file is watched", f"its file is `{os.path.relpath(named[0])}`"
+        )
     registry.find_solution(problem, flags.file, settings, entry=flags.entry)  # refuses what is no solution
     options: dict[str, Any] = {"device": flags.device or settings.run.device, "verify_only": flags.verify_only}
     options |= {"processes": PROCESSES, "max_processes": PROCESSES, "budget_s": flags.budget or BUDGET_S}

@@ -28,10 +28,11 @@ from kbench.sweep.task import DeviceState, Finished, Retried, SweepEvent, Task, 
 from kbench.units.unit import UnitResult
 
 REACH_S = 10.0
+"""Chosen. Timeout in seconds for a TCP connection to the cluster's address."""
 ANSWER_S = 120.0
-"""Chosen. For a supervisor to start and to answer: Ray starts a process, which imports kbench."""
+"""Chosen. Seconds for a supervisor to start and answer: Ray starts a process, which imports kbench."""
 STOP_S = 20.0
-"""Chosen. For a supervisor to end its judges, before Ray ends the supervisor."""
+"""Chosen. Seconds for a supervisor to end its judges before Ray ends the supervisor."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,14 +57,14 @@ def connected(address: str | None, kind: str) -> Iterator[list[RemoteDevice]]:
     `kind` is `cuda`, `cpu`, or `auto`: GPUs where there are any.
 
     Raises:
-        UsageError: Ray is not installed, or supervisors differ in their devices, or in their software from this host.
-        MachineError: there is no cluster at the address, or no node of this kind.
+        UsageError: Ray is not installed, devices differ, or the software of a host differs from this host's.
+        MachineError: there is no cluster at the address, or no node with this kind of device.
     """
     ray = _ray()
     handler = signal.getsignal(signal.SIGTERM)
     try:
         if address is not None:
-            _reach(address)  # Ray itself would try for minutes
+            _reach(address)  # Ray itself would retry for minutes
         ray.init(address=address or "auto", log_to_driver=False, logging_level="ERROR")
     except (OSError, RuntimeError, ValueError) as error:
         where = address or "this machine"
@@ -74,7 +75,7 @@ def connected(address: str | None, kind: str) -> Iterator[list[RemoteDevice]]:
     finally:
         signal.signal(signal.SIGTERM, handler)  # Ray takes it, and would end the command without its summary
     posts: list[RemoteDevice] = []
-    # Ray prints what nodes say to the standard output, where a document of the command goes.
+    # Ray prints the nodes' output to the standard output, which the command needs for its document.
     with Path(os.devnull).open("w") as null, contextlib.redirect_stdout(null):
         try:
             posts += _posts(ray, kind)
@@ -87,10 +88,7 @@ def connected(address: str | None, kind: str) -> Iterator[list[RemoteDevice]]:
 
 
 def require_same(members: Sequence[Member]) -> None:
-    """Compare members with one another, and their software with the driver's, which sends them its records.
-
-    Raises UsageError, which says what to type.
-    """
+    """Require equal versions on all members and the driver, and one device model. Raises UsageError with a fix."""
     versions = membership.here(members[0].versions.driver)  # a driver may be on a host without a GPU
     driver = replace(members[0], host=f"{platform.node()} (this host)", versions=versions)
     told = [*membership.differences([driver, members[0]]), *membership.differences(members)]
@@ -99,7 +97,7 @@ def require_same(members: Sequence[Member]) -> None:
 
 
 def _reach(address: str) -> None:
-    """Raise OSError where nothing listens at HOST:PORT, ValueError for another form of address."""
+    """Raise OSError if nothing listens at HOST:PORT, and ValueError for any other form of address."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise ValueError("an address is HOST:PORT")
@@ -138,7 +136,7 @@ def _posts(ray: Any, kind: str) -> list[RemoteDevice]:
     try:
         members = ray.get([actor.join.remote() for actor, _ in started], timeout=ANSWER_S)
     except ray.exceptions.RayError as error:
-        raise MachineError(f"a supervisor did not start: {_first_line(error)}", "see the logs of Ray") from None
+        raise MachineError(f"a supervisor did not start: {_first_line(error)}", "see Ray's logs") from None
     return [
         RemoteDevice(actor=actor, member=member, peers=peers)
         for (actor, peers), member in zip(started, members, strict=True)
@@ -146,9 +144,9 @@ def _posts(ray: Any, kind: str) -> list[RemoteDevice]:
 
 
 class Cluster:
-    """As the crew of a sweep on one host: takes tasks, tells what happens, and writes every unit before telling it.
+    """The executor of a sweep on several hosts: takes tasks, yields events, and writes every unit before its event.
 
-    All decisions are made by the thread that reads `events`. The others only listen to one supervisor each.
+    The thread that reads `events` makes all decisions. Every other thread listens to one supervisor.
     """
 
     def __init__(self, options: SweepOptions, posts: Sequence[RemoteDevice], write: Write):
@@ -168,20 +166,20 @@ class Cluster:
 
     @property
     def reason(self) -> str:
-        """Why it ended before all was done; empty where it did not."""
+        """Why it ended early; empty if it did not."""
         return self._halted or ("no device is left" if self._results else "")
 
     def start(self) -> None:
-        """Start judges on all nodes. Raises MachineError where one cannot."""
+        """Start judges on all nodes. Raises MachineError if one does not start."""
         asked = [post.actor.start.remote(self._options, post.peers) for post in self._posts]
         for post, reference in zip(self._posts, asked, strict=True):
             if reason := self._ray.get(reference, timeout=ANSWER_S):
-                raise MachineError(f"{post.member.host}: {reason}", "mend it, or leave that host out of the cluster")
+                raise MachineError(f"{post.member.host}: {reason}", "fix it, or remove that host from the cluster")
         for post in self._posts:
             threading.Thread(target=self._listen, args=(post,), daemon=True).start()
 
     def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
-        """Take on tasks, with the results of units that need not be judged again."""
+        """Add tasks, with the results of units that are not judged again."""
         for task in tasks:
             self._tasks[task.key] = task
             self._results[task.key] = tuple((known or {}).get(task.key, ()))
@@ -191,7 +189,7 @@ class Cluster:
         """Do nothing: all tasks are known before `events` is read."""
 
     def events(self) -> Iterator[SweepEvent]:
-        """Yield what happens until all tasks have verdicts, no supervisor is left, or too many failed."""
+        """Yield events until all tasks have verdicts, no supervisor is left, or the limit of failures is reached."""
         self._assign()
         while (self._results or self._halted) and not all(post.is_gone for post in self._posts):
             post, told = self._news.get()
@@ -208,7 +206,7 @@ class Cluster:
         try:
             for reference in post.actor.events.remote():
                 self._news.put((post, self._ray.get(reference)))
-        except Exception as error:  # noqa: BLE001 - Ray wraps whatever ended the supervisor, its node or the network
+        except Exception as error:  # noqa: BLE001 - Ray wraps any error of the supervisor, its node or the network
             self._news.put((post, error))
 
     def _assign(self) -> None:
@@ -260,10 +258,10 @@ class Cluster:
                 yield from self._lose(post, _first_line(told))
 
     def _lose(self, post: RemoteDevice, reason: str) -> Iterator[SweepEvent]:
-        """Give the tasks of a supervisor that died to others, or refuse those that killed too many."""
+        """Give the tasks of a dead supervisor to others, or refuse those that were lost too often."""
         post.is_gone = True
         with contextlib.suppress(self._ray.exceptions.RayError):
-            self._ray.kill(post.actor)  # one that is only out of reach must not go on
+            self._ray.kill(post.actor)  # an unreachable one must not continue
         yield DeviceState(device=post.member.name, state="lost", reason=reason)
         lost, post.flying = post.flying, {}
         for key, task in lost.items():
@@ -280,12 +278,12 @@ class Cluster:
                 yield Retried(task=task, attempt=self._losses[key], reason=reason)
 
     def _record(self, task: Task, process: int, result: UnitResult, device: str) -> None:
-        """Keep a unit's result, on the disk first."""
+        """Record a unit's result, on the disk first."""
         self._write(task, process, result, device)
         self._results[task.key] = (*self._results[task.key], result)
 
     def _with_losses(self, key: str, result: UnitResult) -> UnitResult:
-        """Say in a result on which hosts its task was lost before."""
+        """Add a finding to a result that names the hosts that died while judging its task."""
         if not self._losses[key]:
             return result
         result = replace(result, attempts=result.attempts + self._losses[key])

@@ -1,4 +1,4 @@
-"""Who takes part in a sweep over several hosts, and whether its software is that of the others. Pure but for `here`."""
+"""Members of a sweep over several hosts, and the comparison of their software. Only `here` is not pure."""
 
 import functools
 import hashlib
@@ -35,7 +35,7 @@ class Member:
 
     @property
     def name(self) -> str:
-        """Host and device, as messages name it."""
+        """Host and device, for messages."""
         return f"{self.host}:{self.device.uuid}"
 
 
@@ -51,7 +51,7 @@ def here(driver: str) -> Versions:
 
 @functools.cache
 def _files() -> str:
-    """Return the beginning of a hash of kbench's own files: two checkouts of one version differ in it."""
+    """Return the start of a hash of kbench's own files, which tells checkouts of one version apart."""
     found = hashlib.sha256()
     for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in SOURCE_SUFFIXES and path.is_file()):
         found.update(f"{path.relative_to(PACKAGE)} ".encode() + hashlib.sha256(path.read_bytes()).digest())
@@ -59,7 +59,7 @@ def _files() -> str:
 
 
 def remedy(wanted: Versions) -> str:
-    """Say what to type on a host whose software is not the wanted one."""
+    """Return the commands that install the wanted versions on a host."""
     torch, _, build = wanted.torch.partition("+")
     index = f" --index-url https://download.pytorch.org/whl/{build}" if build else ""
     return (
@@ -69,7 +69,7 @@ def remedy(wanted: Versions) -> str:
 
 
 def differences(members: Sequence[Member]) -> list[str]:
-    """Return a sentence for every version, and for the device's model, in which a member differs from the first."""
+    """Return a sentence for each version or device model in which a member differs from the first one."""
     first = members[0]
     found = []
     for member in members[1:]:

@@ -1,4 +1,4 @@
-"""Sources that travel to other hosts, by the hash of what is in them."""
+"""Sources that are sent to other hosts, by the hash of their content."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ from kbench.sweep.task import Task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parcel:
-    """One source with the local files that it reads; paths are relative to a folder that holds them all."""
+    """One source with the local files that it reads; paths are relative to their common folder."""
 
     sha256: str
     main: str
@@ -39,7 +39,7 @@ def digest(files: Mapping[str, bytes]) -> str:
 
 
 def unpack(parcel: Parcel, folder: Path) -> Path:
-    """Write a parcel below a folder, once; return where its source is. Raises MachineError for a damaged parcel."""
+    """Write a parcel below a folder, once; return the path of its source. Raises MachineError for a damaged parcel."""
     if digest(parcel.files) != parcel.sha256:
         raise MachineError(f"a source arrived damaged: {parcel.main}", "run the sweep again with `--resume`")
     home = folder / parcel.sha256[:32]
@@ -52,18 +52,18 @@ def unpack(parcel: Parcel, folder: Path) -> Path:
 
 
 def travels(entry: Entry) -> bool:
-    """Return whether an entry's source is a file of the user's, and not one that every kbench has."""
+    """Return whether an entry's source is a user's file, not one that kbench ships."""
     return not entry.path.resolve().is_relative_to(sources.PACKAGE)
 
 
 def shipped(path: Path) -> str:
-    """Return where a source of kbench's own lies in its package, on any host."""
+    """Return the path of a shipped source relative to the package, the same on any host."""
     return str(path.resolve().relative_to(sources.PACKAGE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addressed:
-    """A task without paths of the driver's host: each of its sources is a parcel's hash, or a place in the package."""
+    """A task without paths of the driver's host: each source is the hash of a parcel or a path in the package."""
 
     task: Task
     problem: str
@@ -71,7 +71,7 @@ class Addressed:
 
 
 def address(task: Task, hashes: Mapping[Path, str]) -> Addressed:
-    """Name a task's sources so that every host finds them; `hashes` has the parcels' by path."""
+    """Replace a task's paths by parcel hashes or package paths; `hashes` has the parcels' hashes by path."""
 
     def named(entry: Entry) -> str:
         return f"sha256:{hashes[entry.path]}" if travels(entry) else shipped(entry.path)
@@ -80,7 +80,7 @@ def address(task: Task, hashes: Mapping[Path, str]) -> Addressed:
 
 
 def settle(addressed: Addressed, places: Mapping[str, Path]) -> Task:
-    """Return the task with paths of this host; `places` has the unpacked sources by hash."""
+    """Return the task with paths on this host; `places` has the paths of unpacked sources by hash."""
 
     def found(entry: Entry, where: str) -> Entry:
         kind, _, sha256 = where.rpartition(":")

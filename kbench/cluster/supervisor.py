@@ -1,4 +1,4 @@
-"""What runs on each device of a cluster: it never opens the device, and starts judges as children, as a sweep does."""
+"""Runs on each device of a cluster: starts judges as child processes, as a sweep does, and never opens the device."""
 
 import contextlib
 import os
@@ -42,7 +42,7 @@ class TaskDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriedAgain:
-    """A unit failed by the harness's fault, and is tried again."""
+    """A unit failed because of kbench and is tried again."""
 
     key: str
     attempt: int
@@ -51,7 +51,7 @@ class TriedAgain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Over:
-    """The supervisor judges nothing more; why, where that was not asked for."""
+    """The supervisor judges nothing more; `reason` is empty if it was told to end."""
 
     reason: str
 
@@ -63,7 +63,7 @@ class Supervisor:
     """Judges on one device of this host for a sweep that another host drives."""
 
     def __init__(self, kind: str):
-        # Ray limits the threads of its workers and lowers their priority; judges are to run as they do without Ray.
+        # Ray limits the threads of its workers and lowers their priority; judges must run as without Ray.
         os.environ.pop("OMP_NUM_THREADS", None)
         with contextlib.suppress(OSError):  # not as root: start Ray with RAY_worker_niceness=0
             os.setpriority(os.PRIO_PROCESS, 0, 0)
@@ -75,7 +75,7 @@ class Supervisor:
         self._places: dict[str, Path] = {}
 
     def join(self) -> Member:
-        """Say what this is."""
+        """Return the description of this supervisor."""
         return Member(host=platform.node(), device=self._device, versions=here(nvml.driver_version()))
 
     def start(self, options: SweepOptions, peers: int) -> str:
@@ -97,21 +97,21 @@ class Supervisor:
         return ""
 
     def add(self, tasks: Sequence[Addressed], known: Mapping[str, tuple[UnitResult, ...]], *parcels: Parcel) -> None:
-        """Have tasks judged; `parcels` are those of their sources that this supervisor has not had yet."""
+        """Queue tasks; `parcels` are their sources that this supervisor does not have yet."""
         assert self._crew is not None, "start comes first"
         try:
             self._places |= {parcel.sha256: unpack(parcel, self._sources) for parcel in parcels}
             self._crew.add([settle(task, self._places) for task in tasks], known)
-        except Exception as error:  # noqa: BLE001 - else its tasks would wait for ever
+        except Exception as error:  # noqa: BLE001 - otherwise its tasks would wait forever
             self._news.put(Over(reason=str(error)))
 
     def halt(self, reason: str) -> None:
-        """Begin no further unit; `events` ends when those in flight have ended."""
+        """Start no further unit; `events` ends when the units in flight have ended."""
         if self._crew is not None:
             self._crew.halt(reason)
 
     def events(self) -> Iterator[Told]:
-        """Yield what happens, until Over."""
+        """Yield events; the last one is Over."""
         while not isinstance(told := self._news.get(), Over):
             yield told
         yield told
@@ -137,6 +137,6 @@ class Supervisor:
                     case DeviceState():
                         self._news.put(event)
             reason = crew.reason
-        except BaseException as error:  # noqa: BLE001 - the driver learns of everything
+        except BaseException as error:  # noqa: BLE001 - the driver must learn of any error
             reason = f"{type(error).__name__}: {error}"
         self._news.put(Over(reason=reason))

@@ -15,12 +15,12 @@ MARGIN = 1.2
 
 
 def affords_more(measured_s: float, processes: int, budget_s: float) -> bool:
-    """Tell whether one more process fits the budget, if it takes as long as those so far."""
+    """Return whether one more process fits the budget, if it takes as long as those so far."""
     return measured_s * (processes + 1) / processes <= budget_s
 
 
 def is_far_off(half_width: float, precision: float, measured_s: float, processes: int, budget_s: float) -> bool:
-    """Tell whether the rest of the budget cannot reach the requested precision, so that it need not be spent.
+    """Return whether the rest of the budget cannot reach the requested precision, so that it need not be spent.
 
     The width falls with the root of the number of processes.
     """
@@ -29,7 +29,7 @@ def is_far_off(half_width: float, precision: float, measured_s: float, processes
 
 
 def advice(half_width: float, precision: float, measured_s: float, processes: int) -> str:
-    """Say how wide the interval stayed, and which `--budget` would reach the requested precision or come near it.
+    """Return how wide the interval stayed, and which `--budget` would reach the requested precision or come near it.
 
     Shares, so 0.003 is 0.3 %.
     """

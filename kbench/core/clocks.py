@@ -109,10 +109,12 @@ def usual_borne_out(reference: Sequence[Round], after: Sequence[Round]) -> Usual
     """Return what is usual in rounds of the reference, as confirmed by those after the candidate's death.
 
     A live candidate can make the reference's checks late, so that its own seem usual. After its death, checks still
-    vary with the machine's other work. A check may be late by that much, and the uncertainty is no smaller.
+    vary with the machine's other work. A check may be late by that much, and the uncertainty is no smaller. The
+    earliest and the latest check are left out: one that the machine held up says nothing of the median of many.
     """
     beside, alone = usual_of(reference), usual_of(after)
-    noise_ns = max(float(LATE_NS), float(max(r.late_ns for r in after) - min(r.late_ns for r in after)))
+    late = sorted(each.late_ns for each in after)[1:-1] or [0]
+    noise_ns = max(float(LATE_NS), float(late[-1] - late[0]))
     return UsualDelays(
         late_ns=alone.late_ns if beside.late_ns - alone.late_ns > noise_ns else beside.late_ns,
         visible_ns=alone.visible_ns if beside.visible_ns - alone.visible_ns > VISIBLE_NS else beside.visible_ns,

@@ -102,9 +102,9 @@ def heaviest(kernels: Sequence[Counters], name: str) -> Counters | None:
 
 
 def base_name(name: str) -> str:
-    """Return a kernel's name without return type, template arguments and arguments."""
+    """Return a kernel's name without return type, namespaces and arguments, as `ncu` writes it."""
     bare = re.sub(r"^void ", "", name).replace("(anonymous namespace)::", "").replace("<unnamed>::", "")
-    return re.split(r"[<(]", bare, maxsplit=1)[0].strip()
+    return re.split(r"[<(]", bare, maxsplit=1)[0].strip().rpartition("::")[2]
 
 
 def _read(kernel: Mapping[str, str]) -> Counters:

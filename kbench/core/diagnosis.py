@@ -29,11 +29,11 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Keep values in fp32; bf16 has 8 bits.",
     ),
     "precision_switch": (
-        "The solution changed a precision switch of torch for its whole process, and errs as that precision does.",
+        "The solution changed a precision switch of torch for its process; its errors are those of that precision.",
         "Leave torch's switches alone; `--allow-tf32` allows TF32 on both sides.",
     ),
     "frozen_weights": (
-        "The solution is right with the weights of construction or of its first call, and not with those of now.",
+        "The solution is right with the weights of construction or of its first call, and wrong with the current ones.",
         "Read the parameters in each call, or recompute what depends on them once their `_version` changes.",
     ),
     "missing_bias": (
@@ -45,11 +45,11 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Multiply by it.",
     ),
     "unwritten": (
-        "Some elements still hold what kbench filled the memory with, and the reason says where they lie.",
+        "Some elements still hold what kbench filled the memory with, and the reason says where.",
         "Cover the whole output: look at tails, early exits and the launch's grid size.",
     ),
     "partial_block": (
-        "One region of the output is wrong by much while all others are right.",
+        "One region of the output is far off while all others are right.",
         "Look at what the kernel does with the last or only partly filled block there.",
     ),
     "transposed": (
@@ -61,12 +61,12 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Use the reference's epsilon, where the reference adds it.",
     ),
     "biased_variance": (
-        "The reference with variances over n - 1 in place of n, or the reverse, gives what the solution gives.",
+        "The reference with variances over n - 1 instead of n, or the reverse, gives what the solution gives.",
         "Divide by what the reference divides by: norms use n, `torch.var` and `torch.std` n - 1.",
     ),
     "stale_output": (
         "The output is the right answer to an earlier call.",
-        "Compute from the inputs of each call; a graph or buffer that is kept needs them copied in.",
+        "Compute from the inputs of each call; copy them into a graph or buffer that you keep.",
     ),
     "needs_other_shape": (
         "The solution is right at the problem's own shape and wrong at another one, which the reason names.",

@@ -22,10 +22,10 @@ class Explanation:
 
 
 _STATUSES: dict[Status, tuple[str, str]] = {
-    Status.PASSED: ("Every output of every call held the tolerance, those of the timed calls included.", "Nothing."),
+    Status.PASSED: ("Every output of every call is within the tolerance, also in timed calls.", "Nothing."),
     Status.BUILD_FAILED: (
         "The solution's sources did not compile. The first error of the compiler is shown.",
-        "Correct that error, or install what it misses; `-v` shows the whole log.",
+        "Correct that error, or install what is missing; `-v` shows the whole log.",
     ),
     Status.BUILD_TIMEOUT: (
         "Compiling took longer than allowed.",
@@ -53,7 +53,10 @@ _STATUSES: dict[Status, tuple[str, str]] = {
         "An output has another dtype than the reference's.",
         "Compute in the precision you like, but return the reference's dtype.",
     ),
-    Status.WRONG_DEVICE: ("An output lies on another device than the reference's.", "Return it where inputs are."),
+    Status.WRONG_DEVICE: (
+        "An output lies on another device than the reference's.",
+        "Return it on the device of the inputs.",
+    ),
     Status.WRONG_STRUCTURE: (
         "The outputs are nested in another way, or their number differs.",
         "Return the same tuple, list or dictionary as the reference.",
@@ -93,7 +96,7 @@ _STATUSES: dict[Status, tuple[str, str]] = {
     ),
     Status.FRAGILE: (
         "In files of earlier versions: the solution breaks on badly conditioned inputs that the reference handles.",
-        "Measure again: it is `below_level` now where `--level general` is required.",
+        "Measure again: with `--level general` it is `below_level` now.",
     ),
     Status.LIBRARY_ONLY: (
         "No kernel of the solution's own was seen, and `--require-custom` asks for one.",
@@ -154,7 +157,7 @@ _STATUSES: dict[Status, tuple[str, str]] = {
 _FINDINGS: dict[str, tuple[str, str]] = {
     "budget": (
         "The time to measure was over before the interval was as narrow as asked for.",
-        "Type what the message says, or take a quieter device or a larger case.",
+        "Follow the message: add the options that it names, or take a quieter device or a larger case.",
     ),
     "non_contiguous": ("In files of earlier versions: wrong for inputs with other strides.", "See `strided`."),
     "skipped": (
@@ -163,7 +166,7 @@ _FINDINGS: dict[str, tuple[str, str]] = {
     ),
     "eval_asked": ("Both sides ran in eval mode, because `--eval` asks for it.", "Nothing; the row says so."),
     "eval_mode": (
-        "The reference is random in training mode (dropout, say), so both sides ran in evaluation mode.",
+        "The reference is random in training mode (dropout, for example), so both sides ran in evaluation mode.",
         "Nothing; the row says so.",
     ),
     "unvaried_input": (
@@ -176,7 +179,7 @@ _FINDINGS: dict[str, tuple[str, str]] = {
     ),
     "ties": (
         "Indices differ from the reference's, but point at equal values of an input.",
-        "Nothing; which of equal values comes first is open.",
+        "Nothing; either of two equal values may come first.",
     ),
     "nondeterministic_bits": (
         "Equal inputs gave outputs that differ in their last bits, within the tolerance.",
@@ -188,7 +191,11 @@ _FINDINGS: dict[str, tuple[str, str]] = {
     ),
     "crosscheck_cupti": (
         "The profiler's time of the kernels, next to the time that events measured.",
-        "Where events are longer, look for gaps between launches; where kernels are, for work on other streams.",
+        "If events are longer, look for gaps between launches; if kernels are, for work on other streams.",
+    ),
+    "own_share": (
+        "Whose kernels a call launches is not known: the profiler did not work, or the solution failed below it.",
+        "Nothing, the verdict does not depend on it; `kbench profile PROBLEM SOLUTION` shows more.",
     ),
     "no_peaks": (
         "This device's peaks were never measured, so there is no limit to compare with.",
@@ -196,7 +203,7 @@ _FINDINGS: dict[str, tuple[str, str]] = {
     ),
     "memcheck": (
         "memcheck saw a kernel read or write memory that is not its own, at the named line.",
-        "Correct the index; mind tails that the grid covers beyond the end.",
+        "Correct the index; look at tails where the grid goes beyond the end.",
     ),
     "racecheck": (
         "racecheck saw threads access the same shared memory in no fixed order. What it calls a warning is not fatal.",
@@ -204,14 +211,14 @@ _FINDINGS: dict[str, tuple[str, str]] = {
     ),
     "initcheck": (
         "initcheck saw a kernel read device memory that nothing had written. Fatal with `--level general` only.",
-        "Write before you read, or read no padding; what reaches an output is found by poisoned memory too.",
+        "Write before you read, or read no padding; poisoned memory also shows what reaches an output.",
     ),
     "sanitizer": (
-        "What compute-sanitizer looked at, and what it could not.",
-        "Where it could not run, try `compute-sanitizer` by hand on a small case.",
+        "What compute-sanitizer checked, and what it could not check.",
+        "If it could not run, try `compute-sanitizer` by hand on a small case.",
     ),
     "device_quarantined": (
-        "The device stopped working before all processes had run; what was measured before stands.",
+        "The device stopped working before all processes had run; earlier measurements are kept.",
         "See `kbench doctor`, reset the device, then `kbench doctor --clear-quarantine`.",
     ),
     "clocks_locked": (
@@ -223,7 +230,7 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "End them, or choose another device with `--device cuda:1`.",
     ),
     "host_lost": (
-        "A host of the cluster ended while it judged this solution, which was then judged anew on another one.",
+        "A host of the cluster ended while it judged this solution; another host judged it again.",
         "Nothing for this row; see Ray's logs for why the host ended.",
     ),
     "no_oracle": (

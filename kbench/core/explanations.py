@@ -1,7 +1,10 @@
 """What flags, verdicts on a change, bottlenecks and checks of `doctor` mean, and what to do: (meaning, fix) by code."""
 
 FLAGS: dict[str, tuple[str, str]] = {
-    "not_settled": ("times were still changing when timing began", "Run again; close what else uses the device."),
+    "not_settled": (
+        "times were still changing when timing began",
+        "Run again; close other programs that use the device.",
+    ),
     "throttled": (
         "the device lowered its clocks while timing",
         "Let it cool down, or ask an administrator for fixed clocks.",
@@ -15,7 +18,7 @@ FLAGS: dict[str, tuple[str, str]] = {
         "Stop it, or choose another device with `--device cuda:1`.",
     ),
     "congested": (
-        "other programs used the processor while timing; the judge's clock was corrected for what they took",
+        "other programs used the processor while timing; the judge's time is corrected for it",
         "Run again on a quiet machine, if the interval is too wide.",
     ),
     "unstable": (
@@ -55,7 +58,15 @@ FLAGS: dict[str, tuple[str, str]] = {
     ),
     "attestation_weak": (
         "the judge's clock cannot confirm the time, so the speed-up is printed with two digits at most, as `~1.2×`",
-        "On a CPU, close what else runs or take a larger case; on a GPU, see the other warnings of this row.",
+        "On a CPU, close other programs or take a larger case; on a GPU, see the other warnings of this row.",
+    ),
+    "fallback": (
+        "the sources declare kernels of their own, and a call used none of them: it fell back to libraries",
+        "Look for a caught exception or a condition around the load; `kbench profile PROBLEM SOLUTION` lists what ran.",
+    ),
+    "library_time": (
+        "at most 1 % of a call's time is in kernels of its own: libraries, copies or torch.compile's take the rest",
+        "`kbench profile PROBLEM SOLUTION` lists what ran; `--require-custom` refuses a solution without any.",
     ),
     "one_process": (
         "one process: no interval and fewer digits, because one process does not show differences between processes",
@@ -83,18 +94,18 @@ VERDICTS: dict[str, tuple[str, str]] = {
 }
 
 CHECKS: dict[str, tuple[str, str]] = {
-    "d01": ("Which GPU is there, and who else uses it.", "Install the driver, or end the others."),
+    "d01": ("The GPU, and other processes that use it.", "Install the driver, or end the others."),
     "d02": ("Whether the driver runs the CUDA version that torch was built for.", "Update the driver."),
-    "d03": ("Whether torch is there, and built for this device.", "Install the build for your CUDA version."),
-    "d04": ("Whether nvcc is there, of the version that torch was built for.", "Set CUDA_HOME to that toolkit."),
-    "d05": ("Whether there is a C++ compiler that torch's extensions build with.", "Install g++ 9 or newer."),
+    "d03": ("Whether torch is installed, and built for this device.", "Install the build for your CUDA version."),
+    "d04": ("Whether nvcc is installed, in the version that torch was built for.", "Set CUDA_HOME to that toolkit."),
+    "d05": ("Whether a C++ compiler for torch's extensions is installed.", "Install g++ 9 or newer."),
     "d06": ("Whether ninja is on PATH, where torch looks for it.", "Run `pip install ninja`."),
     "d07": ("Whether something lowers the clocks now.", "Let the GPU cool down and its neighbours finish."),
     "d08": (
-        "Which rung of isolation is reached: limits, Landlock, system-call filter, namespaces.",
+        "The rung of the sandbox that works here: limits, Landlock, system-call filter, namespaces.",
         "Use a newer kernel with Landlock to judge untrusted code.",
     ),
-    "d09": ("Whether the folder of builds and peaks can be written.", "Point KBENCH_CACHE elsewhere."),
+    "d09": ("Whether the folder of builds and peaks is writable.", "Set KBENCH_CACHE to another folder."),
     "d10": ("Whether there is room for builds and scratch files.", "Make room, or set KBENCH_CACHE and TMPDIR."),
     "d11": (
         "The measured peaks of this device, which limits are computed from.",
@@ -105,7 +116,7 @@ CHECKS: dict[str, tuple[str, str]] = {
         "Reset it or reboot, then run `kbench doctor --clear-quarantine`, which probes it again.",
     ),
     "d13": (
-        "Which languages beside CUDA and C++ are installed. No solution needs one that it does not import.",
+        "The installed languages besides CUDA and C++. A solution needs only those that it imports.",
         "Install the package that a solution needs, such as `pip install helion`.",
     ),
 }
@@ -115,16 +126,12 @@ BOTTLENECKS: dict[str, tuple[str, str]] = {
         "The profiler saw no kernel: nothing ran on the device, or CUPTI is missing or in use.",
         "End other profilers; see `kbench doctor`.",
     ),
-    "fallback": (
-        "The source declares kernels of its own, and the call used none of them.",
-        "Look for a caught exception or a condition around the load.",
-    ),
     "synchronising": (
         "The host waits for the device inside the call, and the device idles meanwhile.",
         "Keep `.item()`, `.cpu()` and synchronisation out of `forward`.",
     ),
     "launch_bound": (
-        "The device idles between kernels that are over before the host submits the next.",
+        "The device idles between kernels, which end before the host submits the next one.",
         "Fuse kernels, or capture the call in a CUDA graph.",
     ),
     "python_bound": (
@@ -155,8 +162,8 @@ BOTTLENECKS: dict[str, tuple[str, str]] = {
     ),
     "latency_bound": (
         "Warps wait, and neither memory nor arithmetic is near its limit.",
-        "Have more independent work in flight; the stall says of which kind.",
+        "Have more independent work in flight; the stall shows which kind.",
     ),
     "unexplained": ("No rule explains the time.", "Add `--ncu`, or open its report in Nsight Compute."),
 }
-"""`library_only` is a status too, and explained as one."""
+"""`library_only` is a status too and `fallback` a flag, and they are explained as such."""

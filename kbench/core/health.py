@@ -47,7 +47,7 @@ class Vitals:
 
 
 def diagnose(answer: ProbeAnswer, detail: str, before: Vitals, after: Vitals) -> str | None:
-    """Say why a device must not be used further, or return None.
+    """Return why a device must not be used further, or None.
 
     `detail` is the probe's message; `before` was read when the run began, so that old errors do not count.
     """

@@ -28,9 +28,9 @@ LIBRARY = re.compile(
     r"\bat::(native|cuda)\b|\bat_cuda_detail::|\bc10::|\bcudnn|\bcublas|\bcusparse|\bcusolver|\bcub::|\bthrust::"
     r"|\bcutlass3?x?_\w*(sm)?\d+_|\bcutlass_\d|^(void )?cutlass::Kernel2?<cutlass_"
     r"|^nvjet_|^sm\d+_xmma|_(sgemm|hgemm|dgemm|gcgemm|scudnn|s1688|s16816)\w*_|^(volta|ampere|turing|maxwell|hopper)_"
-    r"|^(void )?(gemmSN|gemvNSP|gemv2|gemvx|splitKreduce_kernel|implicit_convolve|winograd|fft2d|flip_filter"
-    r"|vector_fft|dot_kernel|reduce_1Block_kernel|pytorch_flash|flash_(fwd|bwd)|fmha_|nchwToNhwc|nhwcToNchw"
-    r"|cunn_|vectorized_layer_norm_kernel)"
+    r"|^(void )?(gemmSN|gemvNSP|gemv2|gemvx|splitKreduce_kernel|implicit_convolve|explicit_convolve"
+    r"|convolve_common_engine|winograd|fft2d|flip_filter|vector_fft|dot_kernel|reduce_1Block_kernel|pytorch_flash|flash_(fwd|bwd)|fmha_"
+    r"|nchwToNhwc|nhwcToNchw|cunn_|vectorized_layer_norm_kernel)"
     r"|\bnchwToNhwcKernel|\bnhwcToNchwKernel|^ncclDevKernel|^ncclKernel"
 )
 COMPILED = re.compile(r"^triton_(poi|per|red|tem|for|mm|bmm|helpers|unk)_")

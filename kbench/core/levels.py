@@ -49,7 +49,7 @@ _COMPUTE_FROM_WEIGHTS = "Read the parameters in each call, or recompute what dep
 _NAME_THEM = "Name the parameters as in `Model`, or keep their order and shapes, so that they can be set from outside."
 _USE_STRIDES = "Use strides, or `.contiguous()`."
 _ANY_SHAPE = "Handle every shape, or raise an error at those that the kernel is not made for."
-_NOTHING = "Nothing, where the problem's own are enough."
+_NOTHING = "Nothing, if the problem's own inputs are enough."
 
 PROPERTIES: dict[str, Property] = {
     one.code: one
@@ -68,7 +68,7 @@ PROPERTIES: dict[str, Property] = {
             ),
             (
                 "unmatched_weights",
-                "right with the weights it was constructed with, which are all: its parameters match no others",
+                "right with the weights it was constructed with, but its parameters match none of the reference's",
                 _NAME_THEM,
             ),
             ("negated", "wrong for the inputs with their signs changed", "Handle negative values."),
@@ -80,11 +80,19 @@ PROPERTIES: dict[str, Property] = {
             ),
             ("scaled_up", "wrong for larger inputs", "Look for overflow, clamps and fixed scales."),
             ("scaled_down", "wrong for smaller inputs", "Look for thresholds and absolute epsilons."),
-            ("spikes", "wrong where one entry of a dimension outweighs the others", "Use all entries, not a sample."),
-            ("flipped_masks", "wrong where a mask that `get_inputs` fills with one value holds both", "Read the mask."),
+            (
+                "spikes",
+                "wrong if one entry of a dimension is much larger than the others",
+                "Use all entries, not a sample.",
+            ),
+            (
+                "flipped_masks",
+                "wrong if a mask that `get_inputs` fills with one value has both values",
+                "Read the mask.",
+            ),
             (
                 "other_numbers",
-                "wrong where a Python number among the inputs has another value",
+                "wrong if a Python number among the inputs has another value",
                 "Use the number that is passed.",
             ),
             (
@@ -94,21 +102,21 @@ PROPERTIES: dict[str, Property] = {
             ),
             (
                 "changed_in_places",
-                "wrong where a few inputs are larger than the rest",
+                "wrong if a few inputs are larger than the rest",
                 "Look for fixed scales and clamps.",
             ),
-            ("values_refused", "right on the problem's own inputs, and fails on others that are as valid", _NOTHING),
+            ("values_refused", "right on the problem's own inputs, and fails on other valid ones", _NOTHING),
             ("case_specialised", "wrong at another case that the problem lists", _ANY_SHAPE),
             ("case_refused", "right at its own case, and fails at another one that the problem lists", _ANY_SHAPE),
         ),
         *_of(
             Level.GENERAL,
             ("shape_specialised", "wrong at a shape that the problem does not list", _ANY_SHAPE),
-            ("shape_refused", "not made for a shape that the problem does not list, and says so", _NOTHING),
+            ("shape_refused", "not made for a shape that the problem does not list, and refuses it", _NOTHING),
             ("strided", "wrong for inputs with other strides", _USE_STRIDES),
-            ("strided_refused", "not made for inputs with other strides, and says so", _NOTHING),
+            ("strided_refused", "not made for inputs with other strides, and refuses them", _NOTHING),
             ("channels_last", "wrong for channels-last inputs", _USE_STRIDES),
-            ("channels_last_refused", "not made for channels-last inputs, and says so", _NOTHING),
+            ("channels_last_refused", "not made for channels-last inputs, and refuses them", _NOTHING),
             (
                 "misaligned",
                 "wrong for inputs that do not start on a 16-byte boundary",
@@ -116,7 +124,7 @@ PROPERTIES: dict[str, Property] = {
             ),
             (
                 "misaligned_refused",
-                "not made for inputs that do not start on a 16-byte boundary, and says so",
+                "not made for inputs that do not start on a 16-byte boundary, and refuses them",
                 _NOTHING,
             ),
             (
@@ -126,8 +134,8 @@ PROPERTIES: dict[str, Property] = {
             ),
             (
                 "constant_rows",
-                "wrong where all inputs of a row or group are equal",
-                "Keep a variance from becoming negative, and its epsilon where the reference has it.",
+                "wrong if all inputs of a row or group are equal",
+                "Keep variances non-negative, and add the epsilon where the reference adds it.",
             ),
             ("denormals", "wrong for denormal inputs", "Avoid flush-to-zero and fast-math flags."),
             (
@@ -137,15 +145,15 @@ PROPERTIES: dict[str, Property] = {
             ),
             (
                 "planted_nan",
-                "wrong where one entry holds a NaN, which shows up elsewhere or vanishes",
+                "wrong if one entry is NaN: the NaN spreads to other entries or vanishes",
                 "Keep entries apart, and do not let min, max or a comparison swallow a NaN.",
             ),
             (
                 "planted_inf",
-                "wrong where one entry holds an infinity, which shows up elsewhere or vanishes",
-                "Keep entries apart, and mind inf - inf and 0 × inf.",
+                "wrong if one entry is infinite: the infinity spreads to other entries or vanishes",
+                "Keep entries apart, and look for inf - inf and 0 × inf.",
             ),
-            ("extremes_refused", "not made for badly conditioned or non-finite inputs, and says so", _NOTHING),
+            ("extremes_refused", "not made for badly conditioned or non-finite inputs, and refuses them", _NOTHING),
         ),
     ]
 }
@@ -189,7 +197,7 @@ def blocking(lacks: Collection[str], required: Level, accepted: Collection[str] 
 
 
 def shortfall(lacks: Collection[str], required: Level, accepted: Collection[str] = ()) -> str:
-    """Say in one sentence why a solution is below the required level, and what to type; empty if it is not."""
+    """Return why a solution is below the required level and what to type, in one sentence; empty if it is not."""
     codes = blocking(lacks, required, accepted)
     if not codes:
         return ""
@@ -221,7 +229,7 @@ def lost(old: Standing, new: Standing) -> tuple[str, ...]:
 
 
 def untried(old: Standing, new: Standing) -> bool:
-    """Tell whether the new side was tried at `task` only, and the old one holds more."""
+    """Return whether the new side was tried at `task` only while the old one holds more."""
     if old.counted is None or new.level is None:
         return False
     return new.required is Level.TASK and old.counted.rank > Level.TASK.rank

@@ -7,13 +7,13 @@ from typing import Any, Self
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.levels import Level
 
-SCHEMA_VERSION = 4
-"""Version of the results files. 1: first release. 2: `attested_half_width_ns`, `wall_ns`, `ref_wall_ns`; on a GPU times
-are of rounds behind the judge's gate. 3: `level`, `lacks`, `required_level`, `accepted`."""
+SCHEMA_VERSION = 5
+"""Version of the results files. From version 2 on, times on a GPU are of rounds behind the judge's gate."""
 SINCE = {
     2: ("attested_half_width_ns", "wall_ns", "ref_wall_ns"),
     3: ("level", "lacks", "required_level", "accepted"),
     4: ("problem_path", "solution_path", "entry"),
+    5: ("own_share",),
 }
 """Fields of a row that earlier versions lack, by the version that brought them."""
 
@@ -175,8 +175,7 @@ class Timing:
 
     samples: tuple[Sample, ...]
     timer: str
-    """Whose clock the samples quote: `events` in the worker, `gate` (the judge's), `wall` (the judge's, of plain loops,
-    where calls wait for the device) or `host` (the monotonic clock in the worker, on a CPU)."""
+    """Clock of the samples: `events` (the worker's), `gate` and `wall` (the judge's), or `host` (the worker's CPU)."""
     l2: str
     """`flushed` before each round, whose calls have inputs and outputs of their own; `warm`; or `none` on a CPU."""
     attested_ns: float | None = None
@@ -203,6 +202,8 @@ class Passed:
     """The highest level that it holds; None if nothing was verified."""
     lacks: tuple[str, ...] = ()
     """Keys of `levels.PROPERTIES`, sorted."""
+    own_share: float | None = None
+    """Share of a call's time in the solution's own kernels, from 0 to 1."""
     log: str = ""
     """The tail of what the solution printed."""
 
@@ -350,7 +351,7 @@ class ResultRow:
     ref_wall_ns: int | None
     """The same of the reference."""
     max_abs_err: float | None
-    """Largest absolute difference from the reference."""
+    """Largest absolute difference from the reference; `inf` if a wrong value is not finite."""
     max_rel_err: float | None
     """Largest relative difference from the reference."""
     tolerance_ratio: float | None
@@ -375,6 +376,8 @@ class ResultRow:
     """Least time for that traffic and these operations at the peaks measured on this device."""
     percent_of_limit: float | None
     """`limit_ns` over `time_ns_median`."""
+    own_share: float | None
+    """Share of a call's time in the solution's own kernels, from 0 to 1, told by its worker; absent if not known."""
     gpu_name: str
     """Name of the GPU; on a CPU the processor's."""
     gpu_uuid: str

@@ -8,6 +8,7 @@ from kbench.core.counters import Counters, base_name
 from kbench.core.kernel_names import KernelOrigin, busy_ns, operator_origin, origin
 from kbench.core.model import Cost
 from kbench.core.occupancy import Occupancy, occupancy
+from kbench.core.own_share import fell_back, share_of
 from kbench.core.roofline import Limit
 from kbench.core.trace import CallTrace, DeviceActivity, HostActivity
 
@@ -16,8 +17,6 @@ PYTHON = "Python, between operators"
 """What no operator accounts for, on a processor: the second where the solution has no library of its own."""
 SYNCHRONISES = ("Synchronize", "cudaStreamQuery")
 ALLOCATES = ("cudaMalloc", "cudaFree", "cuMemAlloc", "cuMemFree", "cudaHostAlloc", "cuMemCreate", "cudaHostRegister")
-LIBRARY_SHARE = 0.99
-"""Chosen (issue 19): with this share of the time in libraries, the solution is a call of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +79,7 @@ class SolutionProfile:
 
     def share_of(self, *origins: KernelOrigin) -> float:
         """Return the share of the time of all kernels of these origins, from 0 to 1."""
-        return sum(kernel.share for kernel in self.kernels if kernel.origin in origins)
+        return share_of(((kernel.origin, kernel.time_ns) for kernel in self.kernels), *origins) or 0.0
 
     @property
     def own_share(self) -> float:
@@ -100,11 +99,9 @@ class SolutionProfile:
     @property
     def is_fallback(self) -> bool:
         """Whether kernels of its own are declared and none of them ran."""
-        if not self.declares_kernels:
-            return False
         if self.names_kernels:
-            return bool(self.kernels) and not any(kernel.origin is KernelOrigin.OWN for kernel in self.kernels)
-        return self.own_libraries == 0
+            return bool(self.kernels) and fell_back(self.own_share, declares_kernels=self.declares_kernels)
+        return self.declares_kernels and self.own_libraries == 0
 
 
 def profiled(

@@ -74,8 +74,8 @@ class ArmSummary:
 # --- pairs and processes -------------------------------------------------------
 
 
-def pairs(samples: Iterable[Sample], numerator: str = "candidate", denominator: str = "reference") -> list[Pair]:
-    """Pair the two arms of one process inside each block, first with first, in order of time.
+def pairs(samples: Iterable[Sample]) -> list[Pair]:
+    """Pair the candidate and the reference of one process inside each block, first with first, in order of time.
 
     In an ABBA block partners are neighbours in time, whichever arm begins. A sample without a partner is left out.
 
@@ -85,12 +85,12 @@ def pairs(samples: Iterable[Sample], numerator: str = "candidate", denominator: 
     blocks: dict[int, tuple[list[Sample], list[Sample]]] = {}
     processes = set()
     for sample in sorted(samples, key=lambda s: s.sequence):
-        if sample.arm not in {numerator, denominator}:
+        if sample.arm not in {"candidate", "reference"}:
             continue
         if sample.t_event_ns <= 0:
             raise ValueError(f"sample {sample.sequence} has a time of {sample.t_event_ns} ns")
         processes.add(sample.process)
-        blocks.setdefault(sample.block, ([], []))[sample.arm == denominator].append(sample)
+        blocks.setdefault(sample.block, ([], []))[sample.arm == "reference"].append(sample)
     if len(processes) > 1:
         raise ValueError(f"samples of {len(processes)} processes cannot be paired with each other")
     return [
@@ -104,11 +104,9 @@ def pairs(samples: Iterable[Sample], numerator: str = "candidate", denominator: 
     ]
 
 
-def pair_log_ratios(
-    samples: Iterable[Sample], numerator: str = "candidate", denominator: str = "reference"
-) -> list[float]:
-    """Give log(t_numerator / t_denominator) of every unmarked pair of one process, in order of time."""
-    return [pair.log_ratio for pair in pairs(samples, numerator, denominator) if not pair.marked]
+def pair_log_ratios(samples: Iterable[Sample]) -> list[float]:
+    """Give log(t_candidate / t_reference) of every unmarked pair of one process, in order of time."""
+    return [pair.log_ratio for pair in pairs(samples) if not pair.marked]
 
 
 def marked_share(samples: Iterable[Sample]) -> float:
@@ -117,13 +115,13 @@ def marked_share(samples: Iterable[Sample]) -> float:
     return sum(marks) / len(marks) if marks else 0.0
 
 
-def process_estimate(timing: Timing, numerator: str = "candidate", denominator: str = "reference") -> float:
+def process_estimate(timing: Timing) -> float:
     """Median log ratio of one process's unmarked pairs.
 
     Raises:
         ValueError: if no unmarked pair is left.
     """
-    ratios = pair_log_ratios(timing.samples, numerator, denominator)
+    ratios = pair_log_ratios(timing.samples)
     if not ratios:
         raise ValueError("no unmarked pair of samples")
     return float(np.median(ratios))
@@ -231,7 +229,7 @@ def hodges_lehmann_shift(old: Sequence[float], new: Sequence[float]) -> float:
 
 
 def needs_more_processes(estimates: Sequence[float], precision: float, minimum: int, maximum: int) -> bool:
-    """Tell whether a run continues: until the 95 % half-width is at most `precision` (0.005 is 0.5 %).
+    """Return whether a run continues: until the 95 % half-width is at most `precision` (0.005 is 0.5 %).
 
     The rule uses the width only: stopping on a significant difference would multiply false alarms.
     """
@@ -312,7 +310,7 @@ def outliers(values: Sequence[float]) -> list[bool]:
 
 
 def is_bimodal(values: Sequence[float]) -> bool:
-    """Tell whether the values fall into two groups, each at least 15 % of them, clear of each other."""
+    """Return whether the values fall into two groups, each at least 15 % of them, clear of each other."""
     data = np.sort(np.asarray(values, dtype=np.float64))
     count = len(data)
     smallest = max(5, math.ceil(0.15 * count))
@@ -330,7 +328,7 @@ def is_bimodal(values: Sequence[float]) -> bool:
 
 
 def has_drift(values: Sequence[float]) -> bool:
-    """Tell whether values in order of time move steadily, and end `DRIFT_SHARE` or more from their start."""
+    """Return whether values in order of time move steadily, and end `DRIFT_SHARE` or more from their start."""
     data = np.asarray(values, dtype=np.float64)
     count = len(data)
     if count < 12:

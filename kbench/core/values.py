@@ -51,7 +51,7 @@ class Ratios:
     """Zeros, a constant or a copy of the input would pass the contract."""
 
     def near_fp64(self, factor: float) -> bool:
-        """Tell whether the candidate is as near to the oracle as the reference's own error allows."""
+        """Return whether the candidate is as near to the oracle as the reference's own error allows."""
         return self.oracle is not None and all(ours <= allowed for ours, allowed, _ in self.bounds(factor))
 
     def bounds(self, factor: float) -> list[tuple[float, float, str]]:
@@ -63,7 +63,7 @@ class Ratios:
         return [(ours, max(1.0, factor * theirs), where) for (ours, theirs), where in pairs]
 
     def explained(self, factor: float) -> bool:
-        """Tell whether rounding explains the error: by the oracle where there is one, else by the contract."""
+        """Return whether rounding explains the error: by the oracle if there is one, else by the contract."""
         return self.contract <= 1 if self.oracle is None else self.near_fp64(factor)
 
 

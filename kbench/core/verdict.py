@@ -21,7 +21,7 @@ from kbench.core.student_t import t_quantile
 MOST_PROCESSES = 1000
 """Larger numbers of processes that would decide are not worth recommending."""
 
-UNPROVED = "which the judge's clock does not confirm (`attestation` is weak)"
+UNPROVED = "the judge's clock does not confirm the times (`attestation` is weak)"
 
 NO_TIMES = {Time.DEVICE: "times", Time.WALL: "wall times"}
 """Name of what a run without times lacks."""
@@ -185,7 +185,7 @@ def judge_ratios(log_ratios: Sequence[float], thresholds: Thresholds) -> Verdict
 
 
 def same_device(old: Conditions, new: Conditions) -> bool:
-    """Tell whether two measurements come from one device under one driver."""
+    """Return whether two measurements come from one device under one driver."""
     return bool(old.gpu_uuid) and old.gpu_uuid == new.gpu_uuid and old.driver == new.driver
 
 
@@ -255,7 +255,7 @@ def _judge_conditions(old: Measurement, new: Measurement) -> Verdict | None:
 
 
 def _obstacle(old: Conditions, new: Conditions) -> tuple[str, str] | None:
-    """Say what keeps two measurements from being compared: a code and a sentence."""
+    """Return why two measurements cannot be compared: a code and a sentence."""
     if old.problem_sha256 != new.problem_sha256:
         return "other_problem", "the problem file has changed"
     if old.overrides != new.overrides:

@@ -19,11 +19,8 @@ from kbench.devices.claims import Claim, ClaimKind, ClaimQueue, QueuePlace
 from kbench.devices.shared_folder import guarded
 from kbench.devices.waiting import DeviceBusyError, Patience, Wait
 
-__all__ = ["LEASES", "Admission", "DeviceBusyError", "Reservation", "Wait", "in_use", "signature"]
+__all__ = ["Admission", "DeviceBusyError", "Reservation", "Wait", "in_use", "leases", "signature"]
 
-LEASES = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp", "kbench-leases")  # noqa: S108
-"""Folder of the queues, the same for every user, whatever TMPDIR says. A file that can be read can be locked, and
-Landlock closes /dev/shm to workers."""
 POLL_S = 0.05
 POLL_SHARE = 0.02
 """Chosen. Who waits looks every 2 % of the time that it has waited, and every 50 ms at the least: each look wakes a
@@ -40,16 +37,25 @@ _own: "weakref.WeakValueDictionary[str, Claim]" = weakref.WeakValueDictionary()
 """What this process holds or waits for: `lock` and `memory`."""
 
 
+def leases() -> Path:
+    """Return the folder of the queues: KBENCH_LEASES, else one that is the same for every user, whatever TMPDIR says.
+
+    A file that can be read can be locked. Landlock closes /dev/shm to workers, and they see no other folder either.
+    """
+    shared = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp", "kbench-leases")  # noqa: S108
+    return Path(os.environ.get("KBENCH_LEASES") or shared).absolute()
+
+
 def in_use(uuid: str) -> bool:
     """Return whether another kbench process holds, or waits for, anything of a device."""
     try:
-        return bool(ClaimQueue(LEASES / uuid.replace("/", "_")).places())
+        return bool(ClaimQueue(leases() / uuid.replace("/", "_")).places())
     except (OSError, MachineError):
         return False
 
 
 def signature() -> str:
-    """Say which command this process is, for those who wait for it. A judge is given its parent's."""
+    """Return the command of this process, for others that wait for it. A judge gets its parent's."""
     program = Path(sys.argv[0])
     name = program.parent.name if program.name == "__main__.py" else program.name  # `python -m kbench`
     command = " ".join([name, *sys.argv[1:]])
@@ -57,7 +63,7 @@ def signature() -> str:
         user = getpass.getuser()
     except (KeyError, OSError):
         user = str(os.getuid())
-    return f"pid {os.getpid()} ({user}): {command[:80]}"
+    return f"pid {os.getpid()} ({user}): {command if len(command) <= 80 else f'{command[:79]}…'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +80,7 @@ class Admission:
     """Of the device."""
     signature: str = field(default_factory=signature)
     """Who those are told that wait for this process."""
-    folder: Path = field(default_factory=lambda: LEASES)
+    folder: Path = field(default_factory=leases)
 
     @contextlib.contextmanager
     def shared(self, wait: Wait = PATIENTLY) -> Iterator[None]:
@@ -87,6 +93,12 @@ class Admission:
         """Use the device alone, for timing. Not from within `shared`: leave that first."""
         with self._admitted(ClaimKind.EXCLUSIVE, 0, _locks, wait):
             yield
+
+    def is_wanted(self) -> bool:
+        """Return whether anybody uses the device alone, or waits for that: within `shared`, somebody waits."""
+        queue = self._queue()
+        with guarded(queue.folder, Patience(PATIENTLY).tell):
+            return any(place.kind is ClaimKind.EXCLUSIVE for place in queue.places())
 
     @contextlib.contextmanager
     def reserve(self, need_bytes: int, capacity_bytes: int, wait: Wait = PATIENTLY) -> Iterator["Reservation"]:

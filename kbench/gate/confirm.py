@@ -1,4 +1,4 @@
-"""A second measurement of flagged cases: the same solutions, measured afresh under the conditions of a saved run."""
+"""A second measurement of flagged cases: the same solutions, measured again under the conditions of a saved run."""
 
 import json
 import re
@@ -16,11 +16,11 @@ from kbench.core.levels import Level
 from kbench.core.model import ResultRow, Time
 from kbench.core.verdict import Measurement
 from kbench.gate.rule import Confirm
-from kbench.plugins import registry
+from kbench.plugins import case_selection, registry
 from kbench.plugins.registry import Entry
 from kbench.run import session as verb
 from kbench.run.plan import options_from
-from kbench.storage.results import CaseKey, Run, read_run
+from kbench.storage.results import CaseKey, Run, case_key, read_run
 from kbench.storage.rows import clocks_locked, evaluates
 from kbench.storage.settings import Settings
 
@@ -33,7 +33,7 @@ def by_running(run: Run, settings: Settings, watch: Callable[[Event], None], tim
     It raises MachineError if this machine has another device than the run was measured on: such a measurement would
     confirm nothing.
     """
-    rows = {(row.problem, row.solution, row.case): row for row in run.rows}
+    rows = {case_key(row): row for row in run.rows}
 
     def confirm(keys: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Measurement]:
         found: dict[CaseKey, Measurement] = {}
@@ -52,13 +52,12 @@ def _measure(
     first = rows[0]
     problem = registry.find_problem(first.problem_path or first.problem, settings)
     solutions = [_solution(problem, row, settings) for row in rows]
-    case = registry.selectable_cases(problem).get(first.case, {})
     with tempfile.TemporaryDirectory(prefix="kbench-confirm-") as folder:
         options = options_from(
             settings,
             device=first.device,
             cases=(first.case,),
-            overrides=_changed(_constants(first), case),
+            overrides=case_selection.set_by_hand(problem, first.case, _constants(first)),
             processes=processes,
             max_processes=processes,
             mode=first.mode,
@@ -85,7 +84,7 @@ def _measure(
 
 
 def _solution(problem: Entry, row: ResultRow, settings: Settings) -> Entry:
-    """Find a row's solution again, by its path where it has one, under the name that it has in the row."""
+    """Find a row's solution by its path, else by its name, and give it the name in the row."""
     found = registry.find_solution(problem, row.solution_path or row.solution, settings, entry=row.entry or None)
     return replace(found, name=row.solution)
 
@@ -98,7 +97,7 @@ def locked_clock_mhz(row: ResultRow) -> int | None:
 
 
 def _constants(row: ResultRow) -> dict[str, Any]:
-    """Return the constants of a row. Raises ResultsError if kbench did not write them so."""
+    """Return the constants of a row. Raises ResultsError if kbench did not write them."""
     try:
         found = json.loads(row.overrides)
     except (ValueError, RecursionError):
@@ -107,12 +106,3 @@ def _constants(row: ResultRow) -> dict[str, Any]:
         what = f"the constants of {row.problem}/{row.solution}/{row.case} are not a JSON object: {row.overrides[:40]}"
         raise ResultsError(what, "gate without `--confirm`, or measure again")
     return found
-
-
-def _changed(overrides: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the constants that came from `--set`; JSON has made lists of tuples."""
-    return {name: value for name, value in overrides.items() if _as_json(case.get(name)) != value}
-
-
-def _as_json(value: Any) -> Any:
-    return json.loads(json.dumps(value, default=str))

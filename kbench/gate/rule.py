@@ -143,7 +143,7 @@ class GateReport:
 
     @property
     def counts(self) -> dict[Answer, int]:
-        """Number of cases by answer."""
+        """Number of cases by verdict."""
         return dict(Counter(case.verdict.status for case in self.cases))
 
 
@@ -275,7 +275,7 @@ def _rule(
     calibration: Calibration | None,
     notes: list[str],
 ) -> Thresholds:
-    """Choose the margin of a case, and compare it with what this device can resolve."""
+    """Choose the margin of a case, and compare it with the resolution of this device."""
     name = "/".join(key)
     asked = next((slower for glob, slower in policy.overrides.items() if fnmatchcase(name, glob)), policy.slower)
     rule = policy.thresholds(asked)
@@ -287,16 +287,16 @@ def _rule(
     resolution = calibration.detectable(new.time_ns, processes)
     if resolution is None or resolution <= rule.margin + allowance_between(*conditions, rule):
         return rule
-    limits = f"{name}: {processes} processes on this device tell {100 * resolution:.2g} % from noise, not less"
+    limits = f"{name}: {processes} processes on this device cannot resolve less than {100 * resolution:.2g} %"
     if asked is not None:
         needed = f"--slower {100 * resolution:.1f}%, or more --processes"
         raise UsageError(f"{limits}; a margin of {100 * asked:.2g} % is asked for", hint=needed)
-    notes.append(f"{limits}; its margin is that")
+    notes.append(f"{limits}; this is its margin")
     return policy.thresholds(resolution)
 
 
 def _open(looks: Sequence[Verdict]) -> bool:
-    """Tell whether a case needs another measurement: it had none, its first was unclear, or SLOWER is unconfirmed."""
+    """Return whether a case needs another measurement: it had none, its first was unclear, or SLOWER is unconfirmed."""
     if not looks:
         return True
     last = looks[-1]
@@ -360,7 +360,7 @@ def _outcome(verdict: Verdict, policy: Policy) -> GateOutcome:
 
 
 def _unmatched(key: CaseKey, new: ComparedSide | None, policy: Policy) -> GatedCase:
-    """Decide about a case of one side only. A new one that is wrong is wrong, baseline or not."""
+    """Decide about a case of one side only. A new case that fails is a failure, with or without a baseline."""
     problem, solution, case = key
     if new is None:
         verdict = Verdict(
@@ -390,7 +390,7 @@ def _unmatched(key: CaseKey, new: ComparedSide | None, policy: Policy) -> GatedC
 def _accept(case: GatedCase, acceptance: Acceptance) -> GatedCase:
     """Let an accepted slow-down pass up to its bound; a wrong result is never accepted."""
     slow = [v for v in (case.verdict, case.creep) if v is not None and v.status is Answer.SLOWER]
-    within = all(v.low is not None and v.low <= 1 + acceptance.up_to for v in slow)  # never so of NaN
+    within = all(v.low is not None and v.low <= 1 + acceptance.up_to for v in slow)  # False for NaN
     if case.verdict.status is Answer.NEW_FAIL or not within:
         return case
     return replace(case, outcome=GateOutcome.WARNED, accepted=acceptance)

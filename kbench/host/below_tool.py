@@ -1,4 +1,4 @@
-"""A worker below a tool of NVIDIA's: start it within the walls of its sandbox, and read what the tool wrote."""
+"""A worker below a tool of NVIDIA: start it in its sandbox, and read what the tool wrote."""
 
 import contextlib
 import json
@@ -13,6 +13,7 @@ from kbench.children.worker_start import worker_environment
 from kbench.host.builder import MEMORY_LIMIT_BYTES, Builder
 from kbench.plugins.registry import Entry
 from kbench.sandbox import hidden_paths, removal, rungs
+from kbench.sandbox.namespaces import Surroundings
 
 
 def find(name: str) -> Path | None:
@@ -25,29 +26,41 @@ def find(name: str) -> Path | None:
 
 
 class BelowTool(Builder):
-    """Starts workers below a tool, each with a private copy of what was built."""
+    """Starts workers below a tool, each with a private copy of the build."""
+
+    @contextlib.contextmanager
+    def furnished(
+        self, home: Path, entry: Entry, artefacts: Path, *tools: Path
+    ) -> Iterator[tuple[list[Path], Surroundings]]:
+        """Copy a build into a folder `home`; yield hidden paths and surroundings, then remove the folder.
+
+        Raises UnfitArtefactsError if the build cannot be copied.
+        """
+        home.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary = _copied(artefacts, home / "cache")
+            hidden = self._hidden(entry)
+            files = [entry.path, self._problem.path, *tools]
+            yield hidden, hidden_paths.surroundings(temporary, own=[home], files=files, hidden=hidden)
+        finally:
+            removal.remove(home)
 
     @contextlib.contextmanager
     def started(
         self, home: Path, entry: Entry, artefacts: Path, command: Sequence[str], environment: Mapping[str, str]
     ) -> Iterator[Child]:
-        """Start a worker below the tool for the length of a `with` block, then remove its folder `home`.
+        """Start a worker below the tool for the length of a `with` block, with a folder as in `furnished`.
 
-        `command` is the tool's, without the program. Raises UnfitArtefactsError where what was built cannot be
-        copied.
+        `command` is the tool's, without the program. Raises UnfitArtefactsError.
         """
-        home.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary = copied(artefacts, home / "cache")
-            closed = self._hidden(entry)
+        with self.furnished(home, entry, artefacts, Path(command[0])) as (hidden, around):
             orders = {
                 "command": [*command],
                 "rung": self._rung,
                 "folder": str(home),
-                "temporary": str(temporary),
-                "hidden": [str(path) for path in closed],
+                "temporary": around.temporary,
+                "hidden": [str(path) for path in hidden],
             }
-            files = [entry.path, self._problem.path, Path(command[0])]
             child = Child(
                 Launch(
                     module="kbench.worker.under_tool",
@@ -60,15 +73,13 @@ class BelowTool(Builder):
                     folder=home,
                     rung=rungs.Rung(self._rung),
                     memory_limit_bytes=MEMORY_LIMIT_BYTES,
-                    surroundings=hidden_paths.surroundings(temporary, own=[home], files=files, hidden=closed),
+                    surroundings=around,
                 )
             )
             try:
                 yield child
             finally:
                 child.kill()
-        finally:
-            removal.remove(home)
 
     def prepare(self, child: Child, home: Path, limit_s: float) -> None:
         """Have the worker import torch and open the device. Raises ChildError."""
@@ -86,11 +97,8 @@ class BelowTool(Builder):
         child.request({"op": "open", "mode": "cold"}, timeout_s=limit_s)
 
 
-def copied(artefacts: Path, folder: Path) -> Path:
-    """Give a worker its copy of what was built, in `folder`; return the place for its temporary files.
-
-    Raises UnfitArtefactsError.
-    """
+def _copied(artefacts: Path, folder: Path) -> Path:
+    """Copy a build to `folder`; return the place for temporary files."""
     try:
         cache.CacheEntry(folder=artefacts).copy_to(folder)
         return cache.furnish(folder)
@@ -99,7 +107,7 @@ def copied(artefacts: Path, folder: Path) -> Path:
 
 
 def head_of(report: Path, most: int) -> str:
-    """Read so many characters of a file that a candidate can write to, so that may be anything and of any size."""
+    """Return the first `most` characters of a file that a candidate can write; empty unless it is a regular file."""
     if not report.is_file() or report.is_symlink():
         return ""
     with report.open(errors="replace") as lines:

@@ -1,4 +1,4 @@
-"""The build step: a worker of its own compiles a solution, before any device is asked for."""
+"""The build step: a separate worker compiles a solution before a device is needed."""
 
 import contextlib
 import tempfile
@@ -8,31 +8,36 @@ from pathlib import Path
 from typing import Any
 
 from kbench.build import cache, interpreter, sources
-from kbench.children.child import Child, ChildError, Launch
+from kbench.children.child import Child, Launch
+from kbench.children.child_error import ChildError
 from kbench.children.worker_start import SETUP_TIMEOUT_S, worker_environment
 from kbench.core.events import RunOptions
 from kbench.core.model import Failed, Status
+from kbench.core.printable import printable
+from kbench.devices import admission
 from kbench.devices.selection import DeviceChoice
 from kbench.host import nursery_process
+from kbench.host.turn import Turn
 from kbench.plugins.case_selection import Rehearsal
 from kbench.plugins.registry import Entry
 from kbench.sandbox import hidden_paths, namespaces, removal, rungs
 from kbench.sandbox.namespaces import Surroundings
 from kbench.storage.settings import cache_dir
-from kbench.wire.channel import Message, encode_constants, printable
+from kbench.wire.channel import Message, encode_constants
 
 MEMORY_LIMIT_BYTES = 64 << 30
 LAYOUTS_S = 120.0
-"""For calls on other layouts of the inputs, which may make compilers work anew."""
+"""Time limit in seconds for calls on other layouts of the inputs, which may compile again."""
+GIVES_WAY = 5
+"""Chosen. Niceness of builds beside judges: they get a third of the processor when they compete."""
 JUDGES_MATTER = {Status.RAISED, Status.INIT_FAILED, Status.OUT_OF_MEMORY}
 
 
 class Builder:
     """Builds solutions into the cache, each in a sandboxed process that may compile and write one staging folder.
 
-    Threads may build side by side; those whose compilers work in a call take turns, since inputs of several at once
-    may be more than the device has room for. Builders that share a device share `rehearsing`, which the thread in it
-    can enter again.
+    Threads may build in parallel. Builds that call the solution take turns, because the device may lack room for the
+    inputs of several. Builders that share a device share a `turn`.
     """
 
     def __init__(
@@ -43,20 +48,21 @@ class Builder:
         rung: int,
         scratch: Path,
         *,
-        rehearsing: contextlib.AbstractContextManager[Any] | None = None,
+        turn: Turn | None = None,
     ):
         self._problem = problem
         self._options = options
         self._device = device
         self._rung = rung
         self._scratch = scratch
-        self._rehearsing = rehearsing or threading.RLock()
+        self._turn = turn or Turn()
+        self._niceness = 0 if turn is None else GIVES_WAY
         self._starting = threading.Lock()
         self._children: list[Child] = []
         self._stopped = False
 
     def stop(self) -> None:
-        """Kill what builds, for good."""
+        """Kill all builds and start no more."""
         with self._starting:
             self._stopped = True
             children = [*self._children]
@@ -64,12 +70,11 @@ class Builder:
             child.kill()
 
     def build(self, entry: Entry, cached: cache.CacheEntry, cases: Mapping[str, Rehearsal]) -> Failed | None:
-        """Construct the solution for every case, by its key, compiling what that asks for.
+        """Construct the solution for every case, by its key, and compile what it needs.
 
-        A solution is called once for each as well if a just-in-time compiler works for it, or if it has an extension
-        that is not compiled by then: that may wait for the first call. Publishes on success; returns the failure
-        otherwise. What goes wrong in a case for another reason than compilation is the judge's matter. Raises
-        MachineError where the cache cannot be written.
+        A solution is also called once per case if it uses a just-in-time compiler, or if construction has not compiled
+        its extension. Publishes on success and returns the failure otherwise. Failures in a case other than compilation
+        are left to the judge. Raises MachineError if the cache cannot be written.
         """
         try:
             staging = cached.stage()
@@ -85,17 +90,21 @@ class Builder:
         around = hidden_paths.surroundings(staging / cache.TEMPORARY_FOLDER, own=writable, files=files, hidden=closed)
         child = self._start(environment, home, around)
         done = cached.rehearsed()
-        turn, lives = contextlib.ExitStack(), True
+        turns, lives = contextlib.ExitStack(), True
         calls = sources.compiler_of(entry.path, entry.builtin) is not sources.Compiler.NONE
         waits = sources.has_extension(entry.path, entry.builtin)
         try:
+            if self._turn.whole:
+                turns.enter_context(self._turn.taken())
+                turns.enter_context(self._turn.computing(child))
             self._set_up(child, writable, around, closed)
             for number, (key, case) in enumerate(cases.items()):
                 try:
                     waits &= not self._construct(child, entry, case.overrides)
                     if calls or waits:
-                        turn.enter_context(self._rehearsing)
-                        lives = self._rehearse(child, case.overrides, layouts=case.layouts)
+                        turns.enter_context(self._turn.taken())
+                        with self._turn.computing(child):
+                            lives = self._rehearse(child, case.overrides, layouts=case.layouts)
                 except ChildError as error:
                     if error.status not in (JUDGES_MATTER if number else {Status.RAISED}):
                         raise
@@ -111,13 +120,13 @@ class Builder:
                 cached.publish(staging, done)
             except (cache.UnfitArtefactsError, OSError) as error:
                 why = error.strerror if isinstance(error, OSError) else error
-                return Failed(status=Status.BUILD_FAILED, reason=f"its artefacts cannot be kept: {why}")
+                return Failed(status=Status.BUILD_FAILED, reason=f"its artefacts cannot be cached: {why}")
             return None
         finally:
             with self._starting:
                 self._children.remove(child)
             child.kill()
-            turn.close()
+            turns.close()
             removal.remove(staging)
             removal.remove(home)
 
@@ -139,7 +148,8 @@ class Builder:
 
     def _hidden(self, entry: Entry) -> list[Path]:
         files = [entry.path, self._problem.path]
-        return hidden_paths.hidden(results=self._options.results_dir, cache=cache_dir(), run=self._scratch, files=files)
+        others = [cache_dir(), admission.leases(), self._scratch]
+        return hidden_paths.hidden(results=self._options.results_dir, others=others, files=files)
 
     def _set_up(
         self,
@@ -160,6 +170,7 @@ class Builder:
                 "hidden": [str(path) for path in closed],
                 "allow_exec": True,
                 "threads": threads,
+                "niceness": self._niceness,
             },
             timeout_s=SETUP_TIMEOUT_S,
         )
@@ -168,13 +179,13 @@ class Builder:
     def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any], *, built: bool = False) -> bool:
         """Import the solution and construct its model; return whether an extension was compiled.
 
-        One that is `built` already is loaded as it is: in a copy of its folder ninja would build it anew.
+        With `built`, an extension is loaded as it is: in a copied folder ninja would build it again.
         """
         limits = self._options.limits
         compiling = False
 
         def extend(_progress: Message) -> float | None:
-            """Give the compiler its own limit, once: a solution that keeps saying so must end too."""
+            """Give the compiler its own time limit, once per request."""
             nonlocal compiling
             first, compiling = not compiling, True
             return limits.build_s if first else None
@@ -227,6 +238,6 @@ class Builder:
 
 
 def describe(error: ChildError) -> Failed:
-    """Turn a builder's end into a failure whose reason is the compiler's first error, if there is one."""
+    """Turn a builder's error into a failure, with the compiler's first error as reason if there is one."""
     first = cache.first_error(error.log) if error.status is Status.BUILD_FAILED else None
     return Failed(status=error.status, reason=printable(first or error.reason), log=error.log)

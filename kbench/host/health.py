@@ -1,7 +1,7 @@
-"""Whether a device still answers: a small process of our own allocates, runs a kernel and reads back; NVML is asked.
+"""Health of a device: a small process allocates, runs a kernel and reads back; NVML reports errors.
 
-`python -m kbench.host.health DEVICE` is that process. It runs no candidate's code, so it needs no sandbox, and
-uses the driver's own library alone: what is asked is the device, not torch.
+`python -m kbench.host.health DEVICE` is that process. It runs no candidate's code, so it needs no sandbox. It uses
+only the driver's library, because it tests the device and not torch.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ PROBE_LIMIT_S = 30.0
 
 
 class Watch:
-    """A device under watch for the length of a run: its vitals at the start, and a look at it after each crash."""
+    """Watches a device during a run: reads its vitals at the start and probes it after each crash."""
 
     def __init__(self, device: DeviceChoice, cache_dir: Path):
         self._device = device
@@ -34,7 +34,7 @@ class Watch:
         self.quarantine: Quarantine | None = None
 
     def look(self, status: Status) -> None:
-        """Probe the device after an end that can have hurt it; if it is sick, quarantine it."""
+        """Probe the device after a status that may have damaged it; quarantine it if it fails."""
         if status not in PROBED_AFTER or self.quarantine is not None:
             return
         reason = examine(self._device, self._before)
@@ -44,14 +44,14 @@ class Watch:
 
 
 def examine(device: DeviceChoice, before: Vitals | None = None) -> str | None:
-    """Probe a device; return why it must not be used, or None. Without `before`, only what holds now counts."""
+    """Probe a device; return why it must not be used, or None. Without `before`, only its present state counts."""
     answer, detail = probe(device)
     now = vitals(device)
     return diagnose(answer, detail, now if before is None else before, now)
 
 
 def probe(device: DeviceChoice) -> tuple[ProbeAnswer, str]:
-    """Have a fresh process compute on the device. A processor answers by running this."""
+    """Have a fresh process compute on the device. A CPU needs no probe."""
     if not backend(device.kind).can_break:
         return ProbeAnswer.RIGHT, ""
     environment = {**interpreter.own_environment(), **device.environment}
@@ -59,9 +59,9 @@ def probe(device: DeviceChoice) -> tuple[ProbeAnswer, str]:
 
 
 def ask(command: Sequence[str], environment: dict[str, str], limit_s: float) -> tuple[ProbeAnswer, str]:
-    """Run a probe and read its last line: an answer, and words where it is not `right`.
+    """Run a probe and read its last line: an answer, with a detail unless it is `right`.
 
-    A probe that hangs in the driver may not even die of SIGKILL; it is then left behind, and the answer is SILENT.
+    A probe that hangs in the driver may survive SIGKILL. It is then left behind, and the answer is SILENT.
     """
     process = subprocess.Popen(
         command,
@@ -87,7 +87,7 @@ def ask(command: Sequence[str], environment: dict[str, str], limit_s: float) -> 
 
 
 def vitals(device: DeviceChoice) -> Vitals:
-    """Read ECC, row remapping and the driver's own advice through NVML, as far as it tells."""
+    """Read ECC errors, row remapping and the driver's recovery advice through NVML, as far as available."""
     gpu = NvmlDevice.find(device.uuid) if backend(device.kind).can_break else None
     if gpu is None:
         return Vitals()
@@ -103,7 +103,7 @@ def vitals(device: DeviceChoice) -> Vitals:
 
 
 def _recovery(gpu: NvmlDevice) -> str | None:
-    """Name what the driver asks for; drivers before 570 do not tell."""
+    """Return the recovery action that the driver asks for; drivers before 570 report none."""
     nvml = gpu.nvml
     field = getattr(nvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
     values = gpu.ask("nvmlDeviceGetFieldValues", [field]) if field is not None else None

@@ -1,19 +1,21 @@
-"""The parent's handle on a judge: start it, open a case, have solutions evaluated, follow the stages."""
+"""The parent's handle on a judge: start it, open cases, evaluate solutions, follow the stages."""
 
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from kbench.build import interpreter, sources
-from kbench.children.child import JUDGE, KILLED, OUT_OF_MEMORY, Child, ChildError, Launch, tree_rss_bytes
+from kbench.children.child import JUDGE, Child, Launch, tree_rss_bytes
+from kbench.children.child_error import KILLED, OUT_OF_MEMORY, ChildError
 from kbench.children.worker_start import STEADY_HOST
 from kbench.core.events import RunOptions
 from kbench.core.forecast import LARGE_BYTES
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
+from kbench.core.own_share import OwnShare
 from kbench.devices import admission
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
@@ -26,18 +28,19 @@ from kbench.wire.channel import DeadlineError, Message, PeerGoneError, WireError
 from kbench.wire.options import encode_options
 
 AHEAD = 2
-"""Workers that get ready while one is judged: on the H200 machine that takes longer than judging does."""
+"""Workers that start while one is judged: on the H200 machine a start takes longer than judging."""
 TOO_LARGE = ("the case does not fit", "the case and the solution do not fit into memory together")
-"""How the reason begins where the device lacks memory: for the case alone, and beside a solution."""
+"""Start of the reason if the device lacks memory: for the case alone, and together with a solution."""
 OPEN_TIMEOUT_S = 600.0
 DERIVE_TIMEOUT_S = 120.0
+PROFILE_TIMEOUT_S = 180.0
 SILENCE_TIMEOUT_S = 900.0
-"""A judge bounds all its waits; one that is silent for this long is broken."""
+"""A judge that is silent for this many seconds is broken; all its waits are shorter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedCase:
-    """What a judge says of a case it has opened."""
+    """A judge's answer about an opened case."""
 
     environment: Environment
     cost: Cost
@@ -64,7 +67,7 @@ class JudgeProcess:
         self.outcome: Outcome = Failed(status=Status.NOT_VERIFIED, reason="not evaluated")
         self.weights = ""
         self.holder = ""
-        """Who holds the device that this judge waits for."""
+        """Holder of the device that this judge waits for."""
         launch = Launch(
             module=JUDGE,
             environment={**interpreter.own_environment(), **device.environment, **STEADY_HOST},
@@ -90,7 +93,7 @@ class JudgeProcess:
 
     @property
     def host_bytes(self) -> int:
-        """What the judge, its nursery and its workers hold of the host's memory."""
+        """Host memory of the judge, its nursery and its workers, in bytes."""
         return tree_rss_bytes(self._child.pid)
 
     def close(self) -> None:
@@ -109,15 +112,16 @@ class JudgeProcess:
             "files": [str(path) for path in files],
             "compilers": self._ahead(expected, 0),
             "uuid": self._device.uuid if self._options.wait_for_device else "",
+            "leases": str(admission.leases()),
             "holder": admission.signature(),
         }
 
     def admit(self, files: Sequence[Path]) -> None:
-        """Have the judge expect other solutions of the same problem. Raises ChildError."""
+        """Tell the judge about further solutions of the same problem. Raises ChildError."""
         self._child.request({"op": "admit", "files": [str(path) for path in files]}, timeout_s=OPEN_TIMEOUT_S)
 
     def open(self, problem: Entry, case: Case) -> OpenedCase:
-        """Have the judge load the problem. Raises ChildError where the problem is at fault or too large."""
+        """Have the judge load the problem. Raises ChildError if the problem fails or is too large."""
         message = {
             "op": "open",
             "problem": str(problem.path),
@@ -138,19 +142,18 @@ class JudgeProcess:
             eval_mode=answer["eval_mode"],
         )
 
-    def derive(self, problem: Entry) -> Derived:
-        """Have the judge look for shapes that the problem does not list, given the constants set from outside."""
-        overrides = self._options.overrides
+    def derive(self, problem: Entry, overrides: Mapping[str, Any]) -> Derived:
+        """Have the judge find shapes that the problem does not list, none larger than with these constants."""
         message = {"op": "derive", "problem": str(problem.path), "overrides": encode_constants(overrides)}
         try:
             answer = self._child.request(message, timeout_s=DERIVE_TIMEOUT_S)
         except ChildError as error:
-            return Derived(reason=f"the problem could not be looked at: {error.reason}")
+            return Derived(reason=f"the problem could not be examined: {error.reason}")
         cases = [{**overrides, **decode_constants(changed)} for changed in answer["cases"]]
         return Derived(cases=cases, reason=answer["reason"])
 
     def call_bytes(self, problem: Entry, cases: Sequence[Case]) -> tuple[list[int | None], int | None]:
-        """Return what a call takes at each case, as far as shapes tell, and the device's memory."""
+        """Return the size of a call at each case, from the shapes, and the device's memory."""
         told = [encode_constants(case.overrides) for case in cases]
         message = {
             "op": "size",
@@ -176,19 +179,11 @@ class JudgeProcess:
         following: Sequence[Entry],
         deadline_s: float | None,
     ) -> Message:
-        """Return the request to evaluate one solution; the first process verifies everything, all of them time."""
+        """Return the request to evaluate one solution; the first process verifies everything, all processes time."""
         return {
             "op": "evaluate",
             "deadline_s": deadline_s,
-            "solution": {
-                "name": entry.name,
-                "path": str(entry.path),
-                "builtin": entry.builtin or "",
-                "entry": entry.attribute,
-                "problem": str(problem.path),
-                "artefacts": str(artefacts),
-                "compiler": compiler_of(entry),
-            },
+            "solution": spec_of(problem, entry, artefacts),
             "assignment": {
                 "process": process,
                 "verify": process == 0,
@@ -201,10 +196,18 @@ class JudgeProcess:
             },
         }
 
-    def _ahead(self, expected: Sequence[Entry], busy: int) -> list[str]:
-        """Announce the solutions for which workers may start ahead, by what each compiles with.
+    def own_share(self, problem: Entry, entry: Entry, artefacts: Path) -> OwnShare:
+        """Have a call of a solution profiled in a worker whose times do not count. Raises ChildError."""
+        message = {"op": "profile", "solution": spec_of(problem, entry, artefacts)}
+        # A judge that waits for the device says so now and then.
+        answer = self._child.request(message, timeout_s=PROFILE_TIMEOUT_S, extend=lambda _: PROFILE_TIMEOUT_S)
+        status = Status(answer["status"]) if answer["status"] else None
+        return OwnShare(share=answer["share"], reason=answer["reason"], status=status)
 
-        On a CPU none, but for the first: it would take the processor from the one that is timed.
+    def _ahead(self, expected: Sequence[Entry], busy: int) -> list[str]:
+        """Return the compilers of the solutions whose workers may start ahead.
+
+        On a CPU only the first one may: a start disturbs a solution that is being timed.
         """
         count = AHEAD if backend(self._device.kind).queues_calls else 1 - busy
         return [compiler_of(entry) for entry in expected[:count]]
@@ -242,13 +245,26 @@ class JudgeProcess:
             yield stage, isinstance(self.outcome, Passed), time.monotonic() - started
 
 
+def spec_of(problem: Entry, entry: Entry, artefacts: Path) -> Message:
+    """Return a solution for a request."""
+    return {
+        "name": entry.name,
+        "path": str(entry.path),
+        "builtin": entry.builtin or "",
+        "entry": entry.attribute,
+        "problem": str(problem.path),
+        "artefacts": str(artefacts),
+        "compiler": compiler_of(entry),
+    }
+
+
 def compiler_of(entry: Entry) -> str:
-    """Say what a solution compiles with during its calls; empty for those that do not."""
+    """Return what a solution compiles with during its calls; empty if it does not."""
     return sources.compiler_of(entry.path, entry.builtin).value
 
 
 def decode(answer: Message, log: str) -> tuple[Outcome, str]:
-    """Rebuild the outcome from a judge's answer; an error of the judge's own is a harness error, or want of memory."""
+    """Rebuild the outcome from a judge's answer; an error of the judge is a harness error or a lack of memory."""
     from pydantic import TypeAdapter
 
     if "error" in answer:

@@ -1,6 +1,6 @@
-"""The nursery of this process, which judges and builders are forks of: one for a run, or kept for several.
+"""The nursery of this process, from which judges and builders are forked: one for a run, or kept for several.
 
-It is started with a worker's environment, so that a fork inherits nothing of the caller's.
+It starts with a worker's environment, so that a fork inherits nothing from the caller's.
 """
 
 import contextlib
@@ -16,8 +16,10 @@ from kbench.children.worker_start import worker_environment
 from kbench.core.errors import InternalError
 from kbench.sandbox import rungs
 
-OF_MANY_JUDGES = ("torch.utils.flop_counter", "torch.fx.experimental.symbolic_shapes", "torch._dynamo")
-"""What a call without memory imports, by which a judge finds the size of a large case: 1.6 s of a processor."""
+OF_A_JUDGE = ("torch.utils.flop_counter", "torch.fx.experimental.symbolic_shapes")
+"""What drawing inputs without memory imports, by which every judge finds the size of a case: 0.5 s of a processor."""
+OF_MANY_JUDGES = ("torch._dynamo",)
+"""What a call without memory imports beside these, for the size of a large case: 1.2 s of a processor."""
 Key = tuple[tuple[str, str], ...]
 _lock = threading.Lock()
 _open: dict[Key, "Nursery"] = {}
@@ -44,7 +46,7 @@ class Nursery:
                         environment=self._environment,
                         folder=Path("/"),
                         rung=rungs.Rung.NONE,
-                        arguments=self._ahead,
+                        arguments=(*OF_A_JUDGE, *self._ahead),
                     )
                 )
             return self._child
@@ -57,9 +59,9 @@ class Nursery:
 
 @contextlib.contextmanager
 def nursery(ahead: Sequence[str] = ()) -> Iterator[Nursery]:
-    """Start a nursery for the length of a `with` block; runs side by side share one, if their environments agree.
+    """Start a nursery for the length of a `with` block; parallel runs with equal environments share one.
 
-    It imports the modules `ahead` of all forks: worth it where these are many.
+    It imports the modules `ahead` of all forks, beside those of every judge: worth it where these are many.
     """
     environment = _environment()
     with _lock:
@@ -77,7 +79,7 @@ def nursery(ahead: Sequence[str] = ()) -> Iterator[Nursery]:
 
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
-    """Have runs within a `with` block share a nursery though one begins when the other has ended."""
+    """Let consecutive runs within a `with` block share a nursery."""
     global _keepers  # noqa: PLW0603 - of this process
     with _lock:
         _keepers += 1
@@ -91,10 +93,10 @@ def kept() -> Iterator[None]:
 
 
 def present() -> Child:
-    """Return the process to fork from, within `nursery`: the one of this environment, else the one begun last."""
+    """Return the process to fork from, within `nursery`: the one of this environment, else the newest."""
     with _lock:
         if not _open:
-            raise InternalError("judges and builders are started within `nursery`")
+            raise InternalError("judges and builders must be started within `nursery`")
         one = _open.get(_key(_environment())) or list(_open.values())[-1]
     return one.child()
 

@@ -1,7 +1,7 @@
-"""Calls of a solution under a profiler, in a worker whose times count for nothing.
+"""Calls of a solution under a profiler, in a worker whose times are not used.
 
 The worker is sandboxed like a builder's and runs on inputs that the problem makes there: no judge and no expected value
-take part. What comes back is what the solution's own process says, so sizes and types are checked and nothing more.
+take part. The result comes from the solution's own process: only sizes and types are checked.
 """
 
 import json
@@ -13,20 +13,20 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from kbench.build import cache
-from kbench.children.child import Child, ChildError
+from kbench.children.child_error import ChildError
 from kbench.core import counters
 from kbench.core.counters import Counters
 from kbench.core.model import Case, Failed, Status
+from kbench.core.printable import printable
 from kbench.core.trace import CallTrace
 from kbench.host import below_tool
-from kbench.host.below_tool import BelowTool, copied, head_of
+from kbench.host.below_tool import BelowTool, head_of
 from kbench.host.builder import describe
 from kbench.plugins.registry import Entry
-from kbench.sandbox import hidden_paths, removal
-from kbench.wire.channel import encode_constants, printable
+from kbench.wire.channel import encode_constants
 
 NCU = "ncu"
-NCU_FIX = "install Nsight Compute and put `ncu` on PATH, or set CUDA_HOME; else leave `--ncu` out"
+NCU_FIX = "install Nsight Compute and put `ncu` on PATH, or set CUDA_HOME, or leave out `--ncu`"
 PERMISSION_FIX = (
     "an administrator types `echo options nvidia NVreg_RestrictProfilingToAdminUsers=0 | sudo tee "
     "/etc/modprobe.d/kbench-profile.conf` and reboots"
@@ -34,11 +34,11 @@ PERMISSION_FIX = (
 """https://developer.nvidia.com/ERR_NVGPUCTRPERM. The sandbox drops the privileges of root."""
 TRACE_LIMIT_S = 300.0
 NCU_LIMIT_S = 600.0
-"""Chosen: each kernel is run about forty times, between saves and restores of what it writes."""
+"""Chosen: each kernel runs about forty times, and its memory is saved and restored in between."""
 END_LIMIT_S = 60.0
 MOST_REPORT_BYTES = 256 << 20
 NCU_ENVIRONMENT = {
-    # Local sockets, which the sandbox lets the tool have, rather than TCP.
+    # Local sockets, which the sandbox lets the tool have, instead of TCP.
     "NV_COMPUTE_PROFILER_LOCAL_CONNECTION_OVERRIDE": "uds",
     # Its section files come from the installation, not from a home folder that is empty here.
     "NV_COMPUTE_PROFILER_DISABLE_STOCK_FILE_DEPLOYMENT": "1",
@@ -47,7 +47,7 @@ NCU_ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """What hardware counters said of a call, and why they said nothing."""
+    """Hardware counters of a call, or why there are none."""
 
     kernels: tuple[Counters, ...] = ()
     reason: str = ""
@@ -57,33 +57,27 @@ class Profiler(BelowTool):
     """Profiles solutions that were built."""
 
     def trace(self, entry: Entry, artefacts: Path, case: Case) -> CallTrace | Failed:
-        """Call a solution under torch's profiler; return what its process says, or how it failed."""
+        """Call a solution under torch's profiler; return the trace from its process, or how it failed."""
         home = self._scratch / f"profile-{entry.name[:40]}"
-        home.mkdir(parents=True, exist_ok=True)
-        child: Child | None = None
         try:
-            temporary = copied(artefacts, home / "cache")
-            closed = self._hidden(entry)
-            files = [entry.path, self._problem.path]
-            around = hidden_paths.surroundings(temporary, own=[home], files=files, hidden=closed)
-            child = self._start(cache.compiler_environment(home / "cache"), home, around)
-            threads = len(os.sched_getaffinity(0))  # as many as a worker has that is timed
-            self._set_up(child, [home], around, closed, threads=threads)
-            self._construct(child, entry, case.overrides, built=True)
-            answer = child.request(self._message(case, counted=False), timeout_s=TRACE_LIMIT_S)
-            return validated(answer.get("trace"))
+            with self.furnished(home, entry, artefacts) as (hidden, around):
+                child = self._start(cache.compiler_environment(home / "cache"), home, around)
+                try:
+                    threads = len(os.sched_getaffinity(0))  # as in a worker that is timed
+                    self._set_up(child, [home], around, hidden, threads=threads)
+                    self._construct(child, entry, case.overrides, built=True)
+                    answer = child.request(self._message(case, counted=False), timeout_s=TRACE_LIMIT_S)
+                    return validated(answer.get("trace"))
+                finally:
+                    self._children.remove(child)
+                    child.kill()
         except cache.UnfitArtefactsError as error:
             return Failed(status=Status.BUILD_FAILED, reason=str(error))
         except ChildError as error:
             return describe(error)
-        finally:
-            if child is not None:
-                self._children.remove(child)
-                child.kill()
-            removal.remove(home)
 
     def count(self, tool: Path, entry: Entry, artefacts: Path, case: Case, keep: Path | None) -> Counted:
-        """Call a solution below `ncu`; return the counters of its kernels, and keep the report where wanted."""
+        """Call a solution below `ncu`; return the counters of its kernels, and save the report at `keep` if given."""
         home = self._scratch / f"counters-{entry.name[:40]}"
         page, report = home / "counters.csv", home / "counters.ncu-rep"
         complaint = ""
@@ -119,7 +113,7 @@ def find_ncu() -> Path | None:
 
 
 def ncu_command(tool: Path, page: Path, report: Path | None) -> list[str]:
-    """Return the command line: options of the Nsight Compute CLI, whose program comes behind them."""
+    """Return the command line: options of the Nsight Compute CLI; the program follows them."""
     sections = [word for name in counters.SECTIONS for word in ("--section", name)]
     exported = ["--export", str(report), "--force-overwrite"] if report is not None else []
     return [
@@ -135,28 +129,28 @@ def ncu_command(tool: Path, page: Path, report: Path | None) -> list[str]:
 
 
 def why_none(text: str, complaint: str) -> str:
-    """Return why there are no counters, with what to type where that is known."""
+    """Return why there are no counters, and what to type if known."""
     refused = counters.refusal(text)
     if refused == counters.REFUSED:
-        return f"the driver lets administrators alone read hardware counters ({refused}): {PERMISSION_FIX}"
-    return f"`{NCU}` read no counters: {refused or complaint or 'it says nothing'}"
+        return f"the driver lets only administrators read hardware counters ({refused}): {PERMISSION_FIX}"
+    return f"`{NCU}` read no counters: {refused or complaint or 'no output'}"
 
 
 def kept(report: Path, target: Path) -> str:
-    """Copy a report to where the user wants it; return why that was not done, else nothing."""
+    """Copy a report to `target`; return why that failed, empty if it did not."""
     if report.is_symlink() or not report.is_file():
         return "`ncu` wrote no report to keep"
     if report.stat().st_size > MOST_REPORT_BYTES:
-        return f"the report is larger than {MOST_REPORT_BYTES >> 20} MiB and is not kept"
+        return f"the report is larger than {MOST_REPORT_BYTES >> 20} MiB and is not saved"
     try:
         shutil.copyfile(report, target)
     except OSError as error:
-        return f"the report cannot be kept at {target}: {error.strerror}"
+        return f"the report cannot be saved at {target}: {error.strerror}"
     return ""
 
 
 def validated(answer: object) -> CallTrace | Failed:
-    """Check sizes and types of a trace; anything else than one is a failure of the process that sent it."""
+    """Check sizes and types of a trace; an invalid one is a failure of the process that sent it."""
     try:
         return TypeAdapter(CallTrace).validate_json(json.dumps(answer), strict=True)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""compute-sanitizer on a small case of a problem: find it, run a solution below it, read what it wrote.
+"""compute-sanitizer on a small case of a problem: find it, run a solution below it, read its report.
 
 The solution runs in a worker of its own, sandboxed like a builder's, on inputs that the problem makes there: no judge,
 no expected values and no clock take part. What comes of it counts against a solution only; a candidate can behave while
@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kbench.build import cache, sources
-from kbench.children.child import ChildError
+from kbench.children.child_error import ChildError
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, TimeLimits
 from kbench.core.kernel_names import KernelOrigin, origin
@@ -43,7 +43,7 @@ AFTER = frozenset({Status.ILLEGAL_ACCESS, Status.LAUNCH_FAILED})
 OPTIONS = (
     ("--target-processes", "all"),  # the worker is the third program of its process, which not every version follows
     ("--launch-timeout", "120"),  # the default of 10 s is less than importing torch can take
-    ("--report-api-errors", "no"),  # libraries ask for what may not be there, and live with the error
+    ("--report-api-errors", "no"),  # libraries query optional features and handle the error
     ("--check-exit-code", "no"),
     ("--print-limit", "100"),
     ("--show-backtrace", "device"),
@@ -64,17 +64,17 @@ def find() -> Path | None:
 
 
 def require(options: RunOptions, device: DeviceChoice) -> None:
-    """Refuse `--sanitize` where it cannot be. Raises UsageError on a CPU, MachineError without the tool."""
+    """Refuse `--sanitize` if it is impossible. Raises UsageError on a CPU, MachineError without the tool."""
     if not options.sanitize:
         return
     if not backend(device.kind).names_kernels:
-        raise UsageError("`--sanitize` checks CUDA kernels, and the device is the processor", "leave it out")
+        raise UsageError("`--sanitize` checks CUDA kernels, and the device is a CPU", "leave it out")
     if find() is None:
         raise MachineError(f"`--sanitize` needs {NAME}, which is not installed", FIX)
 
 
 class Sanitizer:
-    """Runs solutions of one problem below the tool; each solution once, whatever the number of its cases."""
+    """Runs solutions of one problem below the tool; each solution once for all its cases."""
 
     def __init__(self, problem: Entry, options: RunOptions, device: DeviceChoice, rung: int, scratch: Path):
         self._problem = problem
@@ -87,7 +87,7 @@ class Sanitizer:
     def around(
         self, judge: JudgeProcess, request: Message, entry: Entry, case: Case, case_bytes: int
     ) -> Iterator[tuple[str, bool, float | None]]:
-        """Have the judge evaluate, with `--sanitize` after every tool had its say, which may be the last.
+        """Have the judge evaluate; with `--sanitize`, after all tools, whose findings may end the solution.
 
         Without it memcheck is asked after an illegal access, so that the reason names kernel and line; that never makes
         a failure a pass. Yields stages as JudgeProcess.evaluate does, and leaves the outcome in the same place.
@@ -108,7 +108,7 @@ class Sanitizer:
         judge.outcome = dataclasses.replace(outcome, findings=(*outcome.findings, *alarms))
 
     def explain(self, failed: Failed, entry: Entry, case: Case, case_bytes: int | None = None) -> Failed:
-        """Add what memcheck says of an illegal access, or of a failed launch, to reason and findings; else nothing."""
+        """Add memcheck's result on an illegal access or a failed launch to reason and findings."""
         if not self._is_asked_after(failed):
             return failed
         alarms = self._look(entry, case, case_bytes, (Tool.MEMCHECK,))
@@ -138,11 +138,11 @@ class Sanitizer:
     def _run(self, entry: Entry, case: Case, small: Case | None, tools: Sequence[Tool]) -> tuple[Finding, ...]:
         path = find()
         if path is None:
-            return (Finding.note("sanitizer", f"{NAME} is not installed, so nothing names the line"),)
+            return (Finding.note("sanitizer", f"{NAME} is not installed, so the line is unknown"),)
         if entry.builtin is not None:
             return (Finding.note("sanitizer", "a built-in solution is not looked at: its kernels are libraries'"),)
         if small is None:
-            words = f"case {case.name} is too large to be run below {NAME}; add a case `small` to the problem's CASES"
+            words = f"case {case.name} is too large for {NAME}; add a case `small` to the problem's CASES"
             return (Finding.note("sanitizer", words),)
         artefacts = self._artefacts(entry, small)
         found: list[Finding] = []
@@ -155,14 +155,14 @@ class Sanitizer:
             if any(finding.fatal for finding in found):
                 return tuple(found)
             if log.counted is None and (left := tools[number + 1 :]):
-                # What keeps one tool from its work keeps the others from theirs, and each would wait minutes for it.
+                # The same cause stops the other tools, and each would wait for minutes.
                 return (*found, Finding.note("sanitizer", f"{', '.join(left)} not tried"))
         if not found:
             found.append(Finding.note("sanitizer", f"{', '.join(tools)} found nothing in case {small.name}"))
         return tuple(found)
 
     def _artefacts(self, entry: Entry, case: Case) -> Path:
-        """Build with line information into an entry of its own; where that fails, the usual artefacts must do."""
+        """Build with line information into a separate cache entry; if that fails, use the usual build."""
         lined = dataclasses.replace(
             self._device, environment={**self._device.environment, "NVCC_APPEND_FLAGS": "-lineinfo"}
         )
@@ -179,7 +179,7 @@ class Watched(BelowTool):
     """A worker below the tool: it imports the solution and calls it once, and compiles nothing new."""
 
     def run(self, path: Path, tool: Tool, entry: Entry, artefacts: Path, case: Case) -> tuple[Log, str]:
-        """Run one tool; return what it wrote, and what went wrong with the solution itself ('' for nothing)."""
+        """Run one tool; return its findings, and the failure of the solution itself ('' for none)."""
         self._options = dataclasses.replace(self._options, limits=TimeLimits(import_s=LIMIT_S, build_s=LIMIT_S))
         home = self._scratch / f"sanitizer-{entry.name[:40]}-{tool}"
         report = home / "report.txt"
@@ -207,12 +207,12 @@ class Watched(BelowTool):
 
 
 def is_own(kernel: str) -> bool:
-    """Return whether a kernel is the solution's, or a compiler's on its behalf, rather than a library's."""
+    """Return whether a kernel comes from the solution or its compiler, not from a library."""
     return origin(kernel) is not KernelOrigin.LIBRARY
 
 
 def small_case(problem: Entry, options: RunOptions, case: Case, case_bytes: int | None) -> Case | None:
-    """Return the case to run below the tool: the judged one where that is known to be small, else `small` or ragged."""
+    """Return the case to run below the tool: the judged one if it is known to be small, else `small` or ragged."""
     if case_bytes is not None and case_bytes <= SMALL_BYTES:
         return case
     table = registry.case_table(problem)
@@ -223,7 +223,7 @@ def small_case(problem: Entry, options: RunOptions, case: Case, case_bytes: int 
 
 
 def source_lines(log: Log, files: Iterable[Path]) -> Mapping[SourcePlace, str]:
-    """Return the source line of each place in a log whose file is, by its name, just one of the given ones."""
+    """Return the source line of each place in a log whose file name matches exactly one of the given files."""
     wanted = {spot for report in log.reports for spot in report.places if spot.file is not None}
     names = {Path(spot.file or "").name for spot in wanted}
     here = {file for file in files if file.name in names and file.is_file() and not file.is_symlink()}

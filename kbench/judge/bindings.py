@@ -83,14 +83,15 @@ class BoundCandidate:
         """Construct anew, bind, and call once with the values of the constructors.
 
         Where they gave matching parameters other values, it is tried without copying the reference's and with. On a
-        GPU both may have drawn in other places: then both are constructed on the CPU, as benchmarks do, and moved.
-        Raises RefusalError where nothing is right.
+        GPU both may have drawn in other places, which parameters that do not match cannot show: then both are
+        constructed on the CPU, as benchmarks do, and moved. Raises RefusalError where nothing is right.
         """
         self._on_cpu = False
         try:
             return self._constructed(reference, timed=timed)
         except WrongError as wrong:
-            if not backend(self._device).has_own_memory or not self._candidate.differed:
+            drawn_elsewhere = self._candidate.differed or self._candidate.weights == "seed"
+            if not backend(self._device).has_own_memory or not drawn_elsewhere:
                 raise
             self._candidate.reconsider()
             self._on_cpu = True

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from kbench.build import cache
-from kbench.children.child import ChildError
+from kbench.children.child_error import ChildError
 from kbench.children.worker_start import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
 from kbench.core.model import Finding, Status
 from kbench.devices.backend import backend
@@ -56,11 +56,16 @@ class Candidate:
         self.differed = False
         """Whether it ever was."""
         self.prepares = False
-        """Whether parameters match by name, and it is right only with what its own constructor made of them."""
+        """Whether parameters match, and it is right only with what its own constructor or first call made of them."""
         self._by_seed, self._decided = False, spec.is_reference
         self.findings: list[Finding] = []
         self.gate: Gate | None = None
         """Of a worker on a GPU."""
+
+    @property
+    def pid(self) -> int:
+        """The worker's, or that of the wrapper that leads its namespaces."""
+        return self._child.pid
 
     @property
     def log(self) -> str:
@@ -103,7 +108,7 @@ class Candidate:
         pairs = zip([name for name, _ in reference.state()], self._names, strict=False)
         self._theirs = {ours: name for ours, name in pairs if name is not None}
         if self._by_seed:
-            self.prepares = self.weights == "name"
+            self.prepares = self.prepares or self.weights == "name"
             self.weights, self._names, self._theirs = "seed", [], {}
 
     def decide(self, *, by_seed: bool) -> None:
@@ -321,9 +326,8 @@ class Candidate:
 
     def switches(self) -> list[str]:
         """Ask which of torch's precision switches the solution changed."""
-        return precision_switches.named(
-            self._ask({"op": "switches"}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT).get("changed")
-        )
+        told = self._ask({"op": "switches"}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
+        return precision_switches.named(told.get("changed"))
 
     def set_reference_time(self, seconds: float) -> None:
         """Derive the time limit of a call from the reference's time."""
@@ -370,11 +374,8 @@ class Candidate:
 
     def _ask(self, message: dict[str, Any], timeout_s: float, on_timeout: Status, fds: list[int] | None = None) -> Any:
         self._resume()
-
-        def request(within_s: float) -> Any:
-            return self._child.request(message, timeout_s=within_s, fds=fds or [])
-
-        answer = self._refusing(request, timeout_s, on_timeout)
+        handles = fds or []
+        answer = self._refusing(lambda s: self._child.request(message, timeout_s=s, fds=handles), timeout_s, on_timeout)
         require_untampered(answer, self.log)
         return answer
 

@@ -106,6 +106,7 @@ class Evaluation:
         self._bound = BoundCandidate(candidate, self._battery, judge, judge.device, lambda: judge.progress(stage=stage))
         self._levels = Levels(self._bound, self._battery, candidate, judge, judge.reference)
         self._level: Level | None = None
+        self._own_share: float | None = None
 
     def run(self) -> Outcome:
         """Run the stages; a refusal ends them and becomes the outcome."""
@@ -122,7 +123,8 @@ class Evaluation:
             if not self._assignment.options.verify_only:
                 timing = self._time()
             elif self._profiles:
-                self._profile(self._bound.on(self._judge.reference), None)
+                with self._judge.shared():
+                    self._profile(self._bound.on(self._judge.reference), None)
         except RefusalError as refusal:
             return self._failed(refusal)
         finally:
@@ -134,6 +136,7 @@ class Evaluation:
             findings=tuple(self._findings()),
             level=self._level,
             lacks=self._lacks,
+            own_share=self._own_share,
             log=self._candidate.log,
         )
 
@@ -151,7 +154,7 @@ class Evaluation:
         """Verify the task, then what the levels beyond it ask for. Raises RefusalError below the required one."""
         assignment, required = self._assignment, self._assignment.options.level
         try:
-            self._verify_task(trial)
+            trial = self._verify_task(trial)
         except WrongError as refusal:
             if refusal.diagnosis is None:
                 refusal.diagnosis = self._diagnosis_of_small()
@@ -178,8 +181,28 @@ class Evaluation:
             below.diagnosis = first.diagnosis
             raise below
 
-    def _verify_task(self, trial: Trial) -> None:
-        """Verify the task as the problem sets it: fresh inputs, and constructors under several seeds."""
+    def _verify_task(self, trial: Trial) -> Trial:
+        """Verify the task as the problem sets it; return what the candidate is bound to then.
+
+        A call that folds a scale into the parameters prepares them, as other constructors do: they are not copied then.
+        """
+        try:
+            self._as_constructed(trial)
+        except RefusalError as refusal:
+            if refusal.status is not Status.PARAMETER_MUTATED:
+                raise
+            self._candidate.prepares = True
+            self._candidate.decide(by_seed=True)
+            try:
+                trial = self._bound.constructed(trial.reference)
+                self._levels.tally = trial.tally
+                self._as_constructed(trial)
+            except WrongError:
+                raise refusal from None
+        return trial
+
+    def _as_constructed(self, trial: Trial) -> None:
+        """Verify fresh inputs, and constructors under several seeds."""
         seed = secret_seed()
         for number in range(SEEDS - 1):
             self._bound.seeded(trial.reference)
@@ -260,6 +283,7 @@ class Evaluation:
     def _profile(self, trial: Trial, event_ns: float | None) -> None:
         if self._profiles:
             profile = take_profile(trial, self._judge.device)
+            self._own_share = profile.own_share
             self._battery.findings.extend(
                 profile.findings(event_ns if self._assignment.options.crosscheck is not None else None)
             )

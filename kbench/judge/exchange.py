@@ -360,7 +360,7 @@ class Trial:
         tally = self.tally
         tally.calls += 1
         tally.elements += sum(d.elements for d in differences)
-        tally.max_abs = max([tally.max_abs, *(d.max_abs for d in differences)])
+        tally.max_abs = max([tally.max_abs, *(d.largest_error for d in differences)])
         tally.max_rel = max([tally.max_rel, *(d.max_rel for d in differences)])
         tally.contract = max([tally.contract, *(each.contract for each in ratios)])
         tally.explained = all(each.explained(self.reference.factor) for each in ratios)

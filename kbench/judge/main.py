@@ -8,6 +8,7 @@ shared buffers.
 import contextlib
 import dataclasses
 import math
+import time
 import traceback
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -16,32 +17,34 @@ from typing import Any
 
 import torch
 
-from kbench.children.child import Child, ChildError, is_of_the_device
+from kbench.children.child import Child
+from kbench.children.child_error import ChildError, is_of_the_device
 from kbench.children.worker_start import StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
+from kbench.core.device_room import needed_bytes
 from kbench.core.errors import KbenchError, ReferenceRaisedError
 from kbench.core.model import Failed, Passed
 from kbench.devices.admission import Admission, Wait
 from kbench.devices.backend import backend
+from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
 from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.load_request import SolutionSpec
 from kbench.judge.reference.reference import Reference
+from kbench.judge.refusal import RefusalError
+from kbench.judge.timing.profile import list_kernels
+from kbench.judge.verify.battery import Battery
 from kbench.plugins import problem as problems
 from kbench.plugins import shapes
 from kbench.sandbox import rungs
 from kbench.wire.channel import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
 from kbench.wire.options import decode_options
 
-CONTEXTS_BYTES = 3 << 30
-"""Device contexts of the judge, both workers and the next one: chosen, 0.5 GB each and what libraries allocate."""
-QUEUE_BYTES = 5 << 30
-"""Memory of a small problem: the queue's slots, their hidden copy, and the results of both workers."""
-CASE_FACTOR = 6
-"""Memory of a large problem in units of its inputs, outputs and parameters: measured in docs/adr/0001."""
 SMALL_BYTES = 32 << 20
-"""Inputs and parameters of a small problem, whose outputs hardly need more than QUEUE_BYTES."""
+"""Inputs and parameters of a small problem, whose outputs hardly need more than `device_room.QUEUE_BYTES`."""
 HEARTBEAT_S = 5.0
 """While the judge waits for the device, it says so this often, so that the parent knows it is alive."""
+PROFILE_S = 60.0
+"""Chosen. Seconds for a profile that only the column `own_share` needs, from the worker's start to its answer."""
 
 
 class JudgeService:
@@ -57,6 +60,8 @@ class JudgeService:
         self._beside: Candidate | None = None
         """The worker that runs the reference beside the present candidate."""
         self._opening: Future[None] | None = None
+        self._is_taken = False
+        """Whether the reference ran in its worker, which then is no fresh one."""
         self._spare: StartedWorker | None = None
         """The same for the next one; it has not opened the device."""
         self._reference: Reference | None = None
@@ -79,6 +84,7 @@ class JudgeService:
                 answer = {"error": describe(error)}
             self._channel.send({"n": self._number, **answer})
         self._expect([])
+        self._end_reference_worker()
         if self._spare is not None:
             self._spare.kill()
         if self._nursery is not None:
@@ -109,6 +115,7 @@ class JudgeService:
         overrides = decode_constants(message["overrides"])
         torch.set_num_threads(self._config.threads)
         self._reference, self._others = None, {}
+        self._end_reference_worker()
         self._reserve(overrides)
         with self.shared():
             self._reference = self._made(overrides)
@@ -134,8 +141,29 @@ class JudgeService:
             outcome = Evaluation(self, candidate, assignment).run()
         finally:
             candidate.kill()
-            self._end_reference_worker()
+            self._end_reference_worker(unless_fresh=True)
         return {"outcome": encode(outcome), "weights": candidate.weights}
+
+    def do_profile(self, message: Message) -> Message:
+        """Profile a call of a solution in one more worker, where no time counts; answer with its own kernels' share.
+
+        The worker is made from nothing that earlier ones told, and changes nothing of the verdict.
+        """
+        spec = SolutionSpec(**message["solution"])
+        with self.shared():
+            config = dataclasses.replace(self._config, deadline_s=time.monotonic() + PROFILE_S)
+            candidate = Candidate(spec, config, self._watched(self._start_worker(spec.compiler)))
+            bound = BoundCandidate(candidate, Battery(candidate), self, self.device, lambda: None)
+            try:
+                candidate.prepare()
+                profile = list_kernels(bound.on(self.reference), self.device)
+            except RefusalError as refusal:
+                return {"share": None, "reason": refusal.reason, "status": refusal.status.value}
+            finally:
+                candidate.kill()
+                bound.close()
+        share = profile.own_share
+        return {"share": share, "reason": profile.reason if share is None else "", "status": ""}
 
     @property
     def reference(self) -> Reference:
@@ -182,7 +210,7 @@ class JudgeService:
             return
         backend(self.device).release_cached()
         case_bytes = problems.footprint_bytes(self._problem, overrides, SMALL_BYTES)
-        need_bytes = CONTEXTS_BYTES + max(QUEUE_BYTES, CASE_FACTOR * case_bytes)
+        need_bytes = needed_bytes(case_bytes)
         capacity_bytes = backend(self.device).identify().memory_bytes or need_bytes
         self._room.enter_context(self._admission.reserve(need_bytes, capacity_bytes, self._wait))
 
@@ -196,7 +224,7 @@ class JudgeService:
 
     @property
     def _admission(self) -> Admission:
-        return Admission(uuid=self._config.uuid, signature=self._config.holder)
+        return Admission(uuid=self._config.uuid, signature=self._config.holder, folder=Path(self._config.leases))
 
     @property
     def _wait(self) -> Wait:
@@ -239,22 +267,29 @@ class JudgeService:
         """
         if backend(self.device).queues_calls:
             self._open_reference_worker(problem)
-            if self._ahead:
+            if self._ahead and self._spare is None:
                 self._spare = self._start_worker("")
-        yield
-        if self._opening is not None:
-            wait([self._opening])
+        try:
+            yield
+        finally:  # also beside a solution that is refused at once: the device is shared only until then
+            if self._opening is not None:
+                wait([self._opening])
 
     def take_reference_worker(self, problem: str) -> Candidate:
         """Return a worker that has opened the device and will run the reference's own model."""
-        if self._beside is None:
-            self._open_reference_worker(problem)
+        self._open_reference_worker(problem)
         assert self._beside is not None and self._opening is not None, "just begun"  # noqa: PT018
+        self._is_taken = True
         self._opening.result()
         return self._beside
 
     def _open_reference_worker(self, problem: str) -> None:
-        """Have a worker open the device for the reference, beside what else is done: the spare one, if any."""
+        """Have a worker open the device for the reference, beside what else is done: the spare one, if any.
+
+        One that has done so for a solution that was never timed is still fresh.
+        """
+        if self._beside is not None and not self._beside.has_ended:
+            return
         worker, self._spare = self._spare or self._start_worker(""), None
         path = str(self._problem)
         spec = SolutionSpec(
@@ -272,10 +307,19 @@ class JudgeService:
         self._opening = thread.submit(self._beside.prepare)
         thread.shutdown(wait=False)
 
-    def _end_reference_worker(self) -> None:
+    @property
+    def _has_failed_to_open(self) -> bool:
+        """Whether the device had no room beside a solution that took all of it, which is not the next one's fault."""
+        opening = self._opening
+        return opening is not None and opening.done() and opening.exception() is not None
+
+    def _end_reference_worker(self, *, unless_fresh: bool = False) -> None:
+        if unless_fresh and not self._is_taken and not self._has_failed_to_open:
+            return
         if self._beside is not None:
             self._beside.kill()
         self._beside = self._opening = None
+        self._is_taken = False
 
 
 def encode(record: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Status
-from kbench.wire.channel import Message, printable
+from kbench.core.printable import printable
+from kbench.wire.channel import Message
 
 
 class RefusalError(Exception):

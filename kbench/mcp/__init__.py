@@ -1,1 +1,1 @@
-"""`kbench mcp`: what an agent that writes kernels may ask, by the Model Context Protocol."""
+"""`kbench mcp`: tools for agents that write kernels, over the Model Context Protocol."""

@@ -1,4 +1,4 @@
-"""The tools: each answers within a few thousand characters, and none with a seed or an expected value."""
+"""The tools. Answers have a few thousand characters at most, and never a seed or an expected value."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -32,7 +32,7 @@ INSTRUCTIONS = (
 
 
 def make_server(settings: Settings, judge: Judge, device: str) -> MCPServer[None]:
-    """Make the server; it opens the judge when it starts."""
+    """Make the server; starting it opens the judge."""
 
     @asynccontextmanager
     async def lifespan(_server: MCPServer[None]) -> AsyncIterator[None]:
@@ -65,12 +65,12 @@ def make_server(settings: Settings, judge: Judge, device: str) -> MCPServer[None
 
     @server.tool()
     async def verify(problem: str, solution: str, case: str | None = None, level: LevelName | None = None) -> Answers:
-        """Say whether a solution is right. Both are a name, a path or source text; level: task, module or general."""
+        """Verify a solution of a problem. Problem and solution: a name, a path or source text."""
         return await judged(problem, solution, case, level, timed=False)
 
     @server.tool()
     async def run(problem: str, solution: str, case: str | None = None, level: LevelName | None = None) -> Answers:
-        """Say whether a solution is right, and how fast against the reference. Times are milliseconds."""
+        """Verify and time a solution; arguments as for `verify`. Times are in milliseconds."""
         return await judged(problem, solution, case, level, timed=True)
 
     @server.tool()
@@ -82,7 +82,7 @@ def make_server(settings: Settings, judge: Judge, device: str) -> MCPServer[None
 
     @server.tool()
     def explain(code: str) -> dict[str, str]:
-        """Say what a status, finding, flag or verdict means, and what to do about it."""
+        """Explain a status, finding, flag or verdict, and what to do about it."""
         found = explanation_of(code)
         if found is None:
             raise ToolError(f"no code `{code}`; {did_you_mean(code.lower(), sorted(EXPLANATIONS))}")
@@ -90,7 +90,7 @@ def make_server(settings: Settings, judge: Judge, device: str) -> MCPServer[None
 
     @server.tool()
     def doctor() -> list[dict[str, str]]:
-        """Check GPU, compilers, sandbox and peaks; say what to type where something is amiss."""
+        """Check GPU, compilers, sandbox and peaks, with a fix for each problem."""
         return [
             {"check": one.name, "status": one.status.value, "detail": one.detail[:LONGEST_LINE], "fix": one.fix}
             for one in checkup.examine(device, cache_dir())
@@ -101,7 +101,7 @@ def make_server(settings: Settings, judge: Judge, device: str) -> MCPServer[None
 
 @contextmanager
 def _told_to_the_agent() -> Iterator[None]:
-    """Turn what a user can act on into a tool's error; the SDK hides all others."""
+    """Turn kbench's own errors into tool errors; the SDK hides all others."""
     try:
         yield
     except KbenchError as error:

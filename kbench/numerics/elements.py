@@ -68,6 +68,12 @@ class Difference:
     poisoned: int = 0
     mismatches: tuple[Mismatch, ...] = ()
 
+    @property
+    def largest_error(self) -> float:
+        """`max_abs`, which is of finite errors only, or infinity if a value that is shown as wrong is not finite."""
+        finite = all(math.isfinite(place.got) and math.isfinite(place.want) for place in self.mismatches)
+        return self.max_abs if finite else math.inf
+
 
 def tolerance_for(dtype: torch.dtype, override: float | None = None) -> Tolerance:
     """Return the tolerance of a torch dtype; a problem's own `TOLERANCE` replaces fp32's rtol and atol."""

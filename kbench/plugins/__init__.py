@@ -1,1 +1,1 @@
-"""What is judged: the problem format, and where problems and solutions are found."""
+"""The problem format, and where problems and solutions are found."""

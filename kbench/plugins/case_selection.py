@@ -1,7 +1,8 @@
-"""Which cases a run judges, which further ones verification covers, and what builds must have seen for them."""
+"""The cases of a run, further cases of verification, and the calls that builds rehearse for them."""
 
 import fnmatch
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,13 +54,20 @@ def others(problem: Entry, options: RunOptions, chosen: Sequence[Case]) -> dict[
 
 
 def lists_shapes(problem: Entry) -> bool:
-    """Return whether a problem names ragged shapes of its own; if not, other shapes have to be derived."""
+    """Return whether a problem names ragged shapes of its own; if not, other shapes must be derived."""
     return any(name.startswith("ragged") for name in registry.case_table(problem))
+
+
+def set_by_hand(problem: Entry, case: str, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a row's constants that came from `--set`: JSON, which has made lists of the case's tuples."""
+    known = registry.selectable_cases(problem).get(case, {})
+    of_case = json.loads(json.dumps(known, default=str))
+    return {name: value for name, value in recorded.items() if name not in of_case or of_case[name] != value}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """A case that a solution must have been built for."""
+    """A case for which a solution must be built."""
 
     overrides: Mapping[str, Any]
     layouts: bool = False
@@ -69,7 +77,7 @@ class Rehearsal:
 def rehearsals(
     problem: Entry, cases: Sequence[Case], others: Iterable[Mapping[str, Any]], derived: Iterable[Mapping[str, Any]]
 ) -> dict[str, Rehearsal]:
-    """Return what a solution must have been built for, each with its key.
+    """Return the cases for which a solution must be built, by key.
 
     Layouts are tried at the first of the `others`, or at the cases themselves where there is none.
     """

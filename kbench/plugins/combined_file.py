@@ -1,4 +1,4 @@
-"""A file that holds a problem and a solution of it: the problem's part, cut out.
+"""The problem's part of a file that holds a problem and a solution.
 
 The judge imports problems and never a solution, so of such a file it runs what the problem needs and no more: no kernel
 is compiled there, and no package that only the solution uses has to be installed.
@@ -20,7 +20,7 @@ def holds_a_solution(tree: ast.Module) -> bool:
 
 
 def problem_part(tree: ast.Module, keep: Iterable[str] = ()) -> list[ast.stmt]:
-    """Return the statements that bind, or change, what a problem consists of, and all that these refer to.
+    """Return the statements that bind or change the parts of a problem, and everything that they refer to.
 
     What binds or changes nothing of it is left out: calls, imports of others, the solution.
     """
@@ -43,14 +43,14 @@ _COMPOUND = (ast.If, ast.Try, ast.With, ast.For, ast.While)
 
 
 def _always(statement: ast.stmt) -> bool:
-    """Return whether a statement may bind anything, or says how the others are to be read."""
+    """Return whether a statement may bind a name or changes how the others are read."""
     return isinstance(statement, ast.ImportFrom) and (
         statement.module == "__future__" or any(alias.name == "*" for alias in statement.names)
     )
 
 
 def _touched(statement: ast.stmt, imported: set[str]) -> set[str]:
-    """Return what a statement binds, and what it may change: `table["a"] = 1`, `cases.append(...)`."""
+    """Return the names that a statement binds or may change: `table["a"] = 1`, `cases.append(...)`."""
     return _names(statement) | {name for one in _flat([statement]) for name in _changed(one) if name not in imported}
 
 
@@ -83,7 +83,7 @@ def _changed(statement: ast.stmt) -> Iterator[str]:
 
 
 def _root(target: ast.expr) -> str | None:
-    """Return the name that an attribute or an element is of."""
+    """Return the name at the root of an attribute or element."""
     while isinstance(target, ast.Attribute | ast.Subscript | ast.Starred):
         target = target.value
     return target.id if isinstance(target, ast.Name) else None

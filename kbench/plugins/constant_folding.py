@@ -1,4 +1,4 @@
-"""Values of a module's constants, computed from its syntax tree; how much is computed is bounded."""
+"""Values of a module's constants, computed from its syntax tree; the amount of computation is limited."""
 
 import ast
 import operator
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 MAX_CONSTANT_BITS = 4096
-"""Larger integers are not folded: a file must not make its reader compute for minutes, nor print for pages."""
+"""Larger integers are not folded, because computing or printing them could take minutes."""
 MAX_STATEMENT, MAX_FILE = 4_000, 200_000
-"""Literals in one value, and in those of one file together. What a name stands for counts wherever it stands."""
+"""Largest number of literals in one value, and in all values of a file. A name counts as its value at each use."""
 CHARACTERS = 64
 """A string counts as one literal for each of this many characters."""
 
@@ -25,16 +25,16 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folded:
-    """The value that a name has at the end of a file, and the line that gave it."""
+    """The value of a name at the end of a file, and the line that assigns it."""
 
     value: Any
     line: int
     literals: int
-    """How many there are in it."""
+    """Number of literals in the value."""
 
 
 def fold(statements: Sequence[ast.stmt], given: Mapping[str, Any] | None = None) -> dict[str, Folded]:
-    """Return what names are assigned, as far as it follows from literals and arithmetic and is not too much.
+    """Return the values of names that follow from literals and arithmetic within the limits.
 
     A `given` name has that value instead, and what is computed from it follows.
     """
@@ -121,7 +121,7 @@ class _Folding:
         return value
 
     def _spend(self, literals: int) -> None:
-        """Count what is about to be part of the value. Raises ValueError where that is too much."""
+        """Count literals that become part of the value. Raises ValueError above the limit."""
         if self.spent + literals > self._most:
             raise ValueError("too much to fold")
         self.spent += literals

@@ -1,4 +1,4 @@
-"""Where the files of problems and solutions lie: shipped, from entry points, from the settings, beside one another.
+"""Locations of problem and solution files: shipped, from entry points, from the settings, beside one another.
 
 Nothing is opened: a shell's completion asks for no more than names. The files that belong to a problem `softmax.py`
 in a folder `D` are `D/softmax/*.py`, `D/solutions/softmax/*.py` and `D/../solutions/softmax/*.py`; the package itself
@@ -22,7 +22,7 @@ BUILTINS = {
     "compile": "The reference through torch.compile",
     "compile-max-autotune": "The reference through torch.compile, mode max-autotune",
 }
-"""Solutions that every problem has, without a file."""
+"""Solutions of every problem that need no file."""
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -53,7 +53,7 @@ def solution_files(problem: Path, settings: Settings) -> list[Found]:
 
 
 def as_path(name_or_path: str | Path) -> Path | None:
-    """Take for a path what looks like one; None for a name."""
+    """Return the path if the text looks like one; None for a name."""
     text = str(name_or_path)
     looks_like_path = isinstance(name_or_path, Path) or text.endswith(".py") or "/" in text or "\\" in text
     return Path(name_or_path).expanduser() if looks_like_path else None
@@ -92,7 +92,7 @@ def _solution_files(problem: Path, settings: Settings) -> Iterator[Found]:
 
 
 def _python_files(place: Path, origin: Origin) -> Iterator[Found]:
-    """`place` itself where it is a Python file, else the public ones in that folder."""
+    """Return `place` itself if it is a Python file, else the public Python files in that folder."""
     if place.suffix == ".py" and place.is_file():
         yield place, origin
     elif place.is_dir():
@@ -100,10 +100,10 @@ def _python_files(place: Path, origin: Origin) -> Iterator[Found]:
 
 
 def _unique(found: Iterator[Found]) -> list[Found]:
-    """Count a file that was reached in two ways once, by the first."""
+    """Return each file once, even if it was found twice."""
     seen: dict[Path, Found] = {}
     for path, origin in found:
-        # Unlike `resolve`, this takes a circle of links as it is.
+        # Unlike `resolve`, this accepts circular links.
         seen.setdefault(Path(os.path.realpath(path)), (path, origin))
     return list(seen.values())
 

@@ -1,4 +1,4 @@
-"""Reading files that a stranger wrote, or named: plain ones, and no more of them than asked for."""
+"""Reading untrusted files: regular files only, up to a limit."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def read_head(path: Path, most_bytes: int) -> bytes:
-    """Return the beginning of a plain file: all of it, or `most_bytes` and one more where it is longer.
+    """Return the start of a regular file: all of it, or `most_bytes` + 1 bytes if it is longer.
 
     Never waits, whatever lies there. Raises OSError for pipes, devices and what cannot be read.
     """

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 OVERRIDES = "__kbench_overrides__"
-"""What a module's changed constants are taken from: not every value (inf, nan) has a literal."""
+"""Name of the table with overridden constants: not every value (inf, nan) has a literal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class LoadedProblem:
         return [_to_device(value, self.device) for value in made]
 
     def model(self, seed: int, on: str | None = None) -> "nn.Module":
-        """Construct `Model`, as `get_init_inputs` says, on the device or where else it is to draw its parameters."""
+        """Construct `Model` with `get_init_inputs()`, on the device or on `on`."""
         import torch
 
         arguments, keywords = self.init_inputs()
@@ -150,7 +150,7 @@ def _assigned(statement: Any) -> set[str]:
 
 
 def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int = 0) -> int:
-    """Return what inputs, parameters and outputs of one call take, found without memory; 0 where that does not work.
+    """Return the bytes of inputs, parameters and outputs of a call, without allocating them; 0 if that fails.
 
     Outputs are left out where the rest is `small_bytes` or less: a call without memory imports all of torch.compile,
     which takes 1.3 s.
@@ -166,7 +166,7 @@ def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int =
             leaves = [*_tensors(inputs), *model.parameters(), *model.buffers()]
             if _nbytes(leaves) > small_bytes:
                 leaves += _tensors(model(*inputs))
-    except Exception:  # noqa: BLE001 - a stranger's code on tensors without memory: what it raises means nothing
+    except Exception:  # noqa: BLE001 - untrusted code on tensors without memory may raise anything
         return 0
     return _nbytes(leaves)
 
@@ -185,7 +185,7 @@ def _tensors(value: Any) -> "list[Tensor]":
 
 
 def seed_torch(seed: int, device: str) -> None:
-    """Seed what draws on the CPU and on `device`.
+    """Seed the random generators of the CPU and of `device`.
 
     `torch.manual_seed` also queues the seed, with a whole stack trace, for each kind of device that was never used:
     0.6 ms a call on a CPU.
@@ -210,9 +210,9 @@ def is_lazy(model: "nn.Module") -> bool:
 
 
 def materialise(model: "nn.Module", arguments: Sequence[Any], seed: int) -> None:
-    """Call a lazy module once, so that its parameters are there; equal seeds give equal ones.
+    """Call a lazy module once to create its parameters; equal seeds give equal ones.
 
-    Raises RuntimeError where one is not there even so.
+    Raises RuntimeError if a parameter still has no shape.
     """
     import torch
 
@@ -235,9 +235,9 @@ def randomise(model: "nn.Module", seed: int, *, keep_signs: bool = False) -> Non
     """Give every parameter that is not an integer, and the statistics of batch norms, new random values in place.
 
     A parameter that varies keeps its mean and standard deviation (uniform, so bounded); a constant one gets a random
-    sign and magnitude around its constant, since defaults such as gamma = 1 and beta = 0 hide bugs. With `keep_signs`
-    each value is scaled only: some references take roots or logarithms of theirs.
-    Other buffers (masks, tables) are left alone: they may carry meaning.
+    sign and magnitude around its constant, because defaults such as gamma = 1 and beta = 0 hide bugs. With
+    `keep_signs` each value is only scaled: some references take roots or logarithms of their parameters. Other
+    buffers (masks, tables) stay as they are.
     """
     import torch
 
@@ -269,7 +269,7 @@ def _other_values(values: "Tensor", noise: "Tensor", magnitude: "Tensor", *, kee
 
 
 def pin_precision(allow_tf32: bool) -> None:
-    """Set torch's precision switches for this process: TF32 as asked, reduced-precision reductions off."""
+    """Set torch's precision switches for this process: TF32 as given, reduced-precision reductions off."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = allow_tf32

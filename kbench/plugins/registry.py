@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kbench.core.errors import PluginError, UsageError
+from kbench.core.printable import printable
 from kbench.plugins import source
 from kbench.plugins.places import BUILTINS, Origin, as_path, named_entry_points, problem_files, solution_files
 from kbench.plugins.small_case import SMALL, size_roles, small_constants
@@ -17,7 +18,7 @@ EntryKind = Literal["problem", "solution"]
 
 DEFAULT_ENTRY = "ModelNew"
 OTHER_ENTRIES = ("Model", "kernel_function")
-"""What published solutions are called otherwise: the class by the reference's name, a function of the inputs alone."""
+"""Other entries of published solutions: the class `Model`, or a function of the inputs only."""
 
 PROBLEM_NAMES = frozenset({"Model", "get_inputs", "get_init_inputs"})
 _REQUIRED: dict[EntryKind, str] = {"problem": "Model", "solution": DEFAULT_ENTRY}
@@ -36,11 +37,11 @@ class Entry:
     builtin: str | None = None
     """The key in `BUILTINS` of a solution without a file; its `path` is the problem's."""
     attribute: str = DEFAULT_ENTRY
-    """What of a solution's file is judged: a class, or a function that is the forward itself."""
+    """The judged entry of a solution's file: a class, or a function that is the forward itself."""
 
     @property
     def recorded_path(self) -> str:
-        """Where its file is, for a results file: relative where it lies below the working folder; empty if shipped."""
+        """Path of its file for a results file, relative if below the working folder; empty if shipped."""
         if self.origin == "kbench":
             return ""
         here = Path.cwd()
@@ -48,12 +49,12 @@ class Entry:
 
     @property
     def recorded_entry(self) -> str:
-        """What is judged of its file, for a results file: empty where that is `ModelNew` or the file is not its own."""
+        """The judged entry for a results file; empty for `ModelNew` and for built-in solutions."""
         return "" if self.builtin else self.variant
 
     @property
     def variant(self) -> str:
-        """Which of several solutions it is that one file can stand for; empty for the usual one."""
+        """Key among the solutions of one file; empty for the default one."""
         return self.builtin or ("" if self.attribute == DEFAULT_ENTRY else self.attribute)
 
 
@@ -64,7 +65,7 @@ def problems(settings: Settings) -> tuple[Entry, ...]:
 
 
 def problems_in(folder: Path) -> tuple[Entry, ...]:
-    """List the problem files of a folder, which are named by path; other Python files are passed over in silence."""
+    """List the problem files of a folder, to be named by path; ignore other Python files."""
     found = []
     for path in sorted(folder.glob("*.py")):
         try:
@@ -72,7 +73,7 @@ def problems_in(folder: Path) -> tuple[Entry, ...]:
         except PluginError:
             continue
         if parsed.names >= PROBLEM_NAMES:
-            found.append(replace(_entry(parsed, "problem", "path"), name=path.name))
+            found.append(replace(_entry(parsed, "problem", "path"), name=f"{name_of(path)}{path.suffix}"))
     return tuple(found)
 
 
@@ -109,8 +110,8 @@ def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
 def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, *, entry: str | None = None) -> Entry:
     """Find the solution of that name, or in that file, for `problem`.
 
-    What is judged of it is `entry`, else what the head of the file names, else what the settings name if the file
-    defines that, else `ModelNew`.
+    The judged entry is `entry`, else the one in the file's head comment, else the one of the settings if the file
+    defines it, else `ModelNew`.
 
     Raises:
         UsageError: no such name, with the nearest one as a hint; or a name that two files share.
@@ -130,10 +131,11 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
     for one in known:
         if one.name == name:
             return one if entry is None else _read_solution(one.path, one.origin, problem, settings, entry)
-    if Path(f"{name}.py").is_file():
-        raise UsageError(
-            f"`{problem.name}` has no solution named `{name}`", f"a file of your own needs its path: `{name}.py`"
-        )
+    for own in (Path(f"{name}.py"), Path("solutions", problem.name, f"{name}.py")):
+        if own.is_file():
+            raise UsageError(
+                f"`{problem.name}` has no solution named `{name}`", f"a file of your own needs its path: `{own}`"
+            )
     listing = f"`kbench list {problem.name}` shows its solutions"
     raise UsageError(
         f"`{problem.name}` has no solution named `{name}`",
@@ -142,7 +144,7 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
 
 
 def told_apart(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Return each file once, with a name of its own: `a.my` and `b.my` for two `my`, as far up as folders differ."""
+    """Return each file once with a unique name: `a.my` and `b.my` for two `my`, with as many folders as needed."""
     unique: dict[tuple[Path, str], Entry] = {}
     for entry in entries:
         unique.setdefault((entry.path.resolve(), entry.variant), entry)
@@ -158,7 +160,7 @@ def told_apart(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 def _ends_alike(name: str, other: Entry) -> bool:
-    """Return whether a file's name, with its folders, ends like this."""
+    """Return whether a file's path, joined by dots, ends with this name."""
     return ".".join((*other.path.resolve().parts[:-1], other.name)).endswith(f".{name}")
 
 
@@ -172,13 +174,13 @@ def case_table(problem: Entry) -> dict[str, dict[str, Any]]:
 
 
 def derived_case(problem: Entry) -> dict[str, Any] | None:
-    """Return the constants of the case `small` that a file without one gets; None where its sizes are not known."""
+    """Return the constants of the derived case `small`; None if the file's sizes are not known."""
     parsed = source.parse(problem.path)
     return None if SMALL in parsed.cases else small_constants(parsed.constants, size_roles(parsed.tree))
 
 
 def selectable_cases(problem: Entry) -> dict[str, dict[str, Any]]:
-    """Return `case_table`, and the derived case where there is one."""
+    """Return `case_table` with the derived case, if there is one."""
     derived = derived_case(problem)
     return case_table(problem) | ({} if derived is None else {SMALL: derived})
 
@@ -214,7 +216,7 @@ def _read_solution(path: Path, origin: Origin, problem: Entry, settings: Setting
         name for name in (DEFAULT_ENTRY, *OTHER_ENTRIES) if name in parsed.names and not (own and name == "Model")
     ]
     if asked is None and attribute == DEFAULT_ENTRY and not others:
-        return _read(path, "solution", origin)  # which says what is the matter
+        return _read(path, "solution", origin)  # which raises the error
     hint = f"`--entry {others[0]}` judges its `{others[0]}`" if len(others) == 1 else None
     kind, swapped = ("class ", _swapped(parsed, "problem")) if attribute == DEFAULT_ENTRY else ("", "")
     raise PluginError(f"{path} defines no {kind}`{attribute}`, so it is not a solution{swapped}", hint)
@@ -225,7 +227,7 @@ def _swapped(parsed: Source, other: EntryKind) -> str:
 
 
 def _attribute(parsed: Source, wanted: str | None) -> str:
-    """Return what is judged of a file, where the command line does not say."""
+    """Return the judged entry of a file, if the command line names none."""
     if parsed.entry is not None:
         return parsed.entry
     return wanted if wanted is not None and wanted in parsed.names else DEFAULT_ENTRY
@@ -251,11 +253,16 @@ def _read(path: Path, kind: EntryKind, origin: Origin) -> Entry:
 
 
 def _nearest_file(path: Path) -> str:
-    """Word a hint for a file that is not there; names that share no more than their ending are not near."""
+    """Return a hint for a missing file; names that share only their ending are not close."""
     near = difflib.get_close_matches(path.stem, [beside.stem for beside in path.parent.glob("*.py")], n=1, cutoff=0.7)
     if near:
         return f"did you mean `{path.with_name(f'{near[0]}.py')}`?"
     return "check the path" if path.parent.is_dir() else f"the folder does not exist: {path.parent}"
+
+
+def name_of(path: Path) -> str:
+    """Return the name of what a file holds: its stem, on one line, whatever characters a stranger put there."""
+    return printable(" ".join(path.stem.split()))
 
 
 def _listed(path: Path, kind: EntryKind, origin: Origin, wanted: str | None = None) -> Entry | None:
@@ -266,12 +273,12 @@ def _listed(path: Path, kind: EntryKind, origin: Origin, wanted: str | None = No
         return _entry(parsed, kind, origin, required) if required in parsed.names else None
     except PluginError as error:
         broken = f"unusable: {error.message.removeprefix(str(path)).lstrip(',: ')}"
-        return Entry(name=path.stem, path=path, summary=broken, kind=kind, origin=origin, devices=source.DEVICES)
+        return Entry(name=name_of(path), path=path, summary=broken, kind=kind, origin=origin, devices=source.DEVICES)
 
 
 def _entry(parsed: Source, kind: EntryKind, origin: Origin, attribute: str = DEFAULT_ENTRY) -> Entry:
     return Entry(
-        name=parsed.path.stem,
+        name=name_of(parsed.path),
         path=_whole(parsed.path),  # children run in folders of their own
         summary=parsed.summary,
         kind=kind,
@@ -282,7 +289,7 @@ def _entry(parsed: Source, kind: EntryKind, origin: Origin, attribute: str = DEF
 
 
 def _whole(path: Path) -> Path:
-    """Return a path from the root. In a child's own /tmp, `a/../b` leads nowhere where `a` is not shown."""
+    """Return a path from the root. In a child's own /tmp, `a/../b` does not exist if `a` is not visible."""
     absolute = path.absolute()
     return absolute.parent.resolve() / absolute.name if ".." in absolute.parts else absolute
 

@@ -1,4 +1,4 @@
-"""Other shapes of a problem that lists none: its constants made smaller where the reference accepts it.
+"""Other shapes of a problem that lists none: its constants made smaller, if the reference accepts them.
 
 Runs in a judge, on torch's `meta` device: shapes without memory or arithmetic. docs/adr/0004-derived-shapes.md has
 the reasons.
@@ -18,25 +18,25 @@ from kbench.plugins import source
 
 COMPILER = "torch._dynamo"
 MAX_CONSTANTS = 12
-"""Constants that are tried; each costs a few constructions of the reference without memory."""
+"""Largest number of constants that are tried; each costs a few constructions without memory."""
 MAX_ELEMENTS = 1 << 25
-"""Most elements that inputs of a derived shape may have; never more than the problem's own."""
+"""Largest number of elements of derived inputs; never more than the problem's own."""
 MAX_CALLED_ELEMENTS = 1 << 20
-"""Inputs that the reference is called on here, where they hold integers."""
+"""Largest integer inputs on which the reference is called here, in elements."""
 CALLED_ELEMENTS = 1 << 12
 MAX_CALLS = 100
-"""Elements to draw in all calls: with three indices, one out of range could be missed by luck."""
+"""Elements to draw over all calls: with only three indices, one out of range could be missed by chance."""
 MAX_LONG_ELEMENTS = 1 << 22
 """The same, if one of the constants was made long."""
 LONG = 1031
-"""A prime beyond the widest blocks of threads: what kernels walk through in steps does not end on a step."""
+"""A prime larger than the widest thread blocks, so that no loop over blocks ends exactly on a block."""
 SHORT = (5, 37, 29, 23, 19, 17, 13, 11, 7, 3)
 """Distinct primes, so that swapped dimensions show; none is a multiple of a vector or a warp."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derived:
-    """Overrides of the constants that make other shapes, and why there are none."""
+    """Overrides of the constants that make other shapes, or why there are none."""
 
     cases: list[dict[str, Any]] = field(default_factory=list)
     reason: str = ""
@@ -44,12 +44,12 @@ class Derived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallShapes:
-    """What one set of constants leads to: shapes of the inputs, arguments of the constructor."""
+    """The result of one set of constants: shapes of the inputs, arguments of the constructor."""
 
     inputs: tuple[tuple[int, ...], ...]
     arguments: str
     integers: bool
-    """Whether there are integers among the inputs, which may be indices: `meta` has none to find out of range."""
+    """Whether inputs have integers, which may be indices: on `meta` none can be found out of range."""
 
     @property
     def elements(self) -> int:
@@ -60,8 +60,8 @@ class CallShapes:
 def derive(path: Path, overrides: Mapping[str, Any]) -> Derived:
     """Find up to two other shapes of a problem file; `overrides` are constants that the caller has set already.
 
-    The first changes only what the inputs depend on and the constructor does not: other inputs of the same model, one
-    of them long. The second changes whatever the inputs depend on, and is short all over.
+    The first changes only constants that the constructor does not use: other inputs of the same model, one of them
+    long. The second changes every constant that the inputs use, and is short everywhere.
     """
     with without_the_compiler(path):
         return _derive(_Probe(path, overrides))
@@ -88,7 +88,7 @@ def _derive(probe: "_Probe") -> Derived:
 
 
 def _classify(probe: "_Probe", own: CallShapes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the constants that change the inputs alone, and those that change the constructor's arguments as well."""
+    """Return the constants that change only the inputs, and those that also change the constructor's arguments."""
     of_call: dict[str, Any] = {}
     of_model: dict[str, Any] = {}
     resizable = {name: value for name, value in probe.constants.items() if sizes_of(value)}
@@ -129,7 +129,7 @@ class _Probe:
         self.own = self.look({})
 
     def look(self, changed: Mapping[str, Any]) -> CallShapes | None:
-        """Return what the file makes of these constants, or None where it refuses them."""
+        """Return the result of these constants; None if the file refuses them."""
         try:
             loaded = problems.load(self._path, {**self._overrides, **changed}, "meta")
             inputs = loaded.inputs(seed=0)
@@ -163,10 +163,10 @@ class _Probe:
         return all(not hasattr(output, "numel") or output.numel() > 0 for output in outputs)
 
     def _trial(self, changed: Mapping[str, Any]) -> tuple[str, int]:
-        """Say on which device to call the reference, and how often.
+        """Return the device on which to call the reference, and the number of calls.
 
-        Integers may be indices. One out of range is an exception on the CPU, nothing on the meta device, and the end of
-        the judge on a GPU; so small inputs with integers are called for real.
+        Integers may be indices. An index out of range raises on the CPU, is ignored on the meta device, and ends the
+        judge on a GPU. So small inputs with integers are called on the CPU.
         """
         seen = self.look(changed) if self.holds_integers else None
         if seen is None or not 0 < seen.elements <= MAX_CALLED_ELEMENTS:
@@ -175,15 +175,15 @@ class _Probe:
 
     @property
     def holds_integers(self) -> bool:
-        """Whether the problem's inputs do."""
+        """Whether the problem's inputs have integers."""
         return self.own is not None and self.own.integers
 
     def vary(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Return smaller values for as many of these constants as the reference accepts together.
 
-        Tried are: all of them, different; all, but alike where they were alike (first, where there are integers: what
-        they index has a size of its own); one after the other, kept where it goes with what was kept. A reference that
-        does not run on the meta device is asked by a real call, later.
+        It tries all constants with different values, then with equal values where they were equal (in reverse order for
+        integer inputs, because what they index has its own size), then one after the other. A reference that does not
+        run on the meta device is called later on the real device.
         """
         different = {name: next(smaller(v, size)) for (name, v), size in zip(wanted.items(), SHORT, strict=False)}
         sizes = dict(zip(dict.fromkeys(size for v in wanted.values() for size in sizes_of(v)), SHORT, strict=False))
@@ -220,7 +220,7 @@ def sizes_of(value: Any) -> list[int]:
 def smaller(value: Any, size: int) -> Iterator[Any]:
     """Yield smaller values for a constant: the largest prime up to `size` below it, then its half.
 
-    In a list, sizes below 5 stay: they are channels or dimensions rather than lengths.
+    In a list, sizes below 5 stay: they are channels or dimensions, not lengths.
     """
     if isinstance(value, list | tuple):
         for change in (lambda n: prime_below(n, size), lambda n: n // 2):

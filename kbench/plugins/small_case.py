@@ -1,7 +1,7 @@
-"""The case `small` of a file that names one size only: its constants made smaller, without running the file.
+"""The case `small` of a file that names one size only: its constants made smaller without running the file.
 
-`kbench/plugins/shapes.py` derives other shapes too, but to search for faults, and asks a judge for them. This rule
-reads the file alone, so that a listing, a command line and a sweep all name the same constants.
+`kbench/plugins/shapes.py` also derives shapes, in a judge, to search for faults. This rule only reads the file, so
+that a listing, a command line and a sweep name the same constants.
 """
 
 import ast
@@ -15,32 +15,32 @@ from kbench.plugins.constant_folding import bound
 
 SMALL = "small"
 MOST_ELEMENTS = 1 << 21
-"""Chosen. Bounds the product of all sizes that the inputs depend on: no input has more elements (8 MB of fp32)."""
+"""Chosen. Limits the product of all sizes of the inputs, so that no input has more elements (8 MB of fp32)."""
 BOUNDS = (256, 128, 64, 32, 16)
-"""Largest size that is left alone, widest first. Below 16, pooling and strides leave nothing of an image."""
+"""Limits of a size, tried from the largest. Below 16, pooling and strides leave nothing of an image."""
 BATCHES = (256, 128, 64, 32, 16, 8, 4)
-"""The same for the first size of an input, which is made smaller before the others are: nothing must fit a batch."""
+"""Limits of the first size of an input, which shrinks before the others because no other size depends on a batch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeRoles:
-    """What the constants of a file are for, as far as its syntax tells."""
+    """The roles of a file's constants, as far as its syntax shows them."""
 
     inputs: frozenset[str]
-    """`get_inputs` depends on them."""
+    """Constants that `get_inputs` uses."""
     model: frozenset[str] = frozenset()
-    """`get_init_inputs` depends on them."""
+    """Constants that `get_init_inputs` uses."""
     batch: frozenset[str] = frozenset()
-    """First sizes of inputs."""
+    """Constants that are first sizes of inputs."""
     literals: int = 1
-    """Product of the sizes that `get_inputs` has as numbers."""
+    """Product of the literal sizes in `get_inputs`."""
 
 
 def small_constants(constants: Mapping[str, Any], roles: SizeRoles) -> dict[str, Any] | None:
-    """Return what to change of a file's constants; nothing where it is small already, None where no size is known.
+    """Return the changed constants of a file; empty if it is small already, None if no size is known.
 
-    A size above the bound is halved until it is not. So equal sizes stay equal (what the model and its inputs share),
-    and of powers of two, what divides another one still does (groups and channels).
+    A size above the limit is halved until it is within it. So sizes that the model and its inputs share stay equal, and
+    powers of two that divide one another (groups and channels) still do.
     """
     if not any(_sizes(value) for name, value in constants.items() if name in roles.inputs):
         return None
@@ -70,7 +70,7 @@ def _sizes(value: Any) -> list[int]:
 
 
 def size_roles(tree: ast.Module) -> SizeRoles:
-    """Read from a problem's syntax tree what its constants are for; what is computed from others follows them."""
+    """Return the roles of a problem's constants from its syntax tree; constants computed from others have none."""
     assigned = [node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)]
     plain = {name for node in assigned if not _read(node) & _defined(tree) for name in bound(node)}
     makers = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "get_inputs"]
@@ -86,7 +86,7 @@ def size_roles(tree: ast.Module) -> SizeRoles:
 
 
 def _first(argument: ast.expr) -> Iterator[str]:
-    """Yield the name that a call's first argument is, or begins with."""
+    """Yield the name that is a call's first argument or the first element of it."""
     match argument:
         case ast.Name(id=name):
             yield name
@@ -95,7 +95,7 @@ def _first(argument: ast.expr) -> Iterator[str]:
 
 
 def _reached(tree: ast.Module, function: str) -> frozenset[str]:
-    """Return what a function of the module reads of it, also through other functions and computed names."""
+    """Return the names in the module that a function reads, also through other functions and names."""
     nodes = {name: node for node in tree.body for name in bound(node)}
     found: set[str] = set()
     left = [function]

@@ -22,12 +22,12 @@ DEVICES = ("cuda", "cpu")
 
 MAX_SOURCE_BYTES = 4 * 2**20
 ENCODINGS = frozenset({"utf-8", "utf-8-sig", "ascii", "iso8859-1"})
-"""What a file may be encoded as: Python has decoders that take hours, and some that do not make text."""
+"""Accepted encodings of a file: some of Python's decoders take hours, and some do not produce text."""
 MAX_SUMMARY = 200
 ENTRY = re.compile(r"#[ \t]*kbench:[ \t]*entry[ \t]*=[ \t]*(\w+)[ \t]*")
 _LETTER, _GAP = r"[^\0-/:-@[-^`{-\x7f]", r"(?:[ \t\f]|\\(?:\r\n?|\n))*"
 DOTTED = re.compile(rf"(?<!{_LETTER}){_LETTER}+(?:{_GAP}\.{_GAP}{_LETTER}+)+")
-"""A name of several parts. A letter is whatever ASCII has no other use for: said so, it compiles in no time."""
+"""A dotted name. A letter is any character that ASCII does not use otherwise, so that the pattern compiles fast."""
 MAX_DOTS = 250
 """In one name: Python's parser copies what it has of an imported one at each dot, and would fill the memory."""
 
@@ -39,7 +39,7 @@ class Source:
     path: Path
     tree: ast.Module
     entry: str | None = None
-    """What a comment at its head, `# kbench: entry = Model`, says is to be judged."""
+    """The entry that a comment at its head names: `# kbench: entry = Model`."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -65,7 +65,7 @@ class Source:
         return self.constants_with({})
 
     def constants_with(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the same where some of them are overridden: what is computed from these follows."""
+        """Return the constants with some of them overridden, and those computed from these updated."""
         folded = fold(_top_level(self.tree.body), overrides)
         return {name: one.value for name, one in folded.items() if _overridable(name)}
 
@@ -127,7 +127,7 @@ def parse(path: Path) -> Source:
     try:
         text = _text(path)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a candidate's odd escapes are not the reader's concern
+            warnings.simplefilter("ignore")  # a candidate's invalid escapes are not reported here
             tree = ast.parse(text, filename=str(path))
     except OSError as error:
         raise PluginError(f"{path} cannot be read: {error.strerror}") from error
@@ -149,7 +149,7 @@ def _entry(text: str, tree: ast.Module) -> str | None:
 
 
 def _text(path: Path) -> str:
-    """Return what a plugin file says, where Python's parser can be trusted with it. Raises PluginError and others."""
+    """Parse a plugin file that is safe for Python's parser. Raises PluginError and others."""
     content = read_head(path, MAX_SOURCE_BYTES)
     if len(content) > MAX_SOURCE_BYTES:
         raise PluginError(f"{path} is larger than {MAX_SOURCE_BYTES >> 20} MiB, too large for a source file")
@@ -165,7 +165,7 @@ def _text(path: Path) -> str:
 
 
 def did_you_mean(name: str, known: Sequence[str], *, listing: str | None = None) -> str | None:
-    """Word a hint that names the nearest of `known`, or that tells how to list them."""
+    """Return a hint with the closest of `known`, or how to list them."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if near:
         return f"did you mean `{near[0]}`?"

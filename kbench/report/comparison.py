@@ -24,7 +24,7 @@ WORDS = {
     Answer.FASTER: "FASTER",
     Answer.SAME: "same",
 }
-"""What is printed for each answer, worst first."""
+"""Word for each verdict, worst first."""
 
 BAR_WIDTH = 41
 DROPPED_IN_JSON = ("timings",)
@@ -78,7 +78,7 @@ def render_csv(comparison: Comparison) -> str:
 
 
 def chosen(comparison: Comparison, only: str | None, sort: str) -> Comparison:
-    """Keep the lines that are asked for (`changed`, `slower`), in the order asked for (`verdict`, `change`, `name`)."""
+    """Select lines (`changed`, `slower`) and sort them (`verdict`, `change`, `name`)."""
     wanted = {
         None: set(Answer),
         "changed": set(Answer) - {Answer.SAME},
@@ -95,7 +95,7 @@ def chosen(comparison: Comparison, only: str | None, sort: str) -> Comparison:
 
 
 def summary_line(comparison: Comparison) -> str:
-    """Count the answers, and give the mean change of each side: `5 cases: 1 slower, 4 same`."""
+    """Count the verdicts and give the mean change of each side: `5 cases: 1 slower, 4 same`."""
     judged = [case for case in comparison.cases if case.verdict is not None]
     counts = comparison.counts
     parts = [f"{counts[answer]} {word.lower()}" for answer, word in WORDS.items() if counts.get(answer)]
@@ -105,12 +105,19 @@ def summary_line(comparison: Comparison) -> str:
         mean = comparison.geometric_mean(label)
         if mean is not None:
             named = f" of {label}" if len(_others(comparison)) > 1 else ""
-            text += f" · geometric mean{named} {in_words(mean)}"
+            weak = any(case.label == label and _is_weak(case) for case in judged)
+            text += f" · geometric mean{named} {in_words(mean, weak=weak)}"
     return text
 
 
-def in_words(ratio: float) -> str:
-    """Say t_new / t_old without a sign to misread: `1.005× slower`."""
+def _is_weak(case: ComparedCase) -> bool:
+    return any(side is not None and side.measurement.weak for side in (case.old, case.new))
+
+
+def in_words(ratio: float, *, weak: bool = False) -> str:
+    """Write t_new / t_old with a word instead of a sign: `1.005× slower`; two digits if a clock does not confirm it."""
+    if weak:
+        return f"{units.speedup(max(ratio, 1 / ratio), weak=True)} {'slower' if ratio > 1 else 'faster'}"
     if abs(math.log(ratio)) < 5e-4:
         return "1.000×, the same"
     return f"{ratio:.3f}× slower" if ratio > 1 else f"{1 / ratio:.3f}× faster"
@@ -135,12 +142,12 @@ def bounds_of(verdict: Verdict | None) -> str:
 
 
 def word_of(case: ComparedCase) -> str:
-    """Name the answer; a base has none."""
+    """Write the verdict; a base has none."""
     return "base" if case.verdict is None else WORDS[case.verdict.status]
 
 
 def level_of(case: ComparedCase) -> str:
-    """Write the level of the new side, and the old one's before it where that is another."""
+    """Write the level of the new side, after the old one if they differ."""
     old, new = (side.measurement.standing if side is not None else None for side in (case.old, case.new))
     if new is None or new.level is None:
         return ""
@@ -149,7 +156,7 @@ def level_of(case: ComparedCase) -> str:
 
 
 def worst_first(cases: Sequence[ComparedCase]) -> list[ComparedCase]:
-    """Order cases by answer, the larger change first within one."""
+    """Sort cases by verdict, then by change, the largest first."""
     ranks = {answer: place for place, answer in enumerate(WORDS)}
 
     def rank(case: ComparedCase) -> tuple[int, float]:
@@ -161,7 +168,7 @@ def worst_first(cases: Sequence[ComparedCase]) -> list[ComparedCase]:
 
 
 def constants_of(sides: Iterable[ComparedSide | None]) -> list[str]:
-    """Say what each case makes of the problem's constants, those of `--set` among them: a line for each."""
+    """Return a line for each case with its constants, including those of `--set`."""
     told = {
         side.case: constants
         for side in sides
@@ -171,7 +178,7 @@ def constants_of(sides: Iterable[ComparedSide | None]) -> list[str]:
 
 
 def heading(comparison: Comparison) -> str:
-    """Name both sides, the stack, which is shared where there are verdicts on speed, and the constants of cases."""
+    """Write both sides, their stack, which is the same if there are verdicts on speed, and the constants of cases."""
     sides = [side for case in comparison.cases for side in (case.old, case.new) if side is not None]
     if not sides:
         return ""
@@ -270,7 +277,7 @@ def interval_bar(verdict: Verdict, reach: float) -> str:
 
 
 def _speedup(found: Comparison) -> float | None:
-    """Turn the one mean change of two sides into a speed-up; None where there are more sides, or no times."""
+    """Turn the mean change of two sides into a speed-up; None for more sides or without times."""
     others = [label for label in found.labels if label != found.base]
     mean = found.geometric_mean(others[0]) if len(others) == 1 else None
     return 1 / mean if mean else None

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kbench.core.model import ResultRow
+from kbench.storage import csvfile
 
 
 def render_rows(rows: Iterable[ResultRow]) -> str:
@@ -30,5 +31,5 @@ def render_cells(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
     writer.writerow(names)
-    writer.writerows([["" if value is None else value for value in row] for row in rows])
+    writer.writerows([[csvfile.cell(value) for value in row] for row in rows])
     return buffer.getvalue().rstrip("\n")

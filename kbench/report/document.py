@@ -1,4 +1,4 @@
-"""One JSON document per command, whatever happened: the keys that all have in common, and its own data."""
+"""One JSON document per command, also on errors: common keys, and the command's own data."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ def render_document(
     results: Iterable[Any] = (),
     **data: Any,
 ) -> str:
-    """Write one document, with every key that documents have in common even where it is empty.
+    """Write one document with all common keys, also empty ones.
 
     Findings are mappings or records with at least a `message`. Values that JSON lacks (NaN, infinities) become their
     names as text.
@@ -49,12 +49,12 @@ def render_document(
 
 
 def render_error(command: str, error: KbenchError) -> str:
-    """Write the document of a command that ended before it had anything to show."""
+    """Write the document of a command that ended with an error before it had a result."""
     return render_document(command, status="error", reason=error.message, hint=error.hint, exit_code=error.exit_code)
 
 
 def plain(value: Any) -> Any:
-    """Turn records, enums, paths and non-finite numbers into what JSON has."""
+    """Convert records, enums, paths and non-finite numbers to JSON values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Enum):

@@ -1,4 +1,4 @@
-"""A gate's report as text, Markdown, JSON and CSV: what failed first, what to type last."""
+"""A gate's report as text, Markdown, JSON and CSV: failures first, commands last."""
 
 import math
 import shlex
@@ -22,11 +22,11 @@ HEADLINES = {
     ExitCode.INCONCLUSIVE: "INCONCLUSIVE",
     ExitCode.NOTHING_SELECTED: "NOTHING TO JUDGE",
 }
-"""What is printed for each exit code of a gate."""
+"""Headline for each exit code of a gate."""
 
 
 def render_text(report: GateReport, *, verbosity: int = 0, width: int | None = None) -> str:
-    """Write the report as text; verbosity -1 keeps the first line, 0 what is not green, 1 every case."""
+    """Write the report as text; verbosity -1 keeps the first line, 0 adds cases that are not OK, 1 every case."""
     if verbosity < 0:
         return headline(report)
     shown = report.cases if verbosity > 0 else [case for case in report.cases if case.outcome is not GateOutcome.OK]
@@ -74,7 +74,7 @@ def render_csv(report: GateReport) -> str:
 
 
 def headline(report: GateReport) -> str:
-    """Say the outcome in one line: `GATE FAILED  2 of 5 cases, baseline main`."""
+    """Write the outcome in one line: `GATE FAILED  2 of 5 cases, baseline main`."""
     counts = report.counts
     judged = len(report.cases) - counts.get(Answer.NOT_COMPARABLE, 0)
     if report.failed:
@@ -89,7 +89,7 @@ def headline(report: GateReport) -> str:
 
 
 def warnings(report: GateReport) -> list[str]:
-    """Say what the headline does not: what was warned of, and what kbench changed."""
+    """Return the warnings and the changes that kbench made."""
     found = list(report.notes)
     warned = [case for case in report.cases if case.outcome is GateOutcome.WARNED]
     unclear = sum(case.verdict.status is Answer.UNCLEAR for case in warned)
@@ -119,38 +119,38 @@ def hints(report: GateReport) -> list[str]:
 
 
 def _more(unclear: Sequence[GatedCase]) -> int:
-    """Give as many processes as would decide every case, as far as that can be told; 12 else."""
+    """Return the number of processes that decides every case, 12 if it is not known."""
     return max([case.verdict.processes_to_decide or 12 for case in unclear])
 
 
 def _arguments(case: GatedCase) -> str:
-    """Return what follows `kbench run` or `verify` to judge this case again: files where it was judged by path."""
+    """Return the arguments of `kbench run` or `verify` that judge this case again; paths if it was judged by path."""
     problem_path, solution_path, entry = case.new.place if case.new is not None else ("", "", "")
     words = [problem_path or case.problem, solution_path or case.solution, "--case", case.case]
     return shlex.join([*words, *(["--entry", entry] if entry else [])])
 
 
 def worst_first(cases: Sequence[GatedCase]) -> list[GatedCase]:
-    """Order cases by what they do to the gate, the larger slow-down first."""
+    """Sort cases by their effect on the gate, then by slow-down, the largest first."""
     ranks = (GateOutcome.FAILED, GateOutcome.NO_VERDICT, GateOutcome.INCONCLUSIVE, GateOutcome.WARNED, GateOutcome.OK)
     return sorted(cases, key=lambda case: (ranks.index(case.outcome), -case.slowdown))
 
 
 def word_of(case: GatedCase) -> str:
-    """Name the answer, and say when another rule than the margin decided."""
+    """Write the verdict, and the rule if it was not the margin."""
     if case.creep is not None and case.creep.reason_code == "creep":
         return "CREEP"
     return WORDS[case.verdict.status]
 
 
 def deciding(case: GatedCase) -> Verdict:
-    """Pick the verdict that decided: the creep where that failed, else the case's own."""
+    """Return the deciding verdict: the one on creep if that failed, else the case's own."""
     crept = case.creep
     return crept if crept is not None and crept.reason_code == "creep" else case.verdict
 
 
 def cells(case: GatedCase, time: Time) -> dict[str, Any]:
-    """One line of the CSV; ratios are t_new / t_old, level and what it lacks are the new side's."""
+    """One line of the CSV; ratios are t_new / t_old, `level` and `lacks` are those of the new side."""
     verdict = deciding(case)
     new = case.new.measurement.standing if case.new else UNKNOWN
     return {

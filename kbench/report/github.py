@@ -1,4 +1,4 @@
-"""A gate's report for GitHub Actions: annotations, of which GitHub shows ten a step, and a step summary."""
+"""A gate's report for GitHub Actions: annotations (GitHub shows ten per step) and a step summary."""
 
 from kbench.core.errors import ExitCode
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
@@ -18,7 +18,7 @@ _LEVELS = {
 
 
 def render_annotations(report: GateReport) -> str:
-    """Write at most ten workflow commands, the worst first; the last one says what did not fit."""
+    """Write at most ten workflow commands, the worst first; the last one counts those that do not fit."""
     notable = [case for case in worst_first(report.cases) if case.outcome is not GateOutcome.OK]
     lines = [_annotation(_LEVELS[case.outcome], word_of(case), _message(case)) for case in notable]
     if len(lines) > MOST_ANNOTATIONS:
@@ -32,7 +32,7 @@ def render_annotations(report: GateReport) -> str:
 
 
 def render_summary(report: GateReport) -> str:
-    """Write the step summary: the whole table, cut at the end where GitHub would drop all of it."""
+    """Write the step summary: the table, cut at the size above which GitHub drops all of it."""
     text = render_markdown(report)
     if len(text.encode()) <= SUMMARY_BYTES:
         return text
@@ -51,7 +51,7 @@ def _annotation(level: str, title: str, message: str) -> str:
 
 
 def _data(text: str) -> str:
-    """Escape a message as workflow commands want it, so that no candidate can issue a command."""
+    """Escape a message for a workflow command, so that a candidate cannot issue commands."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

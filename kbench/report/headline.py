@@ -1,11 +1,11 @@
-"""What a run came to, in the sentence that people quote."""
+"""The result of a run in one sentence to quote."""
 
 from kbench.report import units
 from kbench.report.summary import CaseSummary, RunSummary
 
 
 def headline(run: RunSummary) -> str:
-    """Say in one sentence what the run came to."""
+    """Write the result of a run in one sentence."""
     passed = [case for case in run.cases if case.passed]
     timed = [case for case in passed if case.speedup is not None]
     if len(run.cases) == 1:
@@ -20,7 +20,7 @@ def headline(run: RunSummary) -> str:
 
 
 def sentence(case: CaseSummary) -> str:
-    """Say how one solution and case ended, in the words that people quote."""
+    """Write the result of one solution and case, as in the headline."""
     if not case.passed:
         return f"{case.solution} does not pass: {case.status.value}."
     if case.speedup is None:
@@ -35,6 +35,8 @@ def _measured(case: CaseSummary) -> str:
         return f"{text}."
     device = (case.rows[0].gpu_name if case.rows else "") or "device"
     share = units.percent(case.percent_of_limit)
+    if case.percent_of_limit > 100 and "beats_limit" not in case.flags:
+        return f"{text}, {share} of what this {device} can do with data from memory: here caches are not flushed."
     if case.percent_of_limit > 100:
         return f"{text}, {share} of the limit that full precision sets on this {device}."
     return f"{text}, {share} of what this {device} can do."

@@ -1,4 +1,4 @@
-"""A run as one JSON document, with all that was measured."""
+"""A run as one JSON document, with all measurements."""
 
 import dataclasses
 from typing import Any
@@ -37,7 +37,7 @@ def _result(case: CaseSummary, judged: Judged) -> dict[str, Any]:
 
 
 def _timing(timing: Timing) -> dict[str, Any]:
-    """One process; its samples as columns, which is a third of the size of records."""
+    """One process; samples are columns, which take a third of the size of records."""
     names = [field.name for field in dataclasses.fields(Sample)]
     columns = {name: [plain(getattr(sample, name)) for sample in timing.samples] for name in names}
     return {**plain(dataclasses.replace(timing, samples=())), "samples": columns}

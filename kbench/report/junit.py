@@ -1,5 +1,6 @@
 """A gate's report as JUnit XML, which every CI system reads: one test case per gated case."""
 
+from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree as Xml
 
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
@@ -7,23 +8,31 @@ from kbench.report.gate import deciding, headline, word_of
 
 
 def render_junit(report: GateReport) -> str:
-    """Write the document; what failed is a failure, what could not be judged is an error."""
+    """Write the document; a failed case is a failure, a case that could not be judged an error."""
     failures = sum(case.outcome is GateOutcome.FAILED for case in report.cases)
     errors = sum(case.outcome in {GateOutcome.NO_VERDICT, GateOutcome.INCONCLUSIVE} for case in report.cases)
-    suite = Xml.Element(
-        "testsuite",
-        name=f"kbench gate {report.run} against {report.baseline}",
-        tests=str(max(len(report.cases), 1)),
-        failures=str(failures),
-        errors=str(errors if report.cases else 1),
-        skipped=str(sum(case.outcome is GateOutcome.WARNED for case in report.cases)),
-    )
-    for case in report.cases:
-        suite.append(_case(case))
-    if not report.cases:
-        # An empty suite would be green in most viewers, and a gate without cases is not.
-        empty = Xml.SubElement(suite, "testcase", classname="kbench", name="gate")
-        Xml.SubElement(empty, "error", message=headline(report))
+    counts = {
+        "failures": str(failures),
+        "errors": str(errors),
+        "skipped": str(sum(case.outcome is GateOutcome.WARNED for case in report.cases)),
+    }
+    title = f"{report.run} against {report.baseline}"
+    return render_suite("gate", title, [_case(case) for case in report.cases], counts, empty=headline(report))
+
+
+def render_suite(
+    command: str, title: str, cases: Sequence[Xml.Element], counts: Mapping[str, str], *, empty: str
+) -> str:
+    """Write the suite of a command; without cases it has one error, the text `empty`.
+
+    An empty suite would be green in most viewers, and a command that judged nothing is not.
+    """
+    suite = Xml.Element("testsuite", {"name": f"kbench {command} {title}", "tests": str(max(len(cases), 1)), **counts})
+    suite.extend(cases)
+    if not cases:
+        suite.set("errors", "1")
+        nothing = Xml.SubElement(suite, "testcase", classname="kbench", name=command)
+        Xml.SubElement(nothing, "error", message=empty)
     Xml.indent(suite)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(suite, encoding="unicode")
 
@@ -46,5 +55,5 @@ def _case(case: GatedCase) -> Xml.Element:
 
 
 def clean(text: str) -> str:
-    """Drop what XML 1.0 cannot hold; messages come from candidates."""
+    """Drop characters that XML 1.0 does not allow; messages come from candidates."""
     return "".join(c for c in text if c in "\t\n" or (c >= " " and not "\ud800" <= c <= "\udfff" and c < "\ufffe"))

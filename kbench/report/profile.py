@@ -1,4 +1,4 @@
-"""Profiles of one or two solutions: the sentence first, then what it rests on."""
+"""Profiles of one or two solutions: the sentence first, then the figures behind it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from kbench.report.document import plain, render_document
 from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
 
 SHOWN, LISTED = 12, 40
-"""Kernels in a table, and in a document: the longest of them."""
+"""Largest number of kernels in a table or a document, the longest ones."""
 LONGEST_NAME = 70
 HEARSAY = "a profile is what the solution's own process reports: it explains a time, it proves nothing"
 COLUMNS = (
@@ -38,7 +38,7 @@ CHANGES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelLine:
-    """One kernel of one solution, as the CSV has it."""
+    """One kernel of one solution in the CSV."""
 
     solution: str
     kernel: str
@@ -111,7 +111,7 @@ def render_csv(found: Sequence[Explained]) -> str:
 
 
 def render_json(problem: str, found: Sequence[Explained], *, exit_code: int) -> str:
-    """Write one document, at most LISTED kernels a solution: an agent reads it whole."""
+    """Write one document, with at most LISTED kernels per solution, so that an agent can read it."""
     failed = [f"{each.solution}: {each.outcome.reason}" for each in found if isinstance(each.outcome, Failed)]
     return render_document(
         "profile",
@@ -208,7 +208,7 @@ def _details(found: SolutionProfile) -> list[str]:
             f"inside the call: {', '.join(f'{count} {one if count == 1 else many}' for count, one, many in counts)}",
         ]
     else:
-        lines = [f"call {units.duration(found.call_ns)}; {own.replace('kernels', 'code')}"]
+        lines = [f"call {units.duration(found.call_ns)}, with warm caches; {own.replace('kernels', 'code')}"]
     if found.limit is not None and found.percent_of_limit is not None:
         rates = f"{units.number(found.gb_per_s or 0.0)} GB/s, {units.number(found.tflop_per_s or 0.0)} TFLOP/s"
         of_limit = f"{units.percent(found.percent_of_limit)} of the device's limit, set by {found.limit.bound_by}"
@@ -217,7 +217,7 @@ def _details(found: SolutionProfile) -> list[str]:
 
 
 def _counted(seen: Counters) -> str:
-    """Write the counters of one kernel: at most eight numbers, none where there is none."""
+    """Write the counters of one kernel: at most eight numbers; empty without counters."""
     figures = (
         ("memory", seen.memory_percent, ""),
         ("SM", seen.sm_percent, ""),

@@ -1,4 +1,4 @@
-"""What every report says beside the figures: findings, warnings, and what to do about them."""
+"""Remarks of every report: findings, warnings, and what to do about them."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Remark:
 
 
 def remarks(run: RunSummary, verbosity: int = 0) -> list[Remark]:
-    """Put each finding and flag of a case in one line, each code once with its advice at the end.
+    """Return a line for each finding and flag of a case, and each code's advice once at the end.
 
     What keeps a case from a level that is not required stands in the table; with `-v` it is told in full.
     """
@@ -36,7 +36,7 @@ def remarks(run: RunSummary, verbosity: int = 0) -> list[Remark]:
 
 
 def remarks_of(case: CaseSummary, verbosity: int = 0) -> list[Remark]:
-    """Put each finding and flag of a case in one line."""
+    """Return a line for each finding and flag of a case."""
     found = []
     where = f"{case.solution}, case {case.case}"
     for finding in case.findings:
@@ -49,6 +49,6 @@ def remarks_of(case: CaseSummary, verbosity: int = 0) -> list[Remark]:
 
 
 def flag_text(flag: str) -> str:
-    """Say what a flag of a row means."""
+    """Return the meaning of a flag of a row."""
     known = explain(flag)
     return known.meaning if known is not None else flag.replace("_", " ")

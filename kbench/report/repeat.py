@@ -1,4 +1,4 @@
-"""The command that measures a saved run again, put together from its rows."""
+"""The command that measures a saved run again, reconstructed from its rows."""
 
 import json
 import shlex
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kbench.core.errors import KbenchError
 from kbench.core.model import ResultRow
 from kbench.devices.backend import is_timed_by_host
-from kbench.plugins import registry
+from kbench.plugins import case_selection, registry
 from kbench.storage.rows import evaluates
 from kbench.storage.settings import Settings
 
@@ -33,12 +33,9 @@ def command_of(rows: Sequence[ResultRow], settings: Settings) -> str:
 
 
 def _set_by_hand(row: ResultRow, settings: Settings) -> dict[str, object]:
-    """Return the constants that the case does not set itself; none where the problem is not here."""
+    """Return the constants that the case does not set itself; empty if the problem is not available."""
     try:
-        told = json.loads(row.overrides or "{}")
-        of_case = registry.selectable_cases(registry.find_problem(row.problem_path or row.problem, settings)).get(
-            row.case, {}
-        )
+        problem = registry.find_problem(row.problem_path or row.problem, settings)
+        return case_selection.set_by_hand(problem, row.case, json.loads(row.overrides or "{}"))
     except (KbenchError, ValueError):
         return {}
-    return {name: value for name, value in told.items() if of_case.get(name) != value}

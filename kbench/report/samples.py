@@ -1,4 +1,4 @@
-"""Raw samples as plots of characters: their sequence, their histogram, and what they are called."""
+"""Raw samples as plots of characters: their sequence, their histogram, and their labels."""
 
 import statistics
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from kbench.report.table import one_line
 
 LEVELS = "▁▂▃▄▅▆▇█"
 WIDTH = 60
+LEGEND = "two lines for each arm: its times in order, and how often each occurs from the shortest to the longest"
 
 
 def render_samples(run: RunSummary, judged: Sequence[Judged]) -> str:
@@ -23,7 +24,7 @@ def render_samples(run: RunSummary, judged: Sequence[Judged]) -> str:
         if isinstance(one.outcome, Passed)
         for timing in one.outcome.timings
     ]
-    return "\n\n".join(blocks) if blocks else f"{one_line(run.problem)}: no process was timed"
+    return "\n\n".join([LEGEND, *blocks]) if blocks else f"{one_line(run.problem)}: no process was timed"
 
 
 def sequence(values: Sequence[float], width: int = WIDTH) -> str:
@@ -39,7 +40,7 @@ def sequence(values: Sequence[float], width: int = WIDTH) -> str:
 
 
 def histogram(values: Sequence[float], width: int = WIDTH // 2) -> str:
-    """Draw how often values occur, from the smallest to the largest; an empty bin is a blank."""
+    """Draw a histogram from the smallest to the largest value; an empty bin is a blank."""
     if not values:
         return ""
     low, span = min(values), max(values) - min(values)
@@ -55,7 +56,7 @@ def _process(title: str, timing: Timing) -> str:
     process = ordered[0].process if ordered else 0
     marked = sum(sample.marked for sample in ordered)
     lines = [f"{title}, process {process}: {len(ordered)} samples, {marked} marked"]
-    for arm in dict.fromkeys(sample.arm for sample in ordered):
+    for arm in sorted({sample.arm for sample in ordered}):
         lines += _arm(arm, [sample for sample in ordered if sample.arm == arm])
     clocks = [sample.sm_clock_mhz for sample in ordered if sample.sm_clock_mhz is not None]
     if clocks:
@@ -63,7 +64,7 @@ def _process(title: str, timing: Timing) -> str:
         shown = f"{clocks[0]} MHz" if steady else f"{sequence(clocks)}  {min(clocks)} … {max(clocks)} MHz"
         lines.append(f"  SM clock   {shown}")
     named = dict.fromkeys((*timing.flags, *stats.timing_flags(ordered)))
-    lines.append("  named: " + (", ".join(named) or "nothing unusual"))
+    lines.append("  flags: " + (", ".join(named) or "none"))
     return "\n".join(lines)
 
 

@@ -17,7 +17,6 @@ from kbench.core.model import (
     Passed,
     ResultRow,
     Status,
-    Timing,
 )
 from kbench.core.values import worst
 from kbench.report.summary import RunSummary, summarise
@@ -27,7 +26,7 @@ from kbench.storage.results import Run
 
 
 def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], RunSummary]:
-    """Rebuild what a run said of each (problem, solution, case); `cases` are globs.
+    """Rebuild the verdicts of a run by (problem, solution, case); `cases` are globs.
 
     Stage times, logs and the words of findings come from the run's details; without these, of findings only their
     codes are known.
@@ -62,7 +61,7 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
 
 
 def details_of(summary: RunSummary) -> RunDetails:
-    """Gather what a finished run knows beyond its rows. Raises IndexError for a run without any."""
+    """Gather the details of a finished run beside its rows. Raises IndexError for a run without rows."""
     reference_s: dict[str, dict[str, float]] = {}
     for (case, stage), spent_s in summary.reference_s.items():
         reference_s.setdefault(case, {})[stage] = spent_s
@@ -106,12 +105,19 @@ def _judged(run: Run, rows: Sequence[ResultRow], told: CaseDetails | None) -> Ju
             log=log,
         )
     else:
-        timings = tuple(timing for one in rows if (timing := _timing(run, one)) is not None)
         errors = [found for one in rows if (found := _correctness(one)) is not None]
         if not errors:
             raise ResultsError(f"{run.path} says that {row.solution} passed, but not with which errors")
         correctness = functools.reduce(worst, errors)
-        outcome = Passed(correctness=correctness, timings=timings, findings=findings, level=level, lacks=lacks, log=log)
+        outcome = Passed(
+            correctness=correctness,
+            timings=run.timings(rows),
+            findings=findings,
+            level=level,
+            lacks=lacks,
+            own_share=row.own_share,
+            log=log,
+        )
     stage_s = told.stage_s if told is not None else {}
     return Judged(solution=row.solution, case=row.case, outcome=outcome, rows=tuple(rows), stage_s=stage_s)
 
@@ -132,20 +138,3 @@ def _correctness(row: ResultRow) -> Correctness | None:
 def _finding(code: str) -> Finding:
     known = explain(code)
     return Finding(code=code, kind=FindingKind.NOTE, message=known.meaning if known else code)
-
-
-def _timing(run: Run, row: ResultRow) -> Timing | None:
-    samples = run.samples.get((row.problem, row.solution, row.case, row.process))
-    if not samples:
-        return None
-    return Timing(
-        samples=samples,
-        timer=row.timer,
-        l2=row.l2,
-        attested_ns=row.attested_ns,
-        attested_half_width_ns=row.attested_half_width_ns,
-        attestation=row.attestation,
-        wall_ns=row.wall_ns,
-        ref_wall_ns=row.ref_wall_ns,
-        flags=tuple(row.flags.split()),
-    )

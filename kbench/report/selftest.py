@@ -1,4 +1,4 @@
-"""The selftest's proof as text, Markdown, JSON and CSV: a row per class, then every miss with what was expected."""
+"""The selftest's result as text, Markdown, JSON and CSV: a row per class, then every miss and its expectation."""
 
 from kbench.core.levels import level_in_words
 from kbench.report import csvout, units
@@ -82,7 +82,7 @@ def render_csv(report: SelftestReport) -> str:
 
 
 def verdict(report: SelftestReport) -> str:
-    """Say in one line what was proved."""
+    """Write the result in one line."""
     parts = []
     if report.detection_rate is not None:
         parts.append(f"{report.detection_rate:.1%} of attacks caught")
@@ -93,7 +93,7 @@ def verdict(report: SelftestReport) -> str:
 
 
 def line(check: Checked) -> str:
-    """Say in one line how one fixture fared."""
+    """Write the result of one fixture in one line."""
     word = "ok" if check.complaint is None else "MISS"
     kind = "honest" if check.honest else "attack"
     level = f"  {level_in_words(check.level, check.lacks)}" if check.level else ""

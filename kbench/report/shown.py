@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kbench.core.model import Environment
+from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
-from kbench.report.summary import CaseSummary
+from kbench.report.summary import CaseSummary, RunSummary
+from kbench.report.table import Column
 from kbench.report.units import TimeUnit
 
 
@@ -21,7 +24,17 @@ class ShownCase:
     speedup: str
     interval: str
     of_limit: str
+    own_kernels: str
+    """Share of a call's time."""
     worst_error: str
+
+
+def stack_of(here: Environment | None) -> str:
+    """Write what a run was measured on in one line; empty if it is not known."""
+    if here is None:
+        return ""
+    clock = "CPU timing" if is_timed_by_host(here.device) else f"driver {here.driver} · CUDA {here.cuda}"
+    return f"{here.gpu_name} · {clock} · torch {here.torch}"
 
 
 def unit_of(cases: Sequence[CaseSummary]) -> TimeUnit:
@@ -41,5 +54,45 @@ def shown(case: CaseSummary, unit: TimeUnit) -> ShownCase:
         speedup=case.shown_speedup,
         interval=case.shown_interval,
         of_limit=units.percent(case.percent_of_limit),
+        own_kernels=units.percent(None if case.own_share is None else 100 * case.own_share),
         worst_error=units.error_size(case.correctness.max_abs_err) if case.correctness else units.ABSENT,
     )
+
+
+def table_of(run: RunSummary, *, walls_apart: bool) -> tuple[list[Column], list[list[str]]]:
+    """Return the columns and cells of a run, a row per case.
+
+    Wall times have their own columns if `walls_apart`; else only that of a case that is bound by the host is shown.
+    """
+    unit = unit_of(run.cases)
+    columns = [
+        Column(title="solution"),
+        Column(title="case"),
+        Column(title="verdict"),
+        Column(title="level"),
+        Column(title=f"time {unit.name}", right=True),
+        Column(title=f"wall {unit.name}", right=True),
+        Column(title=f"reference {unit.name}", right=True, spare=True),
+        Column(title=f"reference wall {unit.name}", right=True, spare=True),
+        Column(title="speed-up", right=True),
+        Column(title="95 % interval", right=True),
+        Column(title="of limit", right=True),
+    ]
+    return columns, [_cells(case, unit, walls_apart=walls_apart) for case in run.cases]
+
+
+def _cells(case: CaseSummary, unit: TimeUnit, *, walls_apart: bool) -> list[str]:
+    cells = shown(case, unit)
+    return [
+        case.solution,
+        case.case,
+        cells.verdict,
+        cells.level,
+        cells.time if walls_apart else units.both_times(cells.time, case.remarked_wall_ns, unit),
+        cells.wall if walls_apart else units.ABSENT,
+        cells.reference,
+        cells.reference_wall if walls_apart else units.ABSENT,
+        cells.speedup,
+        cells.interval,
+        cells.of_limit,
+    ]

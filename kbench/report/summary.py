@@ -1,4 +1,4 @@
-"""What a run amounts to: its events folded into one record that every renderer reads."""
+"""The summary of a run: its events folded into one record for all renderers."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from kbench.core.stats import pair_log_ratios
 from kbench.report import units
 
 HOST_BOUND = "host_bound"
-"""No warning: the wall time stands beside the device time."""
+"""Not a warning: the wall time is printed beside the device time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class CaseSummary:
     log: str
     """The tail of what the solution printed."""
     constants: str
-    """What the case and `--set` make of the problem's constants: `features=37, rows=7`."""
+    """The problem's constants with the case and `--set` applied: `features=37, rows=7`."""
     diagnosis: Diagnosis | None
     """Why values are wrong; the reason begins with its sentence."""
     findings: tuple[Finding, ...]
@@ -46,8 +46,10 @@ class CaseSummary:
     speedup_high: float | None
     limit_ns: int | None
     percent_of_limit: float | None
+    own_share: float | None = None
+    """Share of a call's time in the solution's own kernels, from 0 to 1; None if not known."""
     level: Level | None = None
-    """The highest that it holds; None for one that does not do the task, and where a file does not tell."""
+    """The highest level that it holds; None if it does not do the task, or if the file has no level."""
     lacks: tuple[str, ...] = ()
     """Codes of the properties that keep it from higher ones."""
     required_level: str = ""
@@ -56,9 +58,9 @@ class CaseSummary:
     """Time per call of a plain loop, the host's work included."""
     ref_wall_ns: float | None = None
     attestation: str = "none"
-    """`weak` where any process is."""
+    """`weak` if that of any process is."""
     noise: float | None = None
-    """Of a single process: half the width of what its speed-up may be, as a share; the digits to print follow it."""
+    """Of a single process: half the width of the range of its speed-up, as a share; it limits the printed digits."""
 
     @property
     def passed(self) -> bool:
@@ -79,7 +81,7 @@ class CaseSummary:
 
     @property
     def shown_half_width_ns(self) -> float | None:
-        """The same where a clock confirms it: of a weak time no reader gets the digits of a claim's spread."""
+        """The same if a clock confirms it; None for a weak time, whose spread is only a claim."""
         return None if self.weak else self.half_width_ns
 
     @property
@@ -94,30 +96,30 @@ class CaseSummary:
 
     @property
     def shown_speedup(self) -> str:
-        """The speed-up with the digits that are confirmed."""
+        """The speed-up with confirmed digits only."""
         low, high = self.bounds
         return units.speedup(self.speedup, low, high, alone=self.alone, weak=self.weak)
 
     @property
     def shown_interval(self) -> str:
-        """Its interval, likewise."""
+        """Its interval, with confirmed digits only."""
         return units.interval(self.speedup_low, self.speedup_high, weak=self.weak)
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """The ends of the speed-up's interval; of one process what its noise allows, which decides on digits alone."""
+        """The ends of the speed-up's interval; for one process from its noise, used for the number of digits only."""
         if not self.alone or self.speedup is None or self.noise is None:
             return self.speedup_low, self.speedup_high
         return self.speedup * (1 - self.noise), self.speedup * (1 + self.noise)
 
     @property
     def remarked_wall_ns(self) -> float | None:
-        """The wall time where it is to be seen beside the device time: of a case that is bound by the host."""
+        """The wall time of a case that is bound by the host, to print beside the device time."""
         return self.wall_ns if HOST_BOUND in self.flags else None
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The flags that a reader is warned of."""
+        """The flags that are warnings."""
         return tuple(flag for flag in self.flags if flag != HOST_BOUND)
 
     @property
@@ -131,7 +133,7 @@ class CaseSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """A run as far as it came; `error` and `interrupted` say why it did not come further."""
+    """A run, complete or not; `error` and `interrupted` say why it ended early."""
 
     problem: str
     planned: Planned | None
@@ -139,19 +141,19 @@ class RunSummary:
     environment: Environment | None = None
     csv_path: str | None = None
     reference_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """By case and stage: what the judge's own side took, over all processes."""
+    """Seconds of the judge's own side by case and stage, over all processes."""
     elapsed_s: float | None = None
-    """Of the whole run, or of what there was of it."""
+    """Seconds of the run."""
     peaks: Peaks | None = None
-    """What the device can do, where the run knows."""
+    """Peaks of the device, if known."""
     command: str = ""
-    """What was typed, where the run knows."""
+    """The command line, if known."""
     error: KbenchError | None = None
     interrupted: bool = False
 
     @property
     def failing(self) -> tuple[CaseSummary, ...]:
-        """Cases that ended in anything but a pass; a skipped one did not fail."""
+        """Cases that failed; neither passed nor skipped."""
         return tuple(case for case in self.cases if case.status not in {Status.PASSED, Status.SKIPPED})
 
     @property
@@ -169,7 +171,7 @@ class RunSummary:
 
     @property
     def reason(self) -> str:
-        """Why the status is not `passed`, empty where it is."""
+        """Why the status is not `passed`; empty if it is."""
         if self.error is not None:
             return self.error.message
         if self.interrupted:
@@ -201,7 +203,7 @@ class RunSummary:
         return geometric_mean(values) if values and len(values) == len(cases) else None
 
     def shown_speedup_of(self, solution: str) -> str:
-        """Write that with the digits that are confirmed: of a mean, those of its least certain case."""
+        """Write the mean with the confirmed digits of its least certain case."""
         mean = self.speedup_of(solution)
         cases = [case for case in self.cases if case.solution == solution and case.passed]
         noises = [case.noise for case in cases if case.alone]
@@ -212,7 +214,7 @@ class RunSummary:
 
 
 def constants_in(overrides: str) -> str:
-    """Write the constants that a row or a measurement has as JSON; empty where there are none."""
+    """Write the constants of a row or measurement, which are JSON; empty if there are none."""
     try:
         known = json.loads(overrides)
     except ValueError:
@@ -253,6 +255,7 @@ def summarise(judged: Judged) -> CaseSummary:
         speedup_high=first.speedup_high if first else None,
         limit_ns=first.limit_ns if first else None,
         percent_of_limit=_median(row.percent_of_limit for row in timed),
+        own_share=outcome.own_share if isinstance(outcome, Passed) else None,
         level=outcome.level,
         lacks=outcome.lacks,
         required_level=rows[0].required_level if rows else "",
@@ -269,7 +272,7 @@ def summarise(judged: Judged) -> CaseSummary:
 
 
 def _noise(judged: Judged, row: ResultRow) -> float | None:
-    """Say how far off the speed-up of a single process may be; None where its samples do not tell."""
+    """Return the noise of a single process's speed-up as a share; None if its samples do not show it."""
     timings = judged.outcome.timings if isinstance(judged.outcome, Passed) else ()
     mine = [timing for timing in timings if timing.samples and timing.samples[0].process == row.process]
     if not mine or row.time_ns_median is None:
@@ -278,7 +281,7 @@ def _noise(judged: Judged, row: ResultRow) -> float | None:
 
 
 def geometric_mean(values: Iterable[float]) -> float:
-    """Mean of ratios: the only one under which a ratio and its inverse cancel."""
+    """Geometric mean of ratios: under it a ratio and its inverse cancel."""
     return math.exp(statistics.fmean(math.log(value) for value in values))
 
 

@@ -44,5 +44,5 @@ def _line(case: CaseSummary, unit: TimeUnit, problem: str) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """Strip a figure to what a program reads as a number; one that is absent is empty."""
+    """Strip a figure to a machine-readable number; an absent one is empty."""
     return "" if text == units.ABSENT else text.replace(",", "").strip("~×% ")

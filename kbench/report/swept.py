@@ -1,31 +1,34 @@
-"""A sweep as text, Markdown, JSON or JUnit XML. Names and messages are a stranger's, and escaped."""
+"""A sweep as text, Markdown, JSON or JUnit XML. Names and messages are untrusted and escaped."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree as Xml
 
 from kbench.core.model import Failed
-from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.document import plain, render_document
-from kbench.report.junit import clean
-from kbench.report.summary import constants_text
+from kbench.report.junit import clean, render_suite
+from kbench.report.shown import stack_of
+from kbench.report.summary import constants_text, summarise
 from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
 from kbench.sweep.ladder import counts_as_failure
 from kbench.sweep.summary import Share, SweepSummary, speedup_of
 from kbench.sweep.task import DeviceState, Ended, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
 
 MOST_SHOWN = 20
-"""Failures that the text names; all are in the CSV."""
+"""Largest number of failures in the text; all are in the CSV."""
 LONGEST_REASON = 160
 MOST_CONSTANTS = 3
-"""Lines of constants; a sweep over problems with cases of their own has as many as problems."""
+"""Largest number of lines of constants; every problem may have its own."""
 
 
 def render_text(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, verbosity: int, width: int | None) -> str:
-    """Write a sweep for people: what failed, then the figures."""
-    blocks = [headline(summary), "\n".join(line for line in (_stack(summary), *_constants(verdicts)) if line)]
+    """Write a sweep as text: failures, then the figures."""
+    blocks = [
+        headline(summary),
+        "\n".join(line for line in (stack_of(summary.environment), *_constants(verdicts)) if line),
+    ]
     failed = [verdict for verdict in verdicts if isinstance(verdict.last.outcome, Failed)]
     if failed and verbosity >= 0:
         shown = failed if verbosity > 0 else failed[:MOST_SHOWN]
@@ -47,7 +50,7 @@ def render_text(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, verbo
 
 
 def headline(summary: SweepSummary) -> str:
-    """Say in one line how many verdicts there are, and of which kinds."""
+    """Write the number of verdicts by status in one line."""
     counts = ", ".join(f"{count} {status}" for status, count in summary.statuses.items())
     resumed = f" ({summary.resumed} of them from the journal)" if summary.resumed else ""
     return f"sweep {summary.run}: {summary.done} of {summary.tasks} verdicts{resumed}" + (
@@ -56,17 +59,18 @@ def headline(summary: SweepSummary) -> str:
 
 
 def figures(summary: SweepSummary) -> dict[str, str]:
-    """Return what a sweep measured, a line each, by name; those that there are none of are left out."""
+    """Return the figures of a sweep by name, a line each; absent ones are left out."""
     told = {
         "level": ", ".join(f"{count} {level}" for level, count in summary.levels.items()),
         "fast_p": " · ".join(f"p = {p:g}: {_share(share)}" for p, share in summary.fast.items()),
         "speed-up": _mean(summary),
+        "trivial": f"{summary.trivial} pass tasks that zeros or other wrong answers pass too: in no figure above"
+        if summary.trivial
+        else "",
         "not judged": f"{summary.not_judged}, which is no fault of the solutions" if summary.not_judged else "",
         "retried": str(summary.retried) if summary.retried else "",
         "rate": _rate(summary),
-        "time went": ", ".join(
-            f"{stage} {units.seconds(spent_s)}" for stage, spent_s in _longest_first(summary.stage_s)
-        ),
+        "time went": ", ".join(f"{stage} {units.seconds(spent_s)}" for stage, spent_s in summary.stage_s.items()),
         "slowest": ", ".join(f"{one_line(slow.name)} {units.seconds(slow.elapsed_s)}" for slow in summary.slowest),
     }
     return {name: text for name, text in told.items() if text}
@@ -84,7 +88,7 @@ def render_markdown(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> s
         Column(title="claim", right=True),
         Column(title="reason"),
     ]
-    blocks = [f"### {escape_markdown(headline(summary))}", escape_markdown(_stack(summary))]
+    blocks = [f"### {escape_markdown(headline(summary))}", escape_markdown(stack_of(summary.environment))]
     blocks += [escape_markdown(line) for line in _constants(verdicts)]
     blocks.append("\n".join(f"- {name}: {escape_markdown(text)}" for name, text in figures(summary).items()))
     if verdicts:
@@ -95,7 +99,7 @@ def render_markdown(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> s
 
 
 def render_json(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, exit_code: int, hint: str | None) -> str:
-    """Write a sweep as one document; `results` has a verdict each, without samples, which are in the files."""
+    """Write a sweep as one document; `results` has one entry per verdict, without samples, which are in the files."""
     told: dict[str, Any] = plain(summary)
     told["fast"] = [{"p": p, **plain(share), "share": share.share} for p, share in summary.fast.items()]
     return render_document(
@@ -113,33 +117,29 @@ def render_json(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, exit_
 
 
 def render_junit(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> str:
-    """Write a sweep as JUnit XML; what says nothing of a solution is an error, not a failure."""
-    suite = Xml.Element(
-        "testsuite",
-        name=f"kbench sweep {summary.run}",
-        tests=str(max(len(verdicts), 1)),
-        failures=str(summary.failures),
-        errors=str(summary.not_judged if verdicts else 1),
-        time=f"{summary.elapsed_s:.3f}",
-    )
-    for verdict in verdicts:
-        task, elapsed_s = verdict.task, sum(verdict.stage_s.values())
-        case = Xml.SubElement(suite, "testcase", classname=clean(f"{task.problem.name}.{task.solution.name}"))
-        case.set("name", clean(task.case.name))
-        case.set("time", f"{elapsed_s:.3f}")
-        outcome = verdict.last.outcome
-        if isinstance(outcome, Failed):
-            kind = "failure" if counts_as_failure(verdict.last) else "error"
-            Xml.SubElement(case, kind, type=outcome.status.value, message=clean(outcome.reason))
-    if not verdicts:
-        empty = Xml.SubElement(suite, "testcase", classname="kbench", name="sweep")
-        Xml.SubElement(empty, "error", message=summary.reason or "nothing was judged")
-    Xml.indent(suite)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(suite, encoding="unicode")
+    """Write a sweep as JUnit XML; a status that is not the solution's fault is an error, not a failure."""
+    counts = {
+        "failures": str(summary.failures),
+        "errors": str(summary.not_judged),
+        "time": f"{summary.elapsed_s:.3f}",
+    }
+    cases = [_tested(verdict) for verdict in verdicts]
+    return render_suite("sweep", summary.run, cases, counts, empty=summary.reason or "nothing was judged")
+
+
+def _tested(verdict: TaskVerdict) -> Xml.Element:
+    task, outcome = verdict.task, verdict.last.outcome
+    case = Xml.Element("testcase", classname=clean(f"{task.problem.name}.{task.solution.name}"))
+    case.set("name", clean(task.case.name))
+    case.set("time", f"{sum(verdict.stage_s.values()):.3f}")
+    if isinstance(outcome, Failed):
+        kind = "failure" if counts_as_failure(verdict.last) else "error"
+        Xml.SubElement(case, kind, type=outcome.status.value, message=clean(outcome.reason))
+    return case
 
 
 def describe(event: SweepEvent, done: int, tasks: int) -> str:
-    """Say an event in one line of a log; empty for those that a log does not need."""
+    """Write an event as one line of a log; empty for events that a log does not need."""
     match event:
         case SweepPlanned():
             devices = ", ".join(event.devices)
@@ -164,7 +164,7 @@ def _line(verdict: TaskVerdict) -> str:
 
 
 def _speedup(verdict: TaskVerdict) -> str:
-    """Write a speed-up, which its row has in full; `~` where the judge's clock does not confirm it."""
+    """Write a speed-up; `~` if the judge's clock does not confirm it."""
     value = speedup_of(verdict)
     if value is None:
         return ""
@@ -199,43 +199,30 @@ def _cells(verdict: TaskVerdict) -> list[str]:
 
 
 def _result(verdict: TaskVerdict) -> dict[str, Any]:
+    """Write a verdict with the keys of a result of `run`, but its rows; and what a sweep knows of it beside."""
     task, last = verdict.task, verdict.last
-    outcome = last.outcome
+    told = plain(summarise(verdict.judged()))
+    del told["rows"]
     return {
+        **told,
         "key": task.key,
         "problem": task.problem.name,
-        "solution": task.solution.name,
         "also": task.also,
         "path": task.solution.path,
-        "case": (last.case or task.case).name,
         "overrides": (last.case or task.case).overrides,
         "claim": task.claim,
         "tags": task.tags,
-        "status": last.status,
-        "reason": outcome.reason if isinstance(outcome, Failed) else "",
         "retryable": last.retryable,
         "attempts": last.attempts,
-        "level": outcome.level,
-        "lacks": outcome.lacks,
-        "findings": [finding.code for finding in outcome.findings],
         "speedup": speedup_of(verdict),
         "processes": len(verdict.results),
-        "stage_s": verdict.stage_s,
         "resumed": verdict.resumed,
         "environment": dataclasses.asdict(last.environment) if last.environment is not None else None,
     }
 
 
-def _stack(summary: SweepSummary) -> str:
-    here = summary.environment
-    if here is None:
-        return ""
-    clock = "CPU timing" if is_timed_by_host(here.device) else f"driver {here.driver} · CUDA {here.cuda}"
-    return f"{here.gpu_name} · {clock} · torch {here.torch}"
-
-
 def _constants(verdicts: Sequence[TaskVerdict]) -> list[str]:
-    """Say what the cases make of the problems' constants, those of `--set` among them."""
+    """Return lines with the constants of cases, including those of `--set`."""
     cases = [verdict.last.case or verdict.task.case for verdict in verdicts]
     told = dict.fromkeys(
         f"case {one_line(case.name)}: {one_line(constants_text(case.overrides))}" for case in cases if case.overrides
@@ -261,10 +248,6 @@ def _rate(summary: SweepSummary) -> str:
     if summary.units_per_hour is None:
         return ""
     return f"{summary.units_per_hour:.0f} units an hour, {units.seconds(summary.elapsed_s)} in all"
-
-
-def _longest_first(stage_s: Mapping[str, float]) -> list[tuple[str, float]]:
-    return sorted(stage_s.items(), key=lambda item: -item[1])
 
 
 def _broken_off(summary: SweepSummary) -> str:

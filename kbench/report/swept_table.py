@@ -1,4 +1,4 @@
-"""A finished sweep, or a published table, as the lines that its page shows: from a results file, or as published."""
+"""A finished sweep or a published table as the lines of its page."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,11 @@ from kbench.report.remarks import Remark, flag_text
 from kbench.report.summary import HOST_BOUND, RunSummary
 from kbench.storage.published import PublishedRow
 from kbench.sweep.journal import Record
-from kbench.sweep.summary import FASTER_THAN, Mean, Share, mean_speedup, wilson
+from kbench.sweep.summary import TRIVIAL, Mean, Score, Share, fast_p, mean_speedup
 from kbench.units.unit import NO_VERDICT
 
 NOT_JUDGED = {*(status.value for status in NO_VERDICT), "error", "no_row"}
-"""Statuses that say nothing of a solution; the last two are those of published tables."""
+"""Statuses that are not verdicts; the last two occur in published tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,16 +37,18 @@ class SweptLine:
     percent_of_limit: float | None = None
     warnings: tuple[str, ...] = ()
     """Codes."""
+    trivial: bool = False
+    """Whether it passes a task that wrong answers pass as well."""
     constants: str = ""
 
     @property
     def name(self) -> str:
-        """What tells it from the others."""
+        """Its unique name."""
         return self.problem if not self.solution else f"{self.problem} · {self.solution}"
 
     @property
     def judged(self) -> bool:
-        """Whether the verdict says anything of the solution."""
+        """Whether the status is a verdict on the solution."""
         return self.status not in NOT_JUDGED
 
     @property
@@ -64,29 +66,40 @@ class SweptTable:
     lines: tuple[SweptLine, ...]
     units_per_hour: float | None = None
     stage_s: Mapping[str, float] = field(default_factory=dict)
+    """Longest first."""
     notes: tuple[Remark, ...] = ()
 
     @property
     def statuses(self) -> dict[str, int]:
-        """How often each status came, most frequent first."""
+        """Number of verdicts by status, most frequent first."""
         return dict(Counter(line.status for line in self.lines).most_common())
 
     @property
     def fast(self) -> dict[float, Share]:
-        """The share of judged solutions that are right, and faster than so many times the reference, by threshold."""
-        judged = [line for line in self.lines if line.judged]
-        if not judged:
-            return {}
-        speedups = [line.speedup for line in judged if line.passed and line.speedup is not None]
-        shares = {FASTER_THAN[0]: wilson(sum(line.passed for line in judged), len(judged))}
-        for threshold in FASTER_THAN[1:] if speedups else ():
-            shares[threshold] = wilson(sum(value > threshold for value in speedups), len(judged))
-        return shares
+        """fast_p by threshold: the share of judged solutions that are right and faster than p times the reference."""
+        return fast_p(self._scores)
 
     @property
     def mean(self) -> Mean | None:
         """The geometric mean of the speed-ups of those that pass."""
-        return mean_speedup([line.speedup for line in self.lines if line.passed and line.speedup is not None])
+        return mean_speedup(self._scores)
+
+    @property
+    def trivial(self) -> int:
+        """Number of solutions that pass a task trivially; fast_p and the mean leave them out."""
+        return sum(one.trivial for one in self._scores)
+
+    @property
+    def _scores(self) -> list[Score]:
+        return [
+            Score(
+                passed=line.passed,
+                speedup=line.speedup if line.passed else None,
+                trivial=line.trivial,
+            )
+            for line in self.lines
+            if line.judged
+        ]
 
 
 def of_run(title: str, run: RunSummary, stack: str, journal: Record | None, notes: Sequence[Remark]) -> SweptTable:
@@ -112,6 +125,7 @@ def of_run(title: str, run: RunSummary, stack: str, journal: Record | None, note
                 claim=claims.get((problem, case.solution, case.case)),
                 percent_of_limit=case.percent_of_limit,
                 warnings=tuple(code for code in case.advice if code != case.status.value),
+                trivial=case.passed and TRIVIAL in {*case.flags, *(finding.code for finding in case.findings)},
                 constants=case.constants,
             )
         )
@@ -124,13 +138,13 @@ def of_run(title: str, run: RunSummary, stack: str, journal: Record | None, note
         stack=stack,
         lines=tuple(lines),
         units_per_hour=_rate(journal) if journal is not None else None,
-        stage_s=dict(stage_s),
+        stage_s=dict(stage_s.most_common()),
         notes=(*notes, *_counted(lines)),
     )
 
 
 def of_published(title: str, rows: Sequence[PublishedRow]) -> SweptTable:
-    """Make the table of a published one. Its rates are those of one kernel after the other."""
+    """Make the table of a published one. It has no rate: its seconds are those of lanes, side by side."""
     lines = []
     for row in rows:
         flags = row.flags.split()
@@ -150,22 +164,21 @@ def of_published(title: str, rows: Sequence[PublishedRow]) -> SweptTable:
                 shown_speedup=units.speedup(row.speedup, row.speedup_low, row.speedup_high, alone=alone, weak=weak),
                 claim=row.claimed,
                 warnings=tuple(flag for flag in flags if flag != HOST_BOUND),
+                trivial=row.status == Status.PASSED.value and TRIVIAL in flags,
             )
         )
-    spent_s = sum(row.seconds or 0.0 for row in rows)
     devices = ", ".join(dict.fromkeys(row.gpu for row in rows if row.gpu))
     commits = ", ".join(dict.fromkeys(row.kbench[:12] for row in rows if row.kbench))
     return SweptTable(
         title=title,
         stack=" · ".join(part for part in (devices, f"kbench {commits}" if commits else "") if part),
         lines=tuple(lines),
-        units_per_hour=3600 * len(rows) / spent_s if spent_s else None,
         notes=tuple(_counted(lines)),
     )
 
 
 def _counted(lines: Sequence[SweptLine]) -> list[Remark]:
-    """Tell each warning once, with the number of verdicts that have it."""
+    """Return each warning once, with the number of verdicts that have it."""
     counts = Counter(code for line in lines for code in line.warnings)
     return [
         Remark(kind="warning", text=f"{code}, of {count} of {len(lines)}: {flag_text(code)}")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kbench.core.printable import printable
 from kbench.report.units import ABSENT
 
 LEAST_WIDTH = 32
@@ -14,11 +15,11 @@ LEAST_WIDTH = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column's heading, how its cells are aligned, and what a narrow terminal may do to it."""
+    """A column: its heading, its alignment, and its behaviour on a narrow terminal."""
 
     title: str
     right: bool = False
-    """Align to the right, as numbers are."""
+    """Align to the right, for numbers."""
     wraps: bool = False
     """Text that may be wrapped."""
     spare: bool = False
@@ -48,7 +49,7 @@ def render_table(
 
 
 KEEP_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
-"""A name that is broken in two cannot be copied, so only texts are wrapped."""
+"""Only texts are wrapped: a name that is broken in two cannot be copied."""
 
 
 def _row(columns: Sequence[Column], cells: Sequence[str], widths: dict[int, int]) -> list[str]:
@@ -66,7 +67,7 @@ def _row(columns: Sequence[Column], cells: Sequence[str], widths: dict[int, int]
 
 
 def _fit(columns: Sequence[Column], widths: dict[int, int], room: int) -> tuple[dict[int, int], list[int]]:
-    """Make the columns fit as far as they can; return their widths, and the texts that go below their rows."""
+    """Fit the columns to the width if possible; return their widths, and the texts that go below their rows."""
     fitted = dict(widths)
 
     def excess() -> int:
@@ -100,8 +101,7 @@ def escape_markdown(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Make untrusted text harmless on a terminal: one line, control characters escaped."""
-    flat = " ".join(text.split())
-    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in flat)
+    return printable(" ".join(text.split()))
 
 
 def _width(text: str) -> int:

@@ -1,24 +1,24 @@
-"""A run as plain text: a table that needs no colour to be understood, then what went wrong and what to do."""
+"""A run as plain text: a table that needs no colour, then failures and what to do."""
 
 from kbench.core.explain import explain
 from kbench.core.model import ResultRow, Status
+from kbench.core.printable import printable
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.headline import headline
 from kbench.report.remarks import remarks
-from kbench.report.shown import shown, unit_of
+from kbench.report.shown import shown, table_of, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import Column, one_line, render_table
-from kbench.wire.channel import printable
 
 LOG_LINES = 12
 """Lines of a build or crash log that are shown without `-v`."""
 LOG_COLUMNS = 160
-"""Characters of such a line: a compiler's command line has thousands."""
+"""Longest line that is shown: a compiler's command line has thousands of characters."""
 
 
 def render_run(run: RunSummary, *, verbosity: int = 0, width: int | None = None) -> str:
-    """Write a run as text; verbosity -1 keeps the verdict, 1 adds whole logs and where the time went.
+    """Write a run as text; verbosity -1 keeps the verdict, 1 adds whole logs and times by stage.
 
     `width` is a terminal's.
     """
@@ -36,7 +36,7 @@ def render_run(run: RunSummary, *, verbosity: int = 0, width: int | None = None)
 
 
 def verdict_line(case: CaseSummary) -> str:
-    """Say in one line how one case ended."""
+    """Write the result of one case in one line."""
     if not case.passed:
         return f"{case.status.value}  {case.solution}  {case.case}  {one_line(case.reason)}"
     measured = ""
@@ -69,12 +69,12 @@ def _heading(run: RunSummary) -> str:
 
 
 def stack_line(row: ResultRow) -> str:
-    """Name what a row was measured on, in one line."""
+    """Return what a row was measured on, in one line."""
     return " · ".join(part for part in _stack(row) if part)
 
 
 def _stack(row: ResultRow) -> list[str]:
-    """Name what the row was measured on, as far as it was learnt before the row ended."""
+    """Return what the row was measured on, as far as it is known."""
     if is_timed_by_host(row.device):
         return [f"CPU {row.gpu_name}".strip(), f"torch {row.torch}" if row.torch else ""]
     named = {"driver": row.driver, "CUDA": row.cuda, "torch": row.torch}
@@ -82,53 +82,22 @@ def _stack(row: ResultRow) -> list[str]:
 
 
 def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
-    """Write one line per case; wall times have columns of their own with `-v`, else a remark where the host binds."""
+    """Write one line per case, and the mean of each solution."""
+    columns, rows = table_of(run, walls_apart=verbosity > 0)
+    columns += [Column(title="", spare=True), Column(title="worst error", right=True, spare=True)]
     unit = unit_of(run.cases)
-    columns = [
-        Column(title="solution"),
-        Column(title="case"),
-        Column(title="verdict"),
-        Column(title="level"),
-        Column(title=f"time {unit.name}", right=True),
-        Column(title=f"wall {unit.name}", right=True),
-        Column(title=f"reference {unit.name}", right=True, spare=True),
-        Column(title=f"reference wall {unit.name}", right=True, spare=True),
-        Column(title="speed-up", right=True),
-        Column(title="95 % interval", right=True),
-        Column(title="of limit", right=True),
-        Column(title="", spare=True),
-        Column(title="worst error", right=True, spare=True),
-    ]
-    return render_table(columns, [_cells(case, unit, verbosity) for case in run.cases] + _means(run), width=width)
-
-
-def _cells(case: CaseSummary, unit: units.TimeUnit, verbosity: int) -> list[str]:
-    cells = shown(case, unit)
-    share = case.percent_of_limit
-    apart = verbosity > 0
-    return [
-        case.solution,
-        case.case,
-        cells.verdict,
-        cells.level,
-        cells.time if apart else units.both_times(cells.time, case.remarked_wall_ns, unit),
-        cells.wall if apart else units.ABSENT,
-        cells.reference,
-        cells.reference_wall if apart else units.ABSENT,
-        cells.speedup,
-        cells.interval,
-        cells.of_limit,
-        units.bar(None if share is None else share / 100),
-        cells.worst_error,
-    ]
+    for row, case in zip(rows, run.cases, strict=True):
+        share = case.percent_of_limit
+        row += [units.bar(None if share is None else share / 100), shown(case, unit).worst_error]
+    return render_table(columns, rows + _means(run), width=width)
 
 
 def _means(run: RunSummary) -> list[list[str]]:
-    """One line per solution with several cases, so that no reader averages ratios himself."""
+    """One line with the geometric mean per solution with several cases."""
     lines = []
     for solution in run.solutions:
         cases = [case for case in run.cases if case.solution == solution]
-        if len(cases) > 1:
+        if len(cases) > 1 and run.speedup_of(solution) is not None:
             lines.append([solution, "geometric mean", *[""] * 6, run.shown_speedup_of(solution), *[""] * 4])
     return lines
 
@@ -156,7 +125,7 @@ def _printed(case: CaseSummary) -> str:
 
 
 def excerpt(log: list[str], case: CaseSummary) -> list[str]:
-    """Choose the lines to show: of a build those from the first error on, else the last; long ones are cut."""
+    """Choose the lines to show: for a build from the first error on, else the last ones; long lines are cut."""
     first = max(len(log) - LOG_LINES, 0)
     if case.status is Status.BUILD_FAILED:
         first = next((place for place, line in enumerate(log) if case.reason[:200] in line), first)
@@ -165,12 +134,12 @@ def excerpt(log: list[str], case: CaseSummary) -> list[str]:
 
 
 def log_line(line: str) -> str:
-    """Escape a log line's control characters; its blanks stay, since a compiler points below a column."""
+    """Escape a log line's control characters; keep its blanks, because compilers mark columns with them."""
     return printable(line.expandtabs().rstrip())
 
 
 def _processes(run: RunSummary) -> str:
-    """Every process of every timed case: the spread that the interval is made of."""
+    """Every process of every timed case: the spread behind the interval."""
     rows = [row for case in run.cases for row in case.rows if row.time_ns_median is not None]
     unit = units.unit_for(row.time_ns_median for row in rows)
     columns = [
@@ -209,7 +178,7 @@ def _precise(time_ns: float | None, unit: units.TimeUnit) -> str:
 
 
 def _limits(run: RunSummary) -> str:
-    """Say what every timed case has to move and compute at least, and at which rates it did."""
+    """Write the least bytes and operations of every timed case, its rates, and the share of its own kernels."""
     timed = [(case, case.rows[0]) for case in run.cases if case.time_ns is not None]
     columns = [
         Column(title="solution"),
@@ -219,7 +188,9 @@ def _limits(run: RunSummary) -> str:
         Column(title="arithmetic", right=True),
         Column(title="time at the limit", right=True),
         Column(title="of limit", right=True),
+        Column(title="in own kernels", right=True),
     ]
+    unit = unit_of(run.cases)
     cells = [
         [
             case.solution,
@@ -229,6 +200,7 @@ def _limits(run: RunSummary) -> str:
             units.rate(row.flops, case.time_ns, "FLOP"),
             units.duration(case.limit_ns),
             units.percent(case.percent_of_limit),
+            shown(case, unit).own_kernels,
         ]
         for case, row in timed
     ]

@@ -24,7 +24,7 @@ class TimeUnit:
 
 
 def unit_for(times_ns: Iterable[float | None]) -> TimeUnit:
-    """Choose the unit in which the smallest of the times is at least 1; `ns` for none at all."""
+    """Return the unit in which the smallest time is at least 1; `ns` without times."""
     present = [abs(time) for time in times_ns if time]
     smallest = min(present, default=1.0)
     name, size = next((pair for pair in _DURATIONS if smallest >= pair[1]), _DURATIONS[-1])
@@ -64,7 +64,7 @@ def duration(time_ns: float | None) -> str:
 
 
 def seconds(elapsed_s: float) -> str:
-    """Write how long a stage took: `0.4 s`, `14.2 s`, `3 min 05 s`."""
+    """Write a duration: `0.4 s`, `14.2 s`, `3 min 05 s`."""
     if elapsed_s < 99.95:
         return f"{elapsed_s:.1f} s"
     minutes, rest = divmod(round(elapsed_s), 60)
@@ -136,7 +136,7 @@ def both_times(time: str, wall_ns: float | None, unit: TimeUnit) -> str:
 
 
 def change(share: float | None, half_width: float | None = None) -> str:
-    """Write a relative change in percent, always with its sign: `+7.8 %`."""
+    """Write a relative change in percent with its sign: `+7.8 %`."""
     if share is None:
         return ABSENT
     text = number(abs(share) * 100, None if half_width is None else half_width * 100)
@@ -145,7 +145,7 @@ def change(share: float | None, half_width: float | None = None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Write a percentage that is already one: `82 %`, and `8.2 %` below ten."""
+    """Write a number in percent: `82 %`, and `8.2 %` below ten."""
     if value is None:
         return ABSENT
     return f"{value:.1f} %" if value < 9.95 else f"{value:.0f} %"

@@ -1,4 +1,4 @@
-"""Lines of `kbench watch`: what came of a save, and how it compares with the last one."""
+"""Lines of `kbench watch`: the result of a save, and the change since the last one."""
 
 import math
 
@@ -25,7 +25,7 @@ def _case(case: WatchedCase) -> str:
 
 
 def render_change(case: WatchedCase) -> str:
-    """Say how the time changed: `4.1 % faster (3.0 to 5.1)`, or `no change (within 1.2 %)`."""
+    """Write the change of the time: `4.1 % faster (3.0 to 5.1)`, or `no change (within 1.2 %)`."""
     assert case.change is not None, "there is something to compare with"
     low, centre, high = (100 * math.expm1(end) for end in (case.change.low, case.change.centre, case.change.high))
     if not case.is_changed:

@@ -1,4 +1,4 @@
-"""The build stage of a run: solutions are built side by side, as far as the machine has processors for it."""
+"""The build stage of a run: solutions are built in parallel, as far as the processors allow."""
 
 import os
 import queue
@@ -19,7 +19,7 @@ PROCESSORS_EACH = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A solution to build, and for what."""
+    """A solution to build, and the calls to rehearse."""
 
     entry: Entry
     cached: CacheEntry
@@ -28,7 +28,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """What became of a job."""
+    """The result of a job."""
 
     job: Job
     failure: Failed | None
@@ -36,14 +36,14 @@ class Built:
 
 
 def at_once(processors: int) -> int:
-    """Say how many solutions are built at a time."""
+    """Return the number of parallel builds."""
     return max(1, processors // PROCESSORS_EACH)
 
 
 def build_all(jobs: Sequence[Job], builder: Builder) -> Iterator[Job | Built]:
-    """Build; yield each job when it begins, and what became of it when it ends.
+    """Build; yield each job when it starts, and its result when it ends.
 
-    Whoever stops listening stops the builds. Raises MachineError where the cache cannot be written.
+    Closing the iterator stops the builds. Raises MachineError if the cache cannot be written.
     """
     told: queue.SimpleQueue[Job | Future[Built]] = queue.SimpleQueue()
 

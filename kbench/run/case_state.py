@@ -1,13 +1,15 @@
-"""What a run knows so far of one (solution, case), process after process."""
+"""The state of one (solution, case) of a run, updated after each process."""
 
 import math
 import statistics
 from dataclasses import dataclass, field, replace
 
+from kbench.build import sources
 from kbench.core.budget import advice, affords_more, is_far_off
 from kbench.core.events import Estimated, RunOptions
 from kbench.core.levels import OF_WEIGHTS, Level
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
+from kbench.core.own_share import OwnShare, flag_of
 from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate, ratio_interval, timings_interval
 from kbench.core.values import worst
 from kbench.plugins.registry import Entry
@@ -17,7 +19,7 @@ NOT_RUN = Failed(status=Status.NOT_VERIFIED, reason="not run")
 
 @dataclass(slots=True)
 class CaseState:
-    """What is known so far of one (solution, case)."""
+    """The results of one (solution, case) so far."""
 
     entry: Entry
     case: Case
@@ -27,10 +29,10 @@ class CaseState:
     started: bool = False
     closed: bool = False
     out_of_budget: bool = False
-    """Whether only the budget kept it from another process."""
+    """Whether only the budget prevented another process."""
 
     def add(self, outcome: Outcome) -> None:
-        """Take the outcome of one more process: a failure ends it, a pass adds its timing and its errors."""
+        """Add the outcome of one more process: a failure replaces the state, a pass adds its timing and errors."""
         if isinstance(outcome, Passed) and isinstance(self.outcome, Passed):
             outcome = replace(
                 self.outcome,
@@ -42,12 +44,12 @@ class CaseState:
         self.started = True
 
     def follows_weights(self, options: RunOptions) -> bool:
-        """Return whether it follows parameters that change after construction, so that they may change in timing."""
+        """Return whether parameters may change while it is timed, because it follows changed parameters."""
         passed = isinstance(self.outcome, Passed) and options.level is not Level.TASK
         return passed and OF_WEIGHTS.isdisjoint(self.outcome.lacks)
 
     def give_up(self, reason: str) -> None:
-        """Leave a solution as it is known so far, since its device is gone: unjudged, or with the processes it has."""
+        """End a solution because its device is gone: without a verdict, or with the processes that it has."""
         if isinstance(self.outcome, Passed):
             cut = Finding(code="device_quarantined", kind=FindingKind.TIMING, message=reason)
             self.outcome = replace(self.outcome, findings=(*self.outcome.findings, cut))
@@ -56,7 +58,7 @@ class CaseState:
 
     @property
     def estimates(self) -> list[float]:
-        """Log speed-up of each process that has pairs to tell it from."""
+        """Log speed-up of each process that has usable pairs."""
         timings = self.outcome.timings if isinstance(self.outcome, Passed) else ()
         return [process_estimate(t) for t in timings if pair_log_ratios(t.samples)]
 
@@ -72,7 +74,7 @@ class CaseState:
             return False
         if not needs_more_processes(estimates, options.precision, options.processes, options.max_processes):
             return False
-        # Those to begin with are measured in any case: an interval of two processes says nothing.
+        # The first ones are always measured: the interval of two processes is too wide to use.
         if options.budget_s is None or done < options.processes:
             return True
         measured_s = self.stage_s.get("time", 0.0)
@@ -83,7 +85,7 @@ class CaseState:
         return not self.out_of_budget
 
     def estimate(self, options: RunOptions) -> Estimated | None:
-        """Say what the processes so far come to; None where none was timed."""
+        """Return the estimate from the processes so far; None without a timed process."""
         estimates = self.estimates
         if not estimates:
             return None
@@ -99,8 +101,23 @@ class CaseState:
             left_s=None if options.budget_s is None else max(0.0, options.budget_s - spent_s),
         )
 
+    def add_own_share(self, told: OwnShare) -> None:
+        """Add the share of the solution's own kernels to a pass, or a note on why it is not known."""
+        if isinstance(self.outcome, Passed):
+            note = Finding.note("own_share", f"whose kernels a call launches is not known: {told.reason}")
+            findings = (*self.outcome.findings, *([note] if told.share is None else []))
+            self.outcome = replace(self.outcome, own_share=told.share, findings=findings)
+
+    @property
+    def share_flag(self) -> str:
+        """The flag that follows from the share of the solution's own kernels; empty for none."""
+        if not isinstance(self.outcome, Passed) or self.entry.builtin is not None:
+            return ""
+        declares = sources.declares_kernels(self.entry.path, self.entry.builtin)
+        return flag_of(self.outcome.own_share, declares_kernels=declares)
+
     def tell_budget(self, options: RunOptions) -> None:
-        """Say what more time would bring, where the budget ended the measuring."""
+        """Add a finding on what more time would bring, if the budget ended the measurement."""
         if not self.out_of_budget or not isinstance(self.outcome, Passed):
             return
         interval = timings_interval(self.outcome.timings)

@@ -1,4 +1,4 @@
-"""What a run knows of its cases before anything of them is allocated."""
+"""Forecasts of cases before anything is allocated."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ def forecasts(
     problem_sha256: str,
     device: DeviceChoice,
 ) -> list[Forecast]:
-    """Return what is known of each case: its size, and how long verdicts took on that device."""
+    """Return the forecast of each case: its size, and the time of earlier verdicts on this device."""
 
     def took_s(case: Case) -> float | None:
         return last_duration_s(

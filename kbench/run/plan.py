@@ -1,4 +1,4 @@
-"""What a run is to do: its options, and which solutions it judges, from what a user names."""
+"""The plan of a run: its options, and its solutions from the names that a user gives."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -14,7 +14,7 @@ from kbench.storage.settings import Settings
 
 
 def options_from(settings: Settings, **given: Any) -> RunOptions:
-    """Return what is given; where that is None or nothing, what the settings say, and else the defaults."""
+    """Combine given options, settings and defaults, in this order; None and empty values are not given."""
     known: dict[str, Any] = {field.name: getattr(settings.run, field.name) for field in fields(MeasuringOptions)}
     known |= {
         "limits": settings.run.limits,
@@ -34,7 +34,7 @@ def choose_solutions(
     if names:
         return tuple(registry.find_solution(problem, name, settings, entry=entry) for name in dict.fromkeys(names))
     if entry is not None:
-        raise UsageError("`--entry` needs a solution to look into", "name its file behind the problem")
+        raise UsageError("`--entry` needs a solution", "name its file after the problem")
     known = registry.solutions(problem, settings)
     kind = selection.choose(device).kind
     files = tuple(entry for entry in known if entry.builtin is None and kind in entry.devices)

@@ -3,7 +3,7 @@
 import contextlib
 import tempfile
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from kbench.build import cache, sources
 from kbench.core.budget import DEFAULT_S
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import (
-    OF_THE_REFERENCE,
     REFERENCE,
     Event,
     Judged,
@@ -21,7 +20,6 @@ from kbench.core.events import (
     Saved,
     StageFinished,
     StageStarted,
-    Waiting,
 )
 from kbench.core.forecast import worth_telling
 from kbench.core.model import (
@@ -48,6 +46,7 @@ from kbench.plugins.shapes import Derived
 from kbench.run.builds import Job, build_all
 from kbench.run.case_state import NOT_RUN, CaseState
 from kbench.run.forecasts import forecasts
+from kbench.run.stages import finished, follow
 from kbench.sandbox import rung_probe, rungs
 from kbench.storage import quarantine
 from kbench.storage import rows as rowmaker
@@ -58,17 +57,17 @@ from kbench.units.unit import Unit, UnitResult
 
 
 def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iterator[Event]:
-    """Judge solutions of a problem, case by case; each yielded event is already true, each row already on disk.
+    """Judge solutions of a problem, case by case; events are yielded after the fact, and rows are already on the disk.
 
     Raises:
         UsageError: an unknown case or constant, or a mode that the device does not have.
-        MachineError: a device that is not there, or that is quarantined.
+        MachineError: a device that is missing or quarantined.
         NothingSelectedError: no case matches.
         PluginError: the problem itself cannot be run.
     """
     device = selection.choose(options.device)
     if options.mode == "graph" and not backend(device.kind).replays_graphs:
-        raise UsageError("`--mode graph` replays CUDA graphs, and this run is on a CPU", "leave it out")
+        raise UsageError("`--mode graph` needs a GPU, and this run is on a CPU", "leave it out")
     solutions = registry.told_apart(solutions)
     options = replace(options, budget_s=options.budget_s or DEFAULT_S[device.kind])
     quarantine.refuse(cache_dir(), device.uuid)
@@ -107,7 +106,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
 def sandbox_rung(options: RunOptions, device: str) -> int:
     """Return the rung of the sandbox: the highest that works here, or none for trusted code.
 
-    Raises MachineError where `--isolation` asks for more than there is.
+    Raises MachineError if `--isolation` asks for a higher rung.
     """
     if options.trusted:
         return 0
@@ -154,21 +153,21 @@ class Session:
 
     @property
     def peaks(self) -> Peaks | None:
-        """What the device can do, where that was measured."""
+        """Peaks of the device, if they were measured."""
         return self._evaluator.peaks
 
     def derive(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
-        """Find shapes for solutions of one's own, where the problem lists no ragged ones itself."""
+        """Derive shapes for solutions that are not built in, if the problem lists no ragged ones."""
         if case_selection.lists_shapes(self._problem) or all(entry.builtin is not None for entry in solutions):
             return
         name = cases[0].name
         yield StageStarted(stage="shapes", solution=REFERENCE, case=name)
         started = time.monotonic()
-        self._derived = self._evaluator.derive(solutions)
+        self._derived = self._evaluator.derive(solutions, cases[0])
         yield finished("shapes", name, None, time.monotonic() - started)
 
     def foresee(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
-        """Tell of large cases before anything of them is made."""
+        """Report large cases before anything of them is allocated."""
         small = case_selection.small_case(self._problem, self._options)
         asked = cases if small is None else (*cases, small)
         sizes, memory_bytes = self._evaluator.call_bytes(asked, solutions)
@@ -179,7 +178,7 @@ class Session:
             yield LargeCases(cases=large, small=way_out, memory_bytes=memory_bytes)
 
     def build(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
-        """Build what the cache lacks; a failure waits for its turn to be reported."""
+        """Build what the cache lacks; failures are reported later, in order."""
         jobs = [job for entry in solutions if (job := self._job(entry, cases)) is not None]
         builder = Builder(self._problem, self._options, self._device, self._rung, self._scratch)
         name = cases[0].name
@@ -211,7 +210,7 @@ class Session:
         return Job(entry=entry, cached=cached, rehearsals=missing)
 
     def settle_device(self, stack: contextlib.ExitStack) -> None:
-        """Measure the device's peaks where they are not known, lock its clocks where asked to, look for strangers."""
+        """Measure missing peaks, lock the clocks if requested, and look for other processes on the device."""
         if self._evaluator.peaks is None and backend(self._device.kind).has_own_memory:
             try:
                 with Admission(uuid=self._device.uuid).exclusive():
@@ -231,60 +230,52 @@ class Session:
         """Judge every solution on one case: replicate after replicate, each with fresh workers."""
         states = [CaseState(entry=entry, case=case) for entry in solutions]
         for state in states:
-            # Built once for all cases: where the time went, it went once.
+            # Built once for all cases, so its time counts once.
             state.stage_s |= (
                 {"build": built} if (built := self._stage_s.pop(state.entry.name, None)) is not None else {}
             )
             state.outcome = self._unsupported(state.entry) or self._build_failure(state.entry, case) or NOT_RUN
         process = 0
         while unfinished := [state for state in states if not state.closed]:
-            # Turn about, so that what a judge does to those who come first is no advantage to any of them.
+            # In alternating order, so that no solution profits from its position.
             yield from self._replicate(unfinished[:: -1 if process % 2 else 1], process)
             process += 1
 
     def _build_failure(self, entry: Entry, case: Case) -> Failed | None:
-        """Return what the build came to; a model that could not be constructed may be the problem's own fault."""
+        """Return the failure of the build; a model that could not be constructed may be the problem's fault."""
         failure = self._failed.get(entry.name)
         if failure is not None and failure.status is Status.INIT_FAILED:
             return self._evaluator.why_not(case, [entry]) or failure
         return failure
 
     def _replicate(self, states: list[CaseState], process: int) -> Iterator[Event]:
-        """Take every unfinished case one process further, and close those that need no more."""
+        """Run one more process of every unfinished case, and close those that need no more."""
         for number, state in enumerate(states):
             if self._watch.quarantine is not None:
                 state.give_up(f"the device stopped working: {self._watch.quarantine.reason}")
             elif state.wants_more(self._options):
-                # After these, the same ones again, as often as not: in the other order.
+                # The same ones usually follow, in reverse order.
                 later = [*states[number + 1 :], *([] if self._options.verify_only else states[::-1])]
                 following = [other.entry for other in later if other.wants_more(self._options)]
                 yield from self._evaluate(state, process, following)
             if not state.wants_more(self._options):
+                yield from self._add_own_share(state)
                 yield self._close(state)
             elif (estimated := state.estimate(self._options)) is not None:
                 yield estimated
 
     def _derive(self, entry: Entry) -> Derived:
-        """Return the shapes, beside the problem's cases, that a solution is verified at: built-in ones at none."""
+        """Return the shapes beside the problem's cases at which a solution is verified; none for built-in ones."""
         return self._derived if entry.builtin is None else Derived()
 
     def close(self) -> None:
-        """End the judge and all below it."""
+        """End the judge and its workers."""
         self._evaluator.close()
 
     def _evaluate(self, state: CaseState, process: int, following: Sequence[Entry]) -> Iterator[Event]:
-        entry, case = state.entry, state.case
-        unit = Unit(
-            problem=self._problem,
-            solution=entry,
-            case=case,
-            process=process,
-            options=self._options,
-            derived=self._derive(entry),
-            follows=state.follows_weights(self._options),
-            precision=worthwhile_precision(state.estimates, self._options.precision),
-        )
-        result = yield from self._follow(unit, state, following)
+        unit = self._unit(state, process)
+        stages = self._evaluator.evaluate(unit, following, self._deadline(state.entry.name))
+        result = yield from follow(stages, unit, self._device.name, state.stage_s)
         self.environment = result.environment or self.environment
         if result.cost is None:  # the problem itself fails
             state.outcome = result.outcome
@@ -297,37 +288,31 @@ class Session:
         samples = outcome.timings[0].samples if isinstance(outcome, Passed) and outcome.timings else ()
         state.rows += self._writer.append([row], samples) if self._writer is not None else (row,)
 
-    def _follow(self, unit: Unit, state: CaseState, following: Sequence[Entry]) -> Generator[Event, None, UnitResult]:
-        """Judge a unit; tell its stages as events."""
-        stages = self._evaluator.evaluate(unit, following, self._deadline(unit.solution.name))
-        case, process = unit.case.name, unit.process
-        while True:
-            try:
-                news = next(stages)
-            except StopIteration as end:
-                result: UnitResult = end.value
-                return result
-            name = REFERENCE if news.stage in OF_THE_REFERENCE else unit.solution.name
-            if news.elapsed_s is None:
-                if news.stage == "wait":
-                    yield Waiting(device=self._device.name, holder=news.holder)
-                yield StageStarted(stage=news.stage, solution=name, case=case, process=process)
-            elif name == REFERENCE:
-                yield finished(news.stage, case, process, news.elapsed_s, ok=news.ok)
-            else:
-                state.stage_s[news.stage] = state.stage_s.get(news.stage, 0.0) + news.elapsed_s
-                yield StageFinished(
-                    stage=news.stage,
-                    solution=name,
-                    case=case,
-                    process=process,
-                    ok=news.ok,
-                    elapsed_s=news.elapsed_s,
-                    detail="",
-                )
+    def _unit(self, state: CaseState, process: int) -> Unit:
+        return Unit(
+            problem=self._problem,
+            solution=state.entry,
+            case=state.case,
+            process=process,
+            options=self._options,
+            derived=self._derive(state.entry),
+            follows=state.follows_weights(self._options),
+            precision=worthwhile_precision(state.estimates, self._options.precision),
+        )
+
+    def _add_own_share(self, state: CaseState) -> Iterator[Event]:
+        """Add whose kernels a call of a timed solution launches; whatever fails there changes no verdict."""
+        if not isinstance(state.outcome, Passed) or not state.outcome.timings:
+            return
+        unit, name = self._unit(state, len(state.outcome.timings)), state.entry.name
+        told = yield from follow(self._evaluator.own_share(unit), unit, self._device.name, state.stage_s)
+        if told is not None:
+            state.add_own_share(told)
+        if name in self._deadlines:  # the solution's time is not spent by this
+            self._deadlines[name] += state.stage_s.get("profile", 0.0)
 
     def _row(self, state: CaseState, process: int, result: UnitResult | None) -> ResultRow:
-        """Make the row of the process that was just added to a state: its errors are its own."""
+        """Make the row of the newest process of a state, with the errors of this process."""
         entry, options = state.entry, self._options
         judgement = rowmaker.Judgement(
             solution=entry.name,
@@ -360,6 +345,7 @@ class Session:
             state.rows = self._writer.append([row]) if self._writer is not None else (row,)
         elif isinstance(state.outcome, Passed) and state.outcome.timings:
             state.rows = rowmaker.with_interval(state.rows, state.outcome.timings, self._options.precision)
+            state.rows = rowmaker.with_own_share(state.rows, state.outcome.own_share, state.share_flag)
             if self._writer is not None:
                 self._writer.amend(state.rows)
         return Judged(
@@ -381,10 +367,3 @@ class Session:
         if total is None:
             return None
         return self._deadlines.setdefault(name, time.monotonic() + total)
-
-
-def finished(stage: str, case: str, process: int | None, elapsed_s: float, *, ok: bool = True) -> StageFinished:
-    """Return the end of a stage of the judge's own side."""
-    return StageFinished(
-        stage=stage, solution=REFERENCE, case=case, process=process, ok=ok, elapsed_s=elapsed_s, detail=""
-    )

@@ -21,16 +21,16 @@ RUN_FOLDERS = ("kbench-*", "ray")
 """Folders of runs, and of a node of a Ray cluster, in the system's folder for temporary files."""
 
 
-def hidden(*, results: Path, cache: Path, run: Path, files: Sequence[Path]) -> list[Path]:
+def hidden(*, results: Path, others: Sequence[Path], files: Sequence[Path]) -> list[Path]:
     """Return what to keep from the workers of a run that judge `files`, its solutions and their problem.
 
-    These are the results and baselines, the build cache and what lies beside it, the folders of this run and of
-    others (a worker's own is opened to it again), the entries of the home folder that begin with a dot, since that is
-    where credentials are kept, and `.git` of a checkout, where CI leaves its token. What holds something that a worker
-    of the run needs to run at all stays readable.
+    These are the results and baselines, `others` (the cache, the queues for devices, the folder of this run), the
+    folders of other runs (a worker's own is opened to it again), the entries of the home folder that begin with a dot,
+    since that is where credentials are kept, and `.git` of a checkout, where CI leaves its token. What holds something
+    that a worker of the run needs to run at all stays readable.
     """
     temporary = Path(tempfile.gettempdir())
-    found = [results.absolute(), cache.absolute(), run.absolute()]
+    found = [results.absolute(), *(folder.absolute() for folder in others)]
     found += [folder for name in RUN_FOLDERS for folder in temporary.glob(name)]
     for home in {Path.home(), Path(pwd.getpwuid(os.getuid()).pw_dir)}:
         found += _entries(home)

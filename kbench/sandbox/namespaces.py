@@ -64,9 +64,9 @@ def has(temporary: Path) -> bool:
 
 
 def why_closed(error: BaseException) -> str:
-    """Say why /tmp is closed to a solution, where that is what it complains of: paths lead nowhere else by themselves.
+    """Return why /tmp is closed to a solution, empty if its error has another cause.
 
-    Only a mount namespace can give it one of its own, so that only rungs of the sandbox that have one do.
+    Only rungs with a mount namespace give a solution a /tmp of its own.
     """
     name = error.filename if isinstance(error, PermissionError) else None
     if not isinstance(name, str) or place() not in Path(name).parents:

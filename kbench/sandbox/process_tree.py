@@ -14,10 +14,10 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from kbench.sandbox import namespaces
 from kbench.sandbox.namespaces import Surroundings
+from kbench.sandbox.process_table import Census, members, read_process
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -28,20 +28,6 @@ EXIT_CANNOT_START = 127
 POLL_INTERVAL_S = 0.005
 STOP_LIMIT_S = 2.0
 """A thread that is deep in the kernel (the GPU driver, a disk) stops when it comes out, which nobody can hurry."""
-ENDED = (b"Z", b"X")
-AT_REST = (b"T", b"t", *ENDED)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
-    """One line of the process table."""
-
-    pid: int
-    parent: int
-    session: int
-    dead: bool
-    """A zombie: killed or ended, waiting for its parent to notice; not one whose first thread alone has ended."""
-    stopped: bool = False
 
 
 def prctl(option: int, value: int) -> None:
@@ -54,94 +40,6 @@ def prctl(option: int, value: int) -> None:
 def become_subreaper() -> None:
     """Let orphans among this process's descendants become its children rather than those of init."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-
-
-_strangers: frozenset[tuple[int, int]] = frozenset()
-"""Pid and inode of each process that was seen not to descend from this one, which none of them ever will.
-
-A machine has hundreds, reading one takes as long as listing a dozen, and a worker is stopped around every timed call.
-The inode tells a pid that was given away again.
-"""
-
-
-def processes() -> dict[int, Process]:
-    """Return the process table of this PID namespace, by pid, without those that are known to be strangers."""
-    global _strangers  # noqa: PLW0603 - what is known of the whole machine
-    table, known, inodes = {}, _strangers, {}
-    with os.scandir("/proc") as entries:
-        for entry in entries:
-            if not entry.name.isdigit():
-                continue
-            pid, inode = int(entry.name), entry.inode()
-            inodes[pid] = inode
-            if (pid, inode) not in known and (process := _read_process(pid)) is not None:
-                table[pid] = process
-    _strangers = frozenset(
-        (pid, inode)
-        for pid, inode in inodes.items()
-        if (pid, inode) in known or (pid in table and _is_stranger(pid, table, inodes, known))
-    )
-    return table
-
-
-def _is_stranger(
-    pid: int, table: dict[int, Process], inodes: dict[int, int], known: frozenset[tuple[int, int]]
-) -> bool:
-    """Return whether a process's ancestors lead past this process: to init, the kernel, or another stranger.
-
-    A parent that ended while the table was read proves nothing: its children have another one by now.
-    """
-    own = os.getpid()
-    while pid in table and pid != own:
-        pid = table[pid].parent
-    return pid == 0 or (pid, inodes.get(pid, 0)) in known
-
-
-def _read_process(pid: int, place: str = "") -> Process | None:
-    # Read without pathlib and io: a worker is stopped around every timed call of the reference.
-    try:
-        descriptor = os.open(place or f"/proc/{pid}/stat", os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        text = os.read(descriptor, 4096)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    # The command's name may itself hold spaces and brackets: the fields begin after the last bracket.
-    fields = text[text.rindex(b")") + 2 :].split(maxsplit=18)
-    state, parent, session, threads = fields[0], int(fields[1]), int(fields[3]), int(fields[17])
-    if session < 0:
-        # Half released by the kernel, which shows no parent any more: it would seem to descend from nobody.
-        return None
-    dead = state in ENDED and threads <= 1
-    return Process(pid=pid, parent=parent, session=session, dead=dead, stopped=state in AT_REST)
-
-
-def members(pid: int) -> list[Process]:
-    """Return the living processes of the tree of `pid`: itself, its descendants, what is left of its session.
-
-    Only descendants of the calling process count, so that a recycled pid never harms a stranger.
-    """
-    table = processes()
-    own = _below(table, os.getpid()) | {os.getpid()}
-    roots = [p.pid for p in table.values() if p.pid in own and pid in (p.pid, p.session)]
-    found = set(roots).union(*(_below(table, root) for root in roots))
-    return [table[p] for p in sorted(found) if not table[p].dead]
-
-
-def _below(table: dict[int, Process], root: int) -> set[int]:
-    children: dict[int, list[int]] = {}
-    for process in table.values():
-        children.setdefault(process.parent, []).append(process.pid)
-    found: set[int] = set()
-    stack = [root]
-    while stack:
-        fresh = [pid for pid in children.get(stack.pop(), ()) if pid not in found]
-        found.update(fresh)
-        stack.extend(fresh)
-    return found
 
 
 def kill_tree(pid: int, limit_s: float = 10.0) -> int:
@@ -157,8 +55,9 @@ def kill_tree(pid: int, limit_s: float = 10.0) -> int:
     seen: set[int] = set()
     try:
         _signal([pid] if is_own else [], signal.SIGSTOP)
-        while below := [p.pid for p in members(pid) if p.pid != pid]:
-            seen.update(below)
+        census = Census(pid)
+        while (below := census.living() - {pid}) or not census.complete:
+            seen |= below
             # Stopping before killing keeps a fork bomb from outrunning the sweep.
             _signal(below, signal.SIGSTOP)
             _signal(below, signal.SIGKILL)
@@ -180,20 +79,24 @@ def kill_tree(pid: int, limit_s: float = 10.0) -> int:
 def stop_tree(pid: int) -> bool:
     """Stop every process of the tree (SIGSTOP) and wait until all its threads rest; `continue_tree` undoes it.
 
-    Return whether all are stopped within STOP_LIMIT_S. The signal is only on its way when kill(2)
-    returns, and another process of the tree may undo it: it is sent until nothing moves.
+    Return whether all are stopped within STOP_LIMIT_S. The signal is only on its way when kill(2) returns, and another
+    process of the tree may undo it or fork meanwhile: it is sent until all that there are have rested since before they
+    were counted.
     """
-    stopped: set[int] = set()
-    while fresh := {p.pid for p in members(pid)} - stopped:
-        _signal(fresh, signal.SIGSTOP)
-        stopped |= fresh
+    census, rested = Census(pid), set[int]()
     deadline = time.monotonic() + STOP_LIMIT_S
-    while moving := {p for p in stopped if not _rests(p)}:
+    while True:
+        living = census.living()
+        if census.complete and all(p in rested and _rests(p) for p in living):
+            return True
+        while moving := {p for p in living if not _rests(p)}:
+            if time.monotonic() > deadline:
+                return False
+            _signal(moving, signal.SIGSTOP)
+            time.sleep(0)
         if time.monotonic() > deadline:
             return False
-        time.sleep(0)
-        _signal(moving, signal.SIGSTOP)
-    return True
+        rested = living
 
 
 def _rests(pid: int) -> bool:
@@ -202,7 +105,7 @@ def _rests(pid: int) -> bool:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - a worker is stopped around every timed call
     except OSError:
         return True
-    states = (_read_process(int(thread), f"/proc/{pid}/task/{thread}/stat") for thread in threads)
+    states = (read_process(int(thread), f"/proc/{pid}/task/{thread}/stat") for thread in threads)
     return all(state is None or state.stopped for state in states)
 
 
@@ -331,7 +234,8 @@ def _ended() -> Iterable[tuple[int, int]]:
 
 
 def _kill_descendants() -> None:
-    while below := [p.pid for p in members(os.getpid()) if p.pid != os.getpid()]:
+    census = Census(os.getpid())
+    while (below := census.living() - {os.getpid()}) or not census.complete:
         _signal(below, signal.SIGSTOP)
         _signal(below, signal.SIGKILL)
         time.sleep(POLL_INTERVAL_S)

@@ -24,7 +24,7 @@ from kbench.build import interpreter
 from kbench.devices import cuda_driver
 from kbench.devices.backend import backend
 from kbench.devices.cuda_driver import IPC_HANDLE_BYTES, Driver
-from kbench.sandbox import hidden_paths, landlock, namespaces, process_tree, rungs, seccomp
+from kbench.sandbox import hidden_paths, landlock, namespaces, process_table, process_tree, rungs, seccomp
 from kbench.sandbox.rungs import Rung
 
 TRIAL_LIMIT_S = 60.0
@@ -90,7 +90,7 @@ def works(rung: Rung, device: str) -> str | None:
 
 
 def _spared(rung: Rung, outside: Path) -> str | None:
-    """Say what a trial did to a folder that was not its own, as seen from here."""
+    """Return what a trial did to a folder that was not its own, seen from here."""
     if rung.has_landlock and (outside / "file").exists():
         return "files outside the scratch folder can be written"
     return None
@@ -102,7 +102,10 @@ def _fingerprint(device: str) -> str:
     parts = [device, platform.release(), str(os.getuid()), sys.executable, visible]
     for path in (
         *("/proc/sys/kernel/random/boot_id", "/proc/driver/nvidia/version", "/proc/self/status"),
-        *(str(module.__file__) for module in (rungs, landlock, seccomp, process_tree, namespaces, hidden_paths)),
+        *(
+            str(module.__file__)
+            for module in (rungs, landlock, seccomp, process_table, process_tree, namespaces, hidden_paths)
+        ),
         str(cuda_driver.__file__),
         __file__,
     ):

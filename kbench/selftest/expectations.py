@@ -12,7 +12,7 @@ TOO_FAST = "passed with a speed-up of"
 def complain(
     fixture: Fixture, status: str, seen: Sequence[str], speedup: float | None, escapes: Sequence[str]
 ) -> str | None:
-    """Say what is wrong with how a fixture ended, or None where it ended as it must."""
+    """Return what is wrong with a fixture's status; None if it is as expected."""
     if escapes:
         return f"not contained: {', '.join(escapes)}"
     if status not in fixture.expect:
@@ -27,7 +27,7 @@ def complain(
 
 
 def complain_of_level(fixture: Fixture, status: str, outcome: Outcome) -> str | None:
-    """Say what is wrong with the level of a fixture that did the task, or None where it is as it must be."""
+    """Return what is wrong with the level of a fixture that did the task; None if it is as expected."""
     if status not in {Status.PASSED, Status.BELOW_LEVEL}:
         return None  # which the fixture expects, or there is a complaint already
     if fixture.level and outcome.level != fixture.level:

@@ -1,4 +1,4 @@
-"""What an answer says of a verdict."""
+"""Answers from verdicts."""
 
 from typing import Any, get_args
 
@@ -18,12 +18,12 @@ QUOTING = frozenset(
         Status.BELOW_LEVEL,
     }
 )
-"""Statuses whose reason quotes what was expected; an answer has the diagnosis, or what the status means, instead."""
+"""Statuses whose reason quotes expected values; the answer has the diagnosis or the status's meaning instead."""
 NOT_COMPILED = frozenset({Status.BUILD_FAILED, Status.BUILD_TIMEOUT, Status.IMPORT_FAILED, Status.IMPORT_TIMEOUT})
 
 
 def answer_of(found: EvaluationResult) -> dict[str, Any]:
-    """Return the fields of an answer that a verdict decides."""
+    """Return the fields of an answer that depend on a verdict."""
     outcome, row = found.outcome, found.rows[0]
     failure = outcome if isinstance(outcome, Failed) else None
     compiled = found.status not in NOT_COMPILED if found.is_verdict else None
@@ -58,7 +58,7 @@ def answer_of(found: EvaluationResult) -> dict[str, Any]:
 
 
 def why(failure: Failed) -> str:
-    """Say why a solution failed, without any value that was expected of it."""
+    """Return why a solution failed, without any expected value."""
     if failure.status not in QUOTING and failure.correctness is None:
         return failure.reason[:LONGEST_MESSAGE]
     known = explain(failure.status.value)
@@ -78,7 +78,7 @@ def failed(code: str, reason: str, *, retryable: bool = False) -> dict[str, Any]
 
 
 def moved_on(answer: EvaluationResponse, told: dict[str, Any]) -> EvaluationResponse:
-    """Return an answer that says more than before."""
+    """Return an answer with more fields set."""
     metadata = {**answer.metadata, **told.get("metadata", {})}
     return EvaluationResponse.model_validate({**answer.model_dump(), **told, "metadata": metadata})
 

@@ -1,4 +1,4 @@
-"""The HTTP side: routes, who may ask, and how much."""
+"""The HTTP interface: routes, authorisation and limits."""
 
 import asyncio
 import hmac
@@ -26,17 +26,17 @@ MOST_BODY_BYTES = 8 << 20
 BODY_S = 20.0
 """Chosen. Seconds that a client may take to send a body."""
 MOST_BODIES = 16
-"""Chosen. Bodies that are read at a time; the others wait, unread. So 64 that are too long cost 0.36 GB, not 0.85."""
+"""Chosen. Bodies that are read at a time; the others wait. With it, 64 oversized bodies take 0.36 GB, not 0.85."""
 OPEN_PATHS = frozenset({"/health", "/openapi.json"})
 WaitSeconds = Annotated[
-    float | None, Query(ge=0, le=7200, description="Seconds to wait for the answer; absent: until it is.")
+    float | None, Query(ge=0, le=7200, description="Seconds to wait for the answer; absent: no limit.")
 ]
-IdempotencyKey = Annotated[TaskId | None, Header(description="The task_id of a request that has none.")]
+IdempotencyKey = Annotated[TaskId | None, Header(description="The task_id, if the request has none.")]
 Fields = dict[str, Any]
 
 
 class Doorkeeper:
-    """Lets in whoever has the token, with a body that is not too long and comes in time. An ASGI middleware."""
+    """An ASGI middleware that requires the token and a body within the limits of size and time."""
 
     def __init__(self, app: Any, token: str, most_bytes: int, body_s: float):
         self._app = app
@@ -51,7 +51,7 @@ class Doorkeeper:
         receive: Callable[[], Awaitable[Fields]],
         send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
     ) -> None:
-        """Answer a request that is refused; hand on one that is whole."""
+        """Answer a refused request; pass on a complete one."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -62,16 +62,16 @@ class Doorkeeper:
         if scope["path"] not in OPEN_PATHS and not hmac.compare_digest(given, self._token):
             refusal = 401, "send `Authorization: Bearer TOKEN`"
         elif not length.isdigit() or int(length) > self._most_bytes:
-            refusal = 413, f"a body may have {self._most_bytes} bytes"
+            refusal = 413, f"a body may have at most {self._most_bytes} bytes"
         body = b""
         if refusal is None:
             try:
                 async with self._reading, asyncio.timeout(self._body_s):
                     body = await self._body(receive)
             except _TooLongError:
-                refusal = 413, f"a body may have {self._most_bytes} bytes"
+                refusal = 413, f"a body may have at most {self._most_bytes} bytes"
             except TimeoutError:
-                refusal = 408, f"the body did not come within {self._body_s:g} s"
+                refusal = 408, f"the body did not arrive within {self._body_s:g} s"
             except _GoneError:
                 return
         if refusal is not None:
@@ -104,17 +104,17 @@ class Doorkeeper:
 
 
 class _TooLongError(Exception):
-    """More of a body came than may."""
+    """The body is too long."""
 
 
 class _GoneError(Exception):
-    """The client went before its request was whole."""
+    """The client disconnected before its request was complete."""
 
 
 def make_app(
     service: Callable[[], Service], token: str, *, most_bytes: int = MOST_BODY_BYTES, body_s: float = BODY_S
 ) -> FastAPI:
-    """Return the application; `service` is made on the event loop, where it lives."""
+    """Return the application; it makes the `service` on its event loop."""
     held: dict[str, Service] = {}
 
     @asynccontextmanager
@@ -143,7 +143,7 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: RequestValidationError) -> Response:
-        """Name what is wrong, without the sources and whatever bytes came in."""
+        """Name the invalid fields, without sources or other input."""
         found = [{"field": ".".join(map(str, one["loc"])), "error": one["msg"]} for one in error.errors()[:20]]
         return JSONResponse({"error": "the request is not valid", "fields": found}, 422)
 
@@ -157,7 +157,7 @@ def _add_tasks(app: FastAPI, held: dict[str, Service]) -> None:
     async def evaluate(
         request: EvaluationRequest, response: Response, wait: WaitSeconds = None, idempotency_key: IdempotencyKey = None
     ) -> EvaluationResponse:
-        """Judge one solution. Waits for the answer; 202 where it is not there in time."""
+        """Judge one solution. Waits for the answer; 202 if it is not ready in time."""
         if request.task_id is None and idempotency_key is not None:
             request = request.model_copy(update={"task_id": idempotency_key})
         (known,) = held["service"].submit([request])
@@ -167,7 +167,7 @@ def _add_tasks(app: FastAPI, held: dict[str, Service]) -> None:
 
     @app.post("/evaluate/batch", response_model=BatchEvaluationResponse)
     async def evaluate_batch(batch: BatchEvaluationRequest, wait: WaitSeconds = None) -> BatchEvaluationResponse:
-        """Judge several solutions: all of them are taken, or none."""
+        """Judge several solutions: all of them are accepted, or none."""
         service = held["service"]
         known = service.submit(batch.tasks)
         answers = await asyncio.gather(*(service.wait(one, wait) for one in known))
@@ -183,28 +183,28 @@ def _add_tasks(app: FastAPI, held: dict[str, Service]) -> None:
 
     @app.get("/results/{task_id}", response_model=EvaluationResponse)
     async def results(task_id: str) -> Any:
-        """Return what is known of a task."""
+        """Return the state of a task."""
         return held["service"].result(task_id) or _unknown(task_id)
 
     @app.delete("/tasks/{task_id}", response_model=EvaluationResponse)
     async def cancel(task_id: str) -> Any:
-        """Cancel a task; 409 where it has its answer."""
+        """Cancel a task; 409 if it has its answer."""
         return held["service"].cancel(task_id) or _unknown(task_id)
 
 
 def _unknown(task_id: str) -> Response:
-    return JSONResponse({"error": f"nobody sent a task `{task_id[:100]}`"}, 404)
+    return JSONResponse({"error": f"no such task: `{task_id[:100]}`"}, 404)
 
 
 def _add_state(app: FastAPI, held: dict[str, Service]) -> None:
     @app.get("/health")
     async def health() -> Fields:
-        """Say that the server is up, and how much it has to do."""
+        """Return that the server is up, and the number of its tasks."""
         service = held["service"]
         queue = {"pending": service.pending, "processing": service.processing}
         return {"status": "healthy", "kbench_version": __version__, "queue_status": queue}
 
     @app.get("/metrics")
     async def metrics() -> Response:
-        """Return what Prometheus reads."""
+        """Return the metrics for Prometheus."""
         return Response(generate_latest(held["service"].metrics().registry), media_type=CONTENT_TYPE_LATEST)

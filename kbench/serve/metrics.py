@@ -1,4 +1,4 @@
-"""What Prometheus reads of a server."""
+"""Metrics of a server for Prometheus."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -6,19 +6,17 @@ SECONDS = (0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
 
 
 class Metrics:
-    """Counters and times of one server, in a registry of their own."""
+    """Counters and times of one server, in their own registry."""
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()
-        self.answers = Counter(
-            "kbench_answers", "Tasks that have their answer", ["status", "verdict"], registry=registry
-        )
-        self.refused = Counter("kbench_refused", "Tasks that the queue had no room for", registry=registry)
-        self.pending = Gauge("kbench_pending", "Tasks that nobody has begun", registry=registry)
-        self.processing = Gauge("kbench_processing", "Tasks that the pool has", registry=registry)
+        self.answers = Counter("kbench_answers", "Answered tasks", ["status", "verdict"], registry=registry)
+        self.refused = Counter("kbench_refused", "Tasks refused by a full queue", registry=registry)
+        self.pending = Gauge("kbench_pending", "Tasks that wait", registry=registry)
+        self.processing = Gauge("kbench_processing", "Tasks in the pool", registry=registry)
         self.queue_seconds = Histogram(
-            "kbench_queue_seconds", "From acceptance to the beginning", buckets=SECONDS, registry=registry
+            "kbench_queue_seconds", "Time from acceptance to start", buckets=SECONDS, registry=registry
         )
         self.execution_seconds = Histogram(
-            "kbench_execution_seconds", "From the beginning to the answer", buckets=SECONDS, registry=registry
+            "kbench_execution_seconds", "Time from start to answer", buckets=SECONDS, registry=registry
         )

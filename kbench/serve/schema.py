@@ -1,43 +1,62 @@
-"""What clients send and get. Names are KernelGYM's where the meaning agrees; the rest are kbench's options."""
+"""Requests and answers. Names are KernelGYM's if the meaning is the same; the others are kbench's options."""
 
+import json
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 LONGEST_SOURCE = 400_000
-"""Chosen. Characters: the longest of 36 published kernels that kbench is tried with has a tenth of that."""
+"""Chosen. Characters; ten times the longest of the 36 published kernels that kbench was tried with."""
 MOST_IN_BATCH = 100
 NOT_USED = (
     *("toolkit", "backend_adapter", "backend", "reference_backend", "workflow", "priority", "device_preference"),
     *("num_correct_trials", "num_perf_trials", "num_warmup", "resources", "uuid", "use_reference_cache", "is_valid"),
     *("force_refresh", "verbose_errors", "enable_profiling", "enable_triton_detection", "run_triton_detection"),
 )
-"""Fields of KernelGYM that kbench decides by itself: they are taken, and named in `metadata.not_used`."""
+"""Fields of KernelGYM that kbench ignores; `metadata.not_used` names them."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")]
 TaskId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$")]
 SourceText = Annotated[str, Field(min_length=10, max_length=LONGEST_SOURCE)]
 TaskState = Literal["pending", "processing", "completed", "failed", "timeout", "cancelled"]
 
 
-class EvaluationRequest(BaseModel):
-    """One solution of one problem, each as a text or by the name of one that the server has."""
+class ClientRequest(BaseModel):
+    """Known fields only, with values that can be stored and read again."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_unicode(cls, told: Any) -> Any:
+        """Refuse halves of surrogate pairs, which JSON can write and UTF-8 cannot."""
+        try:
+            json.dumps(told, ensure_ascii=False, default=str).encode()
+        except UnicodeEncodeError:
+            raise ValueError("it has a text that is not Unicode") from None
+        return told
+
+
+class EvaluationRequest(ClientRequest):
+    """One solution of one problem, each as a text or as a name that the server knows."""
 
     task_id: TaskId | None = Field(
-        default=None, description="Also the idempotency key: the same one gets the same answer."
+        default=None, description="Also the idempotency key: a repeated request gets the same answer."
     )
     reference_code: SourceText | None = Field(default=None, description="Text of a problem; the server must allow it.")
-    problem: Name | None = Field(default=None, description="Name of a problem that the server has.")
+    problem: Name | None = Field(default=None, description="Name of a problem that the server knows.")
     kernel_code: SourceText | None = Field(default=None, description="Text of a solution.")
-    solution: Name | None = Field(default=None, description="Name of a solution that the server has, such as `eager`.")
+    solution: Name | None = Field(
+        default=None, description="Name of a solution that the server knows, such as `eager`."
+    )
     entry_point: Literal["Model"] = Field(default="Model", description="Class of the reference.")
-    entry: Name | None = Field(default=None, description="Class or function of the solution, in place of `ModelNew`.")
+    entry: Name | None = Field(default=None, description="Class or function of the solution, instead of `ModelNew`.")
     run_performance: bool | None = Field(default=None, description="False: verify only.")
     measure_performance: bool | None = Field(default=None, description="As `run_performance`, which wins.")
-    run_correctness: Literal[True] | None = Field(default=None, description="What is timed is verified, always.")
-    timeout: float = Field(default=300.0, gt=0, le=3600, description="Seconds that the execution may take.")
-    queue_timeout: float = Field(default=600.0, gt=0, le=86400, description="Seconds that it may wait to begin.")
+    run_correctness: Literal[True] | None = Field(default=None, description="Timed solutions are always verified.")
+    timeout: float = Field(default=300.0, gt=0, le=3600, description="Timeout of the execution in seconds.")
+    queue_timeout: float = Field(
+        default=600.0, gt=0, le=86400, description="Timeout of waiting in the queue, in seconds."
+    )
     level: Literal["task", "module", "general"] | None = None
     accept: list[str] = Field(default_factory=list, max_length=20)
     case: Name | None = None
@@ -47,7 +66,7 @@ class EvaluationRequest(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _set_apart(cls, told: Any) -> Any:
-        """Set the fields apart that kbench does not use."""
+        """Separate the fields that kbench does not use."""
         if not isinstance(told, dict):
             return told
         unused = [name for name in NOT_USED if name in told]
@@ -63,22 +82,20 @@ class EvaluationRequest(BaseModel):
 
     @property
     def verify_only(self) -> bool:
-        """Whether no time is wanted."""
+        """Whether the request asks for no time."""
         wanted = self.run_performance if self.run_performance is not None else self.measure_performance
         return wanted is False
 
 
-class BatchEvaluationRequest(BaseModel):
-    """Several requests at once: all of them are taken, or none."""
-
-    model_config = ConfigDict(extra="forbid")
+class BatchEvaluationRequest(ClientRequest):
+    """Several requests at once: all of them are accepted, or none."""
 
     batch_id: TaskId
     tasks: list[EvaluationRequest] = Field(min_length=1, max_length=MOST_IN_BATCH)
 
 
 class EvaluationResponse(BaseModel):
-    """The answer to a request, as far as it is known. Absent is null: no number is made up."""
+    """The answer to a request. A value that is not known is null."""
 
     task_id: str
     status: TaskState
@@ -90,7 +107,9 @@ class EvaluationResponse(BaseModel):
     kernel_runtime: float | None = Field(default=None, description="Milliseconds.")
     speedup: float | None = None
     speedup_low: float | None = Field(default=None, description="Lower end of the 95 % interval.")
-    rewards: dict[str, float | None] = Field(default_factory=dict, description="By policy; null: leave it out.")
+    rewards: dict[str, float | None] = Field(
+        default_factory=dict, description="By policy; null: leave this sample out."
+    )
     error_message: str | None = None
     error_code: str | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Starts a server: the pool, its folder, its token, and who may reach it."""
+"""Starts a server: its pool, folder, token and address."""
 
 import ipaddress
 import secrets
@@ -21,7 +21,7 @@ SHORTEST_TOKEN = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """What a server is told beyond what its pool is told."""
+    """Options of a server beside those of its pool."""
 
     token: str
     state: Path
@@ -30,13 +30,13 @@ class ServerOptions:
     most_pending: int = MOST_PENDING
     most_bytes: int = MOST_BODY_BYTES
     references: bool = False
-    """Whether clients may send texts of problems, which the trusted judge runs."""
+    """Whether clients may send problem sources, which the trusted judge runs."""
     keep: timedelta = timedelta(days=30)
-    """How long answers stay."""
+    """How long answers are kept."""
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether only this machine reaches an address."""
+    """Return whether an address can be reached from this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -44,22 +44,27 @@ def is_loopback(host: str) -> bool:
 
 
 def choose_token(given: str | None, host: str) -> tuple[str, bool]:
-    """Return the token, and whether it was made up here, which only a server on loopback may do.
+    """Return the token, and whether it was generated here; only a server on loopback may generate one.
 
     Raises:
-        UsageError: no token for a server that others reach, or one that can be guessed.
+        UsageError: no token although other machines can connect, or one that is too short.
     """
     if given is None:
         if not is_loopback(host):
-            raise UsageError(f"others reach {host}, and there is no token", "`--token-file FILE`, or KBENCH_TOKEN")
+            raise UsageError(
+                f"other machines can reach {host}, and there is no token",
+                "give one with `--token-file FILE` or KBENCH_TOKEN",
+            )
         return secrets.token_urlsafe(24), True
     if len(given) < SHORTEST_TOKEN or not given.isascii() or not given.isprintable():
-        raise UsageError(f"the token is shorter than {SHORTEST_TOKEN} plain characters", "`openssl rand -hex 24`")
+        raise UsageError(
+            f"the token needs {SHORTEST_TOKEN} or more printable ASCII characters", "`openssl rand -hex 24`"
+        )
     return given, False
 
 
 def make_server(judge: Judge, options: ServerOptions) -> tuple[uvicorn.Server, TaskStore]:
-    """Return a server that is not running yet, and the store to close when it has ended."""
+    """Return a server that is not running yet, and the store to close when it ends."""
     store = TaskStore(options.state / "tasks.sqlite")
 
     def service() -> Service:

@@ -1,4 +1,4 @@
-"""The queue of a server: takes requests, has a pool judge them, keeps the answers. Lives on one event loop."""
+"""The queue of a server: accepts requests, has a pool judge them, and stores the answers. Uses one event loop."""
 
 import asyncio
 import contextlib
@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+from pydantic import ValidationError
+
 from kbench.api.judge import Judge
 from kbench.core.errors import KbenchError, UsageError
 from kbench.core.events import TimeLimits
@@ -20,14 +22,14 @@ from kbench.serve.schema import EvaluationRequest, EvaluationResponse
 from kbench.serve.store import StoredTask, TaskStore
 
 AHEAD = 2
-"""Chosen. Tasks for each lane that the pool has, so that one is built while another is judged."""
+"""Chosen. Tasks per lane of the pool, so that one is built while another is judged."""
 FORGET_EVERY_S = 3600.0
 MOST_STARTS = 3
-"""A task that was begun three times and has no answer may have ended the server each time."""
+"""A task that was started three times without an answer may have ended the server each time."""
 
 
 class QueueFullError(Exception):
-    """The queue has no room; `retry_after_s` is when it may have."""
+    """The queue is full; it may have room after `retry_after_s`."""
 
     def __init__(self, retry_after_s: int):
         super().__init__(f"the queue is full; try again in {retry_after_s} s")
@@ -35,7 +37,7 @@ class QueueFullError(Exception):
 
 
 class ConflictError(Exception):
-    """A task_id that another request has, or a task that is past being cancelled."""
+    """The task_id belongs to another request, or the task has its answer already."""
 
 
 @dataclass(slots=True)
@@ -50,7 +52,7 @@ class _Open:
 
 
 class Service:
-    """Bounded, first come, first served. Every accepted task gets one answer, also after a restart."""
+    """A bounded queue, first in, first out. Every accepted task gets one answer, also after a restart."""
 
     def __init__(
         self,
@@ -73,37 +75,43 @@ class Service:
         self._workers: list[asyncio.Task[None]] = []
         self._mean_s = 1.0
         self.slots = judge.lanes * AHEAD
-        """Tasks that the pool has at a time."""
+        """Largest number of tasks in the pool."""
 
     @property
     def pending(self) -> int:
-        """Tasks that nobody has begun."""
+        """Number of waiting tasks."""
         return sum(one.answer.status == "pending" for one in self._open.values())
 
     @property
     def processing(self) -> int:
-        """Tasks that the pool has."""
+        """Number of tasks in the pool."""
         return len(self._open) - self.pending
 
     def metrics(self) -> Metrics:
-        """Return the metrics as they are now."""
+        """Return the current metrics."""
         self._metrics.pending.set(self.pending)
         self._metrics.processing.set(self.processing)
         return self._metrics
 
     def start(self) -> None:
-        """Take up what an earlier server accepted and did not answer, and begin."""
+        """Start, with the unanswered tasks of an earlier server."""
         for stored in self._store.unfinished():
             answer = EvaluationResponse.model_validate_json(stored.answer)
-            self._admit(EvaluationRequest.model_validate_json(stored.request), answer)
+            try:
+                request = EvaluationRequest.model_validate_json(stored.request)
+            except ValidationError:
+                told = failed("harness_error", "stored by a server that took other requests", retryable=True)
+                self._store.finish(stored.task_id, moved_on(answer, told | {"completed_at": _now()}).model_dump_json())
+                continue
+            self._admit(request, answer)
             if stored.starts >= MOST_STARTS:
-                reason = f"begun {stored.starts} times without an answer"
+                reason = f"started {stored.starts} times without an answer"
                 self._finish(stored.task_id, failed("harness_error", reason, retryable=True))
         self._workers = [asyncio.create_task(self._work()) for _ in range(self.slots)]
         self._workers.append(asyncio.create_task(self._forget()))
 
     async def stop(self) -> None:
-        """Stop; what has no answer is taken up by the next server of the same folder."""
+        """Stop; the next server of the same folder continues with the unanswered tasks."""
         for worker in self._workers:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
@@ -112,10 +120,10 @@ class Service:
                 one.expiry.cancel()
 
     def submit(self, requests: Sequence[EvaluationRequest]) -> list[EvaluationResponse]:
-        """Take requests, all or none; return what is known of each. A repeated one gets the answer that it has.
+        """Accept all requests or none; return the state of each. A repeated request gets its existing answer.
 
         Raises:
-            UsageError: a text of a problem where the server takes none, or options that the pool cannot have.
+            UsageError: a problem's text that the server does not accept, or options that the pool does not support.
             ConflictError: a task_id that another request has.
             QueueFullError: no room for all of them.
         """
@@ -156,12 +164,12 @@ class Service:
         return [known.get(task_id) or answers[task_id] for task_id in ids]
 
     def result(self, task_id: str) -> EvaluationResponse | None:
-        """Return what is known of a task; None for one that nobody sent."""
+        """Return the state of a task; None if there is no such task."""
         stored = self._store.get(task_id)
         return None if stored is None else self._current(stored)
 
     async def wait(self, answer: EvaluationResponse, wait_s: float | None) -> EvaluationResponse:
-        """Wait for the answer of a task, at most so long; return what is known then."""
+        """Wait for the answer of a task for at most `wait_s`; return its state."""
         one = self._open.get(answer.task_id)
         if one is None or wait_s == 0:
             return answer
@@ -170,7 +178,7 @@ class Service:
         return one.answer
 
     def cancel(self, task_id: str) -> EvaluationResponse | None:
-        """Cancel a task; None for one that nobody sent. What the pool has goes on, and its verdict is dropped.
+        """Cancel a task; None if there is no such task. A task in the pool continues, and its verdict is dropped.
 
         Raises:
             ConflictError: a task that has its answer.
@@ -183,8 +191,8 @@ class Service:
 
     def _check(self, request: EvaluationRequest) -> None:
         if request.reference_code is not None and not self._references:
-            message = "this server judges the problems that it has: `reference_code` would run in its trusted judge"
-            raise UsageError(message, "name a `problem`, or start it with `--accept-references`")
+            message = "this server does not accept `reference_code`, which would run in its trusted judge"
+            raise UsageError(message, "name a `problem`, or start the server with `--accept-references`")
         self._judge.check(**_options(request))
 
     def _current(self, stored: StoredTask) -> EvaluationResponse:
@@ -201,7 +209,7 @@ class Service:
     def _expire(self, task_id: str) -> None:
         one = self._open.get(task_id)
         if one is not None and one.answer.status == "pending":
-            reason = f"not begun within {one.request.queue_timeout:g} s"
+            reason = f"not started within {one.request.queue_timeout:g} s"
             self._finish(task_id, failed("queue_timeout", reason, retryable=True) | {"status": "timeout"})
 
     async def _forget(self) -> None:
@@ -216,20 +224,26 @@ class Service:
             one = self._open.get(task_id)
             if one is None:
                 continue  # cancelled, or waited too long
-            began_s = time.monotonic()
-            queued_s = began_s - one.submitted_s
-            self._metrics.queue_seconds.observe(queued_s)
-            one.answer = moved_on(one.answer, {"status": "processing", "queue_time": queued_s})
-            self._store.begin(task_id, one.answer.model_dump_json())
-            told = await self._judged(one.request)
-            spent_s = time.monotonic() - began_s
-            self._mean_s += (spent_s - self._mean_s) / 8
-            self._metrics.execution_seconds.observe(spent_s)
-            if task_id in self._open:
-                self._finish(task_id, told | {"processing_time": spent_s})
+            try:
+                await self._answer(task_id, one)
+            except Exception as error:  # noqa: BLE001 - an answer that cannot be given must not end the queue
+                self._finish(task_id, failed("harness_error", f"no answer: {type(error).__name__}", retryable=True))
+
+    async def _answer(self, task_id: str, one: _Open) -> None:
+        began_s = time.monotonic()
+        queued_s = began_s - one.submitted_s
+        self._metrics.queue_seconds.observe(queued_s)
+        one.answer = moved_on(one.answer, {"status": "processing", "queue_time": queued_s})
+        self._store.begin(task_id, one.answer.model_dump_json())
+        told = await self._judged(one.request)
+        spent_s = time.monotonic() - began_s
+        self._mean_s += (spent_s - self._mean_s) / 8
+        self._metrics.execution_seconds.observe(spent_s)
+        if task_id in self._open:
+            self._finish(task_id, told | {"processing_time": spent_s})
 
     async def _judged(self, request: EvaluationRequest) -> dict[str, Any]:
-        """Have the pool judge a request; return what its answer says."""
+        """Have the pool judge a request; return the fields of its answer."""
         problem = request.problem or f"{request.reference_code}\n"  # a line break makes it a text
         solution = request.solution or f"{request.kernel_code}\n"
         try:
@@ -238,16 +252,18 @@ class Service:
             return failed("usage", _told(error))
         except KbenchError as error:
             return failed("harness_error", _told(error), retryable=True)
-        except Exception as error:  # noqa: BLE001 - a defect is told to who asked, and the server goes on
+        except Exception as error:  # noqa: BLE001 - a defect is reported to the client, and the server continues
             return failed("harness_error", f"{type(error).__name__}: {error}", retryable=True)
         return answer_of(found[0])
 
     def _finish(self, task_id: str, told: dict[str, Any]) -> None:
-        one = self._open.pop(task_id)
+        one = self._open[task_id]
+        answer = moved_on(one.answer, {**told, "completed_at": _now()})
+        self._store.finish(task_id, answer.model_dump_json())
+        del self._open[task_id]
+        one.answer = answer
         if one.expiry is not None:
             one.expiry.cancel()
-        one.answer = moved_on(one.answer, {**told, "completed_at": _now()})
-        self._store.finish(task_id, one.answer.model_dump_json())
         self._metrics.answers.labels(one.answer.status, one.answer.verdict or "none").inc()
         one.done.set_result(one.answer)
 
@@ -261,7 +277,7 @@ def _now(earlier: timedelta = timedelta()) -> str:
 
 
 def _options(request: EvaluationRequest) -> dict[str, Any]:
-    """Return the options of a request that are not those of the pool."""
+    """Return the options of a request that differ from those of the pool."""
     told: dict[str, Any] = {"limits": TimeLimits(total_s=request.timeout)}
     if request.verify_only:
         told["verify_only"] = True

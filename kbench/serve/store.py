@@ -1,4 +1,4 @@
-"""Requests and answers on the disk, in SQLite: what was accepted or answered survives the server's end."""
+"""Accepted requests and their answers, in an SQLite file that outlives the server."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -24,20 +24,20 @@ CREATE INDEX IF NOT EXISTS done_tasks ON tasks (json_extract(answer, '$.complete
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTask:
-    """A request that was accepted, and what is known of it; both as JSON."""
+    """An accepted request and its answer so far; both as JSON."""
 
     task_id: str
     digest: str
-    """Of the request, which tells a repeated one from another one of the same id."""
+    """Hash of the request, which tells a repeated request from another one with the same id."""
     request: str
     answer: str
     is_done: bool = False
     starts: int = 0
-    """How often it was begun: one that was begun and has no answer may have ended the server."""
+    """How often it was started: a started task without an answer may have ended the server."""
 
 
 class TaskStore:
-    """The tasks of a server. Each call that returns has its change on the disk, safe from the end of the process."""
+    """The tasks of a server. When a call returns, its change is on the disk and outlives the process."""
 
     def __init__(self, path: Path):
         try:
@@ -54,34 +54,34 @@ class TaskStore:
         self._database.close()
 
     def add(self, tasks: Iterable[StoredTask]) -> None:
-        """Keep new tasks, all of them or none."""
+        """Add new tasks, all of them or none."""
         rows = [(one.task_id, one.digest, one.request, one.answer) for one in tasks]
         with self._database:
             self._database.execute("BEGIN")
             self._database.executemany("INSERT INTO tasks (task_id, digest, request, answer) VALUES (?, ?, ?, ?)", rows)
 
     def begin(self, task_id: str, answer: str) -> None:
-        """Count that a task is begun."""
+        """Count a start of a task."""
         self._database.execute("UPDATE tasks SET starts = starts + 1, answer = ? WHERE task_id = ?", (answer, task_id))
 
     def finish(self, task_id: str, answer: str) -> None:
-        """Keep the answer of a task. Its sources are dropped."""
+        """Store the answer of a task and drop its sources."""
         self._database.execute(
             "UPDATE tasks SET is_done = 1, request = '', answer = ? WHERE task_id = ?", (answer, task_id)
         )
 
     def forget(self, before_utc: str) -> int:
-        """Delete the tasks whose answer is older than a time in ISO 8601; return how many. New ones take their room."""
+        """Delete the tasks with an answer before a time in ISO 8601; return how many. New tasks reuse their space."""
         query = "DELETE FROM tasks WHERE is_done AND json_extract(answer, '$.completed_at') < ?"
         return self._database.execute(query, (before_utc,)).rowcount
 
     def get(self, task_id: str) -> StoredTask | None:
-        """Return a task; None for one that nobody sent."""
+        """Return a task; None if there is no such task."""
         found = self._read("WHERE task_id = ?", (task_id,))
         return found[0] if found else None
 
     def unfinished(self) -> list[StoredTask]:
-        """Return the tasks without an answer, in the order in which they came."""
+        """Return the tasks without an answer, oldest first."""
         return self._read("WHERE NOT is_done ORDER BY number", ())
 
     def _read(self, where: str, values: tuple[str, ...]) -> list[StoredTask]:

@@ -19,11 +19,12 @@ from kbench.storage.ranges import LONGEST_NAME
 from kbench.storage.results import Run, read_run
 from kbench.storage.rows import contradiction, interval_contradiction
 from kbench.storage.runfiles import SAMPLES_SUFFIX, samples_path
-from kbench.storage.settings import is_share
 
 ROOT = Path("results/baselines")
 MAIN = "main"
 PINNED = "release"
+MOST_SLOWDOWN = 1000
+"""Chosen: the largest slow-down that can be accepted; 1 is twice the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +68,12 @@ def baseline_path(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
     row = run.rows[0]
     stem = Path(row.problem).stem
     if len(stem.encode()) > LONGEST_NAME:
-        raise UsageError(f"{run.name}: `{stem[:40]}…` is too long a problem's name to have a baseline")
+        raise UsageError(f"{run.name}: `{stem[:40]}…` is too long for a baseline's file name")
     return root / gpu_folder(row.gpu_name) / _name(name) / f"{stem}.csv"
 
 
 def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
-    """Make a run the baseline of its problem on its device model, in place of an earlier one.
+    """Make a run the baseline of its problem on its device model, replacing an earlier one.
 
     Raises:
         UsageError: for a run of several problems, or one in which nothing passed with times.
@@ -103,7 +104,7 @@ def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
 
 
 def require_unedited(run: Run) -> Run:
-    """Return a run after checking that its figures are those of its samples: reviewers read the figures.
+    """Return a run after checking its figures against its samples, because reviewers read the figures.
 
     Raises:
         ResultsError: naming the cell that was changed.
@@ -136,7 +137,7 @@ def load_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Run:
         f"no baseline `{name}` of {run.rows[0].problem} on {run.rows[0].gpu_name}",
         hint=f"did you mean `{close[0]}`?"
         if close and close[0] != name
-        else f"`kbench baseline set {run.name}` makes this run one",
+        else f"`kbench baseline set {run.name}` makes this run the baseline",
     )
 
 
@@ -171,7 +172,7 @@ def _summary(path: Path) -> BaselineSummary:
 
 def _name(name: str) -> str:
     if not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}", name):
-        raise UsageError(f"`{name}` cannot name a baseline: letters, digits, dots and dashes can")
+        raise UsageError(f"`{name}` is not a valid name of a baseline: use letters, digits, dots and dashes")
     return name
 
 
@@ -181,10 +182,10 @@ _COLUMNS = tuple(field.name for field in fields(Acceptance))
 
 
 def accept(acceptance: Acceptance, gpu_name: str, root: Path = ROOT) -> Path:
-    """Add an acceptance, in place of an earlier one of the same case.
+    """Add an acceptance, replacing an earlier one of the same case.
 
     Raises:
-        UsageError: it has no case or reason, or its bound is not a share.
+        UsageError: it has no case or reason, or its bound is not a positive number.
         MachineError: if the file cannot be written.
     """
     _require_complete(acceptance)
@@ -246,14 +247,14 @@ def _parse_acceptance(path: Path, number: int, cells: list[str]) -> Acceptance:
 
 
 def _require_complete(acceptance: Acceptance) -> None:
-    """Raise UsageError if an acceptance has no case or reason, or its bound is not a share."""
+    """Raise UsageError if an acceptance has no case or reason, or its bound is not a positive number."""
     if not all(_key(acceptance)):
-        raise UsageError("an accepted slow-down is one of a problem, a solution and a case")
+        raise UsageError("an accepted slow-down needs a problem, a solution and a case")
     if not acceptance.reason.strip():
         raise UsageError("an accepted slow-down needs a reason", hint="--reason TEXT")
-    if not is_share(acceptance.up_to):
+    if not 0 < acceptance.up_to <= MOST_SLOWDOWN:
         told = f"{acceptance.up_to} is outside"
-        raise UsageError(f"an accepted slow-down is more than 0 % and less than 100 %; {told}", hint="--up-to 5%")
+        raise UsageError(f"an accepted slow-down is more than 0 and at most {MOST_SLOWDOWN}; {told}", hint="--up-to 5%")
 
 
 def _accepted_path(gpu_name: str, root: Path) -> Path:

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any, get_args
 
 from kbench.core.errors import MachineError, ResultsError
+from kbench.core.printable import printable
 
 LONGEST_TEXT = 8000
-"""Characters of a text cell. A candidate's message may be any length; readers refuse fields above 131072."""
+"""Longest text cell in characters: messages of candidates have any length, and readers refuse above 131072."""
 
 _BOOLS = {"True": True, "False": False}
 
 
 def read_table(path: Path) -> list[tuple[int, list[str]]]:
-    """Cells of every line with its number; refuses a file whose last line is not finished."""
+    """Cells of every line with its number; refuses a file with an incomplete last line."""
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             text = stream.read()
@@ -71,11 +72,11 @@ def _parse_cell(cell: str, kind: Any) -> Any:
         return int(cell)
     if float in options:
         return float(cell)
-    return cell
+    return _clean(cell)  # a file may be a stranger's
 
 
 def refuse(path: Path, what: str) -> ResultsError:
-    """Make the error for a file that kbench did not write so."""
+    """Make the error for a file that kbench did not write this way."""
     return ResultsError(f"{path} {what}", hint=f"restore it with `git checkout -- {path}`, or measure again")
 
 
@@ -94,7 +95,7 @@ def require_columns(path: Path, found: Sequence[str], wanted: Sequence[str]) -> 
 
 
 def cell(value: Any) -> str:
-    """Text of one value: None is empty, a float keeps every digit, control characters are escaped."""
+    """Return the text of one value: None is empty, a float keeps every digit, control characters are escaped."""
     if value is None:
         return ""
     if isinstance(value, float):
@@ -105,14 +106,24 @@ def cell(value: Any) -> str:
 
 
 def _clean(text: str) -> str:
-    """Escape what would break a text file: control characters but newline and tab, and lone surrogates.
+    """Escape what is not printable except newline and tab, and what makes a spreadsheet's formula.
 
-    Messages come from candidates, so they may hold anything.
+    Messages and file names come from candidates, so they may hold anything: control characters of both kinds (U+009B
+    begins a terminal's command as ESC does), characters that turn the order of letters around, lone surrogates.
     """
     if len(text) > LONGEST_TEXT:
         text = text[:LONGEST_TEXT] + " …"
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]", lambda match: f"\\x{ord(match[0]):02x}", text)
+    text = re.sub(r"\A[=+@-]", lambda match: f"\\x{ord(match[0]):02x}", text)
+    return "".join(c if c in "\n\t" else printable(c) for c in text) if not text.isprintable() else text
+
+
+def one_line(text: str) -> str:
+    """Clean a name, a path or a code as a cell is cleaned, and escape its line breaks and tabs.
+
+    A name that holds a line break would write lines of its own into whatever lists it.
+    """
+    return _clean(text).replace("\n", r"\x0a").replace("\t", r"\x09")
 
 
 def line(cells: Iterable[str]) -> str:
@@ -123,7 +134,7 @@ def line(cells: Iterable[str]) -> str:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Put a whole file in place of another, so that a reader or a crash sees the old one or the new one."""
+    """Replace a file as a whole: a reader, also after a crash, sees the old one or the new one."""
     temporary: Path | None = None
     try:
         with tempfile.NamedTemporaryFile(

@@ -1,6 +1,6 @@
-"""What a run tells beyond its rows: findings in full, logs, where time went, the device's peaks, the command.
+"""Details of a run beside its rows: findings in full, logs, times by stage, the device's peaks, the command.
 
-It lies beside the rows as `<run>.details.json`. Readers are shown it; no verdict rests on it, so it has no hash.
+They are in `<run>.details.json`. They are printed for readers; no verdict depends on them, so they have no hash.
 """
 
 import json
@@ -11,6 +11,7 @@ from typing import Any
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Finding, Peaks
+from kbench.core.printable import printable
 from kbench.storage import csvfile
 
 SUFFIX = ".details.json"
@@ -18,7 +19,7 @@ SUFFIX = ".details.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseDetails:
-    """What is told of one (solution, case)."""
+    """Details of one (solution, case)."""
 
     solution: str
     case: str
@@ -31,11 +32,11 @@ class CaseDetails:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDetails:
-    """What is told of a run. It belongs to the rows that began at `started_utc`."""
+    """Details of a run. They belong to the rows that started at `started_utc`."""
 
     started_utc: str
     command: str = ""
-    """As it was typed."""
+    """The command line."""
     elapsed_s: float | None = None
     reference_s: dict[str, dict[str, float]] = field(default_factory=dict)
     """Seconds of the judge's own side by case and stage."""
@@ -43,7 +44,7 @@ class RunDetails:
     cases: tuple[CaseDetails, ...] = ()
 
     def of(self, solution: str, case: str) -> CaseDetails | None:
-        """Return what is told of a solution on a case."""
+        """Return the details of a solution on a case."""
         return next((one for one in self.cases if (one.solution, one.case) == (solution, case)), None)
 
 
@@ -53,18 +54,27 @@ def details_path(csv_path: Path) -> Path:
 
 
 def write(csv_path: Path, details: RunDetails) -> None:
-    """Write the details beside their rows. Raises MachineError where the disk is full or not writable."""
+    """Write the details beside their rows. Raises MachineError if the disk is full or not writable."""
     text = json.dumps(asdict(details), indent=1, ensure_ascii=False)
     csvfile.replace_file(details_path(csv_path), text.encode("utf-8", "replace").decode() + "\n")
 
 
 def read(csv_path: Path, started_utc: str) -> RunDetails | None:
-    """Read the details of the rows that began then; None where there are none, or not of these rows."""
+    """Read the details of the rows that started then; None if there are none for these rows."""
     from pydantic import TypeAdapter, ValidationError
 
     try:
         told: Mapping[str, Any] = json.loads(details_path(csv_path).read_text(encoding="utf-8"))
-        found = TypeAdapter(RunDetails).validate_python(told)
+        found = TypeAdapter(RunDetails).validate_python(_harmless(told))
     except (OSError, ValueError, ValidationError):
         return None
     return found if found.started_utc == started_utc else None
+
+
+def _harmless(told: Any, key: str = "") -> Any:
+    """Return what was told with harmless texts, of one line each but for a `log`: a file may be a stranger's."""
+    if isinstance(told, str):
+        return printable(told.expandtabs()) if key == "log" else csvfile.one_line(told)
+    if isinstance(told, dict):
+        return {_harmless(name): _harmless(value, name) for name, value in told.items()}
+    return [_harmless(value) for value in told] if isinstance(told, list) else told

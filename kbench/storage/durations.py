@@ -10,7 +10,7 @@ from kbench.storage import details
 from kbench.storage.runfiles import run_files
 
 MOST_RUNS = 50
-"""Newest runs that are looked at, which takes some 10 ms."""
+"""Number of newest runs that are read, which takes about 10 ms."""
 
 
 def last_duration_s(

@@ -1,4 +1,4 @@
-"""Published results tables, such as `results/published/*.csv`: somebody's kernels, what is claimed, what was found."""
+"""Published results tables, such as `results/published/*.csv`: published kernels, claims and verdicts."""
 
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -9,7 +9,7 @@ from kbench.storage import csvfile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedRow:
-    """One kernel; `results/published/README.md` says what each column means. Other columns are not read."""
+    """One kernel; `results/published/README.md` says what each column means. Other columns are ignored."""
 
     task: str
     name: str
@@ -23,11 +23,10 @@ class PublishedRow:
     speedup_high: float | None
     attestation: str
     flags: str
-    seconds: float | None
     reason: str
     gpu: str
     kbench: str
-    """The commit that it was judged with."""
+    """The commit of kbench that judged it."""
 
 
 COLUMNS = tuple(field.name for field in fields(PublishedRow))
@@ -35,7 +34,7 @@ TYPES = get_type_hints(PublishedRow)
 
 
 def is_published(path: Path) -> bool:
-    """Tell a published table from a results file, by its header."""
+    """Return whether a file is a published table and not a results file, by its header."""
     with path.open(encoding="utf-8", errors="replace") as stream:
         header = stream.readline(10_000).rstrip("\n").split(",")
     return "schema_version" not in header and {"task", "claimed", "status"} <= set(header)

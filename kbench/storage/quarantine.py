@@ -1,4 +1,4 @@
-"""Devices that did not answer properly: one marker file each, in the cache, until somebody removes it."""
+"""Devices that failed a probe: one marker file each in the cache, until a user removes it."""
 
 import dataclasses
 import json
@@ -24,17 +24,17 @@ class Quarantine:
 
     @property
     def message(self) -> str:
-        """The whole story in one line."""
+        """The message, in one line."""
         return f"{self.name} is quarantined since {self.since_utc}: {self.reason}"
 
     @property
     def fix(self) -> str:
-        """Hint: what to type."""
+        """The hint: what to type."""
         return FIX.format(uuid=self.uuid)
 
 
 def impose(cache_dir: Path, *, uuid: str, name: str, reason: str) -> Quarantine:
-    """Mark a device and return the mark; of two marks the first stays. A cache that cannot be written keeps none."""
+    """Mark a device and return the mark; an earlier mark stays. Without a writable cache nothing is stored."""
     found = read(cache_dir, uuid)
     if found is not None:
         return found
@@ -47,7 +47,7 @@ def impose(cache_dir: Path, *, uuid: str, name: str, reason: str) -> Quarantine:
         draft.write_text(json.dumps(dataclasses.asdict(quarantine), indent=1))
         draft.replace(path)
     except OSError:
-        pass  # this run knows it; the next one will probe again
+        pass  # this run has the mark; the next one probes again
     return quarantine
 
 

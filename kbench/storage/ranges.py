@@ -1,4 +1,4 @@
-"""Ranges of the cells of a results file: readers compute with them, so a value out of range is refused by name."""
+"""Ranges of the cells of a results file: readers compute with them, so values out of range are refused."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ from kbench.storage import csvfile
 
 LARGEST = (1 << 63) - 1
 LONGEST_NAME = 200
-"""Characters of a device's name and UUID, which folders and files are named after."""
+"""Longest name and UUID of a device, which become names of folders and files."""
 
 _COUNT = (0, LARGEST)
 _TIME = (1, LARGEST)
@@ -35,6 +35,7 @@ ROW_RANGES: dict[str, tuple[float, float]] = {
     "flops": _COUNT,
     "limit_ns": _COUNT,
     "percent_of_limit": (0, 1e300),
+    "own_share": (0, 1),
     "sm_clock_mhz": _COUNT,
 }
 SAMPLE_RANGES: dict[str, tuple[float, float]] = {

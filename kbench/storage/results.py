@@ -1,9 +1,9 @@
 """Results on disk: one CSV per run with one row per case and process, and its raw samples beside it.
 
 `<stem>.csv` has the fields of `ResultRow` as columns, `<stem>.samples.csv` one line per timed call. Both
-are replaced as a whole after every finished row, the samples first, so that whatever happens to the
-process, each row that a reader finds is finished and its samples are there. A row holds the hash of its
-own sample lines: a file that was edited or mixed is refused, not read.
+are replaced as a whole after every finished row, the samples first. So a reader always
+finds complete rows with their samples, also after a crash. A row holds the hash of its
+sample lines: an edited or mixed file is refused.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self, get_type_hints
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
-from kbench.core.model import SCHEMA_VERSION, SINCE, ResultRow, Sample, Status
+from kbench.core.model import SCHEMA_VERSION, SINCE, ResultRow, Sample, Status, Timing
 from kbench.storage import csvfile
 from kbench.storage.ranges import SAMPLE_RANGES, require_ranges, require_row
 from kbench.storage.runfiles import samples_path
@@ -29,16 +29,18 @@ COLUMNS_OF = {
     )
     for version in range(1, SCHEMA_VERSION + 1)
 }
-"""Columns by the versions that can be read; a row of an earlier one lacks the others."""
+"""Columns by readable version; rows of earlier versions lack the others."""
 KEY_COLUMNS = ("problem", "solution", "case")
 SAMPLE_COLUMNS = tuple(field.name for field in fields(Sample))
 ROW_TYPES = get_type_hints(ResultRow)
 SAMPLE_TYPES = get_type_hints(Sample)
+NAME_COLUMNS = frozenset(name for name, kind in ROW_TYPES.items() if kind is str) - {"reason"}
+"""Columns whose text is one line; a reason may have several."""
 
 CaseKey = tuple[str, str, str]
 """(problem, solution, case)."""
 GroupKey = tuple[str, str, str, int]
-"""(problem, solution, case, process): what one row and one group of samples belong to."""
+"""(problem, solution, case, process): the key of one row and its samples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,16 +53,44 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The file's stem."""
-        return self.path.stem
+        """The file's stem, on one line, whatever characters a stranger put there."""
+        return csvfile.one_line(self.path.stem)
 
     def by_case(self, cases: Sequence[str] = ()) -> dict[CaseKey, list[ResultRow]]:
         """Group the rows, in their order, by (problem, solution, case); `cases` are globs of cases to take."""
         groups: dict[CaseKey, list[ResultRow]] = {}
         for row in self.rows:
             if not cases or any(fnmatchcase(row.case, pattern) for pattern in cases):
-                groups.setdefault((row.problem, row.solution, row.case), []).append(row)
+                groups.setdefault(case_key(row), []).append(row)
         return groups
+
+    def timings(self, rows: Iterable[ResultRow]) -> tuple[Timing, ...]:
+        """Return the timings of rows that have samples."""
+        return tuple(
+            Timing(
+                samples=samples,
+                timer=row.timer,
+                l2=row.l2,
+                attested_ns=row.attested_ns,
+                attested_half_width_ns=row.attested_half_width_ns,
+                attestation=row.attestation,
+                wall_ns=row.wall_ns,
+                ref_wall_ns=row.ref_wall_ns,
+                flags=tuple(row.flags.split()),
+            )
+            for row in rows
+            if (samples := self.samples.get(group_key(row)))
+        )
+
+
+def case_key(row: ResultRow) -> CaseKey:
+    """Return what a row is a measurement of."""
+    return row.problem, row.solution, row.case
+
+
+def group_key(row: ResultRow) -> GroupKey:
+    """Return the key of a row and its samples."""
+    return *case_key(row), row.process
 
 
 class RunWriter:
@@ -81,14 +111,14 @@ class RunWriter:
 
     @property
     def csv_path(self) -> Path:
-        """Where the rows are."""
+        """Path of the rows."""
         if self._path is None:
             raise RuntimeError("the writer is used outside its `with` block")
         return self._path
 
     @property
     def samples_path(self) -> Path:
-        """Where the raw samples are."""
+        """Path of the raw samples."""
         return samples_path(self.csv_path)
 
     def __enter__(self) -> Self:
@@ -116,7 +146,7 @@ class RunWriter:
             MachineError: where the disk is full or not writable; what was written before stays readable.
             ValueError: for samples of a process that none of the rows belongs to.
         """
-        if len({(row.problem, row.solution, row.case) for row in rows}) > 1:
+        if len({case_key(row) for row in rows}) > 1:
             raise ValueError("rows of one call belong to one problem, solution and case")
         by_process: dict[int, list[Sample]] = {row.process: [] for row in rows}
         for sample in samples:
@@ -129,13 +159,13 @@ class RunWriter:
             sample_lines += lines
             finished.append(replace(row, samples_sha256=_digest(lines) if lines else ""))
         self._rows += [_row_line(row) for row in finished]
-        self._written += [(row.problem, row.solution, row.case, row.process) for row in finished]
+        self._written += [group_key(row) for row in finished]
         self._samples += sample_lines
         self._write()
         return tuple(finished)
 
     def replace_all(self, groups: Iterable[Sequence[tuple[ResultRow, Sequence[Sample]]]]) -> Path:
-        """Write rows with their samples in place of all that the file of this name held; return its path.
+        """Replace the file of this name by rows with their samples; return its path.
 
         Unlike a run as it goes, which reserves its name. Raises MachineError where the disk is full or not writable.
         """
@@ -158,7 +188,7 @@ class RunWriter:
         """
         written = {key: index for index, key in enumerate(self._written)}
         for row in rows:
-            index = written.get((row.problem, row.solution, row.case, row.process))
+            index = written.get(group_key(row))
             if index is None:
                 raise ValueError(f"no row of {row.solution}, case {row.case}, process {row.process} was written")
             self._rows[index] = _row_line(row)
@@ -202,7 +232,7 @@ def read_run(path: Path, *, needs_samples: bool = True) -> Run:
     samples: dict[GroupKey, tuple[Sample, ...]] = {}
     seen: set[GroupKey] = set()
     for row in rows:
-        key = (row.problem, row.solution, row.case, row.process)
+        key = group_key(row)
         if key in seen:
             raise csvfile.refuse(path, f"has two rows for {'/'.join(key[:3])}, process {row.process}")
         if row.status not in set(Status):
@@ -235,6 +265,7 @@ def read_rows(path: Path) -> list[ResultRow]:
 def _parse_row(path: Path, number: int, columns: Sequence[str], cells: list[str]) -> ResultRow:
     absent: dict[str, Any] = {name: "" if ROW_TYPES[name] is str else None for name in ROW_COLUMNS}
     values = absent | csvfile.parse_cells(path, number, columns, cells, ROW_TYPES)
+    values |= {name: csvfile.one_line(text) for name, text in values.items() if text and name in NAME_COLUMNS}
     require_row(path, number, values)
     return ResultRow(**values)
 
@@ -284,7 +315,8 @@ def _read_samples(path: Path, *, needed: bool) -> dict[GroupKey, tuple[list[str]
         values = csvfile.parse_cells(beside, number, columns[skip:], cells[skip:], SAMPLE_TYPES)
         require_ranges(beside, number, values, SAMPLE_RANGES)
         sample = Sample(**values)
-        texts, parsed = groups.setdefault((cells[0], cells[1], cells[2], sample.process), ([], []))
+        problem, solution, case = map(csvfile.one_line, cells[:skip])
+        texts, parsed = groups.setdefault((problem, solution, case, sample.process), ([], []))
         texts.append(csvfile.line(cells))
         parsed.append(sample)
     return groups

@@ -43,7 +43,7 @@ def clocks_locked(row: ResultRow) -> str:
 
 
 def evaluates(row: ResultRow) -> bool:
-    """Tell whether both sides ran in eval mode because that was asked for."""
+    """Return whether both sides ran in eval mode because `--eval` asked for it."""
     return EVAL_ASKED.code in row.findings.split()
 
 
@@ -188,12 +188,13 @@ def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
         flops=judged.cost.flops if judged.cost else None,
         limit_ns=round(bound.limit_ns) if bound else None,
         percent_of_limit=attained.percent_of_limit if attained else None,
+        own_share=outcome.own_share if isinstance(outcome, Passed) else None,
         gpu_name=environment.gpu_name if environment else "",
         gpu_uuid=environment.gpu_uuid if environment else "",
         driver=environment.driver if environment else "",
         cuda=environment.cuda if environment else "",
         torch=environment.torch if environment else "",
-        flags=" ".join(_flags(timing, attained)),
+        flags=" ".join(_flags(timing, bound, attained)),
         samples_sha256="",
         kbench_version=__version__,
     )
@@ -268,6 +269,11 @@ def with_interval(rows: Sequence[ResultRow], timings: Sequence[Timing], precisio
     )
 
 
+def with_own_share(rows: Sequence[ResultRow], share: float | None, flag: str) -> tuple[ResultRow, ...]:
+    """Give every row of a case the share of the solution's own kernels, and the flag that follows from it, if any."""
+    return tuple(replace(row, own_share=share, flags=f"{row.flags} {flag}".strip()) for row in rows)
+
+
 def finding_codes(findings: Sequence[Finding]) -> str:
     """Return the codes of findings, separated by spaces."""
     return " ".join(dict.fromkeys(finding.code for finding in findings))
@@ -287,8 +293,9 @@ def _ns(summary: ArmSummary | None, name: str) -> int | None:
     return None if summary is None else round(getattr(summary, name))
 
 
-def _flags(timing: Timing | None, attained: roofline.Attainment | None) -> list[str]:
+def _flags(timing: Timing | None, bound: roofline.Limit | None, attained: roofline.Attainment | None) -> list[str]:
+    """Return the flags of a pass; a limit of memory binds only data that comes from memory."""
     flags = list(timing.flags) if timing else []
-    if attained is not None and attained.beats_limit:
-        flags.append("beats_limit")
+    if timing is not None and bound is not None and attained is not None and attained.beats_limit:
+        flags += ["beats_limit"] if timing.l2 == "flushed" or bound.bound_by == "compute" else []
     return flags

@@ -1,4 +1,4 @@
-"""The files of saved runs by name; nothing is opened."""
+"""The files of saved runs by name, without opening them."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ def samples_path(csv_path: Path) -> Path:
 
 
 def run_files(directory: Path) -> list[Path]:
-    """List the CSV files of a folder, those of samples aside, in alphabetical order."""
+    """List the CSV files of a folder except samples, in alphabetical order."""
     if not directory.is_dir():
         return []
     return sorted(path for path in directory.glob("*.csv") if not path.name.endswith(SAMPLES_SUFFIX))

@@ -18,7 +18,7 @@ _STRICT = {"extra": "forbid", "strict": True}
 
 
 def is_share(value: float) -> bool:
-    """Tell whether a value is a share: a number between 0 and 1, both excluded."""
+    """Return whether a value is a share: a number between 0 and 1, both excluded."""
     return 0 < value < 1
 
 
@@ -179,7 +179,7 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
     try:
         parsed = TypeAdapter(Settings).validate_json(json.dumps(table))
     except TypeError:  # TOML has dates and times, JSON has not, and no setting is one
-        raise SettingsError(f"{path}: [tool.kbench] holds a date or a time; no setting takes one") from None
+        raise SettingsError(f"{path}: [tool.kbench] holds a date or a time; settings have no such values") from None
     except ValidationError as error:
         unknown = [one for one in error.errors() if one["type"] == "unexpected_keyword_argument"]
         raise _explain((unknown or error.errors())[0], path) from None

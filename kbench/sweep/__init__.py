@@ -1,1 +1,1 @@
-"""`sweep`: many problems by many solutions, on many devices, in any order, resumable."""
+"""`sweep`: many solutions of many problems, on many devices, in any order, resumable."""

@@ -1,13 +1,11 @@
-"""Builds ahead of the devices: a pool on the processors, which hands tasks on as they are ready."""
+"""Builds ahead of the devices: a pool on the processors that passes tasks on when they are ready."""
 
-import contextlib
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 
 from kbench.build import cache, sources
 from kbench.core.events import RunOptions
@@ -17,6 +15,7 @@ from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host.builder import Builder
+from kbench.host.turn import Turn
 from kbench.plugins import case_selection
 from kbench.plugins.shapes import Derived
 from kbench.storage.settings import cache_dir
@@ -26,60 +25,33 @@ from kbench.units.evaluator import Evaluator
 from kbench.units.unit import UnitResult
 
 BuildKey = tuple[Path, Path, str]
-"""Problem, solution and its variant: what is built once for all cases."""
+"""Problem, solution and variant: built once for all cases."""
 
 
 class DerivedShapes:
-    """DerivedShapes that problems do not list, found once for each by a judge that is kept for this."""
+    """Shapes that problems do not list. One judge finds them, once for each problem and case."""
 
     def __init__(self, evaluator: Evaluator):
         self._evaluator = evaluator
-        self._found: dict[Path, Derived] = {}
+        self._found: dict[tuple[Path, str], Derived] = {}
         self._lock = threading.Lock()
 
     def of(self, task: Task) -> Derived:
-        """Return the shapes that a solution is verified at beside the problem's cases: built-in ones at none."""
+        """Return the shapes beside the problem's cases at which a solution is verified; none for built-in ones."""
         problem, options = task.problem, task.options
         if task.solution.builtin is not None or options.level is Level.TASK or case_selection.lists_shapes(problem):
             return Derived()
         with self._lock:
-            if problem.path not in self._found:
+            key = problem.path, repr(sorted(task.case.overrides.items()))
+            if key not in self._found:
                 self._evaluator.turn_to(problem, [], options)
-                self._found[problem.path] = self._evaluator.derive()
-            return self._found[problem.path]
+                self._found[key] = self._evaluator.derive([], task.case)
+            return self._found[key]
 
     def close(self) -> None:
         """End the judge."""
         with self._lock:
             self._evaluator.close()
-
-
-class Turn:
-    """Who may compute on the device while compiling: one thread at a time, and nobody times meanwhile."""
-
-    def __init__(self, admission: Admission | None):
-        self._admission = admission
-        self._lock = threading.RLock()
-        self._held: list[contextlib.ExitStack] = []
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        stack = contextlib.ExitStack()
-        try:
-            if self._admission is not None and not self._held:
-                stack.enter_context(self._admission.shared())
-            self._held.append(stack)
-        except BaseException:
-            self._lock.release()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self._held.pop().close()
-        finally:
-            self._lock.release()
 
 
 class Builds:
@@ -104,9 +76,8 @@ class Builds:
         self._shapes = shapes
         self._tell = tell
         timed = options.wait_for_device and not options.verify_only
-        self._turn = Turn(Admission(uuid=device.uuid) if timed else None)
-        self._whole = timed and not backend(device.kind).queues_calls
-        """Whether a compiler disturbs who times: on a CPU they share processors."""
+        whole = timed and not backend(device.kind).queues_calls
+        self._turn = Turn(Admission(uuid=device.uuid) if timed else None, whole=whole)
         self._pool = ThreadPoolExecutor(max_workers=jobs)
         self._builders: list[Builder] = []
         self._lock = threading.Lock()
@@ -114,7 +85,7 @@ class Builds:
         self._took_s: dict[str, float] = {}
 
     def start(self, tasks: Sequence[Task]) -> None:
-        """Hand on what needs no build, and have the rest built. The tasks have equal options."""
+        """Pass on tasks that need no build, and build the others. All tasks have equal options."""
         groups: dict[BuildKey, list[Task]] = defaultdict(list)
         for task in tasks:
             if task.refused is not None:
@@ -132,7 +103,7 @@ class Builds:
             self._pool.submit(self._guarded, group)
 
     def stop(self) -> None:
-        """Kill what builds, for good; returns when nothing of it runs any more."""
+        """Kill all builds and start no more; returns when none of them runs."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             builders = [*self._builders]
@@ -146,12 +117,12 @@ class Builds:
             return self._failed.get(task.key)
 
     def forget(self, task: Task) -> None:
-        """Drop what is known of a task that has its verdict."""
+        """Forget a task that has its verdict."""
         with self._lock:
             self._failed.pop(task.key, None)
 
     def took_s(self, task: Task) -> float | None:
-        """Return the seconds of a task's build, once: it counts for the first unit."""
+        """Return the seconds of a task's build for its first unit, 0 after that."""
         with self._lock:
             return self._took_s.pop(task.key, None)
 
@@ -169,19 +140,18 @@ class Builds:
         cases = tuple(task.case for task in group)
         cached = cache.entry_for(solution.path, solution.variant, self._device.key, cache_dir())
         others = case_selection.others(problem, options, cases)
-        wanted = case_selection.rehearsals(problem, cases, others.values(), self._shapes.of(first).cases)
+        derived = [shape for task in group for shape in self._shapes.of(task).cases]
+        wanted = case_selection.rehearsals(problem, cases, others.values(), derived)
         seen = cached.rehearsed()
         missing = {key: rehearsal for key, rehearsal in wanted.items() if key not in seen}
         failure, began = None, time.monotonic()
         if not cached.is_built or missing:
-            device, turn = self._device, self._turn
-            builder = Builder(problem, options, device, self._rung, self._scratch, rehearsing=turn)
+            builder = Builder(problem, options, self._device, self._rung, self._scratch, turn=self._turn)
             with self._lock:
                 self._builders.append(builder)
             if self._dispatcher.why_stopped():
                 return
-            with self._turn if self._whole else contextlib.nullcontext():
-                failure = builder.build(solution, cached, missing)
+            failure = builder.build(solution, cached, missing)
             with self._lock:
                 self._builders.remove(builder)
         if not self._dispatcher.why_stopped():

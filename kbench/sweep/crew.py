@@ -26,7 +26,7 @@ from kbench.units.evaluator import Evaluator
 from kbench.units.unit import UnitResult
 
 LANES = {"cuda": 3, "cpu": 1}
-"""Of one device, where calls are timed: one times while others open and verify. On a CPU these would disturb it."""
+"""For one device that times: one lane times while others open and verify. On a CPU they would disturb it."""
 TICK_S = 0.2
 
 MakeJudging = Callable[[DeviceChoice, Guard, Path], Judging]
@@ -34,7 +34,7 @@ MakeJudging = Callable[[DeviceChoice, Guard, Path], Judging]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOptions:
-    """What a sweep is told beyond what each of its runs is told."""
+    """Options of a sweep beside those of its runs."""
 
     run: RunOptions
     devices: tuple[DeviceChoice, ...]
@@ -47,19 +47,19 @@ class SweepOptions:
 
 
 def default_lanes(kind: str, *, timed: bool) -> int:
-    """Say how many judges a device has at a time; where nothing is timed, a CPU has one for two processors."""
+    """Return the number of judges per device; without timing, a CPU has one for two processors."""
     if not backend(kind).queues_calls and not timed:
         return max(1, default_jobs() // 2)
     return LANES[kind]
 
 
 def default_jobs() -> int:
-    """Say how many solutions are built at a time."""
+    """Return the number of parallel builds."""
     return max(1, len(os.sched_getaffinity(0)))
 
 
 class Crew:
-    """Lanes and builders. What they tell comes out of `events`, until `finish` was said and all is done."""
+    """Lanes and builders. `events` yields their events until `finish` was called and all tasks are done."""
 
     def __init__(self, options: SweepOptions, scratch: Path, make: MakeJudging | None, write: Write):
         self._options = options
@@ -75,7 +75,7 @@ class Crew:
 
     @property
     def reason(self) -> str:
-        """Say why it ended before all was done; empty where it did not."""
+        """Why it ended early; empty if it did not."""
         return self._dispatcher.why_stopped() or self._nobody_left()
 
     def start(self) -> None:
@@ -84,7 +84,7 @@ class Crew:
         if not options.run.verify_only and backend(device.kind).has_own_memory and options.run.wait_for_device:
             self._measure_peaks()
         self._closing.enter_context(nursery_process.nursery(nursery_process.OF_MANY_JUDGES))
-        shapes = DerivedShapes(self._evaluator(device, self._guards[0], self._scratch))
+        shapes = DerivedShapes(Evaluator(device, options.rung, self._scratch, self._guards[0]))
         self._closing.callback(shapes.close)
         self._builds = Builds(
             options.run,
@@ -108,20 +108,20 @@ class Crew:
             thread.start()
 
     def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
-        """Have tasks of equal options judged, where `known` has the results of units that need not be again."""
+        """Queue tasks with equal options; `known` has the results of units that are not judged again."""
         self._dispatcher.add(tasks, known)
         self._builds.start(tasks)
 
     def finish(self) -> None:
-        """Say that nothing more is added."""
+        """Declare that no more tasks are added."""
         self._dispatcher.finish()
 
     def halt(self, reason: str) -> None:
-        """Begin nothing more; units in flight are finished."""
+        """Start nothing more; units in flight are finished."""
         self._dispatcher.stop(reason)
 
     def events(self) -> Iterator[SweepEvent]:
-        """Yield what the threads tell, until all of them ended. Raises what a thread raised."""
+        """Yield the events of the threads until all have ended. Raises what a thread raised."""
         running = len(self._threads)
         while running:
             news = self._news.get()
@@ -134,7 +134,7 @@ class Crew:
                     yield news
 
     def stop(self) -> None:
-        """End what is in flight, and everything that was started."""
+        """End all units in flight and all processes."""
         self._dispatcher.stop("interrupted")
         deadline = time.monotonic() + 10.0
         while any(thread.is_alive() for thread in self._threads) and time.monotonic() < deadline:
@@ -164,10 +164,10 @@ class Crew:
         return "no device is left: " + "; ".join(mark.message for mark in marks if mark is not None)
 
     def _evaluator(self, device: DeviceChoice, guard: Guard, scratch: Path) -> Evaluator:
-        return Evaluator(device, self._options.rung, scratch, guard)
+        return Evaluator(device, self._options.rung, scratch, guard, lanes=self._options.lanes)
 
     def _measure_peaks(self) -> None:
-        """Measure what each device can do where that is not known; rows go without where it cannot be."""
+        """Measure the peaks of each device that has none; if that fails, rows have no limit."""
         for device in self._options.devices:
             if peaks.load_peaks(device, cache_dir()) is None:
                 with contextlib.suppress(MachineError), Admission(uuid=device.uuid).exclusive():

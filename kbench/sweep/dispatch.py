@@ -1,4 +1,4 @@
-"""Which lane does what: the tasks that are ready, in flight and done, for threads."""
+"""Gives tasks to lanes: the tasks that are ready, in flight and done, shared by threads."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -8,13 +8,13 @@ from kbench.sweep.task import Halt, Task, TaskVerdict
 from kbench.units.unit import UnitResult
 
 MOST_BATCHES = 8
-"""Chosen. In a row, of the problem that a lane has open, while another one waits: as many units as a judge serves."""
+"""Chosen. Units of one open problem in a row while another problem waits: as many as a judge serves."""
 Write = Callable[[Task, int, UnitResult, str], None]
-"""Puts a finished unit on the disk: task, process, result, device."""
+"""Writes a finished unit to the disk: task, process, result, device."""
 
 
 class Dispatcher:
-    """The state that lanes and builders share; every method may be called by any thread."""
+    """The state that lanes and builders share. Any thread may call any method."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Dispatcher:
         self._news = threading.Condition()
 
     def why_stopped(self) -> str:
-        """Say why nothing more is begun; empty while the sweep goes on."""
+        """Why nothing more is started; empty while the sweep continues."""
         with self._news:
             return self._stopped
 
@@ -47,25 +47,25 @@ class Dispatcher:
             return len(self._results)
 
     def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
-        """Take on tasks, which are built next, with the results of units that need not be judged again."""
+        """Add tasks to build, with the results of units that are not judged again."""
         with self._news:
             self._results |= {task.key: tuple((known or {}).get(task.key, ())) for task in tasks}
             self._building += len(tasks)
 
     def finish(self) -> None:
-        """Let lanes end when all is done: nothing more is added."""
+        """Declare that no more tasks are added: lanes end when all are done."""
         with self._news:
             self._is_open = False
             self._news.notify_all()
 
     def stop(self, reason: str) -> None:
-        """Begin nothing more; what is in flight ends by itself."""
+        """Start nothing more; units in flight end by themselves."""
         with self._news:
             self._stopped = self._stopped or reason
             self._news.notify_all()
 
     def built(self, task: Task, refused: UnitResult | None = None, device: str = "") -> TaskVerdict | None:
-        """Let lanes have a task that is built, or record why it got no further."""
+        """Give a built task to the lanes, or record why it cannot be judged."""
         with self._news:
             self._building -= 1
             self._flying += refused is not None
@@ -74,13 +74,13 @@ class Dispatcher:
             self._news.notify_all()
         return None if refused is None else self.record(task, refused, device)
 
-    def take(self, problem: str | None) -> list[Task]:
-        """Wait for tasks for a lane that has `problem` open; none where nothing will come any more."""
+    def take(self, problems: Sequence[str]) -> list[Task]:
+        """Wait for tasks for a lane that has `problems` open; empty if no more will come."""
         with self._news:
             while True:
                 if self._stopped:
                     return []
-                batch = next_batch(self._ready, problem if self._passed_over < MOST_BATCHES else None, self._lanes)
+                batch = next_batch(self._ready, problems if self._passed_over < MOST_BATCHES else (), self._lanes)
                 if batch:
                     self._passed_over = 0 if batch[0] is self._ready[0] else self._passed_over + 1
                     taken = {task.key for task in batch}
@@ -92,19 +92,19 @@ class Dispatcher:
                 self._news.wait()
 
     def give_back(self, tasks: Sequence[Task]) -> None:
-        """Let other lanes have what this one took."""
+        """Give the tasks of this lane to other lanes."""
         with self._news:
             self._flying -= len(tasks)
             self._ready = [*tasks, *self._ready]
             self._news.notify_all()
 
     def results(self, task: Task) -> tuple[UnitResult, ...]:
-        """Return what is known of a task."""
+        """Return the results of a task so far."""
         with self._news:
             return self._results[task.key]
 
     def record(self, task: Task, result: UnitResult, device: str) -> TaskVerdict | None:
-        """Keep what came of a unit, on the disk first; return the verdict where it was the task's last."""
+        """Record the result of a unit, on the disk first; return the verdict if it was the task's last unit."""
         with self._news:
             known = self._results[task.key]
             self._write(task, len(known), result, device)

@@ -1,4 +1,4 @@
-"""The health of one device during a sweep: looked at after each crash, put back into service, or quarantined."""
+"""The health of one device during a sweep: checked after each crash, put back into service, or quarantined."""
 
 import threading
 import time
@@ -17,25 +17,25 @@ WAITS_S = (0.0, 5.0, 20.0)
 
 
 class Guard(Watch):
-    """As a Watch, for several lanes: a device that fails a look is suspect until its lanes are empty.
+    """A Watch for several lanes: a device that fails a probe is suspect until its lanes are empty.
 
-    Then it is looked at again: it goes back into service, or is quarantined.
+    Then it is probed again, and goes back into service or is quarantined.
     """
 
     def __init__(self, device: DeviceChoice, cache_dir: Path, *, sleep: Callable[[float], None] = time.sleep):
         super().__init__(device, cache_dir)
         self.device = device
         self.suspect = ""
-        """Why nothing is begun on it now; empty for a device that is well."""
+        """Why nothing is started on it now; empty for a healthy device."""
         self._sleep = sleep
         self._looking = threading.Lock()
 
     def is_suspect(self) -> bool:
-        """Say whether nothing is to be begun on it now."""
+        """Whether nothing may be started on it now."""
         return bool(self.suspect)
 
     def look(self, status: Status) -> None:
-        """Probe the device after an end that can have hurt it."""
+        """Probe the device after a status that may have damaged it."""
         if status not in PROBED_AFTER or self.quarantine is not None:
             return
         with self._looking:
@@ -43,7 +43,7 @@ class Guard(Watch):
                 self.suspect = self._examine() or ""
 
     def recover(self) -> bool:
-        """Look again, now that nothing of kbench is on the device; say whether it is back in service."""
+        """Probe again, with no process of kbench on the device; return whether it is back in service."""
         with self._looking:
             reason = self.suspect
             for wait_s in WAITS_S:

@@ -1,7 +1,7 @@
-"""The journal of a sweep: append-only, one line for each finished unit, on the disk before anybody is told.
+"""The journal of a sweep: append-only, one line for each finished unit, on the disk before it is reported.
 
-The first line says what was asked for. Whatever is killed at whatever moment, the lines before stay; a last one
-without its end is cut off by whoever goes on.
+The first line has the command's arguments. A kill at any moment leaves the earlier lines intact; `--resume` cuts off an
+incomplete last line.
 """
 
 import fcntl
@@ -27,7 +27,7 @@ SUFFIX = ".journal.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
-    """What was asked for, so that the run's name alone is enough to go on."""
+    """The arguments of the sweep, so that its name is enough to resume it."""
 
     run: str
     started_utc: str
@@ -38,7 +38,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalLine:
-    """What a line says beside the result of its unit."""
+    """The fields of a line beside the result of its unit."""
 
     problem: str
     solution: str
@@ -55,11 +55,11 @@ class Record:
     results: dict[str, tuple[UnitResult, ...]]
     lines: tuple[JournalLine, ...]
     whole_bytes: int
-    """Length of the file without a last line that was not finished."""
+    """Length of the file without an incomplete last line."""
 
 
 class Journal:
-    """The open journal of a sweep that runs; a context manager. Nobody else can write to it meanwhile."""
+    """The open journal of a running sweep; a context manager. It locks the file against other writers."""
 
     def __init__(self, path: Path, header: Header, *, resumed: Record | None = None):
         self.path = path
@@ -80,7 +80,7 @@ class Journal:
             else:
                 os.ftruncate(self._descriptor, self._resumed.whole_bytes)
         except FileExistsError:
-            hint = f"`--resume {self._header.run}` goes on with it, `--name` takes another name"
+            hint = f"`--resume {self._header.run}` continues it, `--name` sets another name"
             raise UsageError(f"a sweep named `{self._header.run}` exists already", hint) from None
         except OSError as error:
             raise write_failed(self.path, error) from error
@@ -94,7 +94,7 @@ class Journal:
         self._descriptor = -1
 
     def append(self, task: Task, process: int, result: UnitResult, device: str) -> None:
-        """Write what became of a unit; when this returns, it is on the disk. Raises MachineError."""
+        """Write the result of a unit; it is on the disk when this returns. Raises MachineError."""
         told = {
             "key": task.key,
             "process": process,
@@ -115,7 +115,7 @@ class Journal:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            message = f"another process goes on with `{self._header.run}` at this moment"
+            message = f"another process is running `{self._header.run}`"
             raise MachineError(message, "wait for it, or end it") from None
 
     def _write(self, told: Mapping[str, Any]) -> None:
@@ -140,9 +140,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 def find(name: str, results: Path) -> Path:
-    """Return the journal of the sweep that a user named: its name, or a path of its journal or CSV.
+    """Return the path of a sweep's journal, by the sweep's name or the path of its journal or CSV.
 
-    Raises UsageError where there is none.
+    Raises UsageError if there is none.
     """
     stem = name.removesuffix(SUFFIX).removesuffix(".csv")
     for path in (Path(f"{stem}{SUFFIX}"), results / f"{stem}{SUFFIX}"):
@@ -154,9 +154,9 @@ def find(name: str, results: Path) -> Path:
 
 
 def read(path: Path) -> Record:
-    """Read a journal. Of two lines about one unit the last counts; a new first process replaces all of a task.
+    """Read a journal. The last line about a unit counts; a new first process replaces all results of its task.
 
-    Raises ResultsError for one that is not a journal, or of another version, and MachineError where it cannot be read.
+    Raises ResultsError for a file that is not a journal or has another version, and MachineError if it is unreadable.
     """
     try:
         data = path.read_bytes()
@@ -174,7 +174,7 @@ def read(path: Path) -> Record:
             results[key] = _follow(results.get(key, ()), process, result_from_json(told["result"]))
             told_lines.append(_line(told))
         except (ValueError, KeyError, TypeError, ResultsError) as error:
-            raise ResultsError(f"{path} is damaged in line {number}: {error}", "run the sweep anew") from error
+            raise ResultsError(f"{path} is damaged in line {number}: {error}", "start the sweep again") from error
     return Record(header=header, results=results, lines=tuple(told_lines), whole_bytes=whole_bytes)
 
 
@@ -202,8 +202,8 @@ def _header(path: Path, line: bytes) -> Header:
     except (ValueError, KeyError, TypeError) as error:
         raise ResultsError(f"{path} is not the journal of a sweep", "name a run of `kbench sweep`") from error
     if header.format != FORMAT:
-        raise ResultsError(f"{path} is of format {header.format}, not {FORMAT}", "run the sweep anew")
+        raise ResultsError(f"{path} has format {header.format}, not {FORMAT}", "start the sweep again")
     if header.kbench_version != __version__:
-        message = f"{path} was begun by kbench {header.kbench_version}, and this is {__version__}"
-        raise ResultsError(message, "verdicts of two versions are not mixed: run the sweep anew")
+        message = f"{path} was started by kbench {header.kbench_version}, and this is {__version__}"
+        raise ResultsError(message, "verdicts of two versions are not mixed: start the sweep again")
     return header

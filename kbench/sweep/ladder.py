@@ -1,4 +1,4 @@
-"""What a sweep does next: pure rules over what is known of its tasks."""
+"""What a sweep does next: pure rules over the results of its tasks."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -8,15 +8,15 @@ from kbench.sweep.task import Budgets, Halt, Task, state_of
 from kbench.units.unit import UnitResult
 
 MOST_ATTEMPTS = 3
-"""A unit that broke its judge three times broke it by itself."""
+"""A unit that breaks its judge three times is the cause itself."""
 BATCH = 8
-"""Chosen. Solutions of one problem that a lane takes at a time: more keep other lanes idle at the end."""
+"""Chosen. Solutions of one problem that a lane takes at a time: with more, other lanes are idle at the end."""
 VERIFYING = frozenset({"open", "load", "verify", "sanitize"})
-"""Stages that count against the budget for verifying; `wait` counts for none."""
+"""Stages that count against the budget for verifying; `wait` counts against none."""
 
 
 def is_done(task: Task, results: Sequence[UnitResult]) -> bool:
-    """Say whether a task needs no further unit."""
+    """Return whether a task needs no further unit."""
     return bool(results) and (task.refused is not None or not state_of(task, results).wants_more(task.options))
 
 
@@ -27,10 +27,10 @@ def unfinished(
     retry_failed: bool = False,
     only: Collection[Status] = (),
 ) -> tuple[list[Task], dict[str, tuple[UnitResult, ...]]]:
-    """Return the tasks that are left to do, and for each key what stays of what is known.
+    """Return the tasks that are left to do, and by key the results that are kept.
 
-    What ended by kbench's own fault is judged anew in any case. With `only`, those alone whose verdict has one of these
-    statuses; with `retry_failed`, those as well that did not pass.
+    Failures of kbench itself are always judged again. `only` adds tasks with one of these statuses, `retry_failed` all
+    tasks that did not pass.
     """
     left: list[Task] = []
     kept: dict[str, tuple[UnitResult, ...]] = {}
@@ -52,10 +52,10 @@ def unfinished(
 
 
 def may_retry(result: UnitResult, attempts: int, *, device_sick: bool) -> bool:
-    """Say whether a unit is tried again after so many attempts: what says nothing of the solution is.
+    """Return whether a unit is tried again after this many attempts, because its result is not a verdict.
 
-    On a device that turned out sick, that holds for whatever it failed with but a verdict on values: nobody knows which
-    of those that ran there made it so.
+    On a broken device this holds for every failure except a verdict on values: any unit that ran there may be the
+    cause.
     """
     if attempts >= MOST_ATTEMPTS or result.status is Status.PASSED:
         return False
@@ -75,39 +75,42 @@ SHAKEN = frozenset(
         Status.NOT_VERIFIED,
     }
 )
-"""Ends that a sick device can bring about."""
+"""Statuses that a broken device can cause."""
 
 
 def budget_s(stage: str, budgets: Budgets) -> float | None:
-    """Return how long a stage may take; None for one that has no limit."""
+    """Return the time limit of a stage in seconds; None for no limit."""
     if stage in VERIFYING:
         return budgets.verify_s
     return budgets.time_s if stage == "time" else None
 
 
 def does_not_fit(result: UnitResult) -> bool:
-    """Say whether a case was too large for the device, whatever the solution."""
+    """Return whether a case is too large for the device with any solution."""
     return result.status is Status.NOT_VERIFIED and getattr(result.outcome, "reason", "").startswith(TOO_LARGE)
 
 
 def halted(failures: int, halt: Halt) -> str:
-    """Say why a sweep ends here; empty where it goes on."""
+    """Return why a sweep ends here; empty if it continues."""
     reached = halt.failures is not None and failures >= halt.failures
-    return f"{failures} failed, as many as were allowed" if reached else ""
+    return f"{failures} failed, the limit that was set" if reached else ""
 
 
 def counts_as_failure(result: UnitResult) -> bool:
-    """Say whether a verdict is against the solution."""
+    """Return whether a verdict is a failure of the solution."""
     return result.status is not Status.PASSED and result.is_verdict
 
 
-def next_batch(ready: Sequence[Task], problem: str | None, lanes: int) -> list[Task]:
-    """Choose what a lane that has `problem` open does next: more of it, else of the problem that waits longest.
+def next_batch(ready: Sequence[Task], problems: Sequence[str], lanes: int) -> list[Task]:
+    """Choose the next tasks of a lane that has `problems` open: of the first that has any, else those waiting longest.
 
-    All of a batch have equal options. The last tasks are spread over the lanes.
+    All tasks of a batch have equal options. The last tasks are spread over the lanes.
     """
     if not ready:
         return []
-    first = next((task for task in ready if str(task.problem.path) == problem), ready[0])
+    longest: dict[str, Task] = {}
+    for task in ready:
+        longest.setdefault(str(task.problem.path), task)
+    first = next((longest[problem] for problem in problems if problem in longest), ready[0])
     same = [task for task in ready if (task.problem.path, task.options) == (first.problem.path, first.options)]
     return same[: max(1, min(BATCH, -(-len(same) // max(1, lanes))))]

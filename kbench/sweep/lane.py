@@ -24,14 +24,19 @@ Tell = Callable[[Finished | Retried | DeviceState], None]
 
 
 class Judging(Protocol):
-    """What a lane needs of an Evaluator."""
+    """The part of an Evaluator that a lane uses."""
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """Paths of the problems that have a judge, the present one first."""
+        ...
 
     def turn_to(self, problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> None:
         """Judge units of this problem and these solutions from now on."""
         ...
 
     def why_not(self, case: Case, expected: Sequence[Entry]) -> Failed | None:
-        """Say why the problem itself cannot be judged at a case."""
+        """Return why the problem itself cannot be judged at a case; None if it can."""
         ...
 
     def evaluate(
@@ -50,7 +55,7 @@ class Judging(Protocol):
 
 
 class Post:
-    """What the lanes of one device share: its health, and who is on it."""
+    """State that the lanes of one device share: its health and its judges."""
 
     def __init__(self, guard: Guard, tell: Tell):
         self.guard = guard
@@ -62,7 +67,7 @@ class Post:
         self._lock = threading.Lock()
 
     def is_fit(self) -> bool:
-        """Say whether the device may be used: at once for one that is well, else after a second look at it."""
+        """Return whether the device may be used, after a second probe if it is suspect."""
         if self.guard.is_suspect():
             with self._lock:
                 self._look_again()
@@ -106,10 +111,8 @@ class Lane:
 
     def serve(self) -> None:
         """Take tasks until there are none, the sweep is stopped or the device is gone."""
-        problem: str | None = None
         try:
-            while self._post.is_fit() and (batch := self._dispatcher.take(problem)):
-                problem = str(batch[0].problem.path)
+            while self._post.is_fit() and (batch := self._dispatcher.take(self._evaluator.problems)):
                 left = self._judge_all(batch)
                 if left:
                     self._dispatcher.give_back(left)
@@ -117,7 +120,7 @@ class Lane:
             self._evaluator.close()
 
     def _judge_all(self, batch: Sequence[Task]) -> list[Task]:
-        """Judge tasks of one problem; return those that this lane had to leave."""
+        """Judge tasks of one problem; return those that this lane could not finish."""
         solutions = [task.solution for task in batch]
         self._evaluator.turn_to(batch[0].problem, solutions, batch[0].options)
         for number, task in enumerate(batch):
@@ -128,7 +131,7 @@ class Lane:
         return []
 
     def _judge(self, task: Task, following: Sequence[Entry]) -> bool:
-        """Judge a task, unit after unit; say whether it has its verdict now."""
+        """Judge a task, unit after unit; return whether it has its verdict."""
         began = time.monotonic()
         total_s = task.options.limits.total_s
         deadline_s = None if total_s is None else began + total_s
@@ -146,7 +149,7 @@ class Lane:
         return True
 
     def _unit(self, task: Task, following: Sequence[Entry], deadline_s: float | None) -> UnitResult | None:
-        """Judge the next unit of a task, again where that is the harness's fault; None where the device is gone."""
+        """Judge the next unit of a task, again after a failure of kbench; None if the device is gone."""
         known = self._dispatcher.results(task)
         case = known[-1].case if known else None
         attempts = 0
@@ -202,7 +205,7 @@ class Lane:
         return replace(result, case=case)
 
     def _within_budget(self, unit: Unit, following: Sequence[Entry], deadline_s: float | None) -> UnitResult:
-        """Judge a unit; one whose rung takes too long loses its judge, and fails for that."""
+        """Judge a unit; if a step exceeds its time limit, kill the judge and fail the unit."""
         overrun: list[str] = []
         timer: threading.Timer | None = None
 
@@ -231,6 +234,6 @@ class Lane:
 
 
 def _smaller(task: Task) -> Case | None:
-    """Return the problem's case `small`, unless that is what did not fit."""
+    """Return the problem's case `small`, unless it is the one that does not fit."""
     case = case_selection.small_case(task.problem, task.options)
     return None if case is None or case.overrides == task.case.overrides else case

@@ -1,4 +1,4 @@
-"""From pairs to tasks: the first rung of the ladder, on which files are read and nothing is run."""
+"""From pairs to tasks: the first step of a sweep, which reads files and runs nothing."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,10 +26,10 @@ def make_tasks(
     *,
     entry: str | None = None,
 ) -> tuple[list[Task], list[str]]:
-    """Return one task for each pair and case, equal sources once, and notes on what that changes.
+    """Return one task for each pair and case, equal sources once, and notes on what is left out or shared.
 
-    A file that is there and cannot be read as a problem or solution becomes a task that is refused: one of many must
-    not end the sweep. Raises UsageError for a name or a path that does not exist, and for a case or constant that the
+    A file that cannot be read as a problem or solution becomes a refused task, so that one file does not end the
+    sweep. Raises UsageError for a name or a path that does not exist, and for a case or constant that the
     only problem does not have.
     """
     problems = _problems(pairs, settings)
@@ -39,7 +39,7 @@ def make_tasks(
     notes: list[str] = []
     for pair in pairs:
         problem, failed = problems[pair.problem]
-        solution, refused = _solution(problem, pair.solution, settings, entry, failed)
+        solution, refused = _solution(problem, pair.solution, settings, pair.entry or entry, failed)
         solution = _named_apart(names.setdefault(str(problem.path), {}), solution)
         chosen, unfit = cases[pair.problem]
         for case in chosen:
@@ -62,12 +62,12 @@ def make_tasks(
             )
     twins = sum(len(task.also) for task in tasks.values())
     if twins:
-        notes.append(f"{twins} solutions have the source of another one, and share its verdict")
+        notes.append(f"{twins} solutions have the same source as another one and share its verdict")
     return list(tasks.values()), notes
 
 
 def _problems(pairs: Sequence[SolutionPair], settings: Settings) -> dict[str, tuple[Entry, Failed | None]]:
-    """Find every problem, with names that tell them apart, and why some of them cannot be used."""
+    """Find every problem, with unique names, and why some of them cannot be used."""
     found: dict[str, tuple[Entry, Failed | None]] = {}
     for name in dict.fromkeys(pair.problem for pair in pairs):
         try:
@@ -83,17 +83,18 @@ def _problems(pairs: Sequence[SolutionPair], settings: Settings) -> dict[str, tu
 
 
 def _broken(name: str, kind: registry.EntryKind) -> Entry | None:
-    """Return an entry for a file that is there, whatever is in it; None for one that is not."""
+    """Return an entry for a file with any content; None if it does not exist."""
     path = as_path(name)
     if path is None or not path.is_file():
         return None
-    return Entry(name=path.stem, path=path.absolute(), summary="", kind=kind, origin="path", devices=("cuda", "cpu"))
+    name = registry.name_of(path)
+    return Entry(name=name, path=path.absolute(), summary="", kind=kind, origin="path", devices=("cuda", "cpu"))
 
 
 def _cases(
     found: tuple[Entry, Failed | None], options: RunOptions, kind: str, problems: int
 ) -> tuple[tuple[Case, ...], Failed | None]:
-    """Return the cases of a problem; where it lacks what is asked of all, one that says so."""
+    """Return the cases of a problem; if it lacks a selected one, a case with this failure."""
     problem, failed = found
     if failed is not None:
         return (Case(name="default"),), None
@@ -120,7 +121,7 @@ def _solution(
 
 
 def _named_apart(taken: dict[str, Entry], solution: Entry) -> Entry:
-    """Return a solution with a name that no other one of its problem has: with its folder, then with a number."""
+    """Return a solution with a unique name in its problem: prefixed by its folder, else with a number."""
     folders = [*solution.path.resolve().parts[1:-1]]
     name, number = solution.name, 1
     while name in taken and not _is_same(taken[name], solution):

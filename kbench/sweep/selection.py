@@ -18,8 +18,8 @@ from kbench.storage.settings import Settings
 
 MANIFESTS = (".csv", ".jsonl", ".ndjson")
 SEPARATORS = "._-@"
-"""What may stand between a problem's name and the rest of a solution's."""
-FIELDS = frozenset({"problem", "solution", "name", "claim", "tags", "problem_source", "source"})
+"""Characters that may separate a problem's name from the rest of a solution's name."""
+FIELDS = frozenset({"problem", "solution", "entry", "name", "claim", "tags", "problem_source", "source"})
 LONGEST_SOURCE = 4 << 20
 
 
@@ -27,7 +27,7 @@ class PairBy(StrEnum):
     """Which solutions belong to which problems."""
 
     NAME = "name"
-    """Those of a problem's name: its stem, a folder of that name, or the beginning of its own name."""
+    """Solutions whose file name is or begins with the problem's name, or whose folder has that name."""
     ALL = "all"
     MANIFEST = "manifest"
 
@@ -38,6 +38,8 @@ class SolutionPair:
 
     problem: str
     solution: str
+    entry: str | None = None
+    """Class or function of the solution's file; None for the one that is asked for of all."""
     claim: float | None = None
     tags: tuple[str, ...] = ()
 
@@ -45,12 +47,12 @@ class SolutionPair:
 def pairs(
     problems: Sequence[str], solutions: Sequence[str], pairing: PairBy | None, settings: Settings
 ) -> tuple[list[SolutionPair], list[str]]:
-    """Return what is to be judged, in the order of the problems, and notes on what is left out.
+    """Return the pairs to judge, in the order of the problems, and notes on files that are left out.
 
-    Without `solutions`, each problem's own that kbench finds by name; `pairing` is by name for folders and globs of
-    files, else all with all.
+    Without `solutions`, each problem's own are used. Without `pairing`, folders and globs pair by name, and everything
+    else all with all.
 
-    Raises UsageError for a place that is not there, and NothingSelectedError where no pair is left.
+    Raises UsageError for a path that does not exist, and NothingSelectedError if no pair is left.
     """
     found_problems = [name for place in problems for name in expand(place, settings, "problem")]
     if not solutions:
@@ -75,16 +77,18 @@ def pairs(
             by_problem[stems[owner]].append(solution)
     notes = []
     if strangers:
-        notes.append(f"{len(strangers)} solutions belong to no problem by their names, such as {strangers[0]}")
+        are = "solution matches" if len(strangers) == 1 else "solutions match"
+        notes.append(f"{len(strangers)} {are} no problem by name, such as {strangers[0]}")
     without = [name for name, of_problem in by_problem.items() if not of_problem]
     if without:
-        notes.append(f"{len(without)} problems have no solution by its name, such as {without[0]}")
+        have = "problem has" if len(without) == 1 else "problems have"
+        notes.append(f"{len(without)} {have} no solution by name, such as {without[0]}")
     hint = "`--pair all` judges every solution of every problem" if strangers else None
     return _some([SolutionPair(problem=p, solution=s) for p, names in by_problem.items() for s in names], hint), notes
 
 
 def owner_of(solution: Path, problems: Iterable[str]) -> str | None:
-    """Return the problem that a solution's path names; the longest name wins. None for no problem.
+    """Return the problem that a solution's path names, the longest if several match; None if none matches.
 
     `19_ReLU.py`, `19_ReLU/fast.py` and `19_ReLU_sample_3.py` belong to `19_ReLU`; `19_ReLU6.py` does not.
     """
@@ -97,9 +101,9 @@ def owner_of(solution: Path, problems: Iterable[str]) -> str | None:
 
 
 def expand(place: str, settings: Settings, kind: str) -> list[str]:
-    """Return the names and paths that a word of the command line stands for: one file, a folder's, or a glob's.
+    """Return the names and paths that an argument of the command line selects: a file, a folder or a glob.
 
-    Files of a folder come in the order of people: 2 before 10. Raises UsageError where there are none.
+    Files of a folder are in natural order: 2 before 10. Raises UsageError if there are none.
     """
     path = Path(place).expanduser()
     if path.is_dir():
@@ -114,6 +118,8 @@ def expand(place: str, settings: Settings, kind: str) -> list[str]:
             if listed:
                 return listed
         raise UsageError(f"`{place}` matches no {kind}", "`kbench list` shows all names; a glob of files has a `/`")
+    if kind == "problem" and not path.exists():
+        registry.find_problem(place, settings)  # raises, with the nearest name as a hint
     return [place]
 
 
@@ -155,7 +161,7 @@ def _own(name: str, settings: Settings) -> list[SolutionPair]:
 def _some(found: list[SolutionPair], hint: str | None = None) -> list[SolutionPair]:
     if not found:
         hint = hint or "`--self` judges each problem against itself; `kbench list PROBLEM` shows its solutions"
-        raise NothingSelectedError("no solution of these problems is there", hint)
+        raise NothingSelectedError("these problems have no solution", hint)
     return found
 
 
@@ -163,18 +169,20 @@ def _some(found: list[SolutionPair], hint: str | None = None) -> list[SolutionPa
 
 
 def is_manifest(place: str) -> bool:
-    """Say whether a word of the command line is a manifest: a CSV or JSON lines, or `-` for the standard input."""
+    """Return whether an argument is a manifest: a CSV or JSON lines file, or `-` for the standard input."""
     return place == "-" or place.endswith(MANIFESTS)
 
 
 def read_manifest(text: str, name: str, folder: Path, sources: Path) -> list[SolutionPair]:
-    """Read a manifest: lines with `problem` and `solution` (names, or paths from `folder`), `claim` and `tags`.
+    """Read a manifest: lines with `problem` and `solution` (names, or paths from `folder`), `entry`, `claim`, `tags`.
 
-    A line may have texts in place of paths: `source` of the solution with a `name`, `problem_source` of the problem.
+    A line may have texts instead of paths: `source` of the solution with a `name`, `problem_source` of the problem.
     They are kept in `sources`, by their hashes. Raises UsageError, with the line.
     """
     lines = _csv_lines(text) if name.endswith(".csv") else _json_lines(text, name)
-    return _some([_pair(line, f"{name}, line {number}", folder, sources) for number, line in lines])
+    if not lines:
+        raise NothingSelectedError(f"{name} names no pair", "write one `problem` and `solution` on each line")
+    return [_pair(line, f"{name}, line {number}", folder, sources) for number, line in lines]
 
 
 def _csv_lines(text: str) -> list[tuple[int, Mapping[str, Any]]]:
@@ -190,7 +198,7 @@ def _json_lines(text: str, name: str) -> list[tuple[int, Mapping[str, Any]]]:
         try:
             told = json.loads(line)
         except ValueError as error:
-            raise UsageError(f"{name}, line {number} is not JSON: {error}", "one object on each line") from None
+            raise UsageError(f"{name}, line {number} is not JSON: {error}", "write one object on each line") from None
         if not isinstance(told, dict):
             raise UsageError(f"{name}, line {number} is not an object", 'write {"problem": ..., "solution": ...}')
         found.append((number, told))
@@ -212,6 +220,7 @@ def _pair(line: Mapping[str, Any], where: str, folder: Path, sources: Path) -> S
     return SolutionPair(
         problem=_placed(problem, folder),
         solution=_placed(solution, folder),
+        entry=str(line["entry"]) if line.get("entry") else None,
         claim=_number(line.get("claim"), where),
         tags=tuple(tags.split() if isinstance(tags, str) else map(str, tags)),
     )
@@ -225,28 +234,32 @@ def _number(value: Any, where: str) -> float | None:
 
 
 def _placed(name: str, folder: Path) -> str:
-    """Return a path from the manifest's folder; a name stays one."""
+    """Return a path relative to the manifest's folder; return a name unchanged."""
     looks_like_path = name.endswith(".py") or "/" in name
     return str(folder / Path(name).expanduser()) if looks_like_path else name
 
 
 def keep_text(text: str, name: str, sources: Path) -> str:
-    """Keep a text as a file, once, by its hash, so that a sweep can go on later; return its path."""
+    """Save a text as a file named by its hash, so that the sweep can be resumed; return its path."""
     data = text.encode(errors="replace")
     if len(data) > LONGEST_SOURCE:
-        raise UsageError(f"`{name}` has a source of {len(data)} bytes", f"{LONGEST_SOURCE} are the limit")
+        raise UsageError(f"`{name}` has a source of {len(data)} bytes", f"the limit is {LONGEST_SOURCE} bytes")
     stem = "".join(letter if letter.isalnum() or letter in "_-." else "_" for letter in Path(name).stem)[:60]
-    path = sources / f"{stem or 'candidate'}-{hashlib.sha256(data).hexdigest()[:12]}.py"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".new")
-        draft.write_bytes(data)
-        draft.replace(path)
+    digest = hashlib.sha256(data).hexdigest()
+    for shown in (digest[:12], digest):  # whoever looks for two texts with one beginning finds them in seconds
+        path = sources / f"{stem or 'candidate'}-{shown}.py"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draft = path.with_suffix(".new")
+            draft.write_bytes(data)
+            draft.replace(path)
+        if path.read_bytes() == data:
+            break
     return str(path.absolute())
 
 
 def keep_lines(text: str, sources: Path) -> str:
-    """Keep the lines of the standard input, so that a sweep can go on without them; return the file."""
+    """Save the lines of the standard input, so that the sweep can be resumed; return the file."""
     sources.mkdir(parents=True, exist_ok=True)
     path = sources / "stdin.jsonl"
     path.write_text(text, encoding="utf-8")

@@ -21,7 +21,7 @@ from kbench.sweep.task import Ended, Finished, SweepEvent, SweepPlanned, Task, T
 from kbench.units.unit import UnitResult
 
 WRITE_EVERY_S = 60.0
-"""Chosen. The journal has every unit at once; the CSV, which is written as a whole, follows."""
+"""Chosen. Seconds between two writes of the whole CSV; the journal has every unit at once."""
 
 
 def require_alike(devices: Sequence[DeviceChoice]) -> None:
@@ -33,11 +33,11 @@ def require_alike(devices: Sequence[DeviceChoice]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a sweep is to do, and what it knows already."""
+    """The tasks of a sweep, and the results that it has already."""
 
     tasks: Sequence[Task]
     left: Sequence[Task]
-    """Those of the tasks that are to be judged now."""
+    """The tasks to judge now."""
     known: Mapping[str, tuple[UnitResult, ...]]
     """Results of units that need not be judged again, by the tasks' keys."""
     header: Header
@@ -47,36 +47,36 @@ class Work:
 
 
 class Executor(Protocol):
-    """What judges the tasks of a sweep: a Crew on this host, or a Cluster of several."""
+    """Judges the tasks of a sweep: a Crew on this host, or a Cluster of several hosts."""
 
     @property
     def reason(self) -> str:
-        """Why it ended before all was done; empty where it did not."""
+        """Why it ended early; empty if it did not."""
         ...
 
     def start(self) -> None:
-        """Start what judges."""
+        """Start the judges."""
         ...
 
     def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
-        """Have tasks judged, with the results of units that need not be judged again."""
+        """Queue tasks, with the results of units that are not judged again."""
         ...
 
     def finish(self) -> None:
-        """Tell it that nothing more is added."""
+        """Declare that no more tasks are added."""
         ...
 
     def events(self) -> Iterator[SweepEvent]:
-        """Yield what happens, until all is done."""
+        """Yield events until all tasks are done."""
         ...
 
     def stop(self) -> None:
-        """End everything that was started."""
+        """End all judges."""
         ...
 
 
 MakeExecutor = Callable[[SweepOptions, Path, Write], Executor]
-"""Options, a folder for files of the sweep's time, and what writes a unit to the journal."""
+"""Makes an Executor from the options, a temporary folder and the function that writes a unit to the journal."""
 
 
 def on_this_host(options: SweepOptions, scratch: Path, write: Write) -> Executor:
@@ -85,13 +85,13 @@ def on_this_host(options: SweepOptions, scratch: Path, write: Write) -> Executor
 
 
 def sweep(work: Work, options: SweepOptions, make: MakeExecutor = on_this_host) -> Iterator[SweepEvent]:
-    """Judge what is left, each task on whichever lane is free; every told verdict is on the disk.
+    """Judge the remaining tasks, each on any free lane. A verdict is on the disk before it is yielded.
 
-    Whoever stops listening ends what is in flight.
+    Closing the iterator ends the units in flight.
 
     Raises:
         MachineError: a quarantined device, or a journal that cannot be written.
-        UsageError: devices of several models, or a sweep of this name that exists.
+        UsageError: devices of several models, or an existing sweep of this name.
     """
     tasks, known, header = work.tasks, work.known, work.header
     require_alike(options.devices)
@@ -146,7 +146,7 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = on_this_host) 
 
 
 class Files:
-    """The CSV and its samples, beside the journal and of the same name, made anew from what is known."""
+    """The CSV and its samples, beside the journal and with its name, rewritten from all results."""
 
     def __init__(self, header: Header, journal: Path, tasks: Sequence[Task], options: RunOptions):
         self._header = header

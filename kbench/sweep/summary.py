@@ -1,4 +1,4 @@
-"""What a sweep came to, from its verdicts alone: counts, fast_p, mean speed-up, rates, where time went."""
+"""The summary of a sweep, from its verdicts: counts, fast_p, mean speed-up, rates, time by stage."""
 
 import math
 from collections import Counter
@@ -14,14 +14,16 @@ from kbench.sweep.ladder import counts_as_failure
 from kbench.sweep.task import Ended, Finished, SweepEvent, Task, TaskVerdict, state_of
 
 FASTER_THAN = (0.0, 1.0, 1.5, 2.0)
-"""Of fast_p: the share of solutions that are right, and faster than so many times the reference."""
+"""Thresholds p of fast_p: the share of solutions that are right and faster than p times the reference."""
+TRIVIAL = "trivial_passes"
+"""Code of the note that verification leaves, and of the flag in rows."""
 Z_95 = 1.959963984540054
 SLOWEST = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """A share of a count, with the 95 % band of Wilson's."""
+    """A share of a count, with Wilson's 95 % band."""
 
     hits: int
     of: int
@@ -45,8 +47,19 @@ class Mean:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """What fast_p and the mean speed-up count of a verdict on a solution."""
+
+    passed: bool
+    speedup: float | None = None
+    """None if it did not pass or was not timed."""
+    trivial: bool = False
+    """Whether zeros, one value or the answer to other inputs pass the task as well. Passing it proves nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Slow:
-    """One of the verdicts that took longest."""
+    """One of the slowest verdicts."""
 
     name: str
     elapsed_s: float
@@ -54,34 +67,36 @@ class Slow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSummary:
-    """What is said of a sweep. Times are of this invocation; verdicts of the journal count in all else."""
+    """Figures of a sweep. Times cover this invocation; everything else includes verdicts of the journal."""
 
     run: str
     tasks: int
     done: int
     resumed: int
     statuses: Mapping[str, int]
-    """How often each came, most frequent first."""
+    """Number of verdicts by status, most frequent first."""
     levels: Mapping[str, int]
     fast: Mapping[float, Share] = field(default_factory=dict)
     speedup: Mean | None = None
+    trivial: int = 0
+    """Number of solutions that pass a task trivially; fast_p and the mean leave them out."""
     held: int = 0
     """Speed-ups that the judge's clock confirms in every process."""
     failures: int = 0
-    """Verdicts against a solution."""
+    """Number of failed solutions."""
     not_judged: int = 0
-    """Those that say nothing of a solution: kbench, the machine or the problem is at fault, or it was skipped."""
+    """Number of results that are not verdicts: a fault of kbench, the machine or the problem, or a skipped case."""
     retried: int = 0
     elapsed_s: float = 0.0
     units_per_hour: float | None = None
     stage_s: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of all lanes and builders together."""
+    """Sum of the seconds of all lanes and builders, longest first."""
     slowest: tuple[Slow, ...] = ()
     environment: Environment | None = None
     csv_path: str | None = None
     left: int = 0
     reason: str = ""
-    """Why it ended before all was done."""
+    """Why it ended early."""
 
 
 def speedup_of(verdict: TaskVerdict) -> float | None:
@@ -103,8 +118,24 @@ def wilson(hits: int, of: int) -> Share:
     return Share(hits=hits, of=of, low=max(0.0, middle - half), high=min(1.0, middle + half))
 
 
-def mean_speedup(speedups: Sequence[float]) -> Mean | None:
-    """Return the geometric mean of speed-ups; two give an interval."""
+def fast_p(scores: Sequence[Score]) -> dict[float, Share]:
+    """Return fast_p by threshold (KernelBench, arXiv 2502.10517): the share that is right and faster than p times.
+
+    Trivial tasks are in no share. If nothing was timed, only the share for p = 0 is known.
+    """
+    scores = [one for one in scores if not one.trivial]
+    if not scores:
+        return {}
+    shares = {FASTER_THAN[0]: wilson(sum(one.passed for one in scores), len(scores))}
+    if any(one.speedup is not None for one in scores):
+        for threshold in FASTER_THAN[1:]:
+            shares[threshold] = wilson(sum((one.speedup or 0.0) > threshold for one in scores), len(scores))
+    return shares
+
+
+def mean_speedup(scores: Sequence[Score]) -> Mean | None:
+    """Return the geometric mean of the speed-ups of tasks that are not trivial; two give an interval."""
+    speedups = [one.speedup for one in scores if one.speedup is not None and not one.trivial]
     if not speedups:
         return None
     logs = [math.log(value) for value in speedups]
@@ -126,16 +157,15 @@ def summarise(
     csv_path: str | None = None,
     reason: str = "",
 ) -> SweepSummary:
-    """Say what a sweep came to; `took_s` has the wall seconds of each verdict of this invocation, by its key."""
+    """Return the summary of a sweep; `took_s` has the wall seconds of each verdict of this invocation, by key."""
     statuses = Counter(verdict.status.value for verdict in verdicts)
     levels = Counter(verdict.last.outcome.level or "none" for verdict in verdicts if verdict.last.is_verdict)
     judged = [verdict for verdict in verdicts if verdict.last.is_verdict]
-    speedups = {verdict.task.key: found for verdict in judged if (found := speedup_of(verdict)) is not None}
+    scores = [_score(verdict) for verdict in judged]
     fresh = [verdict for verdict in verdicts if not verdict.resumed]
-    stage_s: dict[str, float] = {}
+    stage_s: Counter[str] = Counter()
     for verdict in fresh:
-        for stage, spent_s in verdict.stage_s.items():
-            stage_s[stage] = stage_s.get(stage, 0.0) + spent_s
+        stage_s.update(verdict.stage_s)
     slowest = sorted(fresh, key=lambda verdict: -took_s.get(verdict.task.key, 0.0))[:SLOWEST]
     units = sum(len(verdict.results) for verdict in fresh)
     return SweepSummary(
@@ -145,15 +175,16 @@ def summarise(
         resumed=sum(verdict.resumed for verdict in verdicts),
         statuses=dict(statuses.most_common()),
         levels=dict(levels.most_common()),
-        fast=_fast(judged, speedups),
-        speedup=mean_speedup(list(speedups.values())),
+        fast=fast_p(scores),
+        speedup=mean_speedup(scores),
+        trivial=sum(one.trivial for one in scores),
         held=sum(_is_held(verdict) for verdict in judged),
         failures=sum(counts_as_failure(verdict.last) for verdict in verdicts),
         not_judged=len(verdicts) - len(judged),
         retried=sum(result.attempts > 1 for verdict in fresh for result in verdict.results),
         elapsed_s=elapsed_s,
         units_per_hour=3600 * units / elapsed_s if units and elapsed_s > 0 else None,
-        stage_s=stage_s,
+        stage_s=dict(stage_s.most_common()),
         slowest=tuple(Slow(name=v.task.name, elapsed_s=took_s.get(v.task.key, 0.0)) for v in slowest),
         environment=next((v.last.environment for v in verdicts if v.last.environment is not None), None),
         csv_path=csv_path,
@@ -162,16 +193,10 @@ def summarise(
     )
 
 
-def _fast(judged: Sequence[TaskVerdict], speedups: Mapping[str, float]) -> dict[float, Share]:
-    """Return fast_p for the thresholds; only for 0, where nothing was timed. One that did not pass is not fast."""
-    if not judged:
-        return {}
-    passed = sum(verdict.status is Status.PASSED for verdict in judged)
-    shares = {FASTER_THAN[0]: wilson(passed, len(judged))}
-    if speedups:
-        for threshold in FASTER_THAN[1:]:
-            shares[threshold] = wilson(sum(value > threshold for value in speedups.values()), len(judged))
-    return shares
+def _score(verdict: TaskVerdict) -> Score:
+    passed = [result.outcome for result in verdict.results if isinstance(result.outcome, Passed)]
+    trivial = any(finding.code == TRIVIAL for outcome in passed for finding in outcome.findings)
+    return Score(passed=verdict.status is Status.PASSED, speedup=speedup_of(verdict), trivial=trivial)
 
 
 def _is_held(verdict: TaskVerdict) -> bool:
@@ -181,7 +206,7 @@ def _is_held(verdict: TaskVerdict) -> bool:
 
 
 class Collector:
-    """What a sweep has told so far."""
+    """Collects the events of a sweep."""
 
     def __init__(self, run: str, tasks: Sequence[Task], csv_path: Path):
         self._run = run
@@ -193,7 +218,7 @@ class Collector:
         self.error: KbenchError | None = None
 
     def take(self, event: SweepEvent) -> None:
-        """Keep what counts."""
+        """Keep what the summary needs."""
         if isinstance(event, Finished):
             self._verdicts[event.verdict.task.key] = event.verdict
             self._took_s[event.verdict.task.key] = event.elapsed_s
@@ -206,7 +231,7 @@ class Collector:
         return sorted(self._verdicts.values(), key=lambda verdict: self._order[verdict.task.key])
 
     def summary(self) -> SweepSummary:
-        """Say what it came to, also of a sweep that broke off."""
+        """Return the summary, also of a sweep that broke off."""
         ended = self.ended
         interrupted = "interrupted" if self.error is None else self.error.message
         written = str(self._csv_path) if self._csv_path.exists() else None

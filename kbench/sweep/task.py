@@ -1,10 +1,10 @@
-"""What a sweep is made of: tasks, what is known of each, and what is told while it goes."""
+"""Tasks of a sweep, their verdicts, and the events of a sweep."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from kbench.build import sources
-from kbench.core.events import RunOptions
+from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Case, Failed, Passed, ResultRow, Sample, Status
 from kbench.plugins.registry import Entry
 from kbench.run.case_state import CaseState
@@ -15,7 +15,7 @@ from kbench.units.unit import UnitResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One solution of one case of a problem: one verdict, of as many units as it takes."""
+    """One solution of one case of a problem: one verdict from one or more units."""
 
     key: str
     problem: Entry
@@ -23,12 +23,12 @@ class Task:
     case: Case
     options: RunOptions
     claim: float | None = None
-    """The speed-up that somebody claims for it."""
+    """The speed-up that its author claims."""
     tags: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     """Names of solutions with the same source, which share its verdict."""
     refused: Failed | None = None
-    """Why it gets no further than the first rung."""
+    """Why it is refused before it is built."""
 
     @property
     def name(self) -> str:
@@ -47,7 +47,7 @@ class TaskVerdict:
 
     @property
     def last(self) -> UnitResult:
-        """What the last unit came to, which decides."""
+        """Result of the last unit, which decides."""
         return self.results[-1]
 
     @property
@@ -75,6 +75,16 @@ class TaskVerdict:
         if isinstance(outcome, Passed) and outcome.timings:
             made = [*rowmaker.with_interval(made, outcome.timings, task.options.precision)]
         return [(row, _samples(result)) for row, result in zip(made, self.results, strict=True)]
+
+    def judged(self) -> Judged:
+        """Return the verdict as `run` tells it; its rows name no run."""
+        return Judged(
+            solution=self.task.solution.name,
+            case=(self.last.case or self.task.case).name,
+            outcome=state_of(self.task, self.results).outcome,
+            rows=tuple(row for row, _ in self.rows("", "")),
+            stage_s=self.stage_s,
+        )
 
 
 def _row(provenance: Provenance, task: Task, process: int, result: UnitResult) -> ResultRow:
@@ -108,7 +118,7 @@ def _samples(result: UnitResult) -> Sequence[Sample]:
 
 
 def state_of(task: Task, results: Sequence[UnitResult]) -> CaseState:
-    """Return what is known of a task after these units."""
+    """Return the state of a task after these units."""
     state = CaseState(entry=task.solution, case=task.case)
     for result in results:
         state.add(result.outcome)
@@ -119,7 +129,7 @@ def state_of(task: Task, results: Sequence[UnitResult]) -> CaseState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
-    """Seconds that a unit may spend on a rung; waiting for the device does not count. Chosen."""
+    """Time limits of a unit in seconds, without waiting for the device. Chosen."""
 
     verify_s: float = 300.0
     time_s: float = 300.0
@@ -127,10 +137,10 @@ class Budgets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Halt:
-    """When a sweep ends before all is done."""
+    """When a sweep ends early."""
 
     failures: int | None = None
-    """So many verdicts that are neither passed nor the harness's fault."""
+    """Number of failed solutions."""
 
 
 # --- events ------------------------------------------------------------------------
@@ -138,7 +148,7 @@ class Halt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepPlanned:
-    """The work is known: what is asked for, and what the journal has already."""
+    """The tasks are known, and the verdicts that the journal has already."""
 
     run: str
     tasks: int
@@ -160,7 +170,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceState:
-    """A device does something else now."""
+    """The state of a device has changed."""
 
     device: str
     state: str
@@ -170,7 +180,7 @@ class DeviceState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retried:
-    """A unit failed by the harness's fault, and is tried again."""
+    """A unit failed because of kbench and is tried again."""
 
     task: Task
     attempt: int
@@ -185,10 +195,8 @@ class Ended:
     left: int
     """Tasks without a verdict."""
     reason: str = ""
-    """Why it ended before all was done."""
+    """Why it ended early."""
     elapsed_s: float = 0.0
-    busy_s: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of all lanes together, by stage."""
 
 
 SweepEvent = SweepPlanned | Finished | DeviceState | Retried | Ended

@@ -1,4 +1,4 @@
-"""Units and their results as JSON: what a journal keeps, and what travels to another process or host."""
+"""Units and their results as JSON: for journals, and for other processes and hosts."""
 
 import dataclasses
 import math
@@ -14,7 +14,7 @@ from kbench.wire.channel import decode_constants, encode_constants
 T = TypeVar("T")
 _adapters: dict[Any, Any] = {}
 CONSTANTS = {"case": "overrides", "options": "overrides"}
-"""Where a unit holds a problem's constants, which may be of any type."""
+"""Fields of a unit that hold a problem's constants, which may have any type."""
 
 
 def unit_to_json(unit: Unit) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def unit_from_json(told: Mapping[str, Any]) -> Unit:
         parts["derived"]["cases"] = [decode_constants(case) for case in parts["derived"]["cases"]]
         return _read(Unit, {**told, **parts})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ResultsError(f"this is no unit: {error}") from error
+        raise ResultsError(f"this is not a unit: {error}") from error
 
 
 def result_to_json(result: UnitResult) -> dict[str, Any]:
@@ -49,11 +49,11 @@ def result_from_json(told: Mapping[str, Any]) -> UnitResult:
     try:
         return _read(UnitResult, told)
     except ValueError as error:
-        raise ResultsError(f"this is no result of a unit: {error}") from error
+        raise ResultsError(f"this is not a result of a unit: {error}") from error
 
 
 def plain(value: Any) -> Any:
-    """Return a record as JSON values; numbers that JSON lacks become words, which are read back."""
+    """Return a record as JSON values; numbers that JSON lacks become strings, which are read back."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Enum):

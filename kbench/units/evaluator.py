@@ -6,11 +6,14 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kbench.build import cache
-from kbench.children.child import ChildError
+from kbench.build import cache, sources
+from kbench.children.child_error import ChildError
+from kbench.core.device_room import may_rest, needed_bytes
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Status
+from kbench.core.own_share import OwnShare, ShareSource, share_source
 from kbench.devices import peaks
+from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import health, sanitizer
 from kbench.host.judge_process import JudgeProcess, OpenedCase
@@ -27,115 +30,184 @@ from kbench.wire.options import encode_options
 EVAL_MODE = Finding.note("eval_mode", "the reference is random in training mode; both sides ran in eval mode")
 MOST_ATTEMPTS = 3
 MOST_UNITS = 64
-"""Chosen. Units of one problem that a judge serves before a fresh one takes over."""
+"""Chosen. Units of one problem that a judge serves before a fresh one replaces it."""
 MOST_GROWTH_BYTES = 4 << 30
-"""Chosen. What a judge may hold of the host's memory beyond what it held after its first unit."""
+"""Chosen. Bytes of host memory by which a judge may grow after its first unit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageProgress:
-    """A stage of a unit begins, or ended after `elapsed_s`."""
+    """A stage of a unit starts, or has ended after `elapsed_s`."""
 
     stage: str
     """`open` is the judge's own; `wait` ends when the device is free."""
     ok: bool = True
     elapsed_s: float | None = None
     holder: str = ""
-    """Of the device that is waited for."""
+    """Holder of the device that is waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wear:
-    """What a judge has been through."""
+    """The history of a judge."""
 
     units: int
     first_bytes: int
-    """Of the host's memory, after its first unit."""
+    """Host memory after its first unit."""
     now_bytes: int
 
 
 def is_worn(wear: Wear, most_units: int) -> bool:
-    """Return whether a judge is to be replaced before its next unit."""
+    """Return whether a judge must be replaced before its next unit."""
     return wear.units >= most_units or wear.now_bytes - wear.first_bytes > MOST_GROWTH_BYTES
 
 
-class Evaluator:
-    """One lane of a device: at most one judge at a time, which serves units of one problem and equal options.
+@dataclass(slots=True, kw_only=True)
+class Bench:
+    """A problem under a set of options, and its judge."""
 
-    The judge is a fork of the present nursery, so that another problem costs a fork and no start. To be used within
-    `nursery_process.nursery`, by one thread.
+    problem: Entry
+    problem_sha256: str
+    """Of its source when the judge was started: an edited file is another problem."""
+    options: RunOptions
+    sanitizer: sanitizer.Sanitizer
+    files: list[Path]
+    judge: JudgeProcess | None = None
+    opened: tuple[Case, OpenedCase] | None = None
+    units: int = 0
+    first_bytes: int = 0
+
+    def close(self) -> None:
+        """End the judge and all below it."""
+        if self.judge is not None:
+            self.judge.close()
+        self.judge = self.opened = None
+        self.units = self.first_bytes = 0
+
+    @property
+    def judges(self) -> tuple[Entry, str, RunOptions]:
+        """What it is for."""
+        return self.problem, self.problem_sha256, self.options
+
+    @property
+    def case_bytes(self) -> int:
+        """What its open case takes of the device: inputs, outputs and parameters."""
+        return self.opened[1].cost.dram_bytes if self.opened is not None else 0
+
+
+class Evaluator:
+    """One lane of a device: one judge works at a time, and serves units of one problem and equal options.
+
+    Judges are forks of the present nursery, so that another problem costs a fork and no start. Where the device has
+    room for it, the judges of a few earlier problems rest, and keep their contexts on the device: candidates of several
+    problems may come in turn. To be used within `nursery_process.nursery`, by one thread.
     """
 
-    def __init__(self, device: DeviceChoice, rung: int, scratch: Path, watch: health.Watch):
+    def __init__(self, device: DeviceChoice, rung: int, scratch: Path, watch: health.Watch, *, lanes: int = 0):
         self._device = device
         self._rung = rung
         self._scratch = scratch
         self.watch = watch
         self.peaks = peaks.load_peaks(device, cache_dir())
-        self._problem: Entry | None = None
-        self._options: RunOptions | None = None
-        self._files: list[Path] = []
-        self._judge: JudgeProcess | None = None
-        self._opened: tuple[Case, OpenedCase] | None = None
-        self._units = self._first_bytes = 0
-        self._sanitizer: sanitizer.Sanitizer | None = None
+        self._lanes = lanes
+        """Of the device; 0 for one that keeps no judge of another problem."""
+        self._bench: Bench | None = None
+        self._resting: list[Bench] = []
+        """The one that rests longest first."""
 
     def turn_to(self, problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> None:
-        """Judge units of this problem and these solutions from now on: end what judged others, start a judge.
+        """Judge units of this problem and these solutions from now on.
 
-        A judge of the same problem and options stays, and keeps the case that it has opened.
+        A judge of the same problem and options goes on, and keeps the case that it has opened; else one is started.
         """
         files = [problem.path, *(entry.path for entry in solutions)]
-        judge, same = self._judge, (problem, options) == (self._problem, self._options)
-        self._problem, self._options, self._files = problem, options, files
-        if same and judge is not None and not judge.has_ended:
+        asked = problem, sources.source_sha256(problem.path), options
+        if self._bench is None or self._bench.judges != asked:
+            bench = self._rested(*asked)  # before the present one takes its place
+            self._rest()
+            self._bench = bench
+        bench = self._bench
+        bench.files = files
+        if bench.judge is not None and not bench.judge.has_ended:
             with contextlib.suppress(ChildError):
-                judge.admit(files)
+                bench.judge.admit(files)
                 return
-        self.close()
-        self._sanitizer = sanitizer.Sanitizer(problem, options, self._device, self._rung, self._scratch)
+        bench.close()
         self._start(solutions)
 
-    def derive(self, expected: Sequence[Entry] = ()) -> Derived:
-        """Have the judge look for shapes that the problem does not list; where it dies meanwhile, another one."""
-        assert self._problem is not None, "turned to a problem"
+    def _rest(self) -> None:
+        """Let the present judge rest where there is room for it, else end it."""
+        bench, self._bench = self._bench, None
+        if bench is None:
+            return
+        if bench.judge is None or bench.opened is None:
+            bench.close()
+            return
+        memory_bytes = bench.opened[1].environment.memory_bytes
+        self._resting.append(bench)
+        while self._resting:
+            *others, last = self._resting
+            held_bytes = sum(needed_bytes(each.case_bytes) for each in others)
+            if may_rest(last.case_bytes, held_bytes, memory_bytes, self._lanes):
+                break
+            self._resting.pop(0).close()
+
+    def _rested(self, problem: Entry, problem_sha256: str, options: RunOptions) -> Bench:
+        """Return what rests of a problem, or a new bench."""
+        for bench in self._resting:
+            if bench.judges == (problem, problem_sha256, options):
+                self._resting.remove(bench)
+                return bench
+        looking = sanitizer.Sanitizer(problem, options, self._device, self._rung, self._scratch)
+        return Bench(problem=problem, problem_sha256=problem_sha256, options=options, sanitizer=looking, files=[])
+
+    @property
+    def problems(self) -> list[str]:
+        """Paths of the problems that have a judge: the present one first, then those that rested last."""
+        benches = [*self._resting, *([] if self._bench is None else [self._bench])]
+        return [str(bench.problem.path) for bench in reversed(benches)]
+
+    @property
+    def _present(self) -> Bench:
+        assert self._bench is not None, "turned to a problem"
+        return self._bench
+
+    def derive(self, expected: Sequence[Entry], case: Case) -> Derived:
+        """Have the judge find shapes that the problem does not list, no larger than a case; retry if it dies."""
         for _ in range(MOST_ATTEMPTS):
             judge = self._ready(expected)
-            derived = judge.derive(self._problem)
+            derived = judge.derive(self._present.problem, case.overrides)
             if not judge.has_ended:
                 break
         return derived
 
     def call_bytes(self, cases: Sequence[Case], expected: Sequence[Entry] = ()) -> tuple[list[int | None], int | None]:
-        """Return what a call takes at each case, as far as shapes tell, and the device's memory."""
-        assert self._problem is not None, "turned to a problem"
-        return self._ready(expected).call_bytes(self._problem, cases)
+        """Return the size of a call at each case, from the shapes, and the device's memory."""
+        return self._ready(expected).call_bytes(self._present.problem, cases)
 
     def why_not(self, case: Case, expected: Sequence[Entry]) -> Failed | None:
-        """Return why the problem itself cannot be judged at a case; None where it can."""
-        assert self._problem is not None, "turned to a problem"
+        """Return why the problem itself cannot be judged at a case; None if it can."""
         try:
-            self._ready(expected).open(self._problem, case)
+            self._ready(expected).open(self._present.problem, case)
         except ChildError as error:
-            self._opened = None
+            self._present.opened = None
             return Failed(status=error.status, reason=error.reason, log=error.log)
         return None
 
     def explain(self, failed: Failed, solution: Entry, case: Case) -> Failed:
-        """Add what a sanitizer says of an illegal access at build time."""
-        assert self._sanitizer is not None, "turned to a problem"
-        return self._sanitizer.explain(failed, solution, case)
+        """Add the sanitizer's findings on an illegal access at build time."""
+        return self._present.sanitizer.explain(failed, solution, case)
 
     def evaluate(
         self, unit: Unit, following: Sequence[Entry] = (), deadline_s: float | None = None
     ) -> Generator[StageProgress, None, UnitResult]:
-        """Judge a unit; yields what goes on, returns what came of it. A judge that breaks is a harness error.
+        """Judge a unit; yields its stages and returns its result. A judge that breaks is a harness error.
 
         The solution must have been built. `following` are the solutions that come next, for which workers get ready;
         `deadline_s` is the monotonic time at which everything about this solution must be over.
         """
-        if self._judge is not None and self._is_worn(self._judge):
-            self.close()
+        if self._is_worn(self._present):
+            self._present.close()
         stage_s: dict[str, float] = {}
         found = yield from self._open(unit, [unit.solution, *following], stage_s)
         if isinstance(found, Failed):
@@ -143,40 +215,70 @@ class Evaluator:
             return self._result(found, None, stage_s)
         request = self._request(unit, following, deadline_s)
         judge = self._ready([unit.solution])
-        assert self._sanitizer is not None, "turned to a problem"
-        stages = self._sanitizer.around(judge, request, unit.solution, unit.case, found.cost.dram_bytes)
+        stages = self._present.sanitizer.around(judge, request, unit.solution, unit.case, found.cost.dram_bytes)
         for stage, ok, elapsed_s in stages:
             if elapsed_s is not None:
                 stage_s[stage] = stage_s.get(stage, 0.0) + elapsed_s
             yield StageProgress(stage=stage, ok=ok, elapsed_s=elapsed_s, holder=judge.holder)
         outcome = judge.outcome
         self._look_after(outcome)
-        self._units += 1
+        self._present.units += 1
         if not isinstance(outcome, Failed):
             modes = [rowmaker.EVAL_ASKED] if unit.options.eval_mode else [EVAL_MODE] if found.eval_mode else []
             outcome = replace(outcome, findings=(*outcome.findings, *modes))
         return self._result(outcome, found, stage_s, judge.weights)
 
+    def own_share(self, unit: Unit) -> Generator[StageProgress, None, OwnShare | None]:
+        """Find out whose kernels a call of a solution launches, once all its processes are timed.
+
+        A worker whose times do not count tells it. Whatever fails there is the reason why it is not known, and a judge
+        that fails is replaced by a fresh one. None if there is nothing to add.
+        """
+        source = share_source(
+            names_kernels=backend(self._device.kind).names_kernels,
+            is_asked=unit.options.require_custom or unit.options.crosscheck is not None,
+            is_builtin=unit.solution.builtin is not None,
+            processes=unit.options.max_processes,
+        )
+        if source is ShareSource.BUILTIN:
+            return OwnShare(share=0.0)
+        if source is not ShareSource.WORKER or self.watch.quarantine is not None:
+            return None
+        bench = self._present
+        if bench.judge is None or bench.opened is None or bench.opened[0] != unit.case:
+            return OwnShare(share=None, reason="the judge has ended")
+        yield StageProgress(stage="profile")
+        began = time.monotonic()
+        try:
+            found = bench.judge.own_share(unit.problem, unit.solution, self._built(unit.solution).folder)
+        except ChildError as error:
+            bench.close()
+            found = OwnShare(share=None, reason=error.reason, status=error.status)
+        if found.status is not None:
+            self.watch.look(found.status)
+        yield StageProgress(stage="profile", elapsed_s=time.monotonic() - began)
+        return found
+
     def interrupt(self) -> None:
-        """Kill the judge; from another thread than the one that evaluates, which gets a harness error."""
-        judge = self._judge
-        if judge is not None:
-            judge.close()
+        """Kill all judges; from another thread than the one that evaluates, which gets a harness error."""
+        for bench in [*self._resting, *([] if self._bench is None else [self._bench])]:
+            judge = bench.judge
+            if judge is not None:
+                judge.close()
 
     def close(self) -> None:
-        """End the judge and all below it."""
-        if self._judge is not None:
-            self._judge.close()
-        self._judge = self._opened = None
+        """End all judges and all below them."""
+        for bench in [*self._resting, *([] if self._bench is None else [self._bench])]:
+            bench.close()
+        self._resting = []
 
     def _request(self, unit: Unit, following: Sequence[Entry], deadline_s: float | None) -> Message:
         problem, options = unit.problem, unit.options
-        cached = cache.entry_for(unit.solution.path, unit.solution.variant, self._device.key, cache_dir())
         judge = self._ready([unit.solution])
         request = judge.request(
             problem,
             unit.solution,
-            artefacts=cached.folder,
+            artefacts=self._built(unit.solution).folder,
             process=unit.process,
             other_cases=case_selection.others(problem, options, (unit.case,)) if unit.process == 0 else {},
             derived=unit.derived,
@@ -188,21 +290,24 @@ class Evaluator:
             request["assignment"]["options"] = encode_options(replace(options, precision=unit.precision))
         return request
 
+    def _built(self, solution: Entry) -> cache.CacheEntry:
+        return cache.entry_for(solution.path, solution.variant, self._device.key, cache_dir())
+
     def _open(
         self, unit: Unit, expected: Sequence[Entry], stage_s: dict[str, float]
     ) -> Generator[StageProgress, None, OpenedCase | Failed]:
-        """Open the case in the judge, unless it is already."""
-        judge = self._ready(expected)
-        if self._opened is not None and self._opened[0] == unit.case:
-            return self._opened[1]
+        """Open the case in the judge, unless it is open."""
+        judge, bench = self._ready(expected), self._present
+        if bench.opened is not None and bench.opened[0] == unit.case:
+            return bench.opened[1]
         yield StageProgress(stage="open")
         began = time.monotonic()
         found: OpenedCase | Failed
         try:
             found = judge.open(unit.problem, unit.case)
-            self._opened = (unit.case, found)
+            bench.opened = (unit.case, found)
         except ChildError as error:
-            self._opened = None
+            bench.opened = None
             found = Failed(status=error.status, reason=error.reason, log=error.log)
         stage_s["open"] = time.monotonic() - began
         yield StageProgress(stage="open", ok=isinstance(found, OpenedCase), elapsed_s=stage_s["open"])
@@ -210,35 +315,30 @@ class Evaluator:
 
     def _ready(self, expected: Sequence[Entry]) -> JudgeProcess:
         """Return the judge: another one where it has died."""
-        judge = self._judge
+        judge = self._present.judge
         if judge is None or judge.has_ended:
-            self.close()
+            self._present.close()
             judge = self._start(expected)
         return judge
 
-    def _is_worn(self, judge: JudgeProcess) -> bool:
-        if not self._units:
+    @staticmethod
+    def _is_worn(bench: Bench) -> bool:
+        if bench.judge is None or not bench.units:
             return False
-        now_bytes = judge.host_bytes
-        self._first_bytes = self._first_bytes or now_bytes
-        return is_worn(Wear(units=self._units, first_bytes=self._first_bytes, now_bytes=now_bytes), MOST_UNITS)
+        now_bytes = bench.judge.host_bytes
+        bench.first_bytes = bench.first_bytes or now_bytes
+        return is_worn(Wear(units=bench.units, first_bytes=bench.first_bytes, now_bytes=now_bytes), MOST_UNITS)
 
     def _start(self, expected: Sequence[Entry]) -> JudgeProcess:
         """Start a judge and, below it, workers that will do for the solutions that are expected first."""
-        assert self._options is not None, "turned to a problem"
-        self._units = self._first_bytes = 0
-        self._judge = JudgeProcess(
-            self._options,
-            self._device,
-            self._rung,
-            self._scratch,
-            files=self._files,
-            expected=expected,
+        bench = self._present
+        bench.judge = JudgeProcess(
+            bench.options, self._device, self._rung, self._scratch, files=bench.files, expected=expected
         )
-        return self._judge
+        return bench.judge
 
     def _look_after(self, outcome: Outcome) -> None:
-        """Probe the device after an end that can have hurt it."""
+        """Probe the device after a status that may have damaged it."""
         for finding in outcome.findings:
             if finding.kind is FindingKind.LEVEL and finding.status is not None:
                 self.watch.look(finding.status)
@@ -261,5 +361,5 @@ class Evaluator:
 
 
 def unverified(reason: str) -> UnitResult:
-    """Return what is said of a unit that nobody could judge."""
+    """Return the result of a unit that could not be judged."""
     return UnitResult(outcome=Failed(status=Status.NOT_VERIFIED, reason=reason))

@@ -1,4 +1,4 @@
-"""What is asked of a judge at a time, and what comes of it."""
+"""A unit of judging, and its result."""
 
 import dataclasses
 import hashlib
@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from kbench.build.sources import source_sha256
+from kbench.build.sources import judged_sha256
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Peaks, Status
@@ -16,7 +16,7 @@ from kbench.plugins.shapes import Derived
 from kbench.wire.channel import encode_constants
 
 OF_NO_VERDICT = ("device", "cases", "overrides", "wait_for_device", "results_dir", "save", "name")
-"""Options that change no verdict: where files go, and what a case and a device say themselves."""
+"""Options that change no verdict: places of files, and those that the case and the device determine."""
 RETRYABLE = frozenset({Status.HARNESS_ERROR, Status.NOT_VERIFIED})
 """Statuses that are kbench's or the machine's fault: another try, or another machine, may give a verdict."""
 NO_VERDICT = RETRYABLE | {Status.SKIPPED, Status.REFERENCE_FAILED}
@@ -25,7 +25,7 @@ NO_VERDICT = RETRYABLE | {Status.SKIPPED, Status.REFERENCE_FAILED}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """One process (replicate) of one solution of one case, judged as the options say."""
+    """One process (replicate) of one solution and case, with the options for judging it."""
 
     problem: Entry
     solution: Entry
@@ -33,36 +33,24 @@ class Unit:
     process: int
     options: RunOptions
     derived: Derived = field(default_factory=Derived)
-    """Shapes beside the problem's cases that the first process verifies the solution at."""
+    """Shapes beside the problem's cases at which the first process verifies the solution."""
     follows: bool = False
-    """Where the process does not verify: whether an earlier one found that parameters may change after construction."""
+    """For a process that only times: whether an earlier one found that parameters may change after construction."""
 
     precision: float | None = None
-    """How finely this process is measured, given those before it; None: as the options say."""
+    """Target precision of this process, given the earlier ones; None: that of the options."""
 
     @property
     def level(self) -> Level:
-        """The level that is required."""
+        """The required level."""
         return self.options.level
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitResult:
-    """What came of a unit: enough to write its row, on whichever machine it was judged."""
+class OutcomeProperties:
+    """What the status of an outcome says about the solution."""
 
+    __slots__ = ()
     outcome: Outcome
-    stage_s: dict[str, float] = field(default_factory=dict)
-    """Seconds by stage; `wait` is for a device that others use."""
-    environment: Environment | None = None
-    cost: Cost | None = None
-    peaks: Peaks | None = None
-    weights: str = ""
-    isolation: str = ""
-    eval_mode: bool = False
-    case: Case | None = None
-    """The one that was judged, where the one that was asked for does not fit the device."""
-    attempts: int = 1
-    """How often it was tried; what failed before was the harness's fault."""
 
     @property
     def status(self) -> Status:
@@ -76,8 +64,27 @@ class UnitResult:
 
     @property
     def is_verdict(self) -> bool:
-        """Whether it says anything of the solution; what does not must never be held against it."""
+        """Whether the status is a verdict on the solution; other statuses must not count against it."""
         return self.status not in NO_VERDICT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitResult(OutcomeProperties):
+    """The result of a unit: enough to write its row on any machine."""
+
+    outcome: Outcome
+    stage_s: dict[str, float] = field(default_factory=dict)
+    """Seconds by stage; `wait` is the time until the device was free."""
+    environment: Environment | None = None
+    cost: Cost | None = None
+    peaks: Peaks | None = None
+    weights: str = ""
+    isolation: str = ""
+    eval_mode: bool = False
+    case: Case | None = None
+    """The case that was judged, if the requested one does not fit the device."""
+    attempts: int = 1
+    """Number of attempts; earlier ones failed because of kbench."""
 
     @property
     def is_timed(self) -> bool:
@@ -86,11 +93,11 @@ class UnitResult:
 
 
 def task_key(unit: Unit, device: DeviceChoice) -> str:
-    """Return what a verdict depends on, as a hash: both sources, case, level, options and the device's model.
+    """Return a hash of everything that a verdict depends on: sources, case, level, options and the device's model.
 
-    Units that differ in their process alone have one key. Raises OSError where a source cannot be read.
+    Units that differ only in their process share a key. Raises OSError if a source cannot be read.
     """
-    hashes = source_sha256(unit.problem.path), source_sha256(unit.solution.path, unit.solution.variant)
+    hashes = judged_sha256(unit.problem.path), judged_sha256(unit.solution.path, unit.solution.variant)
     case = {"name": unit.case.name, "overrides": encode_constants(unit.case.overrides)}
     parts = (*hashes, unit.solution.variant, case, told_options(unit.options), device.key, device.name)
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]

@@ -179,11 +179,6 @@ def list_of(message: Message, name: str, length: int) -> list[Any]:
     return values
 
 
-def printable(text: str) -> str:
-    """Escape what is not printable in a stranger's words, which end up on terminals, in tables and in files."""
-    return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
-
-
 def both_ends(text: str, limit: int = LONGEST_TEXT) -> str:
     """Shorten a text in its middle: a compiler's first error stands near the beginning, an exception at the end."""
     if len(text) <= limit:

@@ -5,6 +5,7 @@ whatever else it does (exit, crash, hang, forge) the judge finds out by itself.
 """
 
 import contextlib
+import faulthandler
 import importlib
 import os
 import socket
@@ -27,7 +28,7 @@ from kbench.worker import call_trace
 from kbench.worker.delivery import deliver
 from kbench.worker.extensions import record_builds, require_builds
 from kbench.worker.queued_calls import CallQueue, queue_calls
-from kbench.worker.solution import builtin, constructor_of, descriptions, import_solution, settled
+from kbench.worker.solution import builtin, construct, constructor_of, descriptions, import_solution, settled
 from kbench.worker.stages import Stage, describe
 from kbench.worker.tampering import Originals
 
@@ -77,7 +78,9 @@ class Worker:
 
     def do_setup(self, message: Message, _fds: list[int]) -> Message:
         """Lock this process in, then import torch, before any solution is known."""
+        os.nice(message.get("niceness", 0))
         restrict(message)
+        faulthandler.enable(all_threads=False)  # the log of a crash names the line
         import torch
 
         self._device = message["device"]
@@ -156,9 +159,8 @@ class Worker:
         self._overrides = message["overrides"]
         constructor = self._constructor(message)
         with Stage("init"):
-            torch.manual_seed(seed)
-            with torch.device(message.get("construct_on", self._device)):
-                model = constructor(*arguments, **keywords)
+            place = message.get("construct_on", self._device)
+            model = construct(constructor, arguments, keywords, place=place, seed=seed)
             self._model = model.to(self._device) if isinstance(model, torch.nn.Module) else model
             if message.get("eval_mode") and isinstance(model, torch.nn.Module):
                 self._model.eval()

@@ -4,6 +4,7 @@ import functools
 import importlib.machinery
 import importlib.util
 import inspect
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 CLASSES = ("Model", "ModelNew")
+MIXED = re.compile(r"on the same device|on the expected device")
+"""What torch says of an operation on tensors of two devices."""
 BUILTIN_MODES = {"eager": None, "compile": "default", "compile-max-autotune": "max-autotune-no-cudagraphs"}
 
 
@@ -54,6 +57,28 @@ def constructor_of(module: ModuleType, entry: str) -> Any:
     if entry in CLASSES or inspect.isclass(found):
         return found
     return lambda *_arguments, **_keywords: found
+
+
+def construct(
+    constructor: Callable[..., Any], arguments: Sequence[Any], keywords: dict[str, Any], *, place: str, seed: int
+) -> Any:
+    """Construct a model under a seed, with a default device.
+
+    A constructor may mix tensors that follow the default device with some that do not, such as `torch.Tensor(2, 3)`.
+    Where a benchmark constructs on the CPU and moves the model, that works: so it is constructed there instead.
+    """
+    import torch
+
+    torch.manual_seed(seed)
+    try:
+        with torch.device(place):
+            return constructor(*arguments, **keywords)
+    except RuntimeError as error:
+        if not MIXED.search(str(error)):
+            raise
+    torch.manual_seed(seed)
+    with torch.device("cpu"):
+        return constructor(*arguments, **keywords)
 
 
 class SourceLoader(importlib.machinery.SourceFileLoader):

@@ -1,8 +1,8 @@
 """Which stage of a solution's work an exception comes from, and its description for the judge."""
 
+from kbench.core import traces
 from kbench.sandbox import namespaces
 from kbench.wire.channel import Message, both_ends
-from kbench.worker import traces
 from kbench.worker.extensions import BuildError
 
 

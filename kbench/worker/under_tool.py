@@ -1,9 +1,8 @@
-"""The steps between kbench and a worker below a tool of NVIDIA's: compute-sanitizer or `ncu`.
+"""The steps between kbench and a worker below a tool of NVIDIA: compute-sanitizer or `ncu`.
 
-Each step locks itself in, then becomes the next program. `front` becomes the tool. The tool starts `lock` with its
-libraries injected, which becomes `work`, the worker. An exec ends the threads that the libraries have started by then,
-so that every thread of the worker, theirs included, is within the walls. Why it takes so many:
-docs/adr/0021-after-a-crash.md.
+Each step enters its sandbox, then executes the next program. `front` becomes the tool. The tool starts `lock` with its
+libraries injected, and `lock` becomes `work`, the worker. The exec ends threads that the libraries have started, so
+that every thread of the worker is in the sandbox. docs/adr/0021-after-a-crash.md has the reasons for three steps.
 """
 
 import json

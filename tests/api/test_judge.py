@@ -110,7 +110,7 @@ def test_a_wrong_option_raises_before_anything_starts(pool, monkeypatch, options
 
 def test_options_of_the_pool_are_not_options_of_a_call(pool) -> None:
     with pool.judge() as judge:
-        with pytest.raises(UsageError, match="whole `Judge`"):
+        with pytest.raises(UsageError, match="fixed for a `Judge`"):
             judge.evaluate(CASES, solution(), trusted=False)
         with pytest.raises(UsageError, match="verifies only"):
             judge.evaluate(CASES, solution(), verify_only=False)

@@ -267,3 +267,33 @@ def test_what_needs_a_compiler(tmp_path, text, compiles, compiler) -> None:
 def test_what_may_compile(tmp_path, text, compiles, extension) -> None:
     path = write(tmp_path, {"solution.py": text + "\n"})
     assert (sources.compiles(path, None), sources.has_extension(path, None)) == (compiles, extension)
+
+
+def test_a_whole_name_is_looked_for_beside_the_solution(tmp_path) -> None:
+    files = {
+        "solution.py": "from pack.inner import x\n",
+        "pack/__init__.py": "",
+        "pack/inner.py": "import third\n",
+        "third.py": "",
+    }
+    assert names(write(tmp_path, files)) == set(files)
+
+
+def test_files_that_name_each_other_are_not_one_solution(tmp_path) -> None:
+    """A wrong one got the verdict of a right one."""
+    right, wrong = tmp_path / "right.py", tmp_path / "wrong.py"
+    right.write_text('OTHER = "wrong.py"\n')
+    wrong.write_text('OTHER = "right.py"\n')
+    assert sources.source_sha256(right) == sources.source_sha256(wrong), "they are made of the same"
+    assert sources.judged_sha256(right) != sources.judged_sha256(wrong)
+
+
+def test_the_names_of_files_are_part_of_a_solution_and_their_place_is_not(tmp_path) -> None:
+    text = "try:\n    import b\nexcept ImportError:\n    import z\nNAMES = 'a.py'\n"
+    folders = [tmp_path / name for name in ("one", "other", "moved")]
+    of_one, of_other, moved = (
+        sources.judged_sha256(write(folder, {"solution.py": text, name: "x = 1\n", "z.py": "x = 2\n"}))
+        for folder, name in zip(folders, ("b.py", "a.py", "b.py"), strict=True)
+    )
+    assert of_one != of_other
+    assert of_one == moved

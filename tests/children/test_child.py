@@ -5,22 +5,15 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from kbench.children import child as processes
-from kbench.children.child import (
-    LOG_TAIL_BYTES,
-    SHOWN_LOG_LINES,
-    Child,
-    ChildError,
-    Launch,
-    classify,
-    explain_exit,
-    reported,
-)
+from kbench.children.child import LOG_TAIL_BYTES, SHOWN_LOG_LINES, Child, Launch
+from kbench.children.child_error import ChildError, classify, explain_exit, reported
 from kbench.core.model import Status
 from kbench.sandbox.rungs import Rung
 
@@ -236,6 +229,19 @@ def test_a_stopped_child_answers_only_afterwards(start) -> None:
         assert state_of(child.pid) == "T"
         assert failure(child, timeout_s=0.3).status is Status.CALL_TIMEOUT
     assert child.channel.receive(PATIENCE_S) == {"n": 2}
+
+
+def test_time_in_which_a_child_is_stopped_and_excused_counts_against_no_limit(start) -> None:
+    child = start("while True:\n    n = hear()['n']\n    time.sleep(0.2)\n    say(n=n)\n")
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(child.request, {}, timeout_s=1.5)
+        with child.stopped(excused=True):
+            time.sleep(2.0)
+            assert not answer.done()
+        assert answer.result(PATIENCE_S) == {"n": 1}
+        answer = pool.submit(failure, child, timeout_s=0.5)
+        with child.stopped():
+            assert answer.result(PATIENCE_S).status is Status.CALL_TIMEOUT
 
 
 def state_of(pid: int) -> str:

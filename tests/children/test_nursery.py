@@ -16,14 +16,15 @@ from require import require_rung
 
 from kbench.children import child as processes
 from kbench.children import nursery as nurseries
-from kbench.children.child import JUDGE, Child, ChildError, Launch
+from kbench.children.child import JUDGE, Child, Launch
+from kbench.children.child_error import ChildError
 from kbench.children.forked import BIRTH_TIMEOUT_S, NOBODY
-from kbench.children.worker_start import StartedWorker, WorkerConfig, start_nursery, worker_environment
+from kbench.children.worker_start import StartedWorker, WorkerConfig, hidden, start_nursery, worker_environment
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Failed, Status
 from kbench.plugins import registry
 from kbench.run.session import run
-from kbench.sandbox import process_tree
+from kbench.sandbox import process_table, process_tree
 from kbench.sandbox.rungs import Rung
 from kbench.storage.settings import Settings
 from kbench.wire.channel import Channel
@@ -83,14 +84,14 @@ def held_by(pid: int) -> list[str]:
 
 def last_of(pid: int) -> int:
     """The worker itself, below its supervisors."""
-    return max(process.pid for process in process_tree.members(pid))
+    return max(process.pid for process in process_table.members(pid))
 
 
 @RUNGS
 def test_a_fork_holds_its_own_descriptors_and_no_others(worker: StartedWorker) -> None:
     """The nursery's, or the supervisor's, would let it forge an end or reach another worker."""
     worker.wait(PATIENCE_S)
-    *above, own = [held_by(process.pid) for process in process_tree.members(worker.child.pid)]
+    *above, own = [held_by(process.pid) for process in process_table.members(worker.child.pid)]
     landlocks = [name for name in own if name.endswith("/task")]
     assert own == sorted(["/dev/null", "pipe", "pipe", "socket", *landlocks])
     assert not any("socket" in held for held in above), "an open copy of the link would hide the worker's end"
@@ -135,12 +136,12 @@ def test_a_fork_that_is_hung_up_on_ends_by_itself(worker: StartedWorker) -> None
 def test_forks_end_with_their_nursery(config: WorkerConfig, mortal: Child) -> None:
     worker = StartedWorker(config, mortal, 1, compiler="")
     worker.wait(PATIENCE_S)
-    family = [process.pid for process in process_tree.members(worker.child.pid)]
+    family = [process.pid for process in process_table.members(worker.child.pid)]
     assert len(family) > 1
     os.kill(mortal.pid, signal.SIGKILL)
     deadline = time.monotonic() + PATIENCE_S
     # Not by the process table: nobody here is a subreaper, so orphans are strangers.
-    while any((one := process_tree._read_process(pid)) is not None and not one.dead for pid in family):
+    while any((one := process_table.read_process(pid)) is not None and not one.dead for pid in family):
         assert time.monotonic() < deadline, "still there"
         time.sleep(0.05)
     worker.kill()
@@ -151,11 +152,11 @@ def test_forks_that_are_stopped_end_with_their_nursery_too(config: WorkerConfig,
     """A worker is stopped while the reference is called, and its judge may be killed then."""
     worker = StartedWorker(config, mortal, 1, compiler="")
     worker.wait(PATIENCE_S)
-    family = [process.pid for process in process_tree.members(worker.child.pid)]
+    family = [process.pid for process in process_table.members(worker.child.pid)]
     assert process_tree.stop_tree(worker.child.pid)
     os.kill(mortal.pid, signal.SIGKILL)
     deadline = time.monotonic() + PATIENCE_S
-    while any((one := process_tree._read_process(pid)) is not None and not one.dead for pid in family):
+    while any((one := process_table.read_process(pid)) is not None and not one.dead for pid in family):
         assert time.monotonic() < deadline, "still there"
         time.sleep(0.05)
     worker.kill()
@@ -165,12 +166,12 @@ def test_a_judge_that_is_stopped_ends_with_its_nursery_too(mortal: Child, tmp_pa
     """Whoever kills a judge stops it first, and may itself be killed then."""
     judge = Child(Launch(module=JUDGE, environment={}, folder=tmp_path, rung=Rung.NONE), mortal)
     deadline = time.monotonic() + PATIENCE_S
-    while len(family := [process.pid for process in process_tree.members(judge.pid)]) < 2:  # and its own nursery
+    while len(family := [process.pid for process in process_table.members(judge.pid)]) < 2:  # and its own nursery
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert process_tree.stop_tree(judge.pid)
     os.kill(mortal.pid, signal.SIGKILL)
-    while any((one := process_tree._read_process(pid)) is not None and not one.dead for pid in family):
+    while any((one := process_table.read_process(pid)) is not None and not one.dead for pid in family):
         assert time.monotonic() < deadline, "still there"
         time.sleep(0.05)
 
@@ -296,3 +297,9 @@ def test_many_forks_are_told_apart(config: WorkerConfig, nursery: Child) -> None
     assert [worker.child._process.poll() for worker in workers] == [None, -signal.SIGKILL, None, None]
     for worker in workers:
         worker.kill()
+
+
+def test_folders_that_are_kept_from_workers(tmp_path: Path) -> None:
+    folders = {name: str(tmp_path / name) for name in ("cache", "leases", "scratch")}
+    found = hidden(WorkerConfig(device="cpu", rung=0, **folders))
+    assert {Path(folder) for folder in folders.values()} <= set(found)

@@ -42,14 +42,14 @@ def test_names(kbench, command, arguments, message, hint):
 def test_graphs_need_a_gpu(kbench):
     code, err = rejected(kbench, "run", "group_norm", "eager", "--device", "cpu", "--mode", "graph")
     assert code == 2
-    assert "`--mode graph` replays CUDA graphs, and this run is on a CPU" in err
+    assert "`--mode graph` needs a GPU, and this run is on a CPU" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--quick", "--processes", "5"), "`--quick` runs one process, `--processes` asks for others"),
-        (("--quick", "--max-processes", "5"), "`--quick` runs one process, `--max-processes` asks for others"),
+        (("--quick", "--processes", "5"), "`--quick` runs one process and contradicts `--processes`"),
+        (("--quick", "--max-processes", "5"), "`--quick` runs one process and contradicts `--max-processes`"),
         (("--processes", "3", "--max-processes", "1"), "`--processes 3` is more than `--max-processes 1`"),
     ],
 )
@@ -102,3 +102,19 @@ def test_nothing_fits_the_isolation_that_was_asked_for(kbench):
     code, err = rejected(kbench, "run", "group_norm", "eager", "--device", "cpu", "--isolation", "99")
     assert code == 3
     assert "isolation 99 was asked for" in err
+
+
+def test_an_error_moves_no_cursor(kbench, tmp_path):
+    path = tmp_path / "a\x1b[2J\x9b2Jb.csv"
+    path.write_text("nonsense\n")
+    told = kbench("show", str(path))
+    assert told.code == 2
+    assert r"a\x1b[2J\x9b2Jb.csv is not a kbench results file" in told.err
+    assert not {"\x1b", "\x9b"} & set(told.err)
+
+
+def test_the_name_of_a_solution_is_no_file_to_watch(kbench):
+    done = kbench("watch", "group_norm", "cpp_openmp")
+    assert done.code == 2
+    assert "`cpp_openmp` is a name, and a file is watched" in done.err
+    assert "group_norm/cpp_openmp.py`" in done.err

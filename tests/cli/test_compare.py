@@ -40,6 +40,14 @@ def test_verbose_draws_intervals_and_quiet_keeps_the_summary(kbench, runs, golde
     assert summary[0].startswith("5 cases: 1 new fail, 1 slower, 1 newly fixed, 1 faster, 1 same")
 
 
+def test_a_mean_of_times_that_no_clock_confirms_has_two_digits(kbench):
+    make_run(RESULTS, "old", {"fast": OLD}, attestation="weak")
+    make_run(RESULTS, "new", {"fast": times(0.4)}, attestation="weak")
+    done = kbench("compare", "old", "new").out
+    assert done.splitlines()[-1] == "1 case: 1 faster · geometric mean ~2.5× faster"
+    assert "; the judge's clock does not confirm the times" in " ".join(done.split())
+
+
 def test_solutions_of_one_run(kbench, golden):
     make_run(RESULTS, "main", {"eager": OLD, "mine": times(0.8)})
     golden("compare_solutions.txt", kbench("compare", "main").out.rstrip("\n"))

@@ -19,7 +19,7 @@ CHECKS = [
 @pytest.fixture
 def examined(monkeypatch):
     def install(*checks):
-        monkeypatch.setattr(doctor, "examine", lambda device, cache, *, remeasure: iter(checks))
+        monkeypatch.setattr(doctor, "examine", lambda device, cache, *, remeasure, tell: iter(checks))
 
     return install
 
@@ -34,7 +34,7 @@ def test_each_check_has_its_code_and_fix(kbench, examined, golden):
 def test_warnings_alone_are_fit(kbench, examined):
     examined(*CHECKS[:2])
     assert kbench("doctor").code == 0
-    assert kbench("doctor", "-q").out.splitlines() == ["warn  D07  clocks    1,230 MHz now   fix: let it cool down"]
+    assert kbench("doctor", "-q").out.splitlines() == ["warn  D07  clocks     1,230 MHz now   fix: let it cool down"]
 
 
 def test_json(kbench, examined):

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
@@ -130,6 +131,25 @@ def test_an_accepted_slow_down_passes_and_is_said(kbench):
         "accepted on nvidia-h200: group_norm/quick/small, 8 % slower until 2999-01-01: ok"
         in kbench("baseline", "show").out
     )
+
+
+def test_the_hint_of_a_failed_gate_can_be_typed(kbench):
+    baseline(kbench, {"quick": STEADY})
+    make_run(RESULTS, "pr", {"quick": times(2.5)})
+    failed = kbench("gate", "pr").out
+    typed = re.search(r"`kbench (baseline accept .*)`", failed)[1]
+    words = [{"DATE": "2999-01-01", "TEXT": "meant"}.get(word, word) for word in typed.split()]
+    assert "--up-to" in words
+    assert int(words[words.index("--up-to") + 1].removesuffix("%")) > 100
+    assert kbench(*words, "--run", "pr").code == 0
+    assert kbench("gate", "pr").code == 0
+
+
+@pytest.mark.parametrize("bound", ["5", "0", "-5%", "1e9%x", "nan%", "inf%"])
+def test_a_bound_that_may_mean_something_else_is_refused(kbench, bound):
+    done = kbench("baseline", "accept", "quick/small", f"--up-to={bound}", "--until", "2999-01-01", "--reason", "x")
+    assert done.code == 2
+    assert "write `5%`" in done.err
 
 
 def test_either_time_can_be_held(kbench, tmp_path):

@@ -162,6 +162,13 @@ def test_the_judges_time_comes_with_its_half_width(kbench, fake_run):
     assert document["results"][0]["timings"][0]["attested_half_width_ns"] == 2000.0
 
 
+def test_cases_that_nobody_timed_have_no_mean(kbench, fake_run):
+    untimed = {"time_ns_median": None, "ref_time_ns_median": None, "speedup": None}
+    untimed |= {"speedup_low": None, "speedup_high": None, "wall_ns": None, "ref_wall_ns": None}
+    fake_run(*fakes.events(fakes.passed(**untimed), fakes.passed(case="ragged", **untimed)))
+    assert "geometric mean" not in kbench("verify", "group_norm", "eager").out
+
+
 def test_a_weak_speed_up_has_no_digits_that_nobody_confirmed(kbench, fake_run):
     weak = {"attestation": "weak", "flags": "attestation_weak", "level": "general", "lacks": ""}
     fake_run(*fakes.events(fakes.passed(**weak), fakes.passed(case="ragged")))

@@ -39,6 +39,24 @@ def test_the_worst_error_is_of_all_processes(kbench):
     assert [row["max_abs_err"] for row in case["rows"]] == [1e-7, 4e-7, 2e-7]
 
 
+def test_whose_kernels_ran_is_told_in_every_report(kbench):
+    make_run(RESULTS, "fell_back", {"fast": RATIOS}, own_share=0.0, flags="fallback", **INTERVAL)
+    text = kbench("show", "fell_back", "-v").out
+    assert "warning: fast, case small: the sources declare kernels of their own, and a call used none" in text
+    assert "hint: fallback: Look for a caught exception" in text
+    assert "`kbench profile PROBLEM SOLUTION` lists what ran" in text
+    assert "of limit  in own kernels" in text
+    (case,) = json.loads(kbench("show", "fell_back", "--json").out)["results"]
+    assert (case["own_share"], {row["own_share"] for row in case["rows"]}) == (0.0, {0.0})
+
+
+def test_where_it_is_not_known_nothing_is_told(kbench):
+    make_run(RESULTS, "on_cpu", {"fast": RATIOS}, own_share=None, **INTERVAL)
+    assert "own kernels" not in kbench("show", "on_cpu", "-v").out
+    (case,) = json.loads(kbench("show", "on_cpu", "--json").out)["results"]
+    assert case["own_share"] is None
+
+
 def test_every_format_keeps_every_row(kbench):
     document = json.loads(kbench("show", "saved", "--json").out)
     assert [(case["solution"], case["status"]) for case in document["results"]] == [

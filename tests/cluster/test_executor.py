@@ -177,7 +177,7 @@ def test_too_many_failures_halt_all() -> None:
     stage = Stage(wrong, wrong, halt=Halt(failures=1))
     events = stage.run(*many)
     assert 1 <= len(verdicts(events)) < len(many)
-    assert stage.cluster.reason == "1 failed, as many as were allowed"
+    assert stage.cluster.reason == "1 failed, the limit that was set"
 
 
 def test_retries_of_a_supervisor_are_told() -> None:

@@ -45,7 +45,7 @@ def test_the_folder_of_a_run_is_hidden_from_solutions_that_came_in_parcels(tmp_p
         (crew,) = crews
         (arrived,) = crew.tasks
         assert arrived.solution.path != one.solution.path
-        found = hidden(results=tmp_path / "r", cache=tmp_path / "c", run=crew.scratch, files=[arrived.solution.path])
+        found = hidden(results=tmp_path / "r", others=[crew.scratch], files=[arrived.solution.path])
         assert crew.scratch.resolve() in found
     finally:
         there.stop()

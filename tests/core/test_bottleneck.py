@@ -123,6 +123,7 @@ EXAMPLES = {
     "waits once, and the device works on": (on_gpu(launch(us=1000), host=(SYNC,), mbytes=3600), "memory_bound"),
     "stack": (on_gpu(launch(), stack=984), "spills"),
     "a little stack for a call": (on_gpu(launch(), stack=8), "unexplained"),
+    "less stack than registers": (on_gpu(launch(registers=128), stack=224), "unexplained"),
     "all bytes at the peak": (on_gpu(launch(us=100), mbytes=360), "memory_bound"),
     "caches beat the peak": (on_gpu(launch(us=100), mbytes=800), "unexplained"),
     "arithmetic at the peak": (on_gpu(launch(us=1000), gflops=45), "compute_bound"),

@@ -116,7 +116,7 @@ def test_the_longest_launch_counts_and_names_need_not_agree_in_their_arguments()
     ("name", "bare"),
     [
         ("void (anonymous namespace)::rows<256, 4>(float const*)", "rows"),
-        ("my::rows(float*)", "my::rows"),
+        ("my::space::rows(my::space::Problem)", "rows"),
         ("_rows_kernel", "_rows_kernel"),
     ],
 )

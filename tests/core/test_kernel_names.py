@@ -22,6 +22,7 @@ LIBRARY_NAMES = [
     "void gemv2T_kernel_val<int, float, float, float, float, 128>(...)",
     "void gemmSN_TN_kernel<float, 128, 16, 2, 4, 6, 10, false>(...)",
     "void implicit_convolve_sgemm<float, float, 1024, 5, 5>(...)",
+    "void convolve_common_engine_float_NHWC<float, float, 1024, 5, 5, 3, 3, 3, 1, false, true, false>(...)",
     "void cub::DeviceScanKernel<...>(...)",
 ]
 OWN_NAMES = [

@@ -77,12 +77,6 @@ def test_a_sample_without_partner_is_left_out() -> None:
     assert len(stats.pairs(make_samples(pairs=4)[:-1])) == 3
 
 
-def test_three_arms() -> None:
-    samples = make_samples(pairs=10, ratio=1.02, wobble=0, arms=("reference", "old", "new"), reference_ns=1e9)
-    assert stats.pair_log_ratios(samples, "new", "old") == pytest.approx([math.log(1.02)] * 10)
-    assert stats.pair_log_ratios(samples, "new", "reference") == pytest.approx([math.log(1.02**2)] * 10)
-
-
 def test_processes_are_not_paired_with_each_other() -> None:
     with pytest.raises(ValueError, match="2 processes"):
         stats.pairs(make_samples(process=0) + make_samples(process=1))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tiny_corpus import BODIES, PROBLEM, SOLUTION
 
-from kbench.sandbox.process_tree import processes
+from kbench.sandbox.process_table import processes
 
 pytest.importorskip("ray", reason="needs the extra `ray`")
 

@@ -115,13 +115,6 @@ def test_a_commit_that_is_slower_fails_with_its_case_named(repository):
     assert 1.8 < slow["ratio"] < 2.2
 
 
-def test_the_same_commit_is_not_called_slower(repository):
-    commit(repository, AS_IT_WAS)
-    code, document = gate(repository, "--case", "long", "--unclear", "pass")
-    assert code == 0, document
-    assert answers(document)["long"] in NOT_WORSE
-
-
 @needs_quiet
 def test_a_commit_that_is_5_percent_slower_is_found(repository):
     commit(repository, SLOWER.format(percent=105))

@@ -86,12 +86,18 @@ class ModelNew(nn.Module):
         return self.conv(x) * self.scale
 """
 LATER_WRONG = "self.n = getattr(self, 'n', 0) + 1; y = self.conv(x) * self.scale; return y if self.n < 14 else y + 1"
+FOLDS = """if not hasattr(self, "is_folded"):
+            self.scale.data, self.is_folded = 2 * self.scale.data, True
+        return 0.5 * self.conv(x) * self.scale"""
+NUDGES = SWAPPED.replace("return", "self.scale.data *= 1.0000001; return")
 SOLUTIONS = {
     # name: (source, status at the default level, level, lacks)
     "plain": (SAME.format(body=PLAIN), None, "general", set()),
     "draws_in_another_order": (SWAPPED, None, "general", set()),
     "frozen": (FROZEN, Status.BELOW_LEVEL, "task", {"frozen_weights"}),
     "unmatched": (UNMATCHED, Status.BELOW_LEVEL, "task", {"unmatched_weights"}),
+    "folds": (SAME.format(body=FOLDS), Status.BELOW_LEVEL, "task", {"frozen_weights"}),
+    "nudges": (NUDGES, Status.PARAMETER_MUTATED, "", set()),
     "contiguous_only": (
         SAME.format(body="return self.conv(flat(x, x.shape[1], x.shape[2])) * self.scale"),
         None,

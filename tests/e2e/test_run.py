@@ -332,6 +332,15 @@ def test_a_constant_that_the_reference_refuses_is_not_the_solutions_fault(tmp_pa
     assert "negative dimension -7" in event.outcome.log
 
 
+def test_containers_that_mount_one_folder_take_turns_there(tmp_path, monkeypatch) -> None:
+    queues = tmp_path / "queues"
+    monkeypatch.setenv("KBENCH_LEASES", str(queues))
+    right = SOLUTION.format(body="return x.tanh() * self.scale")
+    (event,) = judged(list(begin(tmp_path, SCALE, {"one": right}, verify_only=True))).values()
+    assert isinstance(event.outcome, Passed)
+    assert any(queues.iterdir()), "the judge queued there"
+
+
 def test_a_run_that_is_broken_off_leaves_what_was_finished(tmp_path) -> None:
     """A generator that is closed, as Ctrl-C does it: the second solution has no row, the first one's is whole."""
     right = SOLUTION.format(body="return x.tanh() * self.scale")

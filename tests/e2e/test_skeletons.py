@@ -6,31 +6,19 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tiny_corpus import PROBLEM
 
 from kbench.cli import scaffold
 from kbench.cli.app import main
 from kbench.plugins import registry
 from kbench.storage.settings import Settings
 
-PROBLEM = """
-import torch
-from torch import nn
-n = 64
-class Model(nn.Module):
-    def forward(self, x):
-        return 2 * x
-def get_inputs():
-    return [torch.rand(n)]
-def get_init_inputs():
-    return []
-"""
-
 
 @pytest.fixture(autouse=True)
 def problem(tmp_path: Path, monkeypatch) -> registry.Entry:
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    Path("double.py").write_text(PROBLEM)
+    Path("double.py").write_text(PROBLEM.format(factor=2))
     return registry.find_problem("double.py", Settings())
 
 

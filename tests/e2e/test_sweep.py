@@ -16,7 +16,7 @@ import pytest
 from tiny_corpus import BODIES, PROBLEM, SOLUTION
 
 from kbench.core.model import Status
-from kbench.sandbox.process_tree import members, processes
+from kbench.sandbox.process_table import members, processes
 from kbench.sweep import journal
 
 ROOT = Path(__file__).parents[2]

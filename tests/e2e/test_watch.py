@@ -7,28 +7,15 @@ import time
 from pathlib import Path
 
 import pytest
-
-PROBLEM = """
-import torch
-from torch import nn
-n = 64
-class Model(nn.Module):
-    def forward(self, x):
-        return 2 * x
-def get_inputs():
-    return [torch.rand(n)]
-def get_init_inputs():
-    return []
-"""
-SOLUTION = "from torch import nn\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        return {} * x\n"
+from tiny_corpus import PROBLEM, SOLUTION
 
 
 @pytest.mark.slow
 def test_saves_are_judged_until_it_is_interrupted(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "double.py").write_text(PROBLEM)
+    (tmp_path / "double.py").write_text(PROBLEM.format(factor=2))
     file = tmp_path / "mine.py"
-    file.write_text(SOLUTION.format(2))
+    file.write_text(SOLUTION.format(body="return 2 * x"))
     shown = tmp_path / "shown.txt"
     # What runs in the background of a script ignores Ctrl-C, and so do its children.
     start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -38,7 +25,7 @@ def test_saves_are_judged_until_it_is_interrupted(tmp_path: Path, monkeypatch) -
         process = subprocess.Popen([sys.executable, "-c", start, *words], cwd=tmp_path, stdout=out)
         try:
             _wait_for(shown, 1)
-            file.write_text(SOLUTION.format(3))
+            file.write_text(SOLUTION.format(body="return 3 * x"))
             _wait_for(shown, 2)
             process.send_signal(signal.SIGINT)
             assert process.wait(120) == 0

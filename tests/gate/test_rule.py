@@ -315,7 +315,7 @@ def test_the_default_margin_widens_to_what_can_be_told(main: Run, tmp_path: Path
     assert gate(run, main).exit_code == ExitCode.NEGATIVE
     noisy = gate(run, main, calibration=calibration(0.004))
     assert noisy.exit_code == ExitCode.OK
-    assert "from noise, not less; its margin is that" in noisy.notes[0]
+    assert "; this is its margin" in noisy.notes[0]
     assert (only(noisy).verdict.margin or 0) > 0.008
 
 

@@ -80,3 +80,32 @@ def test_numbers_among_the_results_of_a_profiled_call_are_its_own():
     (judged,) = [event for event in run(problem, [entry], options) if isinstance(event, Judged)]
     assert isinstance(judged.outcome, Passed), judged.outcome
     assert "crosscheck_cupti" in {finding.code for finding in judged.outcome.findings}
+
+
+FELL_BACK = """import torch
+
+SOURCE = "__global__ void never_built() {}"
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, num_features, num_groups):
+        super().__init__()
+        self.gn = torch.nn.GroupNorm(num_groups, num_features)
+
+    def forward(self, x):
+        return self.gn(x)
+"""
+
+
+def test_rows_tell_whose_kernels_ran(tmp_path):
+    """One more worker is profiled for it, after both processes."""
+    (tmp_path / "fell_back.py").write_text(FELL_BACK)
+    problem = registry.find_problem("group_norm", Settings())
+    names = ("two_kernel", tmp_path / "fell_back.py", "eager")
+    entries = [registry.find_solution(problem, name, Settings()) for name in names]
+    options = RunOptions(device="cuda", save=False, cases=("small",), processes=2, max_processes=2)
+    found = {one.solution: one for one in run(problem, entries, options) if isinstance(one, Judged)}
+    assert all(isinstance(one.outcome, Passed) for one in found.values()), found
+    assert all(row.own_share > 0.9 for row in found["two_kernel"].rows), found["two_kernel"].outcome.findings
+    assert all((row.own_share, "fallback" in row.flags) == (0.0, True) for row in found["fell_back"].rows)
+    assert all((row.own_share, "fallback" in row.flags) == (0.0, False) for row in found["eager"].rows)

@@ -176,7 +176,7 @@ def test_a_problem_that_cannot_run_is_an_error(tmp_path):
 def test_what_a_profile_is_not_is_refused_with_what_to_type(tmp_path, monkeypatch):
     problem, entry = entries(tmp_path, "return x")
     gpu = selection.DeviceChoice(kind="cuda", name="GPU", uuid="GPU-1", key="GPU sm_90")
-    with pytest.raises(UsageError, match="processor"):
+    with pytest.raises(UsageError, match="is a CPU"):
         list(profile(problem, [entry], OPTIONS, counters=True))
     with pytest.raises(UsageError) as caught:
         list(profile(problem, [entry], OPTIONS, keep=tmp_path / "x.ncu-rep"))
@@ -295,7 +295,7 @@ def test_a_solution_that_raises_below_the_tool_is_named(tmp_path):
         (REFUSED, "", counters.REFUSED),
         ("==ERROR== Unknown section", "", "Unknown section"),
         ("", "killed (SIGKILL)", "killed"),
-        ("", "", "nothing"),
+        ("", "", "no output"),
     ],
 )
 def test_why_there_are_no_counters(text, complaint, said):
@@ -310,7 +310,7 @@ def test_only_a_plain_report_of_a_fair_size_is_kept(tmp_path, monkeypatch):
     report.unlink()
     assert "no report" in kept(report, target)
     report.write_text("x" * 100)
-    assert "cannot be kept" in kept(report, tmp_path / "nowhere" / "kept")
+    assert "cannot be saved" in kept(report, tmp_path / "nowhere" / "kept")
     monkeypatch.setattr(profiler, "MOST_REPORT_BYTES", 10)
     assert "larger" in kept(report, target)
     assert not target.exists()

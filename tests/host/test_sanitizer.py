@@ -305,7 +305,7 @@ def test_without_the_tool_a_crash_says_so(tmp_path, monkeypatch) -> None:
 
 def test_what_cannot_be_is_refused_with_what_to_type(monkeypatch) -> None:
     wanted = RunOptions(sanitize=True)
-    with pytest.raises(UsageError, match="processor"):
+    with pytest.raises(UsageError, match="is a CPU"):
         sanitizer.require(wanted, CPU)
     monkeypatch.setattr(sanitizer, "find", lambda: None)
     with pytest.raises(MachineError, match="not installed") as caught:

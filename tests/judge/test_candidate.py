@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from kbench.children.child import ChildError
+from kbench.children.child_error import ChildError
 from kbench.children.worker_start import WorkerConfig
 from kbench.core.model import Status
 from kbench.judge.candidate import Candidate

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kbench.children.child import ChildError
+from kbench.children.child_error import ChildError
 from kbench.children.worker_start import WorkerConfig
 from kbench.core.model import Status
 from kbench.judge.candidate import Candidate

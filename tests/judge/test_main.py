@@ -1,18 +1,24 @@
 """Workers that get ready before their solution's turn comes: which are kept, replaced and taken."""
 
+import contextlib
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
 from kbench.children.worker_start import WorkerConfig
 from kbench.core.errors import PluginError, ReferenceRaisedError
+from kbench.core.kernel_names import Activity
+from kbench.core.model import Status
 from kbench.judge import main
+from kbench.judge.refusal import RefusalError
+from kbench.judge.timing.profile import Profile
 
 
 class Worker:
     def __init__(self, _config: WorkerConfig, _nursery: None, number: int, *, compiler: str):
         self.number, self.compiler = number, compiler
-        self.alive = True
+        self.alive, self.has_ended = True, False
         self.child = SimpleNamespace(watch_memory=lambda _: None)
 
     def prepare(self) -> None:
@@ -49,9 +55,107 @@ def test_the_reference_gets_the_worker_that_is_spare(service: main.JudgeService)
     assert not spare.alive
 
 
+def test_a_worker_of_the_reference_that_was_not_used_serves_the_next_solution(service: main.JudgeService) -> None:
+    service._open_reference_worker("problem.py")
+    first = service._beside
+    service._end_reference_worker(unless_fresh=True)
+    assert service.take_reference_worker("problem.py") is first
+    service._end_reference_worker(unless_fresh=True)
+    assert not first.alive, "the reference ran in it"
+    service._open_reference_worker("problem.py")
+    second = service._beside
+    assert second is not first
+    second.has_ended = True
+    assert service.take_reference_worker("problem.py") not in {first, second}
+
+
+def test_a_worker_of_the_reference_that_could_not_open_the_device_serves_nobody(service, monkeypatch) -> None:
+    """A solution that took all of the device's memory, and was refused, must not have the next one refused."""
+
+    def fails(_: Worker) -> None:
+        raise RefusalError(Status.NOT_VERIFIED, "the reference's own process failed: out of memory")
+
+    with monkeypatch.context() as full, contextlib.suppress(RefusalError), service.reference_opens("problem.py"):
+        full.setattr(Worker, "prepare", fails)
+        service._open_reference_worker("problem.py")
+        first = service._beside
+        raise RefusalError(Status.OUT_OF_MEMORY, "of the solution")
+    assert service._opening.done(), "whoever opens the device does so while it is shared"
+    service._end_reference_worker(unless_fresh=True)
+    assert not first.alive
+    assert service.take_reference_worker("problem.py") is not first
+
+
 def test_a_worker_of_the_reference_is_started_where_none_was_expected(service: main.JudgeService) -> None:
     taken = service.take_reference_worker("problem.py")
     assert (taken.number, taken.prepared) == (1, True)
+
+
+SPEC = {"name": "mine", "path": "mine.py", "builtin": "", "entry": "ModelNew", "problem": "problem.py"}
+SPEC |= {"artefacts": "", "compiler": "graphs"}
+
+
+class Bound:
+    """Where a candidate is bound; it writes down which worker that is."""
+
+    every: ClassVar[list["Bound"]] = []
+
+    def __init__(self, candidate: Worker, *_: object):
+        self.candidate, self.closed = candidate, False
+        Bound.every.append(self)
+
+    def on(self, reference: str) -> str:
+        assert self.candidate.prepared
+        return f"bound to {reference}"
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def profiles(service: main.JudgeService, monkeypatch: pytest.MonkeyPatch) -> main.JudgeService:
+    monkeypatch.setattr(main, "BoundCandidate", Bound)
+    monkeypatch.setattr(Bound, "every", [])
+    service._reference = "the reference"
+    return service
+
+
+def test_a_call_is_profiled_in_one_more_worker_that_is_dead_afterwards(
+    profiles: main.JudgeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers whose times count, and those that get ready for other solutions, are left alone."""
+    seen = Profile(seen=(Activity(name="mine", start_ns=0, duration_ns=10),), device="cuda")
+    monkeypatch.setattr(
+        main, "list_kernels", lambda trial, _device: seen if trial == "bound to the reference" else None
+    )
+    profiles._expect(["graphs", ""])
+    ahead = list(profiles._ahead)
+    assert profiles.do_profile({"solution": SPEC}) == {"share": 1.0, "reason": "", "status": ""}
+    (bound,) = Bound.every
+    assert bound.closed
+    assert (bound.candidate.number, bound.candidate.compiler, bound.candidate.alive) == (3, "graphs", False)
+    assert profiles._ahead == ahead
+    assert all(worker.alive for worker in ahead)
+
+
+def test_a_profile_without_kernels_says_why(profiles: main.JudgeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = Profile(seen=(), device="cuda", reason="is CUPTI installed?")
+    monkeypatch.setattr(main, "list_kernels", lambda *_: nothing)
+    answer = profiles.do_profile({"solution": SPEC})
+    assert answer == {"share": None, "reason": "is CUPTI installed?", "status": ""}
+
+
+def test_a_solution_that_fails_below_the_profiler_is_an_answer(
+    profiles: main.JudgeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: object) -> None:
+        raise RefusalError(Status.CRASHED, "the process died of SIGSEGV")
+
+    monkeypatch.setattr(main, "list_kernels", crash)
+    answer = profiles.do_profile({"solution": SPEC})
+    assert answer == {"share": None, "reason": "the process died of SIGSEGV", "status": "crashed"}
+    (bound,) = Bound.every
+    assert (bound.closed, bound.candidate.alive) == (True, False)
 
 
 def test_those_still_expected_go_on_getting_ready(service: main.JudgeService) -> None:

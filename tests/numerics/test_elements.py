@@ -100,6 +100,8 @@ def test_special_values(dtype, got, want) -> None:
     assert not math.isnan(found.ratio)
     assert math.isfinite(found.max_abs)
     assert math.isfinite(found.max_rel)
+    has_size = found.ratio <= 1 or (math.isfinite(a[1]) and math.isfinite(b[1]))
+    assert found.largest_error == (found.max_abs if has_size else math.inf)
 
 
 def test_bits_count_where_comparison_is_exact() -> None:

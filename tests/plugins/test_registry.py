@@ -28,6 +28,14 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
+def test_a_name_is_one_line_that_a_terminal_may_show(tmp_path):
+    problem = registry.find_problem(write(tmp_path / "of\nmany \x1b[2J.py", PROBLEM), NO_PATHS)
+    solution = write(tmp_path / "\x1b]0;title\x07\udcff b.py", SOLUTION)
+    assert problem.name == r"of many \x1b[2J"
+    assert registry.find_solution(problem, solution, NO_PATHS).name == r"\x1b]0;title\x07\xdcff b"
+    assert [entry.name for entry in registry.problems_in(tmp_path)] == [r"of many \x1b[2J.py"]
+
+
 def test_shipped_problems_have_the_missions_constants_and_the_three_cases():
     found = {entry.name: entry for entry in registry.problems(NO_PATHS)}
     constants = registry.constants(found["group_norm"])
@@ -238,6 +246,14 @@ def test_a_file_named_without_its_ending_is_hinted_at(tmp_path, monkeypatch):
     with pytest.raises(UsageError) as caught:
         registry.find_solution(registry.find_problem("plus.py", NO_PATHS), "plus", NO_PATHS)
     assert caught.value.hint == "a file of your own needs its path: `plus.py`"
+
+
+def test_the_file_that_new_has_just_written_for_a_shipped_problem_is_hinted_at(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "solutions" / "group_norm" / "mine.py", SOLUTION)
+    with pytest.raises(UsageError, match="has no solution named `mine`") as caught:
+        registry.find_solution(registry.find_problem("group_norm", NO_PATHS), "mine", NO_PATHS)
+    assert caught.value.hint == "a file of your own needs its path: `solutions/group_norm/mine.py`"
 
 
 def test_a_broken_file_stays_in_the_listing_and_says_so(tmp_path):

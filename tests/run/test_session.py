@@ -1,6 +1,7 @@
 """A run's parent with a judge that is none: whose turn it is, how often, and what becomes of a judge that ends."""
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,15 +11,17 @@ from typing import Any
 import pytest
 from fakes import CORRECT, ENVIRONMENT, timing
 
-from kbench.children.child import ChildError
+from kbench.children.child_error import ChildError
 from kbench.core.events import Judged, LargeCases, RunOptions
 from kbench.core.forecast import Forecast
-from kbench.core.model import Case, Cost, Failed, Outcome, Passed, Status
+from kbench.core.model import Case, Cost, Failed, FindingKind, Outcome, Passed, Status
+from kbench.core.own_share import OwnShare
 from kbench.host.judge_process import OpenedCase
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.run import session as verb
+from kbench.storage.results import read_run
 from kbench.storage.settings import Settings
 from kbench.units import evaluator
 
@@ -45,6 +48,7 @@ class FakeJudge:
     asked: Sequence[tuple[Any, ...]] = ()
     host_bytes = 0
     answer: Callable[["FakeJudge", str, int], Outcome]
+    told_share: Callable[["FakeJudge"], OwnShare]
     refused: str = ""
     sizes: Mapping[str, int] = {}
 
@@ -59,8 +63,8 @@ class FakeJudge:
     def note(self, *what: Any) -> None:
         FakeJudge.asked = (*FakeJudge.asked, what)
 
-    def derive(self, _problem: Entry) -> Derived:
-        return Derived(cases=[{"n": 3}])
+    def derive(self, _problem: Entry, overrides: Mapping[str, Any]) -> Derived:
+        return Derived(cases=[{**overrides, "n": overrides.get("n", 4) - 1}])
 
     def call_bytes(self, _problem: Entry, cases: Sequence[Case]) -> tuple[list[int | None], int | None]:
         return [FakeJudge.sizes.get(case.name) for case in cases], 24 * 10**9
@@ -86,6 +90,10 @@ class FakeJudge:
         yield "time", True, None
         self.outcome = FakeJudge.answer(self, message["name"], process)
         yield "time", isinstance(self.outcome, Passed), 0.5
+
+    def own_share(self, _problem: Entry, entry: Entry, _artefacts: Path) -> OwnShare:
+        self.note(entry.name, "own share")
+        return FakeJudge.told_share(self)
 
     def close(self) -> None:
         self.closed = True
@@ -179,6 +187,12 @@ def test_the_first_process_alone_sees_the_other_cases(tmp_path: Path) -> None:
     assert [one["derived"] for one in told] == [[{"n": 3}]] * 3, "these are the judge's to leave out"
 
 
+def test_shapes_are_derived_from_the_case_and_not_from_the_full_size(tmp_path: Path) -> None:
+    judge(tmp_path, "a", processes=1, max_processes=1)
+    (told,) = [asked[3] for asked in FakeJudge.asked if asked[0] == "a"]
+    assert told["derived"] == [{"n": 1}], "the small case has 2, the problem 4"
+
+
 def test_noise_asks_for_more_processes_up_to_a_limit(tmp_path: Path) -> None:
     (one,) = judge(tmp_path, "a", processes=2, max_processes=5)
     assert len(turns()) == 5
@@ -256,3 +270,166 @@ def test_a_time_limit_is_for_all_processes_of_a_solution(tmp_path: Path) -> None
     judge(tmp_path, "a", "b", processes=2, max_processes=2, limits=limits)
     ends = {(asked[0], asked[3]["deadline_s"]) for asked in FakeJudge.asked if asked[0] != "open"}
     assert len(ends) == 2, "one for each solution, set when it began"
+
+
+@pytest.fixture
+def names_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the evaluator take the device for one whose kernels a profiler sees."""
+    monkeypatch.setattr(evaluator, "backend", lambda _kind: SimpleNamespace(names_kernels=True))
+    monkeypatch.setattr(FakeJudge, "told_share", lambda _self: OwnShare(share=0.97), raising=False)
+
+
+TWO = {"processes": 2, "max_processes": 2}
+KERNEL = "\nSOURCE = '__global__ void twice() {}'\n"
+
+
+def own_shares() -> list[tuple[Any, ...]]:
+    return [asked[:2] for asked in FakeJudge.asked if asked[0] != "open"]
+
+
+@pytest.mark.usefixtures("names_kernels")
+def test_a_call_is_profiled_once_per_case_after_its_last_process(tmp_path: Path) -> None:
+    found = judge(tmp_path, "a", "b", cases=("*",), **TWO)
+    assert [one.outcome.own_share for one in found if isinstance(one.outcome, Passed)] == [0.97] * 4
+    assert {row.own_share for one in found for row in one.rows} == {0.97}
+    assert all("profile" in one.stage_s for one in found)
+    told = own_shares()
+    for case in (told[:6], told[6:]):
+        for name in "ab":
+            assert [what for who, what in case if who == name] == [0, 1, "own share"]
+
+
+@pytest.mark.usefixtures("names_kernels")
+@pytest.mark.parametrize(
+    ("options", "answer"),
+    [
+        ({"processes": 1, "max_processes": 1}, passed(0)),
+        ({"verify_only": True}, Passed(correctness=CORRECT, timings=())),
+        ({**TWO, "crosscheck": "cupti"}, passed(0)),
+    ],
+    ids=["quick", "verify", "asked"],
+)
+def test_no_worker_is_started_for_the_share_where_none_is_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], answer: Outcome
+) -> None:
+    monkeypatch.setattr(FakeJudge, "answer", lambda *_: answer)
+    (one,) = judge(tmp_path, "a", **options)
+    assert ("a", "own share") not in own_shares()
+    assert {row.own_share for row in one.rows} == {None}
+    assert one.outcome.findings == ()
+
+
+def test_nothing_changes_on_a_processor(tmp_path: Path) -> None:
+    (one,) = judge(tmp_path, "a", **TWO)
+    assert ("a", "own share") not in own_shares()
+    assert {row.own_share for row in one.rows} == {None}
+    assert "profile" not in one.stage_s
+
+
+@pytest.mark.usefixtures("names_kernels")
+def test_a_share_that_the_judge_was_asked_for_stands_in_every_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(_self: FakeJudge, _name: str, process: int) -> Outcome:
+        return replace(passed(process), own_share=0.4 if process == 0 else None)
+
+    monkeypatch.setattr(FakeJudge, "answer", answer)
+    (one,) = judge(tmp_path, "a", **TWO, require_custom=True)
+    assert [row.own_share for row in one.rows] == [0.4, 0.4]
+
+
+@pytest.mark.usefixtures("names_kernels")
+def test_a_failed_solution_is_not_profiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = Failed(status=Status.WRONG_VALUE, reason="wrong")
+    monkeypatch.setattr(FakeJudge, "answer", lambda *_: wrong)
+    judge(tmp_path, "a", **TWO)
+    assert ("a", "own share") not in own_shares()
+
+
+def failing(error: Exception | None = None, told: OwnShare | None = None) -> Callable[[FakeJudge], OwnShare]:
+    def own_share(_self: FakeJudge) -> OwnShare:
+        if error is not None:
+            raise error
+        assert told is not None
+        return told
+
+    return own_share
+
+
+@pytest.mark.usefixtures("names_kernels")
+@pytest.mark.parametrize(
+    ("own_share", "reason", "judges"),
+    [
+        (failing(told=OwnShare(share=None, reason="is CUPTI installed?")), "is CUPTI installed?", 1),
+        (failing(told=OwnShare(share=None, reason="died of SIGSEGV", status=Status.CRASHED)), "died of SIGSEGV", 1),
+        (failing(ChildError(Status.CALL_TIMEOUT, "no answer within 180 s")), "no answer within 180 s", 2),
+        (failing(ChildError(Status.CRASHED, "the process died of SIGSEGV")), "the process died of SIGSEGV", 2),
+    ],
+    ids=["nothing seen", "worker died", "judge is silent", "judge died"],
+)
+def test_a_profile_that_fails_changes_no_verdict_and_no_other_solution(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    own_share: Callable[[FakeJudge], OwnShare],
+    reason: str,
+    judges: int,
+) -> None:
+    monkeypatch.setattr(FakeJudge, "told_share", own_share)
+    found = judge(tmp_path, "a", cases=("*",), **TWO)
+    assert [one.case for one in found] == ["default", "small"]
+    for one in found:
+        assert isinstance(one.outcome, Passed)
+        assert len(one.outcome.timings) == 2
+        assert {(row.status, row.own_share) for row in one.rows} == {("passed", None)}
+        assert {row.speedup_low is None for row in one.rows} == {False}
+        (note,) = [finding for finding in one.outcome.findings if finding.code == "own_share"]
+        assert reason in note.message
+        assert (note.kind, note.fatal) == (FindingKind.NOTE, False)
+    assert len(FakeJudge.every) == judges, "a judge whose next answer is not known is replaced"
+
+
+@pytest.mark.usefixtures("names_kernels")
+@pytest.mark.parametrize(
+    ("source", "share", "flag"),
+    [
+        (SOLUTION + KERNEL, 0.0, "fallback"),
+        (SOLUTION + KERNEL, 0.005, "library_time"),
+        (SOLUTION + KERNEL, 0.97, ""),
+        (SOLUTION, 0.0, "library_time"),
+    ],
+)
+def test_a_solution_that_does_not_run_its_own_kernels_is_flagged_in_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, share: float, flag: str
+) -> None:
+    monkeypatch.setattr(FakeJudge, "told_share", lambda _self: OwnShare(share=share))
+    monkeypatch.setitem(globals(), "SOLUTION", source)
+    judge(tmp_path, "a", **TWO, save=True, results_dir=tmp_path / "results", name="told")
+    saved = read_run(tmp_path / "results" / "told.csv")
+    assert [row.own_share for row in saved.rows] == [share, share]
+    for row in saved.rows:
+        assert [code for code in row.flags.split() if code in {"fallback", "library_time"}] == [flag][: bool(flag)]
+
+
+@pytest.mark.usefixtures("names_kernels")
+def test_a_built_in_solution_has_no_kernels_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "doubles.py"
+    path.write_text(PROBLEM)
+    problem = registry.find_problem(path, Settings())
+    entry = registry.find_solution(problem, "eager", Settings())
+    options = RunOptions(device="cpu", trusted=True, save=False, cases=("small",), wait_for_device=False, **TWO)
+    (one,) = [event for event in verb.run(problem, [entry], options) if isinstance(event, Judged)]
+    assert ("eager", "own share") not in own_shares()
+    assert {row.own_share for row in one.rows} == {0.0}
+    assert not {"fallback", "library_time"} & set(one.rows[0].flags.split())
+
+
+@pytest.mark.usefixtures("names_kernels")
+def test_the_time_of_a_profile_is_not_the_solutions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(_self: FakeJudge) -> OwnShare:
+        time.sleep(0.3)
+        return OwnShare(share=1.0)
+
+    monkeypatch.setattr(FakeJudge, "told_share", slow)
+    judge(tmp_path, "a", cases=("*",), **TWO, limits=replace(RunOptions().limits, total_s=100.0))
+    first, *_, last = [asked[3]["deadline_s"] for asked in FakeJudge.asked if asked[0] == "a" and len(asked) > 2]
+    assert last - first >= 0.3

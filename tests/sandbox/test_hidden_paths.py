@@ -64,7 +64,7 @@ def home(tmp_path, monkeypatch) -> Path:
 
 def hidden(home: Path, solution: Path) -> set[str]:
     found = hidden_paths.hidden(
-        results=Path("results"), cache=home / "cache", run=home / "tmp" / "kbench-this", files=[solution]
+        results=Path("results"), others=[home / "cache", home / "tmp" / "kbench-this"], files=[solution]
     )
     return {str(path.relative_to(home)) for path in found if path.is_relative_to(home)}
 

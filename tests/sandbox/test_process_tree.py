@@ -1,9 +1,11 @@
 """The process table (strangers are read once, nothing of one's own is taken for one), and processes hard to stop."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,15 +13,15 @@ from pathlib import Path
 import pytest
 
 from kbench.children.child import tree_rss_bytes
-from kbench.sandbox import process_tree
+from kbench.sandbox import process_table, process_tree
 
 OWN = os.getpid()
 INODES = {1: 10, 2: 20, 30: 300, 31: 310, OWN: 99}
 
 
-def table(**parents: int) -> dict[int, process_tree.Process]:
+def table(**parents: int) -> dict[int, process_table.Process]:
     pids = {int(name.removeprefix("p")): parent for name, parent in parents.items()}
-    return {pid: process_tree.Process(pid=pid, parent=parent, session=pid, dead=False) for pid, parent in pids.items()}
+    return {pid: process_table.Process(pid=pid, parent=parent, session=pid, dead=False) for pid, parent in pids.items()}
 
 
 @pytest.mark.parametrize(
@@ -36,18 +38,18 @@ def table(**parents: int) -> dict[int, process_tree.Process]:
     ],
 )
 def test_who_is_a_stranger(parents, known, stranger) -> None:
-    assert process_tree._is_stranger(31, table(**parents), INODES, frozenset(known)) is stranger
+    assert process_table._is_stranger(31, table(**parents), INODES, frozenset(known)) is stranger
 
 
 def test_strangers_are_read_once_and_new_children_always(monkeypatch) -> None:
-    process_tree.processes()
+    process_table.processes()
     read: list[int] = []
-    original = process_tree._read_process
-    monkeypatch.setattr(process_tree, "_read_process", lambda pid, place="": read.append(pid) or original(pid, place))
+    original = process_table.read_process
+    monkeypatch.setattr(process_table, "read_process", lambda pid, place="": read.append(pid) or original(pid, place))
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:
-        assert child.pid in process_tree.processes()
-        assert child.pid in process_tree.processes()
+        assert child.pid in process_table.processes()
+        assert child.pid in process_table.processes()
         assert read.count(child.pid) == 2
         assert 1 not in read
     finally:
@@ -59,7 +61,7 @@ def test_a_process_that_the_kernel_is_releasing_is_not_in_the_table(tmp_path) ->
     """It shows no parent any more, so its children would seem to descend from nobody, which is remembered."""
     stat = tmp_path / "stat"
     stat.write_text("31 (a (b) c) X 0 -1 -1 0 -1 " + " ".join(["0"] * 44))
-    assert process_tree._read_process(31, str(stat)) is None
+    assert process_table.read_process(31, str(stat)) is None
 
 
 FIRST_THREAD_ENDS = """
@@ -99,7 +101,7 @@ def spends(pid: int, within_s: float) -> bool:
 
 
 def test_a_process_lives_on_without_its_first_thread(headless) -> None:
-    assert [process.pid for process in process_tree.members(headless.pid)] == [headless.pid]
+    assert [process.pid for process in process_table.members(headless.pid)] == [headless.pid]
     assert 300 << 20 < tree_rss_bytes(headless.pid) < 600 << 20
     assert spends(headless.pid, 60.0)
     assert process_tree.stop_tree(headless.pid)
@@ -125,17 +127,89 @@ def test_processes_that_wake_each_other_are_stopped_all_the_same() -> None:
         assert child.stdout.read(4) == b"onon"
         for _ in range(20):
             assert process_tree.stop_tree(child.pid)
-            assert all(process_tree._rests(process.pid) for process in process_tree.members(child.pid))
+            assert all(process_tree._rests(process.pid) for process in process_table.members(child.pid))
             process_tree.continue_tree(child.pid)
     finally:
         assert process_tree.kill_tree(child.pid) == 0
         child.wait()
 
 
+CHAIN = r"""
+#include <sys/types.h>
+#include <unistd.h>
+#include <time.h>
+int main(void) {
+  time_t end = time(0) + 60;
+  if (write(1, "on", 2) != 2) return 1;
+  while (time(0) < end) if (fork()) _exit(0);
+  return 0;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory) -> Path:
+    """A program of which each process forks the next and ends: none lives for as long as it takes to read the list."""
+    folder = tmp_path_factory.mktemp("chain")
+    (folder / "chain.c").write_text(CHAIN)
+    subprocess.run(["cc", "-O1", "-o", folder / "chain", folder / "chain.c"], check=True)
+    return folder / "chain"
+
+
+@pytest.fixture
+def running_chain(chain) -> Iterator[int]:
+    """Its session. Orphans fall back to this process, as to a supervisor."""
+    process_tree.become_subreaper()
+    child = subprocess.Popen([chain], stdout=subprocess.PIPE, start_new_session=True)
+    assert child.stdout.read(2) == b"on"
+    done = threading.Event()
+
+    def reap() -> None:
+        while not done.wait(0.001):
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+
+    reaper = threading.Thread(target=reap)
+    reaper.start()
+    yield child.pid
+    process_tree.kill_tree(child.pid)
+    done.set()
+    reaper.join()
+    process_tree.prctl(process_tree.PR_SET_CHILD_SUBREAPER, 0)
+
+
+def forks(session: int, within_s: float) -> bool:
+    """Whether a session has other processes after some time."""
+
+    def now() -> set[int]:
+        return {pid for pid, process in process_table.processes().items() if process.session == session}
+
+    before = now()
+    time.sleep(within_s)
+    return bool(now() - before)
+
+
+def test_who_forks_and_ends_all_the_time_is_stopped_or_said_to_go_on(running_chain) -> None:
+    """A count of processes always missed the one that lived."""
+    for _ in range(20):
+        began = time.monotonic()
+        stopped = process_tree.stop_tree(running_chain)
+        assert time.monotonic() - began < process_tree.STOP_LIMIT_S + 1
+        assert not stopped or not forks(running_chain, 0.05)
+        process_tree.continue_tree(running_chain)
+
+
+def test_who_forks_and_ends_all_the_time_is_killed(running_chain) -> None:
+    assert process_tree.kill_tree(running_chain) == 0
+    time.sleep(0.1)
+    assert not any(process.session == running_chain for process in process_table.processes().values())
+
+
 def gone(pid: int) -> bool:
     """Whether a process has ended, even if nobody has waited for it."""
     deadline = time.monotonic() + 10.0
-    while (found := process_tree._read_process(pid)) is not None and not found.dead:
+    while (found := process_table.read_process(pid)) is not None and not found.dead:
         if time.monotonic() > deadline:
             return False
         time.sleep(0.01)
@@ -210,7 +284,7 @@ while True:
 
 
 def running_threads(pid: int) -> list[str]:
-    stats = [stat for p in process_tree.members(pid) for stat in Path(f"/proc/{p.pid}/task").glob("*/stat")]
+    stats = [stat for p in process_table.members(pid) for stat in Path(f"/proc/{p.pid}/task").glob("*/stat")]
     states = [stat.read_bytes().rpartition(b")")[2].split()[0].decode() for stat in stats]
     return [state for state in states if state not in "Tt"]
 
@@ -230,4 +304,4 @@ def test_when_a_tree_is_said_to_be_stopped_no_thread_of_it_runs():
 
 def test_a_stranger_is_never_killed():
     assert process_tree.kill_tree(os.getppid()) == 0
-    assert process_tree.members(1) == []
+    assert process_table.members(1) == []

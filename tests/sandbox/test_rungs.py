@@ -15,7 +15,7 @@ from require import require_rung
 
 from kbench.children import child as children_child
 from kbench.core.errors import MachineError, UsageError
-from kbench.sandbox import landlock, process_tree, rung_probe, rungs
+from kbench.sandbox import landlock, process_table, rung_probe, rungs
 from kbench.sandbox.rungs import Rung
 
 ROOT = Path(__file__).parents[2]
@@ -296,7 +296,7 @@ def test_a_tree_dies_with_its_starter(rung, early, monkeypatch):
 
 
 def states(pid: int) -> set[str]:
-    lines = [Path(f"/proc/{p.pid}/stat").read_text() for p in process_tree.members(pid)]
+    lines = [Path(f"/proc/{p.pid}/stat").read_text() for p in process_table.members(pid)]
     return {line.rpartition(")")[2].split()[0] for line in lines}
 
 

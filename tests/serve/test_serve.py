@@ -24,6 +24,7 @@ from serving import HEADERS, TOKEN, Running, serving
 
 from kbench.core.errors import UsageError
 from kbench.serve import server as servers
+from kbench.serve import service as services
 from kbench.serve.schema import EvaluationRequest, EvaluationResponse
 from kbench.serve.server import ServerOptions, make_server
 
@@ -77,6 +78,14 @@ REFUSED = [
     ({"accept": ["nonsense"]}, "nonsense"),
     ({"run_correctness": False}, "run_correctness"),
 ]
+UNSTORABLE = [
+    ('"accept": ["\\ud800"]', "not Unicode"),
+    ('"overrides": {"\\ud800": 1}', "not Unicode"),
+    ('"\\udfff": 1', "not Unicode"),
+    ('"overrides": {"rows": NaN}', "finite"),
+    ('"overrides": {"rows": 1e999}', "finite"),
+]
+"""Python's JSON reads them; a task that kept one ended its thread of the queue, or no server began with it again."""
 
 
 @pytest.mark.parametrize(("told", "named"), REFUSED)
@@ -86,6 +95,43 @@ def test_a_request_that_cannot_be_is_refused_by_name(start, told, named) -> None
         assert answer.status_code == 422
         assert named in answer.text
         assert running.pool.judged == []
+
+
+@pytest.mark.parametrize(("field", "named"), UNSTORABLE)
+@pytest.mark.parametrize("batch", [False, True])
+def test_what_cannot_be_stored_and_read_again_is_refused(start, field, named, batch) -> None:
+    body = f'{{"problem": "group_norm", "solution": "eager", {field}}}'
+    path, body = ("/evaluate/batch", f'{{"batch_id": "b", "tasks": [{body}]}}') if batch else ("/evaluate", body)
+    with start() as running:
+        answer = running.client.post(path, content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 422
+        assert named in answer.text
+
+
+def test_an_answer_that_cannot_be_given_ends_nothing_else(start, monkeypatch) -> None:
+    honest = services.answer_of
+    monkeypatch.setattr(services, "answer_of", lambda found: {"status": "completed", "error_message": "\ud800"})
+    with start(lanes=1) as running:
+        for number in range(services.AHEAD + 1):
+            answer = running.evaluate(number=number).json()
+            assert (answer["status"], answer["error_code"], answer["retryable"]) == ("failed", "harness_error", True)
+        monkeypatch.setattr(services, "answer_of", honest)
+        assert running.evaluate().json()["verdict"] == "passed"
+        assert running.client.get("/health").json()["queue_status"] == {"pending": 0, "processing": 0}
+
+
+def test_a_stored_request_that_nobody_understands_ends_no_server(start, tmp_path) -> None:
+    with start():
+        pass
+    with sqlite3.connect(tmp_path / "state" / "tasks.sqlite") as database:
+        answer = EvaluationResponse(task_id="old", status="pending").model_dump_json()
+        database.execute(
+            "INSERT INTO tasks (task_id, digest, request, answer) VALUES ('old', '', ?, ?)", ('{"gone": 1}', answer)
+        )
+    with start() as running:
+        told = running.client.get("/results/old").json()
+        assert (told["status"], told["error_code"], told["retryable"]) == ("failed", "harness_error", True)
+        assert running.evaluate().json()["verdict"] == "passed"
 
 
 def test_without_the_token_there_is_nothing_but_health(start) -> None:
@@ -217,13 +263,13 @@ def test_metrics_count_what_happened(start) -> None:
     assert "kbench_execution_seconds_count 2.0" in told
 
 
-def test_others_are_served_only_with_a_token_that_nobody_guesses() -> None:
+def test_a_server_beyond_loopback_needs_a_long_token() -> None:
     assert servers.is_loopback("127.0.0.1")
     assert servers.is_loopback("::1")
     assert not servers.is_loopback("0.0.0.0")
     with pytest.raises(UsageError, match="no token"):
         servers.choose_token(None, "0.0.0.0")
-    with pytest.raises(UsageError, match="shorter"):
+    with pytest.raises(UsageError, match="16 or more"):
         servers.choose_token("short", "127.0.0.1")
     token, is_new = servers.choose_token(None, "localhost")
     assert (len(token) >= 32, is_new) == (True, True)

@@ -50,6 +50,9 @@ def spoil(path: Path, column: str, value: str) -> None:
         ("percent_of_limit", "nan"),
         ("percent_of_limit", "inf"),
         ("percent_of_limit", "-1"),
+        ("own_share", "-0.1"),
+        ("own_share", "1.1"),
+        ("own_share", "nan"),
         ("dram_bytes", "9" * 400),
     ],
 )

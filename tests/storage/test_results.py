@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from records import make_row, make_samples
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
-from kbench.core.model import SCHEMA_VERSION, SINCE, ResultRow
-from kbench.storage import csvfile, results
+from kbench.core.model import SCHEMA_VERSION, SINCE, Finding, ResultRow
+from kbench.report import csvout
+from kbench.storage import csvfile, details, results
 from kbench.storage.baselines import require_unedited
+from kbench.storage.details import CaseDetails, RunDetails
 from kbench.storage.ranges import LARGEST
 from kbench.storage.results import (
     ROW_COLUMNS,
@@ -55,7 +57,9 @@ def test_round_trip(tmp_path: Path) -> None:
     assert [s for p in range(3) for s in run.samples[("group_norm", "fast", "small", p)]] == samples
 
 
-texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp"]), max_size=40)
+texts = st.text(st.characters(exclude_categories=["C", "Z"], include_characters=" "), max_size=40).filter(
+    lambda text: not text.startswith(("=", "+", "-", "@"))
+)
 
 
 @settings(max_examples=40, deadline=None)
@@ -429,3 +433,47 @@ def test_row_types_are_all_handled() -> None:
     row = make_row()
     assert isinstance(row, ResultRow)
     assert {type(getattr(row, name)) for name in ROW_COLUMNS} <= {str, int, float, bool, type(None)}
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)"])
+def test_no_text_is_a_formula_to_a_spreadsheet(text: str) -> None:
+    assert csvfile.cell(text) == f"\\x{ord(text[0]):02x}{text[1:]}"
+    assert csvfile.cell(csvfile.cell(text)) == csvfile.cell(text)
+    assert (csvfile.cell(-1), csvfile.cell(-1.5), csvfile.cell(f"a {text}")) == ("-1", "-1.5", f"a {text}")
+    line = {"solution": text, "speedup": -1.5, "level": None}
+    assert csvout.render_lines([line]).endswith(f"{csvfile.cell(text)},-1.5,")
+
+
+def test_a_strangers_file_moves_no_cursor(tmp_path: Path) -> None:
+    types = {"solution": str, "process": int}
+    cells = csvfile.parse_cells(tmp_path, 2, list(types), ["a\x1b[2Jb", "3"], types)
+    assert cells == {"solution": r"a\x1b[2Jb", "process": 3}
+
+
+HOSTILE = "a\x9b2J\u202eb\n::error::forged\tc"
+"""A terminal's command of one character, letters that turn around, and a line of its own."""
+HARMLESS = r"a\x9b2J\x202eb\x0a::error::forged\x09c"
+
+
+def test_a_strangers_names_write_no_lines_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = dict.fromkeys(("problem", "solution", "case", "gpu_name", "torch", "overrides"), HOSTILE)
+    with monkeypatch.context() as patch:
+        patch.setattr(csvfile, "_clean", str)  # written by another program
+        with RunWriter(tmp_path, "hostile") as writer:
+            writer.append([make_row(**names)], make_samples())
+    run = read_run(tmp_path / "hostile.csv")
+    assert {getattr(run.rows[0], name) for name in names} == {HARMLESS}
+    assert list(run.samples) == [(HARMLESS, HARMLESS, HARMLESS, 0)]
+    assert replace(run, path=tmp_path / f"{HOSTILE}.csv").name == HARMLESS
+
+
+def test_a_strangers_details_write_no_lines_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "hostile.csv"
+    finding = Finding.note(HOSTILE, HOSTILE)
+    case = CaseDetails(solution=HOSTILE, case="c", findings=(finding,), log="one\n\x9btwo", stage_s={HOSTILE: 1.0})
+    details.write(path, RunDetails(started_utc="now", command=HOSTILE, cases=(case,)))
+    found = details.read(path, "now")
+    assert found is not None
+    assert (found.command, found.cases[0].log) == (HARMLESS, "one\n\\x9btwo")
+    assert (found.cases[0].findings[0].code, found.cases[0].solution) == (HARMLESS, HARMLESS)
+    assert found.cases[0].stage_s == {HARMLESS: 1.0}

@@ -1,8 +1,10 @@
 """What a sweep is asked to judge: places, pairs, manifests and tasks."""
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sweeping import OPTIONS, PROBLEM
@@ -11,6 +13,7 @@ from kbench.core.errors import NothingSelectedError, UsageError
 from kbench.core.model import Status
 from kbench.devices import selection as devices
 from kbench.storage.settings import Settings
+from kbench.sweep import selection
 from kbench.sweep.plan import make_tasks
 from kbench.sweep.selection import PairBy, SolutionPair, expand, natural, owner_of, pairs, read_manifest
 
@@ -87,18 +90,40 @@ def test_nothing_is_an_error_that_says_what_to_type(corpus) -> None:
             expand(str(corpus / place), Settings(), "problem")
 
 
-CSV = "problem,solution,claim,tags\nlevel1/1_a.py,mine/1_a.py,1.5,fast new\nlevel1/2_b.py,eager,,\n"
+def test_a_name_that_is_not_known_is_no_problem_without_solutions(corpus) -> None:
+    for place, message in (("nope", "no problem named `nope`"), (str(corpus / "nope.py"), "no problem file")):
+        with pytest.raises(UsageError, match=message):
+            pairs([place], [str(corpus / "mine")], None, Settings())
+
+
+@pytest.mark.parametrize("text", ["", "problem,solution\n"])
+def test_a_manifest_without_lines_says_so(corpus, text) -> None:
+    with pytest.raises(NothingSelectedError, match=r"list\.csv names no pair"):
+        read_manifest(text, "list.csv", corpus, corpus)
+
+
+CSV = "problem,solution,entry,claim,tags\nlevel1/1_a.py,mine/1_a.py,Model,1.5,fast new\nlevel1/2_b.py,eager,,,\n"
 
 
 def test_manifests(corpus) -> None:
     lines = [
-        {"problem": "level1/1_a.py", "solution": "mine/1_a.py", "claim": 1.5, "tags": ["fast", "new"]},
+        {
+            "problem": "level1/1_a.py",
+            "solution": "mine/1_a.py",
+            "entry": "Model",
+            "claim": 1.5,
+            "tags": ["fast", "new"],
+        },
         {"problem": "level1/2_b.py", "solution": "eager"},
     ]
     jsonl = "\n".join(json.dumps(line) for line in lines)
     wanted = [
         SolutionPair(
-            problem=str(corpus / "level1/1_a.py"), solution=str(corpus / "mine/1_a.py"), claim=1.5, tags=("fast", "new")
+            problem=str(corpus / "level1/1_a.py"),
+            solution=str(corpus / "mine/1_a.py"),
+            entry="Model",
+            claim=1.5,
+            tags=("fast", "new"),
         ),
         SolutionPair(problem=str(corpus / "level1/2_b.py"), solution="eager"),
     ]
@@ -154,7 +179,28 @@ def test_equal_names_are_told_apart_and_equal_sources_judged_once(corpus) -> Non
         ("level1.1_a", "1_a", ("again",)),
         ("level2.1_a", "1_a", ("again",)),
     ]
-    assert "2 solutions have the source of another" in notes[0]
+    assert "2 solutions have the same source as another" in notes[0]
+
+
+def test_solutions_that_name_each_other_have_a_verdict_each(corpus) -> None:
+    """They are made of the same two files, and the wrong one shared the verdict of the right one."""
+    for name, other in (("right", "wrong"), ("wrong", "right")):
+        (corpus / f"{name}.py").write_text(f'{SOLUTION}\nOTHER = "{other}.py"\n')
+    problem = str(corpus / "level1/1_a.py")
+    found = [SolutionPair(problem=problem, solution=str(corpus / f"{name}.py")) for name in ("right", "wrong")]
+    tasks, notes = tasks_of(corpus, found)
+    assert [(task.solution.name, task.also) for task in tasks] == [("right", ()), ("wrong", ())]
+    assert notes == []
+
+
+def test_two_texts_with_one_beginning_of_a_hash_are_two_files(corpus, monkeypatch) -> None:
+    honest = hashlib.sha256
+    beginning = "0" * 12
+    fake = lambda data: SimpleNamespace(hexdigest=lambda: beginning + honest(data).hexdigest()[12:])
+    monkeypatch.setattr(selection.hashlib, "sha256", fake)
+    kept = [selection.keep_text(text, "name", corpus) for text in ("right\n", "wrong\n", "right\n", "wrong\n")]
+    assert [Path(path).read_text() for path in kept] == ["right\n", "wrong\n", "right\n", "wrong\n"]
+    assert len(set(kept)) == 2
 
 
 def test_what_cannot_be_read_is_refused_and_does_not_end_the_sweep(corpus) -> None:

@@ -8,9 +8,9 @@ from xml.etree import ElementTree as Xml
 import pytest
 from sweeping import failed, passed, task, verdict
 
-from kbench.core.model import Case, Status
+from kbench.core.model import Case, Finding, Status
 from kbench.report import swept
-from kbench.sweep.summary import mean_speedup, speedup_of, summarise, wilson
+from kbench.sweep.summary import Score, fast_p, mean_speedup, speedup_of, summarise, wilson
 from kbench.sweep.task import TaskVerdict
 
 S = Status
@@ -22,6 +22,7 @@ VERDICTS = [
     verdict(3, failed(S.WRONG_VALUE, "output[0] is <b>wrong</b>")),
     verdict(4, failed(S.HARNESS_ERROR, "the judge died")),
 ]
+TRIVIAL = (Finding.note("trivial_passes", "zeros would pass"),)
 SUMMARY = summarise("one", VERDICTS, tasks=5, elapsed_s=36.0, took_s={"k1": 3.0, "k3": 0.5}, csv_path="r/one.csv")
 
 
@@ -37,12 +38,29 @@ def test_wilsons_band(hits, of, low, high) -> None:
 
 
 def test_a_mean_of_speed_ups_is_geometric_with_an_interval_over_solutions() -> None:
-    found = mean_speedup([2.0, 0.5, 1.0])
+    found = mean_speedup([Score(passed=True, speedup=value) for value in (2.0, 0.5, 1.0)])
     assert found.value == pytest.approx(1.0)
     half = 4.302652729911275 * math.log(2) / math.sqrt(3)  # t of 2 degrees of freedom; the deviation is log 2
     assert (found.low, found.high) == pytest.approx((math.exp(-half), math.exp(half)))
-    assert mean_speedup([3.0]).low is None
+    assert mean_speedup([Score(passed=True, speedup=3.0)]).low is None
     assert mean_speedup([]) is None
+
+
+def test_a_task_that_wrong_answers_pass_too_is_in_no_figure() -> None:
+    """2/80 of KernelBench is zero whatever its inputs: who returns zeros is right, and 30,000 times as fast."""
+    nothing = Score(passed=True, speedup=30_000.0, trivial=True)
+    scores = [Score(passed=True, speedup=1.2), nothing, Score(passed=False)]
+    assert mean_speedup(scores).value == pytest.approx(1.2)
+    assert {p: (share.hits, share.of) for p, share in fast_p(scores).items()} == {
+        0.0: (1, 2),
+        1.0: (1, 2),
+        1.5: (0, 2),
+        2.0: (0, 2),
+    }
+    assert fast_p([nothing]) == {}
+    found = summarise("one", [verdict(1, passed(findings=TRIVIAL))], tasks=1, elapsed_s=1.0, took_s={})
+    assert (found.trivial, found.speedup) == (1, None)
+    assert swept.figures(found)["trivial"].startswith("1 pass")
 
 
 def test_figures_of_a_sweep() -> None:

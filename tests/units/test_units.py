@@ -22,7 +22,7 @@ from kbench.host.nursery_process import Nursery
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
-from kbench.sandbox.process_tree import members, processes
+from kbench.sandbox.process_table import members, processes
 from kbench.storage.settings import Settings, cache_dir
 from kbench.units.encoding import result_from_json, result_to_json, unit_from_json, unit_to_json
 from kbench.units.evaluator import MOST_GROWTH_BYTES, Evaluator, Wear, is_worn
@@ -246,7 +246,7 @@ def lane(tmp_path, monkeypatch) -> Iterator[tuple[Evaluator, Nursery]]:
 
 def parent_of(evaluator: Evaluator) -> int:
     """The process that the judge is a fork of."""
-    return processes()[evaluator._judge._child.pid].parent
+    return processes()[evaluator._bench.judge._child.pid].parent
 
 
 def begin(evaluator: Evaluator, folder: Path, name: str, text: str, solution: str = "eager") -> Unit:
@@ -281,6 +281,31 @@ def test_a_problem_leaves_nothing_for_the_next(tmp_path, lane) -> None:
     assert second.stage_s["open"] > 0
 
 
+def test_the_judge_of_an_earlier_problem_rests_where_there_is_room(tmp_path, lane) -> None:
+    evaluator, _ = lane
+    evaluator._lanes = 1
+    judges = {}
+    for name, text in (("one", PROBLEM), ("two", PROBLEM), ("one", PROBLEM), ("one", PROBLEM + "\n\nlater = 1\n")):
+        one = begin(evaluator, tmp_path, name, text)
+        assert isinstance(finish(evaluator, one).outcome, Passed)
+        judges.setdefault(name, []).append(evaluator._bench.judge._child.pid)
+        assert evaluator.problems[0] == str(tmp_path / f"{name}.py")
+    assert len(evaluator.problems) == 2
+    first, again, edited = judges["one"]
+    assert first == again != edited, "an edited file is another problem"
+    resting = [bench.judge._child.pid for bench in evaluator._resting]
+    evaluator.close()
+    assert resting
+    assert not [process for pid in (edited, *resting) for process in members(pid) if not process.dead]
+
+
+def test_without_lanes_no_judge_rests(tmp_path, lane) -> None:
+    evaluator, _ = lane
+    for name in ("one", "two"):
+        assert isinstance(finish(evaluator, begin(evaluator, tmp_path, name, PROBLEM)).outcome, Passed)
+    assert evaluator._resting == []
+
+
 def test_a_worker_finds_nothing_of_the_caller(tmp_path, lane) -> None:
     (tmp_path / "searches.py").write_text(SEARCHES)
     evaluator, _ = lane
@@ -293,8 +318,8 @@ def test_a_judge_that_is_killed_is_the_harnesss_fault_and_replaced(tmp_path, lan
     one = begin(evaluator, tmp_path, "doubles", PROBLEM)
 
     def kill() -> None:
-        assert evaluator._judge is not None
-        os.kill(evaluator._judge._child.pid, signal.SIGKILL)
+        assert evaluator._bench.judge is not None
+        os.kill(evaluator._bench.judge._child.pid, signal.SIGKILL)
 
     broken = finish(evaluator, one, on="verify", then=kill)
     assert (broken.status, broken.retryable) == (Status.HARNESS_ERROR, True)
@@ -305,7 +330,7 @@ def test_a_nursery_that_is_killed_is_replaced_and_its_judges_end(tmp_path, lane)
     evaluator, own = lane
     one = begin(evaluator, tmp_path, "doubles", PROBLEM)
     assert isinstance(finish(evaluator, one).outcome, Passed)
-    judge = evaluator._judge._child.pid
+    judge = evaluator._bench.judge._child.pid
     before = own.child().pid
     os.kill(before, signal.SIGKILL)
     assert isinstance(finish(evaluator, begin(evaluator, tmp_path, "again", PROBLEM)).outcome, Passed)
@@ -318,10 +343,10 @@ MEASURES = """
 import sys
 import time
 from pathlib import Path
-from kbench.host.nursery_process import OF_MANY_JUDGES
+from kbench.host.nursery_process import OF_A_JUDGE, OF_MANY_JUDGES
 from kbench.plugins.problem import footprint_bytes
 import importlib
-for name in OF_MANY_JUDGES:
+for name in (*OF_A_JUDGE, *OF_MANY_JUDGES):
     importlib.import_module(name)
 before, began = set(sys.modules), time.process_time()
 assert footprint_bytes(Path(sys.argv[1]), {}, 1 << 20) == 2 * 4096 * 4096 * 4

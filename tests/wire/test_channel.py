@@ -16,10 +16,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbench.children.child import ChildError
+from kbench.children.child_error import ChildError
 from kbench.core.model import Status
+from kbench.core.printable import printable
 from kbench.wire import channel as wire_channel
-from kbench.wire.channel import Channel, DeadlineError, PeerGoneError, WireError, printable
+from kbench.wire.channel import Channel, DeadlineError, PeerGoneError, WireError
 
 PATIENCE_S = 5.0
 

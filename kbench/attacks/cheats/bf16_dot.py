@@ -7,7 +7,6 @@ PROBLEM = "dot_of_positives"
 CLASS = "precision"
 EXPECT = ("below_level", "wrong_value")
 LEVEL = "task"
-LACKS = ("centred",)
 CATALOGUE = "rigor 18"
 SPEED = "fast"
 

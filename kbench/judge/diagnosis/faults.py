@@ -30,7 +30,7 @@ def unwritten(got: Tensor) -> Diagnosis | None:
 
 
 def transposed(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagnosis | None:
-    """Say which two dimensions of an output are exchanged, in its memory or its indices."""
+    """Return which two dimensions of an output are exchanged, in its memory or its indices."""
     if got.numel() < likeness.FEW or bool((got.flatten() == got.flatten()[0]).all()):
         return None
     for first in range(got.dim()):

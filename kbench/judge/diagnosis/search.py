@@ -243,9 +243,8 @@ class Search:
         if best is None:
             return None
         rest, found = best
-        return Diagnosis(
-            code=found.code, sentence=found.sentence, evidence=f"{found.evidence} leaves {rest:.2%} of the error"
-        )
+        evidence = f"{found.evidence} explains {100 * (1 - rest):.2f} % of the error"
+        return Diagnosis(code=found.code, sentence=found.sentence, evidence=evidence)
 
     def _outputs(self, alternative: Alternative) -> list[Tensor] | None:
         try:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from kbench.children.child import is_of_the_device
+from kbench.children.child_error import is_of_the_device
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
 from kbench.devices.backend import backend

@@ -10,6 +10,7 @@ from kbench.core.model import Status
 from kbench.core.values import GROSS, GROSS_NS, attest, attest_single
 from kbench.judge.arena import Arena
 from kbench.judge.refusal import RefusalError
+from kbench.judge.timing.other_load import OtherLoad
 
 ATTEST_COUNTS = (1, 2, 4, 8, 16)
 ATTEST_ROUNDS = 3
@@ -23,11 +24,13 @@ ONE_SLOT_SLACK_NS = 2_000_000
 DOUBTFUL_FROM = 0.7
 """A host's clock counts what other programs take from a call; below this share of the slope nothing excuses it."""
 CONGESTED_FROM = 1.1
-CONGESTED_DOUBTFUL_FROM = 1 / GROSS
-"""Where other programs lengthen the reference's calls by a tenth or more, its slope is no exact measure of what they
-take from the candidate's: an honest claim was refused at 0.66 of it (2 cores, load 4 to 8). Such a claim is weak, not
-false, unless it is grossly below. The candidate's processes are stopped while the reference is called, so it cannot
-make a machine look busy."""
+BUSY_FROM = 0.25
+"""Chosen. Share of all processors that other programs take, from which a machine is busy."""
+BUSY_DOUBTFUL_FROM = 1 / GROSS
+"""Where other programs lengthen the reference's calls by a tenth or more, or the machine is busy, the reference's slope
+is no exact measure of what they take from the candidate's: honest claims were refused at 0.66 and 0.63 of it (2 cores,
+load 4 to 8). Such a claim is weak, not false, unless it is grossly below. The candidate can make a machine look busy by
+neither: both are measured while the reference is called, and it is stopped."""
 REQUEST_NS = 5_000_000
 """Most time of a request beside its calls; below it, the worker's own figure is taken."""
 EMPTY_NS = 2_000_000
@@ -43,13 +46,21 @@ REPEATS = 5
 class Attestation:
     """Holds the times per call that a worker claims (ns, by arm) against wall times of the same calls.
 
-    `wall(arm, calls)` returns the judge's wall time of `calls` calls in a row.
+    `wall(arm, calls)` returns the judge's wall time of `calls` calls in a row; `others` counts what other programs take
+    while the reference is called, and the candidate is stopped.
     """
 
-    def __init__(self, arena: Arena, wall: Callable[[str, int], int], claims: Mapping[str, Sequence[int]]):
+    def __init__(
+        self,
+        arena: Arena,
+        wall: Callable[[str, int], int],
+        claims: Mapping[str, Sequence[int]],
+        others: OtherLoad,
+    ):
         self._arena = arena
         self._wall = wall
         self._claims = claims
+        self._others = others
         self.congested = False
         """Whether other programs took so much from a CPU that the reference's own slope had to be the measure."""
         self.half_width_ns = 0.0
@@ -75,7 +86,8 @@ class Attestation:
                 factor = self._congestion(references, copy_ns)
                 slope /= factor
                 wider_ns = factor * slack_ns
-                least = CONGESTED_DOUBTFUL_FROM if factor >= CONGESTED_FROM else DOUBTFUL_FROM
+                busy = factor >= CONGESTED_FROM or self._others.share >= BUSY_FROM
+                least = BUSY_DOUBTFUL_FROM if busy else DOUBTFUL_FROM
                 verdict = attest(claim_ns, quiet_ns, slope, slack_ns=wider_ns, doubtful_from=least)
             if verdict != "failed" and not single:
                 single_ns, by_one = self._single(claim_ns, copy_ns, factor)
@@ -113,7 +125,9 @@ class Attestation:
         tries. The reference's worker is asked the same way, and it is above suspicion.
         """
         alone = statistics.median(self._claims["reference"])
-        factor = (slope_of(shortest, lambda calls: self._wall("reference", calls)) - copy_ns) / max(1, alone)
+        with self._others:
+            slope = slope_of(shortest, lambda calls: self._wall("reference", calls))
+        factor = (slope - copy_ns) / max(1, alone)
         if factor > 1:
             self.congested = True
         return max(1.0, factor)

@@ -41,7 +41,7 @@ VARY_EVERY = 16
 SIZINGS = 8
 """Attempts to find how many calls make a round."""
 ALONE_ROUNDS = 3
-AFTER_ROUNDS = 5
+AFTER_ROUNDS = 7
 """Rounds of the reference after the candidate's death (chosen): they also show how much the looks vary."""
 INTERFERENCE = 0.03
 WALL_ROUNDS = 3

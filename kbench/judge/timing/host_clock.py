@@ -10,6 +10,7 @@ import time
 from kbench.core.clocks import Attested
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.timing.attestation import ATTEST_COUNTS, Attestation
+from kbench.judge.timing.other_load import OtherLoad
 from kbench.judge.timing.readings import ArmSample, Conclusion, Reply
 
 CALLS = 15
@@ -53,7 +54,8 @@ class HostClock:
 
     def prove(self, event_ns: float) -> None:  # noqa: ARG002 - the claims themselves are held
         """Hold the candidate's claims against the slope of the judge's wall time. Raises RefusalError."""
-        attesting = Attestation(self._trials["candidate"].arena, self.wall, self._claims)
+        others = OtherLoad(self._trials["reference"].candidate.pid)
+        attesting = Attestation(self._trials["candidate"].arena, self.wall, self._claims, others)
         slope_ns, attestation = attesting.run(self._trials["candidate"].candidate.log)
         walls = {arm: statistics.median(claims) for arm, claims in self._claims.items()}
         self._conclusion = Conclusion(

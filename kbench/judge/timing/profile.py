@@ -1,17 +1,23 @@
 """What one call of a solution launched, as its worker's profiler lists it.
 
 The list comes from the worker and is evidence, not proof: who controls that process could forge it. It decides
-only what `--require-custom` asks, and no number rests on it.
+only what `--require-custom` asks, and no time rests on it.
 """
 
 from dataclasses import dataclass
 
 from kbench.core.kernel_names import Activity, KernelOrigin, crosscheck, describe_kernels, origin
 from kbench.core.model import Finding, Status
+from kbench.core.own_share import share_of
 from kbench.devices.backend import backend
 from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
 from kbench.wire.channel import WireError
+
+NOTHING_RECORDED = "the profiler recorded nothing: is CUPTI installed?"
+WARM_UPS = 3
+"""Chosen. Calls before the profiled one: the first compiles and tunes, the second may record a CUDA graph."""
 
 
 def activities(answer: object) -> tuple[Activity, ...]:
@@ -37,8 +43,13 @@ class Profile:
     reason: str = ""
     log: str = ""
 
+    @property
+    def own_share(self) -> float | None:
+        """Share of the time in the solution's own kernels, from 0 to 1; None if nothing was seen."""
+        return share_of(((origin(each.name), each.duration_ns) for each in self.seen), KernelOrigin.OWN)
+
     def findings(self, event_ns: float | None) -> list[Finding]:
-        """Say which kernels ran and, given the time by events, how long they took."""
+        """Return notes on the kernels that ran and, given the time by events, on how long they took."""
         if not self.seen:
             return [Finding.note("crosscheck_cupti", f"kernels could not be listed: {self.reason}")]
         found = [Finding.note("kernels", describe_kernels(self.seen))]
@@ -52,7 +63,7 @@ class Profile:
             return
         if not self.seen:
             raise RefusalError(Status.NOT_VERIFIED, f"kernels could not be listed: {self.reason}", self.log)
-        if not any(origin(each.name) is KernelOrigin.OWN for each in self.seen):
+        if not self.own_share:
             raise RefusalError(
                 Status.LIBRARY_ONLY, f"launches none of its own kernels: {describe_kernels(self.seen)}", self.log
             )
@@ -62,6 +73,21 @@ def take_profile(trial: Trial, device: str) -> Profile:
     """Have one call on fresh inputs profiled; its outputs are checked like those of any call. Raises RefusalError."""
     if not backend(device).names_kernels:
         return Profile(seen=(), device=device, reason="CUPTI sees GPUs only")
+    profile, slot, expected = _profiled(trial, device)
+    trial.judge_values(slot, expected)
+    return profile
+
+
+def list_kernels(trial: Trial, device: str) -> Profile:
+    """Have one call profiled, behind a few others; no value is judged: no verdict rests on it. Raises RefusalError."""
+    for _ in range(WARM_UPS):
+        trial.call([trial.reference.expect(trial.arguments(secret_seed()))])
+    profile, _, _ = _profiled(trial, device)
+    return profile
+
+
+def _profiled(trial: Trial, device: str) -> tuple[Profile, int, Expected]:
+    """Have one call on fresh inputs profiled; return the slot with its results and what they should be, too."""
     expected = trial.reference.expect(trial.arguments(secret_seed()))
     slot = trial.arena.random_slot()
     trial.fill([slot], [expected])
@@ -72,5 +98,4 @@ def take_profile(trial: Trial, device: str) -> Profile:
         seen = activities(listed)
     except WireError as error:
         raise trial.candidate.nonsense(error) from error
-    trial.judge_values(slot, expected)
-    return Profile(seen=seen, device=device, reason="the profiler recorded nothing: is CUPTI installed?", log=log)
+    return Profile(seen=seen, device=device, reason=NOTHING_RECORDED, log=log), slot, expected

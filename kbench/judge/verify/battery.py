@@ -12,6 +12,7 @@ from typing import Any
 
 from kbench.core.levels import Level
 from kbench.core.model import Finding, Status
+from kbench.core.printable import printable
 from kbench.core.values import UNATTAINABLE_ABOVE
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena, is_large
@@ -25,7 +26,6 @@ from kbench.judge.refusal import RefusalError
 from kbench.judge.verify.fp64_errors import Truth
 from kbench.judge.verify.variations import Variation
 from kbench.numerics import elements, tails
-from kbench.wire.channel import printable
 from kbench.wire.layouts import layouts_of
 
 SEEDS = 3

@@ -34,7 +34,7 @@ FATAL = frozenset(
 
 
 def lacking(status: Status, wrong: str, refused: str) -> str | None:
-    """Say which property is lacking where a check ended so: the code of a wrong answer, or of an error; None: fatal.
+    """Return the lacking property after a failed check: the code of a wrong answer, or of an error; None: fatal.
 
     A crash, a hang or memory that ran out is a wrong answer to inputs that the reference accepts.
     """
@@ -44,7 +44,7 @@ def lacking(status: Status, wrong: str, refused: str) -> str | None:
 
 
 def of_weights(status: Status, way: str, diagnosis: str | None) -> str | None:
-    """Say which property is lacking where other weights than the constructor's are not followed; None: fatal.
+    """Return the property that is lacking if changed weights are not followed; None: fatal.
 
     `way` is how parameters were matched, `diagnosis` the code of what explains the outputs, if anything does.
     """

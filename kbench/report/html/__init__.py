@@ -1,1 +1,1 @@
-"""Reports as one HTML file each: no script, nothing from outside, plots as SVG."""
+"""Reports as one HTML file each: no scripts, no external files, plots as SVG."""

@@ -1,23 +1,41 @@
-"""Axes of plots: where a value lies, in percent of the plot, and which values are written beside it."""
+"""Axes of plots: positions of values in percent of the plot, and labels."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, pairwise
 
 from kbench.report import units
 
 MOST_TICKS = 6
-"""More labels than this touch each other on a phone."""
+"""Most labels of an axis."""
 ROOM = 0.04
 """Share of an axis that is left free at either end."""
+LETTER = 2.4
+"""Width of a letter, in percent of an axis on a phone: 7 of 290 pixels."""
+LINE = 8.0
+"""Height of a label, in percent of an upright axis."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """A value that is written at an axis; `at` is in percent of its length."""
+    """A label of an axis; `at` is in percent of its length."""
 
     at: float
     text: str
+
+    @property
+    def anchor(self) -> str:
+        """SVG's `text-anchor`: a label that is centred where it stays inside the axis, in a wide font too."""
+        half = len(self.text) * LETTER / 2
+        return "start" if self.at < half else "end" if self.at > 100 - half else "middle"
+
+    @property
+    def extent(self) -> tuple[float, float]:
+        """Where the label begins and ends, in percent of the axis."""
+        width = len(self.text) * LETTER
+        begin = self.at - {"start": 0.0, "middle": width / 2, "end": width}[self.anchor]
+        return begin, begin + width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +49,19 @@ class Scale:
     signed: bool = False
 
     def at(self, value: float) -> float:
-        """Place a value, in percent from the axis's start; one beyond its ends is placed there."""
+        """Return the position of a value in percent of the axis; values beyond an end are placed there."""
         low, high, value = (self._height(one) for one in (self.low, self.high, value))
         return round(100 * min(max((value - low) / (high - low), 0.0), 1.0), 2)
 
-    def ticks(self) -> tuple[Tick, ...]:
-        """Choose round values, at most six."""
-        return tuple(Tick(at=self.at(value), text=self._text(value)) for value in self._round_values())
+    def ticks(self, *, upright: bool = False) -> tuple[Tick, ...]:
+        """Return at most six round values whose labels do not touch; on an upright axis they are one line high."""
+        choices = chain(_decades(self.low, self.high) if self.log else (), _steps(self.low, self.high))
+        labelled = [
+            tuple(Tick(at=self.at(value), text=self._text(value)) for value in values if value or not self.log)
+            for values in choices
+        ]
+        fitting = [ticks for ticks in labelled if len(ticks) <= MOST_TICKS and not _touching(ticks, upright=upright)]
+        return next((ticks for ticks in fitting if len(ticks) > 2), max(fitting, key=len))
 
     def _height(self, value: float) -> float:
         return math.log10(max(value, 1e-300)) if self.log else value
@@ -52,12 +76,9 @@ class Scale:
         sign = ("+" if value > 0 else "−" if value < 0 else "") if self.signed else "−" if value < 0 else ""
         return f"{sign}{text}{self.unit}"
 
-    def _round_values(self) -> list[float]:
-        return _decades(self.low, self.high) if self.log else _steps(self.low, self.high)
-
 
 def around(values: Iterable[float | None], *, log: bool = False, unit: str = "", least_span: float = 0.0) -> Scale:
-    """Make an axis that holds all values with some room; `least_span` is a share of the middle, of a log axis too."""
+    """Make an axis that holds all values with some room; `least_span` is a share of the middle, also for a log axis."""
     present = [value for value in values if value is not None and math.isfinite(value) and (value > 0 or not log)]
     low, high = (min(present), max(present)) if present else (1.0, 1.0)
     if log:
@@ -76,23 +97,25 @@ def time_scale(times_ns: Iterable[float | None]) -> tuple[Scale, units.TimeUnit]
     return around([time / unit.size_ns for time in present], log=True, unit=f" {unit.name}", least_span=0.5), unit
 
 
-def _steps(low: float, high: float) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten between both ends."""
-    rough = (high - low) / (MOST_TICKS - 1)
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [number * step for number in range(first, last + 1)]
+def _touching(ticks: tuple[Tick, ...], *, upright: bool) -> bool:
+    extents = [(tick.at, tick.at + LINE) if upright else tick.extent for tick in ticks]
+    return any(one[1] > other[0] for one, other in pairwise(extents))
 
 
-def _decades(low: float, high: float) -> list[float]:
-    """Powers of ten between both ends, with their halves and fifths where there is room; steps for a short axis."""
-    for factors in ((1, 2, 3, 5), (1, 2, 5), (1, 3), (1,)):
-        first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-        values = [f * 10.0**e for e in range(first, last + 1) for f in factors if low <= f * 10.0**e <= high]
-        if len(values) <= MOST_TICKS:
-            return values if len(values) > 2 else _steps(low, high)
-    return values[:: math.ceil(len(values) / MOST_TICKS)]
+def _steps(low: float, high: float) -> Iterator[list[float]]:
+    """Multiples of 1, 2 or 5 times a power of ten between both ends; finer ones first."""
+    power = math.floor(math.log10((high - low) / MOST_TICKS))
+    for step in (factor * 10.0**exponent for exponent in range(power, power + 3) for factor in (1, 2, 5)):
+        yield [number * step for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def _decades(low: float, high: float) -> Iterator[list[float]]:
+    """Powers of ten between both ends, with their halves and fifths at first; then every second, third and so on."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for factors in ((1, 2, 3, 5), (1, 2, 5), (1, 3)):
+        yield [f * 10.0**e for e in range(first, last + 1) for f in factors if low <= f * 10.0**e <= high]
+    for stride in range(1, last - first + 2):
+        yield [10.0**e for e in range(first, last + 1, stride) if low <= 10.0**e <= high]
 
 
 def _raised(exponent: int) -> str:

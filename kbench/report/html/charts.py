@@ -1,4 +1,4 @@
-"""What a template draws: rows with marks on one axis, and points in a plane. Places are in percent of the plot.
+"""Shapes that a template draws: rows with marks on one axis, and points in a plane. Positions are in percent.
 
 Widths in percent let one drawing fit a phone and a screen, with letters and points of the same size.
 """
@@ -10,7 +10,7 @@ from kbench.report.html.axes import Tick
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A point; `kind` names its look in the style sheet, `title` is told on hovering."""
+    """A point; `kind` names its look in the style sheet, `title` is shown on hovering."""
 
     x: float
     kind: str = "point"
@@ -19,7 +19,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A bar from one place to another; one of the kind `margin` is as high as its row."""
+    """A bar from one place to another; the kind `margin` is as high as its row."""
 
     low: float
     high: float
@@ -28,7 +28,7 @@ class Span:
 
     @property
     def width(self) -> float:
-        """Its width, at least a hair."""
+        """Its width, at least visible."""
         return round(max(self.high - self.low, 0.15), 2)
 
 
@@ -38,7 +38,7 @@ class ChartRow:
 
     label: str
     note: str = ""
-    """Told below the label, in small letters."""
+    """Small text below the label."""
     value: str = ""
     value_note: str = ""
     marks: tuple[Mark, ...] = ()
@@ -47,15 +47,15 @@ class ChartRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Rows that share an axis. `rules` are values that all are held against, such as 1×."""
+    """Rows that share an axis. `rules` are values to compare with, such as 1×."""
 
     rows: tuple[ChartRow, ...]
     ticks: tuple[Tick, ...]
     axis: str
-    """What the axis shows, with its unit."""
+    """Title of the axis, with its unit."""
     rules: tuple[Tick, ...] = ()
     key: tuple[tuple[str, str], ...] = ()
-    """Look and meaning of the marks that need words."""
+    """Entries of the legend: look and meaning of marks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,7 @@ class Dot:
     kind: str = "point"
     label: str = ""
     label_y: float = 0.0
-    """Where the label stands, which makes room for its neighbours."""
+    """Position of the label, moved away from its neighbours."""
     title: str = ""
 
 
@@ -94,3 +94,8 @@ class Plane:
     x_axis: str
     y_axis: str
     key: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def gutter_rem(self) -> float:
+        """Width of the column of labels beside the plane, which holds the longest one in a wide font too."""
+        return round(0.6 + 0.5 * max((len(tick.text) for tick in self.y_ticks), default=0), 1)

@@ -12,13 +12,13 @@ from kbench.report.html.run import Cell, table
 from kbench.report.html.speed import rule
 
 LEAST_REACH = 1.0
-"""Percent of change that the axis shows at least."""
+"""Least range of the axis, in percent of change."""
 
 
 def render_comparison(
     comparison: Comparison, margin: float, source: str, history: Sequence[tuple[str, Chart]] = ()
 ) -> str:
-    """Write a comparison as one HTML file; `margin` is a share, of what counts as slower.
+    """Write a comparison as one HTML file; `margin` is the share above which a case is slower.
 
     `history` has a chart for each case that a folder holds several runs of.
 
@@ -49,7 +49,7 @@ def render_comparison(
 
 
 def _changes(comparison: Comparison, margin: float) -> Chart | None:
-    """Draw the change of the time of each case, in percent, right of the middle slower."""
+    """Draw the change of the time of each case, in percent; right of the middle is slower."""
     known = [case for case in worst_first(comparison.cases) if case.verdict is not None and case.verdict.ratio]
     if not known:
         return None

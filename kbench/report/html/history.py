@@ -1,4 +1,4 @@
-"""What became of each case over time: every run that a folder holds of it, beside the noise of the baseline."""
+"""The history of each case: every run of it in a folder, beside the noise of the baseline."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from kbench.report.html.axes import Scale
 from kbench.report.html.charts import Chart, ChartRow, Mark, Span
 from kbench.report.html.speed import rule
 from kbench.report.summary import geometric_mean
-from kbench.storage.results import CaseKey
+from kbench.storage.results import CaseKey, case_key
 
 FEWEST, MOST = 3, 30
-"""Runs of a case that make a history, and those that are shown, the last ones."""
+"""Least number of runs for a history, and the number of last runs that are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class PastRun:
     high: float | None
 
     def is_apart_from(self, other: "PastRun") -> bool:
-        """Whether the intervals of both leave a gap; never where one is unknown."""
+        """Whether both intervals leave a gap; False if one is unknown."""
         if self.low is None or self.high is None or other.low is None or other.high is None:
             return False
         return self.low > other.high or self.high < other.low
@@ -36,7 +36,7 @@ class PastRun:
 def histories(base: Sequence[ResultRow], runs: Mapping[str, Sequence[ResultRow]]) -> list[tuple[str, Chart]]:
     """Draw each case of a baseline over the runs of a folder, by name, that measured it under the same conditions."""
     found = []
-    for key, first in {_key(row): row for row in base}.items():
+    for key, first in {case_key(row): row for row in base}.items():
         mine = _past("", base, key, first)
         told = [past for name, rows in runs.items() if (past := _past(name, rows, key, first)) is not None]
         told.sort(key=lambda past: past.started_utc)
@@ -88,8 +88,8 @@ def _span(past: PastRun, change: Callable[[float], float], scale: Scale, kind: s
 
 
 def _past(run: str, rows: Sequence[ResultRow], key: CaseKey, like: ResultRow) -> PastRun | None:
-    """Fold a run's rows of one case; None where it failed, was not timed, or not under the same conditions."""
-    mine = [row for row in rows if _key(row) == key and _conditions(row) == _conditions(like)]
+    """Fold a run's rows of one case; None if it failed, was not timed, or under other conditions."""
+    mine = [row for row in rows if case_key(row) == key and _conditions(row) == _conditions(like)]
     speedups = [row.speedup for row in mine if row.status == Status.PASSED and row.speedup is not None]
     if not speedups or len(speedups) < len(mine):
         return None
@@ -102,10 +102,6 @@ def _past(run: str, rows: Sequence[ResultRow], key: CaseKey, like: ResultRow) ->
         low=first.speedup_low,
         high=first.speedup_high,
     )
-
-
-def _key(row: ResultRow) -> CaseKey:
-    return row.problem, row.solution, row.case
 
 
 def _conditions(row: ResultRow) -> tuple[str, ...]:

@@ -32,5 +32,5 @@ def render(template: str, **values: Any) -> str:
 
 
 def shown_path(path: Path) -> str:
-    """Write a path as the reader would type it: from the working folder where it lies below."""
+    """Write a path relative to the working folder if it lies below it."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

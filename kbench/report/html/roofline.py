@@ -1,4 +1,4 @@
-"""The roofline: arithmetic rate over arithmetic intensity, under the roofs that were measured on this device."""
+"""The roofline: arithmetic rate over arithmetic intensity, under the roofs measured on this device."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,11 +11,11 @@ from kbench.report.html.speed import rule, where
 from kbench.report.summary import CaseSummary
 
 LABEL_GAP = 5.5
-"""Percent of the plane's height that a label takes."""
+"""Height of a label in percent of the plane."""
 
 
 def rooflines(cases: Sequence[CaseSummary], peaks: Peaks | None) -> list[tuple[str, Plane]]:
-    """Draw one plane for each case that has arithmetic, the only one without a name."""
+    """Draw one plane for each case that has arithmetic; a single one has no name."""
     named: dict[str, list[CaseSummary]] = {}
     for case in cases:
         if case.rows and case.rows[0].flops and case.rows[0].dram_bytes and case.time_ns:
@@ -24,7 +24,7 @@ def rooflines(cases: Sequence[CaseSummary], peaks: Peaks | None) -> list[tuple[s
 
 
 def rates(cases: Sequence[CaseSummary]) -> Chart | None:
-    """Draw the rates at which cases moved the bytes that they must; the limit is the end of each bar's track."""
+    """Draw the rates of the compulsory bytes of cases; the limit is the end of each bar's track."""
     known = [case for case in cases if case.rows and case.rows[0].dram_bytes and case.percent_of_limit is not None]
     if not known:
         return None
@@ -84,7 +84,7 @@ def _plane(cases: Sequence[CaseSummary], peaks: Peaks | None) -> Plane:
         dots=tuple(dots),
         lines=tuple(lines),
         x_ticks=x.ticks(),
-        y_ticks=teras.ticks(),
+        y_ticks=teras.ticks(upright=True),
         x_axis="FLOP for each byte that must move",
         y_axis="TFLOP/s",
     )
@@ -113,7 +113,7 @@ def _down(scale: Scale, value: float) -> float:
 
 
 def spread_labels(heights: Sequence[float], gap: float = LABEL_GAP) -> list[float]:
-    """Move labels apart until neighbours are `gap` percent from one another, as little as that takes."""
+    """Move labels apart as little as possible until neighbours are `gap` percent apart."""
     order = sorted(range(len(heights)), key=lambda index: heights[index])
     placed = list(heights)
     for before, index in pairwise(order):

@@ -1,5 +1,6 @@
-"""A run as a page: the verdict in words, how fast and how far from the limit, what is right, and what it rests on."""
+"""A run as a page: the verdict in words, speed, distance from the limit, correctness, and the evidence."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.terminal import stack_line
 
 MOST_SENTENCES = 3
-"""Cases that get a sentence each at the top; more stand in the table alone."""
+"""Most cases with a sentence each at the top; others are in the table only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,15 +90,20 @@ def render_run(
         spent=_spent(run),
         listings=listings,
         environment=_environment(rows),
-        repeat=run.command or repeat,
+        repeat=_unnamed(run.command) or repeat,
         typed=bool(run.command),
         remarks=[*notes, *remarks(run, 1)],
         source=source,
     )
 
 
+def _unnamed(command: str) -> str:
+    """Return a command without `--name`, because a run of that name exists and would be refused."""
+    return re.sub(r" --name[ =](?:'[^']*'|\S+)", "", command)
+
+
 def table(rows: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
-    """Leave out the columns that say nothing in any row."""
+    """Leave out the columns that are empty in every row."""
     used = [place for place, _ in enumerate(rows[0])] if rows else []
     used = [place for place in used if any(row[place].text not in {"", units.ABSENT} for row in rows)]
     return [[row[place] for place in used] for row in rows]
@@ -113,6 +119,7 @@ def _line(case: CaseSummary, unit: units.TimeUnit, where: str) -> RunLine:
         "speed-up": cells.speedup,
         "95 % interval": cells.interval,
         "of limit": cells.of_limit,
+        "in own kernels": cells.own_kernels,
         "worst error": cells.worst_error,
     }
     return RunLine(
@@ -165,7 +172,7 @@ STAGES = ("build", "open", "shapes", "load", "verify", "time", "wait")
 
 
 def _spent(run: RunSummary) -> Chart | None:
-    """Draw where the verdict's own time went, a bar of stages for each solution and for the judge's side."""
+    """Draw the time of the verdict: a bar of stages for each solution and for the judge's side."""
     parts = [(case.solution, speed.where(case, run.cases), case.stage_s) for case in run.cases if case.stage_s]
     reference: dict[str, float] = {}
     for (_, stage), spent_s in run.reference_s.items():
@@ -195,7 +202,7 @@ def _place(stage: str) -> int:
 
 
 def _environment(rows: Sequence[ResultRow]) -> list[tuple[str, str]]:
-    """List what the run was measured with, those parts that are known."""
+    """Return the known parts of the environment of the run."""
     if not rows:
         return []
     row = rows[0]

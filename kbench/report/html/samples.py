@@ -16,12 +16,12 @@ from kbench.report.remarks import flag_text
 ARMS = {"candidate": "point", "reference": "reference"}
 """Looks of the samples of either arm."""
 STRIP = 76.0
-"""Percent of a panel's width that the samples take; their distribution has the rest."""
+"""Width of the samples in percent of a panel; their distribution has the rest."""
 BINS = 24
 LEAST_REACH = 0.2
-"""Percent: a process that is steadier than this looks steady."""
+"""Least range of the axis in percent, so that small noise looks small."""
 INSIDE = 0.98
-"""Share of the samples that the axis must hold; the others are drawn at its ends."""
+"""Share of the samples within the axis; the others are drawn at its ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Panel:
     process: int
     median: str
     names: tuple[tuple[str, str], ...]
-    """What its samples are called, and what that means."""
+    """Labels of its samples, and their meaning."""
     count: int
     marked: int
     beyond: int
@@ -70,7 +70,8 @@ def _case(solution: str, case: str, timings: Sequence[Timing]) -> CasePanels:
     away = [_deviation(sample, middles) for timing in timings for sample in timing.samples if sample.arm in ARMS]
     reach = max(LEAST_REACH, float(np.quantile(np.abs(away), INSIDE))) if away else LEAST_REACH
     scale = Scale(low=-1.1 * reach, high=1.1 * reach, unit=" %", signed=True)
-    ticks = (scale.ticks()[0], Tick(at=scale.at(0.0), text="0"), scale.ticks()[-1])
+    first, *_, last = scale.ticks(upright=True)
+    ticks = (first, Tick(at=scale.at(0.0), text="0"), last)
     return CasePanels(
         solution=solution,
         case=case,
@@ -111,7 +112,7 @@ def _panel(timing: Timing, middles: dict[str, float], scale: Scale) -> Panel:
 
 
 def _bars(values: Sequence[float], scale: Scale) -> tuple[Bar, ...]:
-    """Count values in bins over the axis; the fullest bin takes all the room beside the samples."""
+    """Count values in bins over the axis; the fullest bin has the full width."""
     counts, _ = np.histogram(np.clip(values, scale.low, scale.high), bins=BINS, range=(scale.low, scale.high))
     most, step = max(int(counts.max()), 1), 100 / BINS
     return tuple(
@@ -131,5 +132,5 @@ def _median(samples: Sequence[Sample]) -> float:
 
 
 def _deviation(sample: Sample, middles: dict[str, float]) -> float:
-    """How far a sample lies from its arm's median over all processes, in percent."""
+    """Distance of a sample from its arm's median over all processes, in percent."""
     return 100 * (sample.t_event_ns / middles[sample.arm] - 1)

@@ -1,4 +1,4 @@
-"""The source of each solution of a run, as far as it is still what was judged, with what was said of its lines."""
+"""The source of each solution of a run, if it is unchanged, with the remarks on its lines."""
 
 import re
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from kbench.report.table import one_line
 from kbench.storage.settings import Settings
 
 MOST_BYTES = 200_000
-"""Of one file; what is longer is cut."""
+"""Largest part of one file that is shown."""
 MOST_REMARKS = 3
-"""Remarks at one line."""
+"""Most remarks at one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedLine:
-    """One line of a source, and what was said of it."""
+    """One line of a source with its remarks."""
 
     number: int
     text: str
@@ -40,7 +40,7 @@ class SourceListing:
 
 
 def listings(cases: Sequence[CaseSummary], settings: Settings) -> list[SourceListing]:
-    """List the files of every solution that has any of its own, once each."""
+    """Return the files of every solution with its own source, once each."""
     found: list[SourceListing] = []
     for name in dict.fromkeys(case.solution for case in cases):
         found += _of_solution([case for case in cases if case.solution == name], settings)
@@ -105,7 +105,7 @@ def _listing(solution: str, path: Path, told: str) -> SourceListing:
 
 
 def remarked_lines(name: str, told: str) -> dict[int, list[str]]:
-    """Find what messages and logs say of lines of a file: `name:12: ...`, `name(12): ...` or `File "name", line 12`."""
+    """Return remarks on lines of a file, from messages: `name:12: ...`, `name(12): ...` or `File "name", line 12`."""
     pattern = re.compile(rf'{re.escape(name)}(?::|\(|", line )(\d{{1,6}})\b')
     found: dict[int, list[str]] = {}
     for line in told.splitlines():

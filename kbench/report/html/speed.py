@@ -1,4 +1,4 @@
-"""How fast, drawn: speed-ups with their intervals, how far processes differ, and the two times of a call."""
+"""Plots of speed: speed-ups with their intervals, the spread over processes, and both times of a call."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from kbench.report.shown import shown
 from kbench.report.summary import CaseSummary
 
 LEAST_REACH = 0.02
-"""Of the axis of spreads: wide enough that the gate's margin is seen beside what is narrower."""
+"""Least range of the axis of spreads: the gate's margin is always visible."""
 
 
 def speedups(cases: Sequence[CaseSummary]) -> Chart | None:
@@ -45,7 +45,7 @@ def speedups(cases: Sequence[CaseSummary]) -> Chart | None:
 
 
 def spreads(cases: Sequence[CaseSummary]) -> Chart | None:
-    """Draw how far each process, and the interval over them, lies from the speed-up, beside the gate's margin."""
+    """Draw each process and the interval relative to the speed-up, beside the gate's margin."""
     several = [case for case in cases if case.speedup and not case.alone]
     if not several:
         return None
@@ -123,16 +123,16 @@ NAMES = {
     "reference": "reference, device time",
     "limit": "limit of the device",
 }
-"""Looks of the marks of times, and what they mean."""
+"""Looks and meanings of the marks of times."""
 
 
 def where(case: CaseSummary, cases: Sequence[CaseSummary]) -> str:
-    """Name the case where there are several."""
+    """Return the label, with the case if there are several."""
     return case.case if len({one.case for one in cases}) > 1 else ""
 
 
 def rule(scale: Scale, value: float, text: str) -> tuple[Tick, ...]:
-    """Mark a value that all rows are held against."""
+    """Mark a value that all rows are compared with."""
     return (Tick(at=scale.at(value), text=text),)
 
 

@@ -1,4 +1,4 @@
-"""A sweep or a published table as a page: how many are right and fast, which fail, and what was claimed."""
+"""A sweep or a published table as a page: shares of right and fast solutions, failures, and claims."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,10 @@ from kbench.report.html.speed import rule
 from kbench.report.swept_table import SweptLine, SweptTable
 
 MOST_ROWS = 60
-"""Speed-ups that get a row each; more become points in order of their size."""
+"""Most speed-ups with a row each; more become sorted points."""
 LONGEST_NAME = 90
 MOST_CONSTANTS = 3
-"""Cases whose constants stand at the top; the table has those of all."""
+"""Most cases whose constants are at the top; the table has those of all."""
 
 
 def render_sweep(swept: SweptTable, source: str) -> str:
@@ -36,7 +36,7 @@ def render_sweep(swept: SweptTable, source: str) -> str:
         ranks=_ranks(timed) if len(timed) > MOST_ROWS else None,
         statuses=_statuses(swept),
         claims=_claims(swept.lines),
-        stages=[(stage, units.seconds(spent_s)) for stage, spent_s in _longest_first(swept)],
+        stages=[(stage, units.seconds(spent_s)) for stage, spent_s in swept.stage_s.items()],
         table=table([_cells(line, several=len(cases) > 1) for line in swept.lines]),
         constants=constants if len(constants) <= MOST_CONSTANTS else [],
         source=source,
@@ -44,17 +44,19 @@ def render_sweep(swept: SweptTable, source: str) -> str:
 
 
 def headline(swept: SweptTable) -> str:
-    """Say in one sentence what the sweep came to."""
+    """Write the result of the sweep in one sentence."""
     passed = sum(line.passed for line in swept.lines)
     text = f"{passed} of {len(swept.lines)} pass"
+    if swept.trivial:
+        text += f", {swept.trivial} of them a task that wrong answers pass too"
     mean = swept.mean
     if mean is None:
         return f"{text}."
     shown = units.speedup(mean.value, mean.low, mean.high)
     interval = "" if mean.low is None else f" (95 % interval {units.interval(mean.low, mean.high)})"
-    return (
-        f"{text}. Over the {mean.count} that were timed the geometric mean is {shown} the reference's speed{interval}."
-    )
+    others = "others" if swept.trivial else ""
+    which = f"{mean.count} {others}".rstrip()
+    return f"{text}. Over the {which} that were timed the geometric mean is {shown} the reference's speed{interval}."
 
 
 def _fast(swept: SweptTable) -> Chart | None:
@@ -115,14 +117,14 @@ def _ranks(timed: Sequence[SweptLine]) -> Plane:
         dots=dots,
         lines=(Line(x1=0, y1=one, x2=100, y2=one, kind="rule", label="reference"),),
         x_ticks=ranks.ticks(),
-        y_ticks=scale.ticks(),
+        y_ticks=scale.ticks(upright=True),
         x_axis="rank",
         y_axis="times as fast as the reference",
     )
 
 
 def _statuses(swept: SweptTable) -> Chart | None:
-    """Draw how often each status came that is no pass."""
+    """Draw the number of each status other than `passed`."""
     failed = {status: count for status, count in swept.statuses.items() if status != "passed"}
     if not failed:
         return None
@@ -136,7 +138,7 @@ def _statuses(swept: SweptTable) -> Chart | None:
 
 
 def _claims(lines: Sequence[SweptLine]) -> Plane | None:
-    """Draw the measured speed-up over the claimed one; what does not pass stands at the foot, as a cross."""
+    """Draw the measured speed-up over the claimed one; failures are crosses at the bottom."""
     claimed = [line for line in lines if line.claim]
     if not claimed:
         return None
@@ -169,7 +171,7 @@ def _claims(lines: Sequence[SweptLine]) -> Plane | None:
         dots=tuple(dots),
         lines=rules,
         x_ticks=both.ticks(),
-        y_ticks=both.ticks(),
+        y_ticks=both.ticks(upright=True),
         x_axis="claimed speed-up",
         y_axis="measured speed-up",
         key=(("point", "passes"), ("cross", "does not pass, or was not timed")),
@@ -202,10 +204,6 @@ def _between(line: SweptLine, scale: Scale) -> tuple[Span, ...]:
     if line.speedup_low is None or line.speedup_high is None:
         return ()
     return (Span(low=scale.at(line.speedup_low), high=scale.at(line.speedup_high)),)
-
-
-def _longest_first(swept: SweptTable) -> list[tuple[str, float]]:
-    return sorted(swept.stage_s.items(), key=lambda item: -item[1])
 
 
 def _short(text: str) -> str:

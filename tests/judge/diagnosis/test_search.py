@@ -5,6 +5,7 @@ import torch
 from planted import no_first_block, no_tail, no_third_row, poison
 from torch import nn
 
+from kbench.core import traces
 from kbench.core.diagnosis import MEANINGS, Diagnosis
 from kbench.core.explain import explain
 from kbench.core.levels import PROPERTIES
@@ -15,7 +16,6 @@ from kbench.judge.diagnosis.rounding import cut_to_tf32, to_tf32
 from kbench.judge.diagnosis.search import WrongAnswer, diagnose
 from kbench.numerics import elements
 from kbench.wire import precision_switches
-from kbench.worker import traces
 
 FP32 = elements.tolerance_for(torch.float32)
 

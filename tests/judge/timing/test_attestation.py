@@ -1,6 +1,7 @@
 """A worker's claim on a CPU against the judge's clock: on a busy processor, of a gross lie, and of padded requests."""
 
 from types import SimpleNamespace
+from typing import Self
 
 import pytest
 import torch
@@ -15,8 +16,28 @@ from kbench.judge.timing.attestation import (
     Attestation,
     slope_of,
 )
+from kbench.judge.timing.other_load import OtherLoad
 
 COPY_US = 10.0
+
+
+class Others(OtherLoad):
+    """Other programs that take this share of the processors whenever somebody looks."""
+
+    def __init__(self, share: float = 0.0):
+        super().__init__(0)
+        self.taken, self.looks = share, False
+
+    def __enter__(self) -> Self:
+        self.looks = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.looks = False
+
+    @property
+    def share(self) -> float:
+        return self.taken
 
 
 class Busy(Attestation):
@@ -31,15 +52,18 @@ class Busy(Attestation):
         delivery_us: float,
         factor: float,
         slots: int = 16,
+        others: float = 0.0,
     ):
         claims = {"candidate": [round(1e3 * claim_us)] * 20, "reference": [round(1e3 * reference_us)] * 20}
-        super().__init__(SimpleNamespace(count=slots), self.measured, claims)  # type: ignore[arg-type]
+        self.others = Others(others)
+        super().__init__(SimpleNamespace(count=slots), self.measured, claims, self.others)  # type: ignore[arg-type]
         self.us = {"candidate": call_us, "reference": reference_us}
         self.delivery_us, self.factor = delivery_us, factor
         self.asked: list[tuple[str, int]] = []
 
     def measured(self, arm: str, calls: int) -> int:
         self.asked.append((arm, calls))
+        assert self.others.looks is (arm == "reference"), "a candidate that runs could seem to be other programs"
         return round(1e3 * calls * (self.us[arm] + self.delivery_us) * self.factor)
 
     def _copy_ns(self) -> float:
@@ -74,6 +98,16 @@ def test_a_busy_processor_excuses_honest_claims_and_no_others(claim_us, call_us,
         # Of a congested machine the slope is what is left when the reference's own is taken for the measure.
         assert slope_ns == pytest.approx(1e3 * call_us, rel=0.3 if call_us >= 1000 else 2.5)
         assert attesting.half_width_ns == 0, "one attempt did"
+
+
+@pytest.mark.parametrize(("others", "claim_us", "held"), [(0.1, 2600, False), (0.5, 2600, True), (0.5, 1900, False)])
+def test_other_programs_excuse_a_claim_that_is_not_grossly_below(others, claim_us, held):
+    attesting = Busy(claim_us=claim_us, call_us=4000, reference_us=4000, delivery_us=20, factor=1, others=others)
+    if held:
+        assert attesting.run("")[1] == "weak"
+    else:
+        with pytest.raises(RefusalError):
+            attesting.run("")
 
 
 def test_only_a_reference_that_suffers_says_congested():
@@ -143,7 +177,7 @@ def test_where_there_is_room_for_one_call_a_request_of_none_stands_beside_it(cla
 def test_what_copying_takes_is_measured_on_outputs_of_that_size():
     outputs = [torch.empty(1 << 20)]
     arena = SimpleNamespace(count=16, outputs=lambda _: outputs)
-    attesting = Attestation(arena, lambda *_: 0, {"candidate": [1], "reference": [1]})  # type: ignore[arg-type]
+    attesting = Attestation(arena, lambda *_: 0, {"candidate": [1], "reference": [1]}, Others())  # type: ignore[arg-type]
     assert 1e3 < attesting._copy_ns() < 1e9
 
 

@@ -21,7 +21,7 @@ def test_a_slope_below_zero_says_nothing(monkeypatch: pytest.MonkeyPatch, slope_
             return slope_ns, "weak"
 
     monkeypatch.setattr(host_clock, "Attestation", Found)
-    trial: Any = SimpleNamespace(arena=None, candidate=SimpleNamespace(log=""))
+    trial: Any = SimpleNamespace(arena=None, candidate=SimpleNamespace(log="", pid=1))
     clock = HostClock(trial, trial)
     clock._claims = {"candidate": [60_000], "reference": [60_000]}
     clock.prove(60_000)

@@ -1,11 +1,13 @@
 """What a profile of one call is taken for: whose kernels ran, how long, and what that means for `--require-custom`."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from kbench.core.kernel_names import Activity
 from kbench.core.model import Status
 from kbench.judge.refusal import RefusalError
-from kbench.judge.timing.profile import Profile, activities
+from kbench.judge.timing.profile import Profile, activities, list_kernels, take_profile
 from kbench.wire.channel import WireError
 
 
@@ -21,6 +23,60 @@ def test_the_difference_is_told_and_gaps_are_named():
     assert times.code == "crosscheck_cupti"
     assert "events 105.0 us, kernels 80.0 us, difference +25.0 us (+23.8 %)" in times.message
     assert "idle for 20.0 us" in times.message
+
+
+@pytest.mark.parametrize(
+    ("names", "share"), [(["mine", "ampere_sgemm_128x64_tn"], 0.5), (["ampere_sgemm_128x64_tn"], 0.0), ([], None)]
+)
+def test_the_share_of_own_kernels(names, share):
+    assert Profile(seen=tuple(activity(name) for name in names), device="cuda").own_share == share
+
+
+class FakeTrial:
+    """A bound candidate that writes down what it is asked, and whose profiled call has one kernel of its own."""
+
+    def __init__(self):
+        self.asked = []
+        self.reference = SimpleNamespace(expect=lambda arguments: arguments)
+        self.arena = SimpleNamespace(random_slot=lambda: 2)
+        self.candidate = SimpleNamespace(profile=self.profile, log="", nonsense=lambda error: error)
+        self.listed = [["mine", 0, 1000]]
+
+    def arguments(self, _seed):
+        return "arguments"
+
+    def fill(self, slots, _expected):
+        self.asked.append(f"fill {slots}")
+
+    def profile(self, slot, _expected):
+        self.asked.append(f"profile {slot}")
+        return self.listed, ()
+
+    def told(self, _slot, _numbers):
+        pass
+
+    def call(self, _expected):
+        self.asked.append("call")
+
+    def judge_values(self, slot, _expected):
+        self.asked.append(f"judge {slot}")
+
+
+def test_what_is_asked_for_is_checked_and_what_only_the_column_needs_is_warm():
+    """A wrong value in a profiled call counts only where the user asks for the profile."""
+    asked, column = FakeTrial(), FakeTrial()
+    take_profile(asked, "cuda")
+    assert asked.asked == ["fill [2]", "profile 2", "judge 2"]
+    assert list_kernels(column, "cuda").own_share == 1.0
+    assert column.asked == ["call", "call", "call", "fill [2]", "profile 2"]
+
+
+@pytest.mark.parametrize("take", [take_profile, list_kernels])
+def test_nonsense_in_place_of_kernels_is_refused(take):
+    trial = FakeTrial()
+    trial.listed = [["mine", 0, "long"]]
+    with pytest.raises(WireError):
+        take(trial, "cuda")
 
 
 def test_without_a_time_only_the_kernels_are_listed():

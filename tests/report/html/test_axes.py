@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbench.report.html.axes import MOST_TICKS, Scale, around, time_scale
+from kbench.report.html.axes import MOST_TICKS, Scale, Tick, around, time_scale
 from kbench.report.html.roofline import LABEL_GAP, spread_labels
 
 POSITIVE = st.floats(1e-9, 1e15)
@@ -27,6 +27,14 @@ def test_ticks_are_round(low, high, log, texts):
     assert [tick.text for tick in Scale(low=low, high=high, log=log, unit=" %").ticks()] == texts
 
 
+@pytest.mark.parametrize(
+    ("at", "text", "anchor"),
+    [(50, "10,000×", "middle"), (95, "10,000×", "end"), (95, "1×", "middle"), (99, "1×", "end"), (1, "1×", "start")],
+)
+def test_a_label_stays_inside_its_axis(at, text, anchor):
+    assert Tick(at=at, text=text).anchor == anchor
+
+
 @given(values=st.lists(POSITIVE, min_size=1, max_size=8), log=st.booleans())
 def test_an_axis_holds_its_values_and_has_ticks_inside(values, log):
     scale = around(values, log=log, least_span=0.4)
@@ -34,7 +42,8 @@ def test_an_axis_holds_its_values_and_has_ticks_inside(values, log):
     order = sorted(values)
     assert [scale.at(value) for value in order] == sorted(scale.at(value) for value in order)
     ticks = scale.ticks()
-    assert len(ticks) <= MOST_TICKS + 1
+    assert 1 <= len(ticks) <= MOST_TICKS
+    assert all(one.extent[1] <= other.extent[0] for one, other in pairwise(ticks)), "labels touch"
     assert [tick.at for tick in ticks] == sorted(tick.at for tick in ticks)
 
 

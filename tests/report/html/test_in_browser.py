@@ -10,13 +10,21 @@ from kbench.storage.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 PAGES = {
-    "results/h200/group_norm.csv": ("Speed-up", "single_pass", "2.487×", "Samples", "process 0", "NVIDIA H200", "97 %"),
-    "results/h200/conv2d_group_norm_scale_max_pool_clamp.csv": ("Roofline", "TFLOP/s", "fused_wgmma", "248 %"),
+    "results/h200/group_norm.csv": (
+        "Speed-up",
+        "single_pass",
+        "2.4788×",
+        "Samples",
+        "process 0",
+        "NVIDIA H200",
+        "97 %",
+    ),
+    "results/h200/conv2d_group_norm_scale_max_pool_clamp.csv": ("Roofline", "TFLOP/s", "fused_wgmma", "258 %"),
     "results/published/cuda_l1_h100.csv": (
         "Claimed and measured",
         "as claimed",
         "wrong_value",
-        "368.2×",
+        "49 of 69 pass",
         "All verdicts",
     ),
     "results/calibration/sweep_level1.csv": (
@@ -47,10 +55,11 @@ def page():
     return of
 
 
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize(("width", "spacing"), [(390, "1px"), (1280, "0")])
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_fits_the_screen(page, name, width):
-    found = measure(page(name), width)
+def test_a_page_fits_the_screen(page, name, width, spacing):
+    """A phone's font may be wider than the one that is installed here."""
+    found = measure(page(name).replace("</style>", f"svg text {{ letter-spacing: {spacing} }}</style>"), width)
     assert found["width"] <= width, "the page scrolls sideways"
     assert found["beyond"] == []
     assert found["touching"] == []

@@ -1,12 +1,17 @@
 """Tracebacks of a solution: its own lines alone, the one that raised first."""
 
+import re
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 MOST_FRAMES = 8
 OWN = Path(__file__).parent.parent
 CONTENT = tuple(str(OWN / name) for name in ("solutions", "kernels", "attacks", "problems"))
 """Folders within kbench whose code is a solution's or a problem's."""
+CRASHED = "Fatal Python error: "
+CRASH_FRAME = re.compile(r'  File "(.*)", line [0-9]+ in .*')
+"""As `faulthandler` writes them."""
 
 
 def is_machinery(path: str) -> bool:
@@ -32,3 +37,15 @@ def trace_of(error: BaseException) -> str:
         said = f": {frame.line}" if frame.line else ""
         lines.append(f"{'  called from ' if number else ''}{frame.filename}:{frame.lineno}, in {frame.name}{said}\n")
     return "".join([*lines, *told.format_exception_only()])
+
+
+def without_machinery(lines: Sequence[str]) -> list[str]:
+    """Leave frames of kbench and torch out of what `faulthandler` writes when a process dies of a signal."""
+    start = next((number for number, line in enumerate(lines) if line.startswith(CRASHED)), len(lines))
+    told = [line for line in lines[start:] if not line.startswith("Extension modules:")]
+    return [*lines[:start], *(line for line in told if not _is_frame_of_machinery(line))]
+
+
+def _is_frame_of_machinery(line: str) -> bool:
+    frame = CRASH_FRAME.fullmatch(line)
+    return frame is not None and is_machinery(frame[1])

@@ -1,0 +1,25 @@
+"""Room on a device: what judging a case needs, and which judges may stay on it while others work."""
+
+CONTEXTS_BYTES = 3 << 30
+"""Device contexts of the judge, both workers and the next one: chosen, 0.5 GB each and what libraries allocate."""
+QUEUE_BYTES = 5 << 30
+"""Memory of a small problem: the queue's slots, their hidden copy, and the results of both workers."""
+CASE_FACTOR = 6
+"""Memory of a large problem in units of its inputs, outputs and parameters: measured in docs/adr/0001."""
+RESTING_SHARE = 0.5
+"""Chosen. Share of a device's memory that resting judges of all lanes together may hold."""
+
+
+def needed_bytes(case_bytes: int) -> int:
+    """Return what judging a case takes of a device, whose inputs, outputs and parameters take `case_bytes`."""
+    return CONTEXTS_BYTES + max(QUEUE_BYTES, CASE_FACTOR * case_bytes)
+
+
+def may_rest(case_bytes: int, resting_bytes: int, memory_bytes: int | None, lanes: int) -> bool:
+    """Return whether a judge may keep its case open while its lane, one of `lanes`, judges another problem.
+
+    `resting_bytes` is what others of the lane hold that rest.
+    """
+    if not lanes or memory_bytes is None:
+        return False
+    return resting_bytes + needed_bytes(case_bytes) <= RESTING_SHARE * memory_bytes / lanes

@@ -1,0 +1,75 @@
+"""Who may compute on a device while compiling: one thread at a time, and whoever times goes first."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from kbench.children.child import Child
+from kbench.children.child_error import ChildError
+from kbench.devices.admission import Admission, DeviceBusyError, Wait
+
+GOES_ON_S = 2.0
+"""Chosen. Seconds that a compiler runs before it is stopped for a timing; a quick timing takes about as long."""
+DRAIN_S = 0.2
+"""Chosen. Seconds for the queued work of a stopped process to end on the device, unless a call takes longer itself."""
+LOOKS_EVERY_S = 0.5
+"""Chosen. Who waits to go on looks this often whether it still has to."""
+
+
+class Turn:
+    """The turn of one builder out of several that share a device.
+
+    Only the thread that has it puts inputs on the device. With an `admission`, no other process times while its child
+    computes. A call that compiles takes up to minutes, in which the device idles, so the child is stopped (SIGSTOP)
+    while another process times.
+    """
+
+    def __init__(self, admission: Admission | None = None, *, whole: bool = False):
+        self.whole = whole
+        """Whether compiling disturbs timing as computing does: on a CPU they share processors."""
+        self._admission = admission
+        self._lock = threading.RLock()
+        self._is_computing = False
+
+    @contextlib.contextmanager
+    def taken(self) -> Iterator[None]:
+        """Have the turn; the thread that has it can enter again."""
+        with self._lock:
+            yield
+
+    @contextlib.contextmanager
+    def computing(self, child: Child) -> Iterator[None]:
+        """Let a child compute on the device, within `taken`. Raises MachineError where the queue cannot be used."""
+        if self._admission is None or self._is_computing:
+            yield
+            return
+        with contextlib.ExitStack() as held, ThreadPoolExecutor(1) as pool:
+            held.enter_context(self._admission.shared())
+            over = threading.Event()
+            lending = pool.submit(_lend, self._admission, child, held, over)
+            self._is_computing = True
+            try:
+                yield
+            finally:
+                self._is_computing = False
+                over.set()
+                lending.result()
+
+
+def _lend(admission: Admission, child: Child, held: contextlib.ExitStack, over: threading.Event) -> None:
+    """Stop the child and let others time whenever they wait for it, until it is over."""
+
+    def give_up(holder: str) -> None:
+        if over.is_set():
+            raise DeviceBusyError(holder)
+
+    while not over.wait(GOES_ON_S):
+        if not admission.is_wanted():
+            continue
+        # One that cannot be stopped keeps the device; one that ended meanwhile, or was killed, needs it no more.
+        with contextlib.suppress(ChildError, DeviceBusyError), child.stopped(excused=True):
+            time.sleep(DRAIN_S)
+            held.close()
+            held.enter_context(admission.shared(Wait(on_wait=give_up, again_s=LOOKS_EVERY_S)))

@@ -1,0 +1,145 @@
+"""The process table: what lives below a process, and whether a count of it can have missed anything.
+
+Standard library only.
+"""
+
+import os
+from dataclasses import dataclass
+
+ENDED = (b"Z", b"X")
+AT_REST = (b"T", b"t", *ENDED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One line of the process table."""
+
+    pid: int
+    parent: int
+    session: int
+    dead: bool
+    """A zombie: killed or ended, waiting for its parent to notice; not one whose first thread alone has ended."""
+    stopped: bool = False
+
+
+_strangers: frozenset[tuple[int, int]] = frozenset()
+"""Pid and inode of each process that was seen not to descend from this one, which none of them ever will.
+
+A machine has hundreds, reading one takes as long as listing a dozen, and a worker is stopped around every timed call.
+The inode tells a pid that was given away again.
+"""
+
+
+def processes() -> dict[int, Process]:
+    """Return the process table of this PID namespace, by pid, without those that are known to be strangers."""
+    return _listed()[0]
+
+
+def _listed() -> tuple[dict[int, Process], bool]:
+    """Return the table, and whether all that were listed could be read: one that ended meanwhile may have a child."""
+    global _strangers  # noqa: PLW0603 - what is known of the whole machine
+    table, known, inodes, complete = {}, _strangers, {}, True
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            if not entry.name.isdigit():
+                continue
+            pid, inode = int(entry.name), entry.inode()
+            inodes[pid] = inode
+            if (pid, inode) in known:
+                continue
+            if (process := read_process(pid)) is not None:
+                table[pid] = process
+            complete &= process is not None
+    _strangers = frozenset(
+        (pid, inode)
+        for pid, inode in inodes.items()
+        if (pid, inode) in known or (pid in table and _is_stranger(pid, table, inodes, known))
+    )
+    return table, complete
+
+
+def _is_stranger(
+    pid: int, table: dict[int, Process], inodes: dict[int, int], known: frozenset[tuple[int, int]]
+) -> bool:
+    """Return whether a process's ancestors lead past this process: to init, the kernel, or another stranger.
+
+    A parent that ended while the table was read proves nothing: its children have another one by now.
+    """
+    own = os.getpid()
+    while pid in table and pid != own:
+        pid = table[pid].parent
+    return pid == 0 or (pid, inodes.get(pid, 0)) in known
+
+
+def read_process(pid: int, place: str = "") -> Process | None:
+    """Read the line of a process, or of the thread whose `stat` file is at a place; None if it has ended.
+
+    Read without pathlib and io: a worker is stopped around every timed call of the reference.
+    """
+    try:
+        descriptor = os.open(place or f"/proc/{pid}/stat", os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        text = os.read(descriptor, 4096)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    # The command's name may itself hold spaces and brackets: the fields begin after the last bracket.
+    fields = text[text.rindex(b")") + 2 :].split(maxsplit=18)
+    state, parent, session, threads = fields[0], int(fields[1]), int(fields[3]), int(fields[17])
+    if session < 0:
+        # Half released by the kernel, which shows no parent any more: it would seem to descend from nobody.
+        return None
+    dead = state in ENDED and threads <= 1
+    return Process(pid=pid, parent=parent, session=session, dead=dead, stopped=state in AT_REST)
+
+
+def members(pid: int) -> list[Process]:
+    """Return the living processes of the tree of `pid`: itself, its descendants, what is left of its session.
+
+    Only descendants of the calling process count, so that a recycled pid never harms a stranger.
+    """
+    return [process for process in _tree(pid, processes()) if not process.dead]
+
+
+def _tree(pid: int, table: dict[int, Process]) -> list[Process]:
+    own = _below(table, os.getpid()) | {os.getpid()}
+    roots = [p.pid for p in table.values() if p.pid in own and pid in (p.pid, p.session)]
+    found = set(roots).union(*(_below(table, root) for root in roots))
+    return [table[p] for p in sorted(found)]
+
+
+class Census:
+    """The living processes of a tree, counted again and again.
+
+    Whoever forks and ends, over and over, has always just begun when the list is made, and ended when it is read. So a
+    count is `complete` only if nothing has ended since the last one.
+    """
+
+    def __init__(self, pid: int):
+        self._pid = pid
+        self._dead: set[int] = set()
+        self.complete = False
+
+    def living(self) -> set[int]:
+        """Count, and return their pids."""
+        table, complete = _listed()
+        tree = _tree(self._pid, table)
+        dead = {process.pid for process in tree if process.dead}
+        self.complete, self._dead = complete and dead <= self._dead, dead
+        return {process.pid for process in tree} - dead
+
+
+def _below(table: dict[int, Process], root: int) -> set[int]:
+    children: dict[int, list[int]] = {}
+    for process in table.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    found: set[int] = set()
+    stack = [root]
+    while stack:
+        fresh = [pid for pid in children.get(stack.pop(), ()) if pid not in found]
+        found.update(fresh)
+        stack.extend(fresh)
+    return found

@@ -1,0 +1,110 @@
+"""A profile that the user asks for: when it is taken, what it fills, and that a wrong value in it counts."""
+
+import contextlib
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fakes import CORRECT, timing
+
+from kbench.core.events import RunOptions
+from kbench.core.kernel_names import Activity
+from kbench.core.model import Failed, Passed, Status
+from kbench.judge import evaluation
+from kbench.judge.evaluation import Assignment, Evaluation
+from kbench.judge.exchange import WrongError
+from kbench.judge.timing.profile import Profile
+
+HALF = Profile(
+    seen=tuple(Activity(name=name, start_ns=0, duration_ns=10) for name in ("mine", "ampere_sgemm_128x64_tn")),
+    device="cuda",
+)
+
+
+class FakeJudge:
+    """Has a reference and a lock, and writes down what happens within it."""
+
+    device = "cuda"
+
+    def __init__(self) -> None:
+        self.reference = SimpleNamespace(factor=4.0)
+        self.is_locked = False
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        self.is_locked = True
+        yield
+        self.is_locked = False
+
+    def reference_opens(self, _problem: str) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def progress(self, **_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch) -> FakeJudge:
+    tally = SimpleNamespace(correctness=lambda *_: CORRECT, calls=3)
+    trial = SimpleNamespace(tally=tally)
+    bound = SimpleNamespace(constructed=lambda *_, **__: trial, on=lambda _: trial, close=lambda: None)
+    levels = SimpleNamespace(tally=tally, lacks=SimpleNamespace(codes=(), findings=lambda *_: []))
+    monkeypatch.setattr(evaluation, "BoundCandidate", lambda *_: bound)
+    monkeypatch.setattr(evaluation, "Levels", lambda *_: levels)
+    monkeypatch.setattr(Evaluation, "_verify", lambda *_: None)
+    return FakeJudge()
+
+
+def evaluate(judge: FakeJudge, *, process: int = 0, **options: Any) -> Passed | Failed:
+    spec = SimpleNamespace(problem="problem.py")
+    candidate: Any = SimpleNamespace(prepare=lambda: None, kill=lambda: None, log="", spec=spec)
+    assignment = Assignment(
+        process=process,
+        verify=process == 0,
+        options=RunOptions(**options),
+        follows=False,
+        other_cases=[],
+        derived_cases=[],
+        underived="",
+        next_compilers=[],
+    )
+    return Evaluation(judge, candidate, assignment).run()
+
+
+def test_a_profile_fills_the_share_and_holds_the_devices_lock(
+    judge: FakeJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another kbench may be timing, which a call outside of the lock would disturb."""
+    locked = []
+    monkeypatch.setattr(evaluation, "take_profile", lambda *_: locked.append(judge.is_locked) or HALF)
+    outcome = evaluate(judge, verify_only=True, require_custom=True)
+    assert isinstance(outcome, Passed), outcome
+    assert (outcome.own_share, locked) == (0.5, [True])
+
+
+@pytest.mark.parametrize(("process", "options"), [(0, {}), (1, {"require_custom": True})])
+def test_a_timed_process_is_not_profiled_unless_asked_for(
+    judge: FakeJudge, monkeypatch: pytest.MonkeyPatch, process: int, options: dict[str, Any]
+) -> None:
+    def time_it(self: Evaluation) -> Any:
+        self._profile(None, 1000.0)  # as `Pairing` does, after the last time
+        return timing(process)
+
+    monkeypatch.setattr(Evaluation, "_time", time_it)
+    monkeypatch.setattr(evaluation, "take_profile", lambda *_: pytest.fail("profiled in a timed process"))
+    outcome = evaluate(judge, process=process, **options)
+    assert isinstance(outcome, Passed), outcome
+    assert outcome.own_share is None
+
+
+def test_a_wrong_value_in_a_profile_that_was_asked_for_counts(
+    judge: FakeJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*_: object) -> Profile:
+        raise WrongError(Status.WRONG_VALUE, "wrong below the profiler", "", CORRECT)
+
+    monkeypatch.setattr(evaluation, "take_profile", wrong)
+    outcome = evaluate(judge, verify_only=True, require_custom=True)
+    assert isinstance(outcome, Failed)
+    assert outcome.status is Status.WRONG_VALUE

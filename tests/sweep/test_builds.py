@@ -1,0 +1,20 @@
+"""What a sweep finds out about a problem before it builds: whose shapes are whose."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from sweeping import FakeJudge, entry, task
+
+from kbench.core.model import Case
+from kbench.devices.selection import cpu
+from kbench.host.health import Watch
+from kbench.sweep.builds import DerivedShapes
+
+
+def test_shapes_that_were_derived_for_one_case_are_not_anothers(tmp_path: Path) -> None:
+    first = replace(task(0, tmp_path), solution=entry("solution", tmp_path / "p.py"))
+    second = replace(first, case=Case(name="default", overrides={"n": 7}))
+    judge = FakeJudge({}, Watch(cpu(), tmp_path))
+    shapes = DerivedShapes(judge)
+    assert [shapes.of(one).cases for one in (first, second, first)] == [[{"n": 5}], [{"n": 7}], [{"n": 5}]]
+    assert judge.turned == ["p", "p"], "each is found once"

@@ -1,0 +1,417 @@
+"""Verdicts an hour over many candidates of small problems: kbench and KernelBench's own evaluator on one machine.
+
+    git clone https://github.com/ScalingIntelligence/KernelBench
+    python tests/throughput.py --kernelbench KernelBench --out results/throughput/h200.csv
+    python tests/throughput.py --device cpu --sources 2 --out /tmp/cpu.csv       kbench alone: KernelBench needs a GPU
+    python tests/throughput.py --table results/throughput/h200.csv
+
+200 sources for each of 5 problems. Half are faulty: wrong values, a wrong shape, an exception, no Python, an end of the
+process. Any ten in a row are half faulty, any fifty have each kind of each problem once.
+
+`kbench` is one warm `Judge` with `--in-flight` candidates at a time. It verifies and times them in one process each, as
+`--quick` does. `kernelbench` is `eval_kernel_against_ref` in a new process for each candidate, one at a time, with the
+settings of KernelBench's `scripts/eval_from_generations.py`: 5 trials, 100 timed calls. That script waits 180 s for
+a candidate that ends its process; here this is noticed at once. `kernelbench_kept` keeps its process until a candidate
+ends it: nothing protects a verdict from the candidates before it.
+
+Each verdict is appended to `OUT.verdicts.csv` when it is there; `--out` has the figures, and `--table` makes them
+again. A latency is from the question to the answer, with what it waits for a lane. A rate is of all verdicts, from
+the first question to the last answer, with what it takes to start. `--until SECONDS` begins no candidate after that
+time; each evaluator gets a share and judges the first ones.
+"""
+
+import argparse
+import contextlib
+import csv
+import functools
+import json
+import math
+import os
+import platform
+import select
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from published import revision
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from kbench.api.judge import Judge
+from kbench.devices import selection
+
+PROBLEM = """import torch
+
+n = {n}
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return {call}
+
+
+def get_inputs():
+    return [torch.rand(64, n)]
+
+
+def get_init_inputs():
+    return []
+"""
+CALLS = {
+    "relu": "torch.relu(x - 0.5)",
+    "softmax": "torch.softmax(x, dim=-1)",
+    "gelu": "torch.nn.functional.gelu(x)",
+    "normalise": "(x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-5)",
+    "logsumexp": "torch.logsumexp(x, dim=-1, keepdim=True) + x",
+}
+FORWARD = "import os\nimport torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        "
+BODIES = {
+    "right": "return {call}  # {number}",
+    "wrong values": "return {call} + 0.1{number:03}",
+    "right: named": "out = {call}  # {number}\n        return out",
+    "raises": "raise ValueError('{number}')",
+    "right: contiguous": "return ({call}).contiguous()  # {number}",
+    "wrong shape": "return ({call})[:, :-1]  # {number}",
+    "right: adds nothing": "return torch.add({call}, 0.0)  # {number}",
+    "no Python": "return ({call}  # {number}",
+    "right: viewed": "return ({call}).view(x.shape)  # {number}",
+    "exits": "os._exit(1)  # {number}",
+}
+"""Every second one is faulty."""
+KERNELBENCH = """import json, os, sys
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+from kernelbench.eval import eval_kernel_against_ref
+print("ready", file=answers, flush=True)
+for line in sys.stdin:
+    try:
+        found = eval_kernel_against_ref(
+            *json.loads(line), num_correct_trials=5, num_perf_trials=100, measure_performance=True, device=0
+        )
+        named = "passed" if found and found.correctness else "incorrect" if found and found.compiled else "not_compiled"
+        status = "none" if found is None else named
+    except Exception as error:
+        status = " ".join(f"evaluator_raised {error!r}".split())[:80]
+    print(status, file=answers, flush=True)
+"""
+"""A process that answers each line, a problem and a solution, with how KernelBench judges it."""
+LIMIT_S = 180.0
+"""Of one candidate, for KernelBench: the default of its script."""
+WEIGHTS = {"kbench": 4, "kernelbench": 5, "kernelbench_kept": 2}
+"""Chosen. Shares of a limited time."""
+MACHINE = ("gpu", "processors", "driver", "python", "torch", "kbench", "kernelbench")
+VERDICT = ("evaluator", "candidate", "problem", "kind", "verdict", "status", "latency_s", "ended_s", *MACHINE)
+FIGURES = (
+    *("evaluator", "candidates", "seconds", "verdicts_per_hour", "times_kernelbench", "first_s", "p50_s", "p95_s"),
+    *("passed", "refused", "no_verdict", "right_refused", "faulty_passed", "compared", "differ", "differing"),
+    *MACHINE,
+)
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A solution, and the problem that it is for."""
+
+    number: int
+    name: str
+    kind: str
+    problem: str
+    solution: str
+
+
+Evaluate = Callable[[Candidate], tuple[str, str]]
+"""Judges a candidate; returns `passed`, `refused` or `none`, and the status in the evaluator's own words."""
+
+
+def candidates(sources: int, n: int) -> list[Candidate]:
+    """Return the sources in turns, the given number for each problem."""
+    kinds = list(BODIES)
+    found = []
+    for number in range(sources):
+        for place, (name, call) in enumerate(CALLS.items()):
+            kind = kinds[(number + place) % len(kinds)]
+            solution = FORWARD + BODIES[kind].format(call=call, number=number) + "\n"
+            problem = PROBLEM.format(n=n, call=call)
+            found.append(Candidate(number=len(found), name=name, kind=kind, problem=problem, solution=solution))
+    return found
+
+
+class KernelBench:
+    """KernelBench's evaluator in a process of its own: a new one for each candidate, or one until it ends."""
+
+    def __init__(self, repository: Path, log: Path, *, keeps: bool = False, limit_s: float = LIMIT_S):
+        self._log = log
+        self._keeps = keeps
+        self._limit_s = limit_s
+        path = os.pathsep.join(filter(None, [str(repository.absolute() / "src"), os.environ.get("PYTHONPATH")]))
+        local = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # else its import asks a server
+        self._environment = {**os.environ, **local, "PYTHONPATH": path}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def __call__(self, candidate: Candidate) -> tuple[str, str]:
+        """Judge one candidate."""
+        process = self.start()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(json.dumps([candidate.problem, candidate.solution]).encode() + b"\n")
+        status = self._hear(process)
+        if not self._keeps or status in {"ended", "timeout"}:
+            self.end()
+        return status if status in {"passed", "none"} else "refused", status
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Return the process; it has imported everything. Ends the script where it cannot."""
+        if self._process is None:
+            command = [sys.executable, "-c", KERNELBENCH]
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            with self._log.open("wb") as log:
+                self._process = subprocess.Popen(command, bufsize=0, env=self._environment, stderr=log, **pipes)
+            if self._hear(self._process) != "ready":
+                raise SystemExit(f"KernelBench does not start:\n{self._log.read_text(errors='replace')[-2000:]}")
+        return self._process
+
+    def end(self) -> None:
+        """End the process, if there is one."""
+        if self._process is not None:
+            with self._process as process:
+                process.kill()
+            self._process = None
+
+    def _hear(self, process: subprocess.Popen[bytes]) -> str:
+        """Return the next line, `ended` or `timeout`."""
+        if not select.select([process.stdout], [], [], self._limit_s)[0]:
+            return "timeout"
+        return process.stdout.readline().decode().strip() or "ended"
+
+
+def by_kbench(judge: Judge, candidate: Candidate) -> tuple[str, str]:
+    """Judge one candidate with kbench."""
+    (found,) = judge.evaluate(candidate.problem, candidate.solution)
+    verdict = "passed" if found.passed else "refused" if found.is_verdict else "none"
+    return verdict, found.status.value
+
+
+def measure(
+    evaluator: str,
+    chosen: Sequence[Candidate],
+    evaluate: Evaluate,
+    at_a_time: int,
+    until_s: float,
+    append: Callable[[Row], None],
+) -> None:
+    """Judge candidates, a limited number at a time; start none after `until_s` seconds."""
+    start = time.monotonic()
+
+    def one(candidate: Candidate) -> None:
+        began = time.monotonic()
+        if began - start >= until_s:
+            return
+        verdict, status = evaluate(candidate)
+        ended = time.monotonic()
+        which = {"candidate": candidate.number, "problem": candidate.name, "kind": candidate.kind}
+        seconds = {"latency_s": round(ended - began, 4), "ended_s": round(ended - start, 4)}
+        append({"evaluator": evaluator, **which, "verdict": verdict, "status": status, **seconds})
+
+    with ThreadPoolExecutor(at_a_time) as threads:
+        list(threads.map(one, chosen))
+
+
+def append_to(path: Path, machine: Row) -> Callable[[Row], None]:
+    """Begin a file of verdicts; returns what adds one, on the disk at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(path, VERDICT, [])
+    lock = threading.Lock()
+
+    def append(row: Row) -> None:
+        with lock, path.open("a", newline="", encoding="utf-8") as file:
+            csv.DictWriter(file, VERDICT, lineterminator="\n").writerow({**row, **machine})
+
+    return append
+
+
+def verdicts_of(path: Path) -> Path:
+    """Return the file of the verdicts beside one of figures."""
+    return path.with_suffix(".verdicts.csv")
+
+
+def write(path: Path, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def tell(path: Path) -> None:
+    """Write the figures of the verdicts beside `path`, and print them."""
+    with verdicts_of(path).open(newline="", encoding="utf-8") as file:
+        verdicts = list(csv.DictReader(file))
+    told = figures(verdicts)
+    write(path, FIGURES, told)
+    sys.stdout.write(f"{text(told, verdicts)}\n")
+    sys.stdout.flush()
+
+
+def figures(verdicts: Sequence[Row]) -> list[Row]:
+    """Return a row for each evaluator."""
+    by_evaluator: dict[str, list[Row]] = {}
+    for one in verdicts:
+        by_evaluator.setdefault(one["evaluator"], []).append(one)
+    rates = {name: rate(some) for name, some in by_evaluator.items()}
+    first = {one["candidate"]: one["verdict"] for one in by_evaluator.get("kbench", [])}
+    found = []
+    for name, some in by_evaluator.items():
+        p50, p95 = np.quantile([float(one["latency_s"]) for one in some], (0.5, 0.95))
+        counts = Counter(one["verdict"] for one in some)
+        mistakes = Counter((is_right(one["kind"]), one["verdict"]) for one in some)
+        compared = [one for one in some if one["candidate"] in first]
+        differing = Counter(
+            f"{one['kind']}: kbench {first[one['candidate']]}, {name} {one['verdict']}"
+            for one in compared
+            if one["verdict"] != first[one["candidate"]]
+        )
+        times = rates[name] / rates["kernelbench"] if "kernelbench" in rates else None
+        found.append(
+            {
+                "evaluator": name,
+                "candidates": len(some),
+                "seconds": round(max(float(one["ended_s"]) for one in some), 1),
+                "verdicts_per_hour": round(rates[name]),
+                "times_kernelbench": "" if times is None else round(times, 2),
+                "first_s": round(min(float(one["ended_s"]) for one in some), 2),
+                "p50_s": round(float(p50), 3),
+                "p95_s": round(float(p95), 3),
+                "passed": counts["passed"],
+                "refused": counts["refused"],
+                "no_verdict": counts["none"],
+                "right_refused": mistakes[True, "refused"],
+                "faulty_passed": mistakes[False, "passed"],
+                "compared": len(compared),
+                "differ": differing.total(),
+                "differing": "; ".join(f"{case} ({number})" for case, number in sorted(differing.items())),
+                **{column: some[0][column] for column in MACHINE},
+            }
+        )
+    return found
+
+
+def rate(verdicts: Sequence[Row]) -> float:
+    """Return the verdicts an hour, of those that are verdicts."""
+    return 3600 * sum(one["verdict"] != "none" for one in verdicts) / max(float(one["ended_s"]) for one in verdicts)
+
+
+def is_right(kind: str) -> bool:
+    return kind.startswith("right")
+
+
+def text(told: Sequence[Row], verdicts: Sequence[Row]) -> str:
+    """Write the figures, and how each kind was judged, as Markdown."""
+    if not told:
+        return "Nothing was judged."
+    shown = FIGURES[: FIGURES.index("differing")]
+    names = [one["evaluator"] for one in told]
+    statuses: dict[str, dict[str, Counter[str]]] = {}
+    for one in verdicts:
+        statuses.setdefault(one["kind"], {}).setdefault(one["evaluator"], Counter())[one["status"]] += 1
+    kinds = [
+        [kind, *(", ".join(f"{status} {number}" for status, number in by.get(name, {}).items()) for name in names)]
+        for kind, by in sorted(statuses.items())
+    ]
+    machine = ", ".join(f"{column} {told[0][column]}" for column in MACHINE if told[0][column])
+    different = [f"{one['evaluator']} differs: {one['differing']}" for one in told if one["differing"]]
+    tables = [lines(shown, [[one[column] for column in shown] for one in told]), lines(["kind", *names], kinds)]
+    return "\n\n".join([machine, *tables, *different])
+
+
+def lines(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in (head, ["---"] * len(head), *rows))
+
+
+def machine_of(device: selection.DeviceChoice, kbench: str, kernelbench: str) -> Row:
+    """Return what the figures depend on beside the code that they are of."""
+    driver = ""
+    if device.kind == "cuda":
+        from kbench.devices import nvml
+
+        driver = nvml.driver_version()
+    return {
+        "gpu": device.name,
+        "processors": len(os.sched_getaffinity(0)),
+        "driver": driver,
+        "python": platform.python_version(),
+        "torch": version("torch"),
+        "kbench": kbench,
+        "kernelbench": kernelbench,
+    }
+
+
+def run(given: argparse.Namespace, names: Sequence[str]) -> None:
+    """Have every evaluator judge what it has the time for."""
+    end = time.monotonic() + given.until
+    chosen = candidates(given.sources, given.size)
+    device = selection.choose(given.device)
+    append = append_to(
+        verdicts_of(given.out), machine_of(device, given.revision or revision(), given.kernelbench_revision)
+    )
+    with tempfile.TemporaryDirectory(prefix="kbench-throughput-") as folder:
+        log = Path(folder, "kernelbench.log")
+        if given.kernelbench is not None:
+            with KernelBench(given.kernelbench, log) as kernelbench:
+                kernelbench.start()  # before anything is measured: what it lacks is told at once
+        for place, name in enumerate(names):
+            share = WEIGHTS[name] / sum(WEIGHTS[other] for other in names[place:])
+            until_s = (end - time.monotonic()) * share
+            if name == "kbench":
+                with Judge(device=given.device, lanes=given.lanes, processes=1, max_processes=1) as judge:
+                    at_a_time = given.in_flight or 2 * judge.lanes
+                    measure(name, chosen, functools.partial(by_kbench, judge), at_a_time, until_s, append)
+            else:
+                with KernelBench(given.kernelbench, log, keeps=name == "kernelbench_kept") as kernelbench:
+                    measure(name, chosen, kernelbench, 1, until_s, append)
+
+
+def main() -> None:
+    """Measure and write the figures, or write those of verdicts that are there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="file of the figures; the verdicts are beside it")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--sources", type=int, default=200, help="for each of the five problems")
+    parser.add_argument("--size", type=int, default=4096, help="length of a row")
+    parser.add_argument("--lanes", type=int, default=None, help="kbench's judges at a time")
+    parser.add_argument("--in-flight", type=int, default=None, help="candidates that kbench has at a time; 2 a lane")
+    parser.add_argument("--kernelbench", type=Path, help="checkout of KernelBench; without it, kbench alone")
+    parser.add_argument("--evaluator", action="append", choices=tuple(WEIGHTS), help="repeatable; all")
+    parser.add_argument("--until", type=float, default=math.inf, help="seconds after which no candidate is begun")
+    parser.add_argument("--revision", default=None, help="kbench's commit, where this folder is no checkout")
+    parser.add_argument("--kernelbench-revision", default="", help="KernelBench's commit")
+    parser.add_argument("--table", type=Path, help="make these figures again from their verdicts")
+    given = parser.parse_args()
+    if given.table is not None:
+        tell(given.table)
+        return
+    if given.out is None:
+        parser.error("--out is required")
+    names = given.evaluator or (["kbench"] if given.kernelbench is None else list(WEIGHTS))
+    if names != ["kbench"] and (given.kernelbench is None or given.device == "cpu"):
+        parser.error("KernelBench needs its checkout (--kernelbench) and a GPU")
+    run(given, names)
+    tell(given.out)
+
+
+if __name__ == "__main__":
+    main()
