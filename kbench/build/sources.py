@@ -178,10 +178,7 @@ def source_sha256(path: Path, variant: str = "") -> str:
 
     `variant` says which of several solutions it is that one file can stand for (`Entry.variant`).
     """
-    digest = hashlib.sha256(variant.encode())
-    for content in _contents(path).values():
-        digest.update(hashlib.sha256(content).digest())
-    return digest.hexdigest()
+    return _digest(_contents(path), variant)
 
 
 def judged_sha256(path: Path, variant: str = "") -> str:
@@ -189,12 +186,19 @@ def judged_sha256(path: Path, variant: str = "") -> str:
 
     Two files that name each other are made of the same contents, and are two solutions.
     """
-    start, kernels = path.resolve(), kernels_of(path)
-    digest = hashlib.sha256(source_sha256(path, variant).encode())
-    for file in _contents(path):
+    start, kernels, contents = path.resolve(), kernels_of(path), _contents(path)
+    digest = hashlib.sha256(_digest(contents, variant).encode())
+    for file in contents:
         root = next((root for root in (kernels, PACKAGE) if file.is_relative_to(root)), start.parent)
         place = "" if file == start else os.path.relpath(file, root)
         digest.update(f"{place}\0{root == start.parent}\0".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+def _digest(contents: dict[Path, bytes], variant: str) -> str:
+    digest = hashlib.sha256(variant.encode())
+    for content in contents.values():
+        digest.update(hashlib.sha256(content).digest())
     return digest.hexdigest()
 
 

@@ -85,8 +85,8 @@ class Output:
 
     def note(self, text: str) -> None:
         """Print a remark about the result, unless quiet."""
-        text = printable(text)
         if self.verbosity >= 0:
+            text = printable(text)
             _print(sys.stderr, paint(text) if self._colours(sys.stderr) else text)
 
     def error(self, error: KbenchError) -> None:

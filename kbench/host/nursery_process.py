@@ -16,8 +16,9 @@ from kbench.children.worker_start import worker_environment
 from kbench.core.errors import InternalError
 from kbench.sandbox import rungs
 
-OF_A_JUDGE = ("torch.utils.flop_counter", "torch.fx.experimental.symbolic_shapes")
-"""What drawing inputs without memory imports, by which every judge finds the size of a case: 0.5 s of a processor."""
+OF_A_JUDGE = ("torch.utils.flop_counter", "torch.fx.experimental.symbolic_shapes", "torch.utils.cpp_extension")
+"""What every judge imports to draw inputs without memory, for the size of a case, and every worker to hold extensions
+against their builds: 0.5 s of a processor, and 0.4 s where setuptools finds Cython."""
 OF_MANY_JUDGES = ("torch._dynamo",)
 """What a call without memory imports beside these, for the size of a large case: 1.2 s of a processor."""
 Key = tuple[tuple[str, str], ...]

@@ -78,6 +78,8 @@ class Arena:
         self._weights, end = lay_out(weights, offset=end)
         self._block = Block.allocate(end, device)
         self._staging: Tensor | None = None
+        self._staged: list[list[Tensor]] = []
+        """Views of it, by slot."""
         self._mask: InputMask | None = None
         self.output_like = [t.to("meta") for t in expected.tensors]
         """Shapes, dtypes and strides of the outputs, without memory."""
@@ -125,15 +127,16 @@ class Arena:
         Where the arena lends, there is no room to put them elsewhere: they are masked piece by piece, by another pad
         each time, since a worker that has seen them masked and revealed knows the last one.
         """
-        leaves = list(zip(tensor_leaves(arguments), self._inputs[slot], strict=True))
+        leaves = tensor_leaves(arguments)
         if self.lends:
             self._mask = mask = InputMask(self._block.bytes.device)
-            self._prints = [self._mask_leaf(mask, leaf, spec) for leaf, spec in leaves]
+            self._prints = [self._mask_leaf(mask, *each) for each in zip(leaves, self._inputs[slot], strict=True)]
             return
         if self._staging is None:
-            self._staging = self._block.bytes.new_zeros(self._input_bytes(self.queue))
-        for leaf, spec in leaves:
-            view(spec, self._staging).copy_(leaf)
+            self._staging = staging = self._block.bytes.new_zeros(self._input_bytes(self.queue))
+            self._staged = [[view(spec, staging) for spec in specs] for specs in self._inputs]
+        for leaf, place in zip(leaves, self._staged[slot], strict=True):
+            place.copy_(leaf)
 
     def _mask_leaf(self, mask: InputMask, leaf: Tensor, spec: TensorSpec) -> int:
         """Write a tensor masked into the block; return its fingerprint."""

@@ -309,7 +309,7 @@ class JudgeService:
 
     @property
     def _has_failed_to_open(self) -> bool:
-        """Whether the device had no room beside a solution that took all of it, which is not the next one's fault."""
+        """Whether the worker could not open the device; it may have had no room beside the last solution."""
         opening = self._opening
         return opening is not None and opening.done() and opening.exception() is not None
 

@@ -29,11 +29,11 @@ BuildKey = tuple[Path, Path, str]
 
 
 class DerivedShapes:
-    """Shapes that problems do not list. One judge finds them, once for each problem and case."""
+    """Shapes that problems do not list. One judge finds them, once for each problem's source and case."""
 
     def __init__(self, evaluator: Evaluator):
         self._evaluator = evaluator
-        self._found: dict[tuple[Path, str], Derived] = {}
+        self._found: dict[tuple[Path, str, str], Derived] = {}
         self._lock = threading.Lock()
 
     def of(self, task: Task) -> Derived:
@@ -42,7 +42,8 @@ class DerivedShapes:
         if task.solution.builtin is not None or options.level is Level.TASK or case_selection.lists_shapes(problem):
             return Derived()
         with self._lock:
-            key = problem.path, repr(sorted(task.case.overrides.items()))
+            source = sources.source_sha256(problem.path)  # a server's problem may be edited
+            key = problem.path, source, repr(sorted(task.case.overrides.items()))
             if key not in self._found:
                 self._evaluator.turn_to(problem, [], options)
                 self._found[key] = self._evaluator.derive([], task.case)

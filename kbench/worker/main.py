@@ -25,6 +25,7 @@ from kbench.wire.channel import Channel, Message, PeerGoneError, decode_constant
 from kbench.wire.layouts import layouts_of, misaligned
 from kbench.wire.shared_memory import Block, TensorSpec
 from kbench.worker import call_trace
+from kbench.worker.compiled_graphs import forget_graphs
 from kbench.worker.delivery import deliver
 from kbench.worker.extensions import record_builds, require_builds
 from kbench.worker.queued_calls import CallQueue, queue_calls
@@ -153,9 +154,8 @@ class Worker:
 
         pin_precision(message["allow_tf32"])
         self._switches = self._switches or precision_switches.settings()
-        if "torch._dynamo" in sys.modules and message["overrides"] != self._overrides:
-            # What was compiled for another case would make this one's graph dynamic, and slower.
-            torch._dynamo.reset()  # noqa: SLF001 - the documented way to forget
+        if message["overrides"] != self._overrides:
+            forget_graphs()
         self._overrides = message["overrides"]
         constructor = self._constructor(message)
         with Stage("init"):

@@ -22,7 +22,10 @@ def test_programs_count_and_idle_time_and_interrupts_do_not():
 
 @pytest.mark.slow(seconds=3)
 def test_what_a_tree_itself_does_is_not_other_load():
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy, subprocess.Popen(["sleep", "60"]) as idle:
+    with (
+        subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy,
+        subprocess.Popen(["sleep", "60"]) as idle,
+    ):
         with OtherLoad(busy.pid) as its_own, OtherLoad(idle.pid) as strangers:
             time.sleep(1.5)
         busy.kill()
