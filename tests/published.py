@@ -9,8 +9,8 @@ in eval mode. Those that do not pass are a second one at `--level task`. What el
 `--devices cpu`) is handed on to both.
 
 The folder keeps the sources and both sweeps. `--until SECONDS` ends the whole in time; the same command goes on where
-it ended. `--only 2/18,2/30` and `--every N` take some. `--table` writes the summary into the README.md beside the
-table.
+it ended. `--only 2/18,2/30` and `--every N` take some; what the table holds of others stays. `--table` writes the
+summary into the README.md beside the table.
 """
 
 import argparse
@@ -243,6 +243,12 @@ def write(path: Path, made: Sequence[Row]) -> None:
         writer.writerows(sorted(made, key=place))
 
 
+def kept(path: Path, made: Sequence[Row]) -> list[Row]:
+    """Return the rows of a table whose kernels were not judged again."""
+    again = {one["task"] for one in made}
+    return [one for one in load(path) if one["task"] not in again] if path.exists() else []
+
+
 def load(path: Path) -> list[Row]:
     """Read a table."""
     with path.open(newline="", encoding="utf-8") as file:
@@ -374,7 +380,7 @@ def main() -> None:
     wanted = choose(found, given.only, given.every)
     at_default, at_task = judge(wanted, given.folder, rest, given.until)
     made = rows(wanted, at_default, at_task, given.folder, {"source": source, "kbench": given.revision or revision()})
-    write(given.out, made)
+    write(given.out, [*kept(given.out, made), *made])
     print(summary(made))  # noqa: T201 - what the script is for
     if len(made) < len(wanted):
         sys.stderr.write(f"{len(wanted) - len(made)} kernels are not judged yet: the same command goes on\n")

@@ -9,6 +9,7 @@ from published import (
     fill,
     interval,
     judge,
+    kept,
     kernels,
     load,
     row,
@@ -152,6 +153,14 @@ def test_the_table_is_in_the_order_of_the_tasks(tmp_path, found):
     path = tmp_path / "folder" / "table.csv"
     write(path, [filled(one) for one in reversed(found)])
     assert [one["task"] for one in load(path)] == ["1/2", "1/10", "2/7"]
+
+
+def test_rows_of_kernels_that_were_not_judged_again_stay(tmp_path):
+    table = tmp_path / "t.csv"
+    assert kept(table, []) == [], "there is none yet"
+    write(table, [{"task": "1/1", "status": "passed"}, {"task": "1/2", "status": "passed"}])
+    (old,) = kept(table, [{"task": "1/2", "status": "wrong_value"}])
+    assert (old["task"], old["status"]) == ("1/1", "passed")
 
 
 @pytest.mark.slow(seconds=15)
