@@ -33,9 +33,16 @@ class Clock:
 
     l2 = "flushed"
 
-    def __init__(self, conclusion: Conclusion | Exception = HELD, *, wobble: float = 0.0, interference: bool = False):
+    def __init__(
+        self,
+        conclusion: Conclusion | Exception = HELD,
+        *,
+        wobble: float = 0.0,
+        interference: bool = False,
+        ns: dict[str, int] = NS,
+    ):
         self.said: list[str] = []
-        self._conclusion, self._interference = conclusion, interference
+        self._conclusion, self._interference, self._ns = conclusion, interference, ns
         self._wobble = itertools.cycle([1 - wobble, 1.0, 1 + wobble])
 
     def prepare(self) -> None:
@@ -43,7 +50,7 @@ class Clock:
 
     def read(self, arm: str) -> ArmSample:
         self.said.append(arm)
-        ns = NS[arm] if arm == "reference" else round(NS[arm] * next(self._wobble))
+        ns = self._ns[arm] if arm == "reference" else round(self._ns[arm] * next(self._wobble))
         return ArmSample(event_ns=ns, judge_ns=JUDGE_NS[arm], submit_ns=7_000, calls=32)
 
     def prove(self, event_ns: float) -> None:
@@ -162,6 +169,14 @@ def test_marked_pairs_are_repeated_and_kept(pairs, disturbed, blocks, unstable):
 )
 def test_it_stops_where_more_pairs_would_tell_nothing(precision, wobble, pairs):
     assert len(run(Clock(wobble=wobble), pairs=40, precision=precision).samples) == 2 * pairs
+
+
+@pytest.mark.parametrize(
+    ("ns", "wobble", "pairs"), [(10_000, 0.01, ENOUGH_PAIRS), (10_000, 0.1, 40), (30_000, 0.01, 40)]
+)
+def test_short_calls_differ_more_between_processes_than_pairs_can_tell(ns, wobble, pairs):
+    clock = Clock(wobble=wobble, ns={"reference": ns, "candidate": ns})
+    assert len(run(clock, pairs=40, precision=0.001).samples) == 2 * pairs
 
 
 def test_it_stops_when_the_time_is_up_but_not_before_there_are_enough(monkeypatch):
