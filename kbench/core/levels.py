@@ -71,6 +71,11 @@ PROPERTIES: dict[str, Property] = {
                 "right with the weights it was constructed with, but its parameters match none of the reference's",
                 _NAME_THEM,
             ),
+            (
+                "second_model",
+                "right for the first model of a process, and fails to construct a second one",
+                "Leave nothing broken behind: a CUDA graph whose capture fails leaves random numbers unusable.",
+            ),
             ("negated", "wrong for the inputs with their signs changed", "Handle negative values."),
             ("shifted", "wrong for inputs of another mean", "Do not rely on the mean of the inputs."),
             (

@@ -42,8 +42,12 @@ class BoundCandidate:
         self._loaded: Reference | None = None
         self._trial: Trial | None = None
         self._broken = False
+        self._has_constructed = False
+        """Whether this worker has made a model before."""
         self._on_cpu = False
         self.arena: Arena | None = None
+        self.second_model: RefusalError | None = None
+        """Why a second model in one process fails, where a fresh process makes it."""
 
     def load(self, reference: Reference) -> None:
         """Have the candidate constructed for a reference, under one secret seed on both sides, unless it is already."""
@@ -52,13 +56,33 @@ class BoundCandidate:
         self._begins()
         self._leave()
         if self._broken:
-            self._candidate.revive(self._workers.fresh_worker(self._candidate.spec.compiler))
-            self._broken = False
-            self._candidate.prepare()
+            self._revive()
         reference.constructs_on = "cpu" if self._on_cpu else reference.device
         reference.restore(anew=True)
-        self._candidate.load(reference)
+        self._load(reference)
         self._loaded = reference
+
+    def _load(self, reference: Reference) -> bool:
+        """Have the candidate constructed; return whether that took a fresh worker, because a second model fails.
+
+        A CUDA graph whose capture fails leaves torch's random numbers unusable, for example (published 2/5).
+        """
+        renewed = False
+        try:
+            self._candidate.load(reference)
+        except RefusalError as refusal:
+            if refusal.status is not Status.INIT_FAILED or not self._has_constructed:
+                raise
+            self._revive()
+            self._candidate.load(reference)
+            self.second_model, renewed = self.second_model or refusal, True
+        self._has_constructed = True
+        return renewed
+
+    def _revive(self) -> None:
+        self._candidate.revive(self._workers.fresh_worker(self._candidate.spec.compiler))
+        self._broken = self._has_constructed = False
+        self._candidate.prepare()
 
     def on(self, reference: Reference, *, timed: bool = False) -> Trial:
         """Return the candidate bound to a shape: with new parameters, where it follows these."""
@@ -131,11 +155,13 @@ class BoundCandidate:
 
     def seeded(self, reference: Reference) -> None:
         """Construct anew, under another seed, for the shape that is bound."""
-        assert self._trial is not None, "bound before"
+        assert self._trial is not None and self.arena is not None, "bound before"  # noqa: PT018
         self._trial.take_back()
         reference.restore(anew=True)
-        self._candidate.load(reference)
-        self._candidate.push_weights(reference)
+        if self._load(reference):
+            self._candidate.bind(reference, self.arena)
+        else:
+            self._candidate.push_weights(reference)
 
     def leave(self) -> None:
         """Have it bound anew the next time: the worker has another arena."""

@@ -173,6 +173,8 @@ class Evaluation:
             self._level = None
             raise
         lacks = self._levels.lacks
+        if self._bound.second_model is not None:
+            lacks.refusals["second_model"] = self._bound.second_model
         self._level = held(lacks.codes)
         reason = shortfall(lacks.codes, required, assignment.options.accept)
         if reason:

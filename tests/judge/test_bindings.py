@@ -8,17 +8,38 @@ from kbench.core.model import Status
 from kbench.judge import bindings
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.exchange import WrongError
+from kbench.judge.refusal import RefusalError
 
 
 class Candidate:
-    """Is right where it is constructed on one device."""
+    """Is right where it is constructed on one device, and is constructed so often in one worker."""
 
-    def __init__(self, *, right_on, weights, differs):
-        self.right_on, self.weights, self._differs = right_on, weights, differs
+    def __init__(self, *, right_on="gpu", weights="name", differs=False, models=99):
+        self.right_on, self.weights, self._differs, self._models = right_on, weights, differs, models
+        self.spec = SimpleNamespace(compiler="")
         self.undecided = self.differed = False
         self.places = []
+        self.said = []
+        self._made = 0
+
+    def revive(self, _worker):
+        self.said.append("revive")
+        self._made = 0
+
+    def prepare(self):
+        self.said.append("prepare")
+
+    def bind(self, _reference, _arena):
+        self.said.append("bind")
+
+    def push_weights(self, _reference):
+        self.said.append("push")
 
     def load(self, reference):
+        self._made += 1
+        self.said.append(f"load {self._made}")
+        if self._made > self._models:
+            raise RefusalError(Status.INIT_FAILED, f"no model {self._made}")
         self.places.append(reference.constructs_on)
         self.differed = self._differs and reference.constructs_on != "cpu"
 
@@ -39,10 +60,12 @@ def bound(candidate, monkeypatch):
             raise WrongError(Status.WRONG_VALUE, "not the reference's weights", "", None)
 
     arena = SimpleNamespace(close=lambda: None)
-    battery = SimpleNamespace(bind=lambda *_, **__: SimpleNamespace(arena=arena, exchange=exchange))
+    trial = SimpleNamespace(arena=arena, exchange=exchange, take_back=lambda: None)
+    battery = SimpleNamespace(bind=lambda *_, **__: trial)
+    workers = SimpleNamespace(fresh_worker=lambda _compiler: None)
     gpu = SimpleNamespace(has_own_memory=True, queues_calls=False, release_cached=lambda: None)
     monkeypatch.setattr(bindings, "backend", lambda _device: gpu)
-    return BoundCandidate(candidate, battery, None, "a GPU", lambda: None)
+    return BoundCandidate(candidate, battery, workers, "a GPU", lambda: None)
 
 
 @pytest.fixture
@@ -87,3 +110,29 @@ def test_what_is_wrong_everywhere_is_refused_for_what_it_did_first(monkeypatch, 
     with pytest.raises(WrongError, match="not the reference"):
         bound(candidate, monkeypatch).constructed(reference)
     assert candidate.places == ["gpu", "cpu"]
+
+
+def test_a_second_model_that_fails_is_made_in_a_fresh_worker(monkeypatch, reference):
+    candidate = Candidate(models=1)
+    trying = bound(candidate, monkeypatch)
+    trying.constructed(reference)
+    assert trying.second_model is None
+    for _ in range(2):
+        trying.seeded(reference)
+    assert candidate.said == ["load 1", *["load 2", "revive", "prepare", "load 1", "bind"] * 2]
+    assert trying.second_model.reason == "no model 2"
+
+
+def test_one_that_a_fresh_worker_does_not_make_either_is_refused_and_says_nothing_of_a_second(monkeypatch, reference):
+    trying = bound(Candidate(models=0), monkeypatch)
+    with pytest.raises(RefusalError, match="no model 1"):
+        trying.constructed(reference)
+    assert trying.second_model is None
+
+
+def test_models_that_are_made_as_often_as_asked_stay_in_their_worker(monkeypatch, reference):
+    candidate = Candidate()
+    trying = bound(candidate, monkeypatch)
+    trying.constructed(reference)
+    trying.seeded(reference)
+    assert candidate.said == ["load 1", "load 2", "push"]
