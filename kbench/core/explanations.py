@@ -53,8 +53,12 @@ FLAGS: dict[str, tuple[str, str]] = {
         "Launch fewer kernels in a call, do less in Python, or use a CUDA graph.",
     ),
     "host_synchronising": (
-        "the solution waits for the device inside `forward`, so plain loops were timed, the host's work included",
-        "Remove `.item()`, `.cpu()`, `synchronize()` and the like from `forward`.",
+        "its `forward` waits for the device, or launches over 1,000 kernels: it cannot be queued, so plain loops count",
+        "Remove `.item()`, `.cpu()`, `synchronize()` and the like from `forward`; record many kernels in a CUDA graph.",
+    ),
+    "reference_unqueued": (
+        "the reference waits for the device, or launches over 1,000 kernels: it cannot be queued, so plain loops count",
+        "Nothing, or take a case with fewer steps.",
     ),
     "attestation_weak": (
         "the judge's clock cannot confirm the time, so the speed-up is printed with two digits at most, as `~1.2×`",

@@ -1,7 +1,7 @@
 """The judge's clock on a GPU: rounds of calls that it lets go and sees the end of (rule: `kbench.core.clocks`).
 
-Candidate and reference each have a worker of their own, and the same rounds. A solution that waits for the device
-inside `forward` cannot be queued: both arms are then timed by plain loops (`host_synchronising`).
+Candidate and reference each have a worker of their own, and the same rounds. Calls that wait for the device, or launch
+more than its queue holds, cannot be queued: both arms are then timed by plain loops.
 """
 
 import math
@@ -51,6 +51,8 @@ MOST_WALL_CALLS = 512
 WALL_CALLS = 4
 """Calls in a round of a solution that waits for the device: they share the uncertainty of one request."""
 HOST_BOUND_ABOVE = 1.1
+UNQUEUED = {"candidate": "host_synchronising", "reference": "reference_unqueued"}
+"""Flags, by the arm whose calls cannot be queued."""
 
 
 class DeviceClock:
@@ -75,12 +77,13 @@ class DeviceClock:
 
     def prepare(self) -> None:
         """Find how many calls a round has, what it takes without any, and the reference's time alone."""
-        try:
-            for arm in self._rounds:
+        for arm in self._rounds:
+            try:
                 self._size(arm)
-        except LateError:
-            self._gated = False
-            self._flags.add("host_synchronising")
+            except LateError:
+                self._gated = False
+                self._flags.add(UNQUEUED[arm])
+        if not self._gated:
             for arm, rounds in self._rounds.items():
                 rounds.delivers = True
                 self._calls[arm] = min(WALL_CALLS, rounds.trial.arena.count)

@@ -188,15 +188,25 @@ def test_a_plain_loop_takes_no_less_than_its_work(clock_of):
 # --- who waits for the device ---------------------------------------------------------------
 
 
-def test_who_waits_for_the_device_is_timed_by_plain_loops_and_the_reference_with_it(clock_of):
-    candidate, reference = Arm(ns=40_000), Arm(ns=20_000)
-    candidate.late_above = 1
+@pytest.mark.parametrize(
+    ("late", "flags"),
+    [
+        (("candidate",), {"host_synchronising"}),
+        (("reference",), {"reference_unqueued"}),  # as a long LSTM beside a solution that records it in a CUDA graph
+        (("candidate", "reference"), {"host_synchronising", "reference_unqueued"}),
+    ],
+)
+def test_where_one_side_cannot_be_queued_both_are_timed_by_plain_loops(clock_of, late, flags):
+    arms = {"candidate": Arm(ns=40_000), "reference": Arm(ns=20_000)}
+    for name in late:
+        arms[name].late_above = 1
+    candidate, reference = arms.values()
     clock = clock_of(candidate, reference)
     paired(clock)
     assert (candidate.delivers, reference.delivers) == (True, True)
     said = concluded(clock, 40_000)
     assert (said.clock, said.attestation, said.attested) == ("wall", "weak", None)
-    assert said.flags == {"host_synchronising"}
+    assert said.flags == flags
     assert dict(said.wall_ns) == {"candidate": pytest.approx(40_000), "reference": pytest.approx(20_000)}
     reading = clock.read("candidate")
     assert (reading.event_ns, reading.calls) == (reading.judge_ns, WALL_CALLS)
