@@ -6,7 +6,8 @@
 
 Each file is one `kbench run FILE eager --quick`, `--lanes` of them at a time, and a row as soon as it is finished;
 `--every N` takes every N-th file. The summary counts those that ended as `passed`, those of them that are `held`, and
-those of 20 us and more within 2 %.
+those of 20 us and more within 2 %. `--solo TABLE` compares with an earlier one of `--lanes 1`: whether kbench processes
+that share a device say the same, and how much sooner.
 """
 
 import argparse
@@ -26,6 +27,7 @@ COLUMNS = (
 )
 LONG_NS = 20_000
 WITHIN = 0.02
+BESIDE_WITHIN = 0.01
 LIMIT_S = 120.0
 
 
@@ -56,6 +58,22 @@ def summary(found: list[dict[str, Any]]) -> str:
     )
 
 
+def compared(found: list[dict[str, Any]], solo: list[dict[str, Any]], elapsed_s: float) -> str:
+    """Say how the verdicts beside others differ from those alone, and how long both took."""
+    alone = {row["problem"]: row for row in solo}
+    both = [(row, alone[row["problem"]]) for row in found if row["problem"] in alone]
+    other = [row["problem"] for row, before in both if row["status"] != before["status"]]
+    timed = [(row, before) for row, before in both if row["speedup"] and before["speedup"]]
+    moved = [abs(float(row["speedup"]) / float(before["speedup"]) - 1) for row, before in timed]
+    near = sum(change <= BESIDE_WITHIN for change in moved)
+    before_s = sum(float(before["elapsed_s"]) for _, before in both)
+    return (
+        f"of {len(both)} files {len(both) - len(other)} end as alone{''.join(f', not {name}' for name in other)}; "
+        f"{near} of {len(moved)} speed-ups within 1 % of the one alone, {max(moved, default=0.0):.1%} at most; "
+        f"{elapsed_s:.0f} s in place of {before_s:.0f} s one after the other"
+    )
+
+
 def main() -> None:
     """Judge every file of the folders and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -63,6 +81,7 @@ def main() -> None:
     parser.add_argument("--lanes", type=int, default=1)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--until", type=float, default=math.inf, help="seconds after which no file is begun")
+    parser.add_argument("--solo", type=Path, help="a table of the same files, one at a time")
     parser.add_argument("--out", type=Path, required=True)
     given, rest = parser.parse_known_args()
     began = time.monotonic()
@@ -84,6 +103,9 @@ def main() -> None:
         with ThreadPoolExecutor(given.lanes) as lanes:
             list(lanes.map(one, paths))
     print(summary(found))  # noqa: T201 - what the script is for
+    if given.solo is not None:
+        with given.solo.open(newline="") as file:
+            print(compared(found, list(csv.DictReader(file)), time.monotonic() - began))  # noqa: T201
 
 
 if __name__ == "__main__":
