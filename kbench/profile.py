@@ -151,9 +151,9 @@ class ProfileSession:
     def _profiled(
         self, entry: Entry, tool: Path | None, keep: Path | None
     ) -> Generator[ProfileEvent, None, SolutionProfile | Failed]:
-        if self._device.kind not in entry.devices:
-            runs_on = ", ".join(entry.devices)
-            return Failed(status=Status.SKIPPED, reason=f"runs on {runs_on}, not on {self._device.kind}")
+        unsupported = entry.unsupported_on(self._device.kind, self._problem)
+        if unsupported is not None:
+            return unsupported
         cached = cache.entry_for(entry.path, entry.variant, self._device.key, cache_dir())
         failed = yield from self._build(entry, cached)
         if failed is not None:

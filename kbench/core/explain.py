@@ -147,7 +147,10 @@ _STATUSES: dict[Status, tuple[str, str]] = {
         "No check could decide, so the result counts neither as right nor as wrong.",
         "Read the reason; a smaller case or another device may decide.",
     ),
-    Status.SKIPPED: ("The case does not apply here, and the reason says why.", "Nothing, or choose another case."),
+    Status.SKIPPED: (
+        "It was not judged: the solution is not made for this device, or the problem lacks the case.",
+        "Choose another solution, case or `--device`.",
+    ),
     Status.HARNESS_ERROR: (
         "A part of kbench failed, not the solution.",
         "Run again with `-v`, and report it with what that prints.",
@@ -160,9 +163,13 @@ _FINDINGS: dict[str, tuple[str, str]] = {
         "Follow the message: add the options that it names, or take a quieter device or a larger case.",
     ),
     "non_contiguous": ("In files of earlier versions: wrong for inputs with other strides.", "See `strided`."),
-    "skipped": (
+    "skipped_inputs": (
         "A kind of input was left out because the reference itself is not finite or accurate on it, or raises.",
         "Nothing; it counts neither for nor against the solution.",
+    ),
+    "smaller_case": (
+        "The case does not fit the device's memory, so a sweep judged the problem's small case.",
+        "Take a device with more memory for the full case.",
     ),
     "eval_asked": ("Both sides ran in eval mode, because `--eval` asks for it.", "Nothing; the row says so."),
     "eval_mode": (
@@ -283,5 +290,5 @@ def explain(code: str) -> Explanation | None:
     """Find the explanation of a code; case, hyphens and the parameter of a code do not matter."""
     name = code.strip().lower().replace("-", "_").replace(" ", "_")
     without_number = name.rstrip("0123456789").rstrip("_")
-    family = "skipped" if name.startswith("skipped_") else without_number
+    family = "skipped_inputs" if name.startswith("skipped_") else without_number
     return EXPLANATIONS.get(name) or EXPLANATIONS.get(family)

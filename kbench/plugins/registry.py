@@ -1,12 +1,14 @@
 """Problems and solutions by name or path, as far as their files say what they are: nothing is imported."""
 
 import difflib
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from kbench.core.errors import PluginError, UsageError
+from kbench.core.model import Failed, Status
 from kbench.core.printable import printable
 from kbench.plugins import source
 from kbench.plugins.places import BUILTINS, Origin, as_path, named_entry_points, problem_files, solution_files
@@ -38,6 +40,14 @@ class Entry:
     """The key in `BUILTINS` of a solution without a file; its `path` is the problem's."""
     attribute: str = DEFAULT_ENTRY
     """The judged entry of a solution's file: a class, or a function that is the forward itself."""
+
+    def unsupported_on(self, device: str, problem: "Entry") -> Failed | None:
+        """Return why a solution of a problem is not judged on a kind of device; None if it is."""
+        if device in self.devices:
+            return None
+        shown = shlex.quote(problem.recorded_path or problem.name)
+        reason = f"runs on {', '.join(self.devices)}, not on {device}; `kbench list {shown}` shows what does"
+        return Failed(status=Status.SKIPPED, reason=reason)
 
     @property
     def recorded_path(self) -> str:

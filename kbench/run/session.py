@@ -205,7 +205,7 @@ class Session:
         seen = cached.rehearsed()
         missing = {key: rehearsal for key, rehearsal in wanted.items() if key not in seen}
         nothing_to_do = not sources.compiles(entry.path, entry.builtin) or (cached.is_built and not missing)
-        if nothing_to_do or self._unsupported(entry) is not None:
+        if nothing_to_do or entry.unsupported_on(self._device.kind, self._problem) is not None:
             return None
         return Job(entry=entry, cached=cached, rehearsals=missing)
 
@@ -234,7 +234,11 @@ class Session:
             state.stage_s |= (
                 {"build": built} if (built := self._stage_s.pop(state.entry.name, None)) is not None else {}
             )
-            state.outcome = self._unsupported(state.entry) or self._build_failure(state.entry, case) or NOT_RUN
+            state.outcome = (
+                state.entry.unsupported_on(self._device.kind, self._problem)
+                or self._build_failure(state.entry, case)
+                or NOT_RUN
+            )
         process = 0
         while unfinished := [state for state in states if not state.closed]:
             # In alternating order, so that no solution profits from its position.
@@ -355,12 +359,6 @@ class Session:
             rows=tuple(state.rows),
             stage_s=dict(state.stage_s),
         )
-
-    def _unsupported(self, entry: Entry) -> Failed | None:
-        if self._device.kind in entry.devices:
-            return None
-        runs_on = ", ".join(entry.devices)
-        return Failed(status=Status.SKIPPED, reason=f"runs on {runs_on}, not on {self._device.kind}")
 
     def _deadline(self, name: str) -> float | None:
         total = self._options.limits.total_s

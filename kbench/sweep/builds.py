@@ -89,13 +89,9 @@ class Builds:
         """Pass on tasks that need no build, and build the others. All tasks have equal options."""
         groups: dict[BuildKey, list[Task]] = defaultdict(list)
         for task in tasks:
-            if task.refused is not None:
-                self._tell(self._dispatcher.built(task, UnitResult(outcome=task.refused)))
-            elif self._device.kind not in task.solution.devices:
-                runs_on = ", ".join(task.solution.devices)
-                reason = f"runs on {runs_on}, not on {self._device.kind}"
-                refused = UnitResult(outcome=Failed(status=Status.SKIPPED, reason=reason))
-                self._tell(self._dispatcher.built(task, refused))
+            refused = task.refused or task.solution.unsupported_on(self._device.kind, task.problem)
+            if refused is not None:
+                self._tell(self._dispatcher.built(task, UnitResult(outcome=refused)))
             elif sources.compiles(task.solution.path, task.solution.builtin):
                 groups[task.problem.path, task.solution.path, task.solution.variant].append(task)
             else:

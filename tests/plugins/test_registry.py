@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kbench.core.errors import ExitCode, PluginError, UsageError
+from kbench.core.model import Status
 from kbench.plugins import places, registry, source
 from kbench.storage.settings import Settings
 
@@ -425,3 +426,14 @@ def test_files_of_one_name_are_told_apart_by_their_folders(tmp_path):
     assert [entry.name for entry in told] == ["a.my", "b.my", "x.c.my", "y.c.my", "other"]
     assert [entry.path for entry in told] == [*paths, other]
     assert registry.told_apart(told[:1]) == told[:1]
+
+
+def test_a_solution_for_another_device_says_how_to_find_one_for_this_one(tmp_path):
+    problem = registry.find_problem(write(tmp_path / "my problem.py", PROBLEM), NO_PATHS)
+    solution = registry.find_solution(problem, write(tmp_path / "mine.py", SOLUTION), NO_PATHS)
+    assert solution.unsupported_on("cuda", problem) is None
+    refused = solution.unsupported_on("cpu", problem)
+    assert refused.status is Status.SKIPPED
+    assert refused.reason == f"runs on cuda, not on cpu; `kbench list '{problem.path}'` shows what does"
+    shipped = registry.find_problem("group_norm", NO_PATHS)
+    assert "`kbench list group_norm`" in solution.unsupported_on("cpu", shipped).reason
