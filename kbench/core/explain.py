@@ -160,7 +160,7 @@ _STATUSES: dict[Status, tuple[str, str]] = {
 _FINDINGS: dict[str, tuple[str, str]] = {
     "budget": (
         "The time to measure was over before the interval was as narrow as asked for.",
-        "Follow the message: add the options that it names, or take a quieter device or a larger case.",
+        "Add the options that the message names, or take a quieter device or a larger case.",
     ),
     "non_contiguous": ("In files of earlier versions: wrong for inputs with other strides.", "See `strided`."),
     "skipped_inputs": (

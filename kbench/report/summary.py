@@ -17,6 +17,8 @@ from kbench.core.stats import pair_log_ratios
 from kbench.report import units
 
 HOST_BOUND = "host_bound"
+BUDGET, IMPRECISE = "budget", "imprecise"
+"""The finding says all that the flag does, and what to type."""
 """Not a warning: the wall time is printed beside the device time."""
 
 
@@ -119,8 +121,9 @@ class CaseSummary:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The flags that are warnings."""
-        return tuple(flag for flag in self.flags if flag != HOST_BOUND)
+        """The flags that are warnings, and that no finding tells better."""
+        told = {HOST_BOUND, *(IMPRECISE for finding in self.findings if finding.code == BUDGET)}
+        return tuple(flag for flag in self.flags if flag not in told)
 
     @property
     def advice(self) -> tuple[str, ...]:
@@ -128,6 +131,7 @@ class CaseSummary:
         codes = [] if self.passed else [self.status.value]
         quiet = {FindingKind.NOTE, FindingKind.LEVEL}
         codes += [finding.code for finding in self.findings if finding.fatal or finding.kind not in quiet]
+        codes = [code for code in codes if code != BUDGET]
         return tuple(dict.fromkeys((*codes, *self.warnings)))
 
 

@@ -69,6 +69,14 @@ def test_findings_and_flags_come_with_their_code_and_advice(kbench, fake_run, go
     )
 
 
+def test_a_budget_that_ended_says_that_the_interval_stayed_wide(kbench, fake_run):
+    fake_run(*fakes.events(fakes.passed(flags="imprecise")))
+    assert "[imprecise]" in kbench("run", "group_norm", "eager").out
+    spent = Finding(code="budget", kind=FindingKind.TIMING, message="the budget ended; `--budget 40` would do")
+    fake_run(*fakes.events(fakes.passed(findings=[spent], flags="imprecise")))
+    assert "imprecise" not in kbench("run", "group_norm", "eager").out
+
+
 def test_below_the_required_level_the_sentence_says_what_to_type(kbench, fake_run, golden):
     lacks = ("frozen_weights", "misaligned")
     judged = fakes.failed(Status.BELOW_LEVEL, shortfall(lacks, Level.MODULE))
