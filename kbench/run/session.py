@@ -73,15 +73,16 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
     quarantine.refuse(cache_dir(), device.uuid)
     sanitizer.require(options, device)
     cases = case_selection.select(problem, options, backend(device.kind).preferred_cases)
-    rung = sandbox_rung(options, device.kind)
-    yield Planned(
-        problem=problem.name,
-        solutions=tuple(entry.name for entry in solutions),
-        cases=cases,
-        device=device.kind,
-        processes=1 if options.verify_only else options.processes,
-    )
     with contextlib.ExitStack() as stack:
+        stack.enter_context(nursery_process.nursery())  # imports torch while the sandbox is tried
+        rung = sandbox_rung(options, device.kind)
+        yield Planned(
+            problem=problem.name,
+            solutions=tuple(entry.name for entry in solutions),
+            cases=cases,
+            device=device.kind,
+            processes=1 if options.verify_only else options.processes,
+        )
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
         writer = None
         if options.save:
@@ -89,7 +90,6 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
             writer = stack.enter_context(
                 RunWriter(options.results_dir, options.name, problem=problem.name, solutions=names)
             )
-        stack.enter_context(nursery_process.nursery())
         session = Session(problem, solutions, options, device, rung, scratch, writer)
         stack.callback(session.close)
         yield from session.derive(solutions, cases)
