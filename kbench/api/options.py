@@ -19,6 +19,13 @@ from kbench.storage.settings import Settings, is_share
 
 NOT_FOR_A_POOL = frozenset({"lock_clocks_mhz"})
 """Options of `kbench run`, which holds the device from start to end."""
+AS_COMMAND_LINE = {
+    "quick": "`max_processes=1`",
+    "set": "`overrides={...}`",
+    "eval": "`eval_mode=True`",
+    "budget": "`budget_s=...`",
+}
+"""What to write here for options of `kbench run` that have another name."""
 OF_THE_POOL = ("device", "isolation", "trusted", "wait_for_device")
 """Options that are fixed when judges start; a single call cannot change them."""
 
@@ -68,7 +75,8 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
         if name in NOT_FOR_A_POOL:
             raise UsageError(f"`{name}` is an option of `kbench run` only", "leave it out")
         if name not in known:
-            raise UsageError(f"there is no option `{name}`", did_you_mean(name, known))
+            here = AS_COMMAND_LINE.get(name)
+            raise UsageError(f"there is no option `{name}`", f"write {here}" if here else did_you_mean(name, known))
     alone = {name: (given[name],) for name in ("cases", "accept") if isinstance(given.get(name), str)}
     told = {"save": False, **given, **alone}
     if "max_processes" not in told and isinstance(told.get("processes"), int):
