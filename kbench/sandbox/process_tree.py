@@ -30,8 +30,8 @@ STOP_LIMIT_S = 2.0
 """A thread that is deep in the kernel (the GPU driver, a disk) stops when it comes out, which nobody can hurry."""
 FALLS_ASLEEP_NS = 200_000
 """Chosen. What a tree may still run once all its threads rest: the last steps into sleep, and interrupts in them."""
-Times = dict[tuple[int, int], int]
-"""Time in ns that each thread has had of a processor, by its process and its own number."""
+Times = dict[tuple[int, int], tuple[int, int]]
+"""Time in ns that each thread has had of a processor, and how often it got one, by its process and its own number."""
 
 
 def prctl(option: int, value: int) -> None:
@@ -105,29 +105,33 @@ def stop_tree(pid: int) -> bool:
 
 def times_of(pid: int) -> Times:
     """Return the times of the threads of a tree; of a stopped one, for `has_run` to hold against later ones."""
-    return {(p.pid, thread): _time_ns(p.pid, thread) for p in members(pid) for thread in _threads(p.pid)}
+    return {(p.pid, thread): _time(p.pid, thread) for p in members(pid) for thread in _threads(p.pid)}
 
 
 def has_run(pid: int, before: Times) -> bool:
     """Return whether a tree that was stopped `before` has run since: a timer of the kernel's can send it SIGCONT.
 
-    Not whether it was killed: then it has no threads.
+    Not whether it was killed: then it has no threads. What a thread ran without a new start was counted late.
     """
     now = times_of(pid)
     ended = before.keys() - now.keys()
-    ran_ns = sum(max(0, ns - before.get(thread, 0)) for thread, ns in now.items())
+    ran_ns = 0
+    for thread, (ns, starts) in now.items():
+        ns_then, starts_then = before.get(thread, (0, 0))
+        ran_ns += max(0, ns - ns_then) if starts > starts_then else 0
     return bool(now) and (bool(ended) or ran_ns > FALLS_ASLEEP_NS or not all(_rests(process) for process, _ in now))
 
 
-def _time_ns(pid: int, thread: int) -> int:
-    """Return the time that a thread has had; 0 where it has ended, or the kernel does not count it."""
+def _time(pid: int, thread: int) -> tuple[int, int]:
+    """Return the time that a thread has had, and in how many slices; 0 where it has ended, or nobody counts."""
     with contextlib.suppress(OSError):
         descriptor = os.open(f"/proc/{pid}/task/{thread}/schedstat", os.O_RDONLY)
         try:
-            return int(os.read(descriptor, 100).split()[0])
+            ran, _waited, slices = map(int, os.read(descriptor, 100).split())
         finally:
             os.close(descriptor)
-    return 0
+        return ran, slices
+    return 0, 0
 
 
 def _rests(pid: int) -> bool:
