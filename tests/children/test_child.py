@@ -252,7 +252,7 @@ timer = ctypes.c_void_p()
 libc.timer_create(1, ctypes.byref(event), ctypes.byref(timer))
 say(n=hear()['n'])
 while True:
-    libc.timer_settime(timer, 0, (ctypes.c_long * 4)(0, 0, 0, 20_000_000), None)
+    libc.timer_settime(timer, 0, (ctypes.c_long * 4)(0, 0, 0, 100_000_000), None)
     sum(range(10_000))
 """
 
@@ -261,7 +261,7 @@ def test_a_child_that_a_timer_wakes_while_it_is_stopped_is_killed(start) -> None
     child = start(WAKES_ITSELF)
     child.request({}, timeout_s=PATIENCE_S)
     with pytest.raises(ChildError, match="ran on while they were stopped") as caught, child.stopped():
-        time.sleep(0.2)
+        time.sleep(0.4)
     assert caught.value.status is Status.PROTOCOL_ERROR
     assert failure(child).reason == caught.value.reason
 
