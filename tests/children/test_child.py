@@ -250,9 +250,12 @@ libc = ctypes.CDLL(None)
 event = (ctypes.c_int * 16)(0, 0, signal.SIGCONT, 0)
 timer = ctypes.c_void_p()
 libc.timer_create(1, ctypes.byref(event), ctypes.byref(timer))
-say(n=hear()['n'])
+number = hear()['n']
 while True:
     libc.timer_settime(timer, 0, (ctypes.c_long * 4)(0, 0, 0, 100_000_000), None)
+    if number:
+        say(n=number)
+        number = 0
     sum(range(10_000))
 """
 
