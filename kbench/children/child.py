@@ -229,7 +229,7 @@ class Child:
         """Keep the whole tree stopped (SIGSTOP) for the length of a `with` block.
 
         Another thread that waits for an answer may go on waiting: `excused` is time that counts against no limit.
-        Raises ChildError where some of it cannot be stopped.
+        Raises ChildError where some of it cannot be stopped; where it ran all the same, it is killed.
         """
         self._stopped = True
         self._excused_at = time.monotonic() if excused else None
@@ -237,7 +237,12 @@ class Child:
             if not rungs.stop_tree(self.pid):
                 reason = "its processes could not be stopped between two calls"
                 raise ChildError(Status.PROTOCOL_ERROR, reason, self.log)
+            before = rungs.times_of(self.pid)
             yield
+            if rungs.has_run(self.pid, before):
+                self._killed_because = Status.PROTOCOL_ERROR, "its processes ran on while they were stopped"
+                rungs.kill_tree(self.pid)
+                raise ChildError(*self._killed_because, self.log)
         finally:
             self._stopped = False
             self._excused_before_s, self._excused_at = self._excused_s(), None

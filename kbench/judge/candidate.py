@@ -340,12 +340,11 @@ class Candidate:
         if self._paused is not None:
             yield
             return
-        with contextlib.ExitStack() as stack:
-            try:
-                stack.enter_context(self._child.stopped())
-            except ChildError as error:
-                raise RefusalError(error.status, error.reason, error.log) from error
-            yield
+        try:
+            with self._child.stopped():
+                yield
+        except ChildError as error:
+            raise RefusalError(error.status, error.reason, error.log) from error
 
     def pause(self) -> None:
         """Stop the worker's whole tree until it is asked again: a thread could write a result after the answer."""
@@ -366,7 +365,8 @@ class Candidate:
 
     def kill(self) -> None:
         """Kill the worker and all that it started; its scratch folder goes with it."""
-        self._resume()
+        with contextlib.suppress(RefusalError):
+            self._resume()
         self._worker.kill()
         if self.gate is not None:
             self.gate.close()

@@ -1,6 +1,5 @@
 """The command that measures a saved run again, reconstructed from its rows."""
 
-import json
 import shlex
 from collections.abc import Sequence
 
@@ -8,6 +7,7 @@ from kbench.core.errors import KbenchError
 from kbench.core.model import ResultRow
 from kbench.devices.backend import is_timed_by_host
 from kbench.plugins import case_selection, registry
+from kbench.report.summary import recorded_constants
 from kbench.storage.rows import evaluates
 from kbench.storage.settings import Settings
 
@@ -36,6 +36,6 @@ def _set_by_hand(row: ResultRow, settings: Settings) -> dict[str, object]:
     """Return the constants that the case does not set itself; empty if the problem is not available."""
     try:
         problem = registry.find_problem(row.problem_path or row.problem, settings)
-        return case_selection.set_by_hand(problem, row.case, json.loads(row.overrides or "{}"))
-    except (KbenchError, ValueError):
+        return case_selection.set_by_hand(problem, row.case, recorded_constants(row.overrides))
+    except (KbenchError, OSError):
         return {}

@@ -219,11 +219,16 @@ class RunSummary:
 
 def constants_in(overrides: str) -> str:
     """Write the constants of a row or measurement, which are JSON; empty if there are none."""
+    return constants_text(recorded_constants(overrides))
+
+
+def recorded_constants(overrides: str) -> dict[str, Any]:
+    """Read the constants of a row or measurement; none where they are not JSON by name."""
     try:
         known = json.loads(overrides)
-    except ValueError:
-        return ""
-    return constants_text(known) if isinstance(known, dict) else ""
+    except (ValueError, RecursionError):
+        return {}
+    return known if isinstance(known, dict) else {}
 
 
 def constants_text(constants: Mapping[str, Any]) -> str:

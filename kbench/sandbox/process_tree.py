@@ -28,6 +28,10 @@ EXIT_CANNOT_START = 127
 POLL_INTERVAL_S = 0.005
 STOP_LIMIT_S = 2.0
 """A thread that is deep in the kernel (the GPU driver, a disk) stops when it comes out, which nobody can hurry."""
+FALLS_ASLEEP_NS = 200_000
+"""Chosen. What a tree may still run once all its threads rest: the last steps into sleep, and interrupts in them."""
+Times = dict[tuple[int, int], tuple[int, int]]
+"""Time in ns that each thread has had of a processor, and how often it got one, by its process and its own number."""
 
 
 def prctl(option: int, value: int) -> None:
@@ -99,14 +103,49 @@ def stop_tree(pid: int) -> bool:
         rested = living
 
 
+def times_of(pid: int) -> Times:
+    """Return the times of the threads of a tree; of a stopped one, for `has_run` to hold against later ones."""
+    return {(p.pid, thread): _time(p.pid, thread) for p in members(pid) for thread in _threads(p.pid)}
+
+
+def has_run(pid: int, before: Times) -> bool:
+    """Return whether a tree that was stopped `before` has run since: a timer of the kernel's can send it SIGCONT.
+
+    Not whether it was killed: then it has no threads. What a thread ran without a new start was counted late.
+    """
+    now = times_of(pid)
+    ended = before.keys() - now.keys()
+    ran_ns = 0
+    for thread, (ns, starts) in now.items():
+        ns_then, starts_then = before.get(thread, (0, 0))
+        ran_ns += max(0, ns - ns_then) if starts > starts_then else 0
+    rests = all(_rests(process) for process in {process for process, _ in now})
+    return bool(now) and (bool(ended) or ran_ns > FALLS_ASLEEP_NS or not rests)
+
+
+def _time(pid: int, thread: int) -> tuple[int, int]:
+    """Return the time that a thread has had, and in how many slices; 0 where it has ended, or nobody counts."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(f"/proc/{pid}/task/{thread}/schedstat", os.O_RDONLY)
+        try:
+            ran, _waited, slices = map(int, os.read(descriptor, 100).split())
+        finally:
+            os.close(descriptor)
+        return ran, slices
+    return 0, 0
+
+
 def _rests(pid: int) -> bool:
     """Return whether no thread of a process runs."""
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - a worker is stopped around every timed call
-    except OSError:
-        return True
-    states = (read_process(int(thread), f"/proc/{pid}/task/{thread}/stat") for thread in threads)
+    states = (read_process(thread, f"/proc/{pid}/task/{thread}/stat") for thread in _threads(pid))
     return all(state is None or state.stopped for state in states)
+
+
+def _threads(pid: int) -> list[int]:
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208 - around every timed call
+    except OSError:
+        return []
 
 
 def continue_tree(pid: int) -> None:

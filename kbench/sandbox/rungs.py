@@ -18,7 +18,7 @@ from pathlib import Path
 from kbench.core.errors import MachineError, UsageError
 from kbench.sandbox import landlock, namespaces, process_tree, seccomp
 from kbench.sandbox.namespaces import Surroundings
-from kbench.sandbox.process_tree import become_subreaper, continue_tree, kill_tree, stop_tree
+from kbench.sandbox.process_tree import become_subreaper, continue_tree, has_run, kill_tree, stop_tree, times_of
 
 __all__ = [
     "Rung",
@@ -26,12 +26,14 @@ __all__ = [
     "command",
     "continue_tree",
     "harden_judge",
+    "has_run",
     "kill_tree",
     "parse",
     "require",
     "restrict_self",
     "restrict_tool",
     "stop_tree",
+    "times_of",
 ]
 
 PR_CAPBSET_DROP = 24

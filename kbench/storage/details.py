@@ -15,6 +15,8 @@ from kbench.core.printable import printable
 from kbench.storage import csvfile
 
 SUFFIX = ".details.json"
+MOST = 1e300
+"""A number beyond it, or none at all, is nothing that was measured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +68,18 @@ def read(csv_path: Path, started_utc: str) -> RunDetails | None:
     try:
         told: Mapping[str, Any] = json.loads(details_path(csv_path).read_text(encoding="utf-8"))
         found = TypeAdapter(RunDetails).validate_python(_harmless(told))
-    except (OSError, ValueError, ValidationError):
+    except (OSError, ValueError, RecursionError, ValidationError):
         return None
     return found if found.started_utc == started_utc else None
 
 
 def _harmless(told: Any, key: str = "") -> Any:
-    """Return what was told with harmless texts, of one line each but for a `log`: a file may be a stranger's."""
+    """Return what was told with harmless texts, of one line each but for a `log`: a file may be a stranger's.
+
+    Raises ValueError for a number that kbench would not have written.
+    """
+    if isinstance(told, int | float) and not abs(told) <= MOST:
+        raise ValueError(told)
     if isinstance(told, str):
         return printable(told.expandtabs()) if key == "log" else csvfile.one_line(told)
     if isinstance(told, dict):

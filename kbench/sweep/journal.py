@@ -173,7 +173,7 @@ def read(path: Path) -> Record:
             key, process = str(told["key"]), int(told["process"])
             results[key] = _follow(results.get(key, ()), process, result_from_json(told["result"]))
             told_lines.append(_line(told))
-        except (ValueError, KeyError, TypeError, ResultsError) as error:
+        except (ValueError, RecursionError, KeyError, TypeError, ResultsError) as error:
             raise ResultsError(f"{path} is damaged in line {number}: {error}", "start the sweep again") from error
     return Record(header=header, results=results, lines=tuple(told_lines), whole_bytes=whole_bytes)
 
@@ -199,7 +199,7 @@ def _header(path: Path, line: bytes) -> Header:
     try:
         told = json.loads(line)["sweep"]
         header = Header(**told)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise ResultsError(f"{path} is not the journal of a sweep", "name a run of `kbench sweep`") from error
     if header.format != FORMAT:
         raise ResultsError(f"{path} has format {header.format}, not {FORMAT}", "start the sweep again")

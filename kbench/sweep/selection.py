@@ -5,6 +5,7 @@ import glob
 import hashlib
 import io
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,6 +22,8 @@ SEPARATORS = "._-@"
 """Characters that may separate a problem's name from the rest of a solution's name."""
 FIELDS = frozenset({"problem", "solution", "entry", "name", "claim", "tags", "problem_source", "source"})
 LONGEST_SOURCE = 4 << 20
+MOST_OF_A_NAME = 60
+"""Bytes of a text's name in the name of its file."""
 
 
 class PairBy(StrEnum):
@@ -187,7 +190,11 @@ def read_manifest(text: str, name: str, folder: Path, sources: Path) -> list[Sol
 
 def _csv_lines(text: str) -> list[tuple[int, Mapping[str, Any]]]:
     reader = csv.DictReader(io.StringIO(text, newline=""))
-    return [(reader.line_num, {key: value for key, value in line.items() if value}) for line in reader]
+    try:
+        return [(reader.line_num, {key: value for key, value in line.items() if value}) for line in reader]
+    except csv.Error as error:
+        hint = "write texts of solutions into JSON lines"
+        raise UsageError(f"line {reader.line_num + 1} is not CSV: {error}", hint) from None
 
 
 def _json_lines(text: str, name: str) -> list[tuple[int, Mapping[str, Any]]]:
@@ -197,7 +204,7 @@ def _json_lines(text: str, name: str) -> list[tuple[int, Mapping[str, Any]]]:
             continue
         try:
             told = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageError(f"{name}, line {number} is not JSON: {error}", "write one object on each line") from None
         if not isinstance(told, dict):
             raise UsageError(f"{name}, line {number} is not an object", 'write {"problem": ..., "solution": ...}')
@@ -216,21 +223,29 @@ def _pair(line: Mapping[str, Any], where: str, folder: Path, sources: Path) -> S
     given = line.get("problem_source")
     problem = keep_text(str(given), str(line.get("problem") or "problem"), sources) if given else str(line["problem"])
     solution = keep_text(str(line["source"]), name, sources) if "source" in line else str(line["solution"])
-    tags = line.get("tags") or ()
     return SolutionPair(
         problem=_placed(problem, folder),
         solution=_placed(solution, folder),
         entry=str(line["entry"]) if line.get("entry") else None,
         claim=_number(line.get("claim"), where),
-        tags=tuple(tags.split() if isinstance(tags, str) else map(str, tags)),
+        tags=_texts(line.get("tags") or (), where),
     )
+
+
+def _texts(tags: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(tags, str | list | tuple):
+        raise UsageError(f"{where}: `tags` is {tags!r}", "tags are words with spaces between them, or a list")
+    return tuple(tags.split() if isinstance(tags, str) else map(str, tags))
 
 
 def _number(value: Any, where: str) -> float | None:
     try:
-        return None if value is None else float(value)
-    except (TypeError, ValueError):
-        raise UsageError(f"{where}: `claim` is {value!r}", "a claim is a number, such as 1.5") from None
+        number = None if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if number is not None and not math.isfinite(number):
+        raise UsageError(f"{where}: `claim` is {value!r}", "a claim is a number, such as 1.5")
+    return number
 
 
 def _placed(name: str, folder: Path) -> str:
@@ -244,7 +259,8 @@ def keep_text(text: str, name: str, sources: Path) -> str:
     data = text.encode(errors="replace")
     if len(data) > LONGEST_SOURCE:
         raise UsageError(f"`{name}` has a source of {len(data)} bytes", f"the limit is {LONGEST_SOURCE} bytes")
-    stem = "".join(letter if letter.isalnum() or letter in "_-." else "_" for letter in Path(name).stem)[:60]
+    stem = "".join(letter if letter.isalnum() or letter in "_-." else "_" for letter in Path(name).stem)
+    stem = stem.encode(errors="replace")[:MOST_OF_A_NAME].decode(errors="ignore")
     digest = hashlib.sha256(data).hexdigest()
     for shown in (digest[:12], digest):  # whoever looks for two texts with one beginning finds them in seconds
         path = sources / f"{stem or 'candidate'}-{shown}.py"

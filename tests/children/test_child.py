@@ -244,6 +244,31 @@ def test_time_in_which_a_child_is_stopped_and_excused_counts_against_no_limit(st
             assert answer.result(PATIENCE_S).status is Status.CALL_TIMEOUT
 
 
+WAKES_ITSELF = """
+import ctypes, os, signal
+libc = ctypes.CDLL(None)
+event = (ctypes.c_int * 16)(0, 0, signal.SIGCONT, 0)
+timer = ctypes.c_void_p()
+libc.timer_create(1, ctypes.byref(event), ctypes.byref(timer))
+number = hear()['n']
+while True:
+    libc.timer_settime(timer, 0, (ctypes.c_long * 4)(0, 0, 0, 100_000_000), None)
+    if number:
+        say(n=number)
+        number = 0
+    sum(range(10_000))
+"""
+
+
+def test_a_child_that_a_timer_wakes_while_it_is_stopped_is_killed(start) -> None:
+    child = start(WAKES_ITSELF)
+    child.request({}, timeout_s=PATIENCE_S)
+    with pytest.raises(ChildError, match="ran on while they were stopped") as caught, child.stopped():
+        time.sleep(0.4)
+    assert caught.value.status is Status.PROTOCOL_ERROR
+    assert failure(child).reason == caught.value.reason
+
+
 def state_of(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

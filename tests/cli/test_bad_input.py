@@ -39,6 +39,12 @@ def test_names(kbench, command, arguments, message, hint):
     assert hint in err
 
 
+def test_a_name_that_no_file_can_have(kbench):
+    code, err = rejected(kbench, "verify", "group_norm", f"{'x' * 5000}.py", "--device", "cpu")
+    assert code == 2
+    assert "too long for a file" in err
+
+
 def test_graphs_need_a_gpu(kbench):
     code, err = rejected(kbench, "run", "group_norm", "eager", "--device", "cpu", "--mode", "graph")
     assert code == 2

@@ -105,6 +105,20 @@ def test_details_of_another_run_are_not_believed(kbench, run):
     assert not page(kbench, "saved").says("another")
 
 
+@pytest.mark.parametrize("number", ["1e999", "NaN", "-Infinity", "9" * 400])
+def test_details_with_numbers_that_nobody_measured_are_not_believed(kbench, run, number):
+    details.write(run.path, RunDetails(started_utc=run.rows[0].started_utc, elapsed_s=12.5, command="mine"))
+    place = details.details_path(run.path)
+    place.write_text(place.read_text().replace("12.5", number))
+    assert "mine" not in kbench("report", "saved", "-o", "-").out
+
+
+@pytest.mark.parametrize("constants", ["1e400", "[1]", "[" * 100_000])
+def test_constants_that_are_none_are_left_out(kbench, constants):
+    make_run(RESULTS, "odd", {"fast": RATIOS}, overrides=constants)
+    assert "--set" not in kbench("report", "odd", "-o", "-").out
+
+
 def test_candidates_can_say_nothing_but_words(kbench):
     problem, solution = Path("evil.py"), Path("mine.py")
     problem.write_text(PROBLEM)

@@ -302,6 +302,24 @@ def test_when_a_tree_is_said_to_be_stopped_no_thread_of_it_runs():
         child.wait()
 
 
+def test_a_tree_that_stays_stopped_has_not_run() -> None:
+    child = subprocess.Popen([sys.executable, "-c", SPIN], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert child.stdout.read(4) == b"onon"
+        for _ in range(50):
+            assert process_tree.stop_tree(child.pid)
+            before = process_tree.times_of(child.pid)
+            assert not process_tree.has_run(child.pid, before)
+            process_tree.continue_tree(child.pid)
+        time.sleep(0.1)
+        assert process_tree.stop_tree(child.pid)
+        assert process_tree.has_run(child.pid, before)
+    finally:
+        process_tree.kill_tree(child.pid)
+        child.wait()
+    assert not process_tree.has_run(child.pid, before)
+
+
 def test_a_stranger_is_never_killed():
     assert process_tree.kill_tree(os.getppid()) == 0
     assert process_table.members(1) == []

@@ -151,6 +151,10 @@ WRONG = {
     "two solutions": ('{"problem": "p", "solution": "s", "source": "x"}', "needs `solution`"),
     "no problem": ('{"solution": "s"}', "needs `problem`"),
     "no number": ('{"problem": "p", "solution": "s", "claim": "fast"}', "claim"),
+    "not a number": ('{"problem": "p", "solution": "s", "claim": NaN}', "claim"),
+    "an infinite number": ('{"problem": "p", "solution": "s", "claim": 1e999}', "claim"),
+    "tags that are none": ('{"problem": "p", "solution": "s", "tags": 5}', "`tags`"),
+    "no end": ("[" * 100_000, "is not JSON"),
 }
 
 
@@ -160,6 +164,17 @@ def test_a_wrong_line_is_named(corpus, text, match) -> None:
         read_manifest(text, "m.jsonl", corpus, corpus)
     assert match in wrong.value.message
     assert wrong.value.hint
+
+
+def test_a_cell_that_no_csv_has_is_named(corpus) -> None:
+    with pytest.raises(UsageError, match="line 2 is not CSV"):
+        read_manifest(f"problem,solution\np,{'s' * 200_000}\n", "m.csv", corpus, corpus)
+
+
+def test_a_name_of_any_length_names_a_file(corpus) -> None:
+    text = json.dumps({"problem": "p", "name": "\U0001d400" * 80, "source": SOLUTION})
+    (found,) = read_manifest(text, "m.jsonl", corpus, corpus / "sources")
+    assert Path(found.solution).read_text() == SOLUTION
 
 
 def tasks_of(corpus: Path, found: list[SolutionPair], **options):
