@@ -68,7 +68,7 @@ def _rest_of_a_box(bad: Tensor, good: int) -> Region | None:
     total = bad.numel()
     if good < LEAST_GOOD or math.prod(map(len, places)) != good or not _is_no_chance(good, good / total):
         return None
-    if any(entries[-1] != len(entries) - 1 for entries in places):
+    if any(int(entries[-1]) != len(entries) - 1 for entries in places):
         return None  # a grid that is too small leaves the first blocks; elsewhere a value is right by chance
     words = _block_in_words(places, bad.shape)
     return Region(words=f"all but {words}", filled=1.0) if words else None
@@ -79,7 +79,7 @@ def _rows(bad: Tensor, count: int) -> Region | None:
     if bad.dim() < 3:
         return None
     rows = bad.flatten(0, -2)
-    entries = rows.any(dim=1).nonzero().flatten().tolist()
+    entries = rows.any(dim=1).nonzero().flatten()
     size = len(entries) * rows.shape[1]
     if size == bad.numel() or count < LEAST_FILLED * size or not _is_no_chance(count, size / bad.numel()):
         return None
@@ -92,17 +92,17 @@ def _is_no_chance(count: int, share: float) -> bool:
     return count * math.log(share) < math.log(CHANCE)
 
 
-def _places(mask: Tensor) -> list[list[int]]:
-    """Return, for each dimension, the entries in which the mask is true anywhere."""
+def _places(mask: Tensor) -> list[Tensor]:
+    """Return, for each dimension, the sorted entries in which the mask is true anywhere."""
     found = []
     for dim in range(mask.dim()):
         others = [d for d in range(mask.dim()) if d != dim]
         along = mask.any(dim=others) if others else mask
-        found.append(along.nonzero().flatten().tolist())
+        found.append(along.nonzero().flatten())
     return found
 
 
-def _block_in_words(places: list[list[int]], shape: torch.Size) -> str:
+def _block_in_words(places: list[Tensor], shape: torch.Size) -> str:
     """Name the entries of each dimension that is not whole; empty where they follow no pattern."""
     parts = []
     for dim, (entries, size) in enumerate(zip(places, shape, strict=True)):
@@ -114,9 +114,9 @@ def _block_in_words(places: list[list[int]], shape: torch.Size) -> str:
     return " and ".join(parts)
 
 
-def entries_in_words(entries: list[int], size: int) -> str:
+def entries_in_words(entries: Tensor, size: int) -> str:
     """Name sorted entries of one dimension: a run at either end or inside, or equally far apart; empty if neither."""
-    first, last, count = entries[0], entries[-1], len(entries)
+    first, last, count = int(entries[0]), int(entries[-1]), len(entries)
     if count == 1 and first not in {0, size - 1}:
         return f"entry {first} of {size}"
     if last - first == count - 1:
@@ -125,13 +125,23 @@ def entries_in_words(entries: list[int], size: int) -> str:
         if last == size - 1:
             return f"the last {count} of {size} entries" if count > 1 else f"the last of {size} entries"
         return f"entries {first} to {last} of {size}"
-    step = entries[1] - first
-    if count >= STRIPES and first < step and entries == list(range(first, size, step)):
+    if step := _stripes(entries, size):
         return f"every {ordinal(step)} of {size} entries"
-    good = sorted({*range(size)} - {*entries})
-    if len(good) >= STRIPES and good[0] < (step := good[1] - good[0]) and good == list(range(good[0], size, step)):
+    is_good = torch.ones(size, dtype=torch.bool, device=entries.device)
+    is_good[entries] = False
+    if step := _stripes(is_good.nonzero().flatten(), size):
         return f"all but every {ordinal(step)} of {size} entries"
     return ""
+
+
+def _stripes(entries: Tensor, size: int) -> int:
+    """Return how far apart sorted entries are that go through a whole dimension, equally far; 0 if they do not."""
+    if len(entries) < STRIPES:
+        return 0
+    first = int(entries[0])
+    step = int(entries[1]) - first
+    whole = first < step and torch.equal(entries, torch.arange(first, size, step, device=entries.device))
+    return step if whole else 0
 
 
 def ordinal(number: int) -> str:
