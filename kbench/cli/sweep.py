@@ -60,9 +60,10 @@ class SweepFlags(RunFlags):
         list[str] | None,
         typer.Argument(metavar="SOLUTIONS", help="Names, files, folders or globs (default: those found by name)"),
     ] = None
-    self_: Annotated[bool, typer.Option("--self", help="Judge each problem against itself (the solution `eager`)")] = (
-        False
-    )
+    self_: Annotated[
+        bool,
+        typer.Option("--self", help="Judge each problem against itself (the solution `eager`); all names are problems"),
+    ] = False
     pair: Annotated[
         PairBy | None,
         typer.Option("--pair", help="How to match solutions to problems (default: name for folders, else all)"),
@@ -320,10 +321,9 @@ def _pairs(flags: SweepFlags, begun: Begun, settings: Settings) -> tuple[list[So
         return read_manifest(text, path.name, folder, sources), []
     if flags.pair is PairBy.MANIFEST:
         raise UsageError(f"{flags.problem} is not a manifest", "its name ends in .csv or .jsonl")
-    if flags.self_ and flags.solutions:
-        raise UsageError("`--self` judges `eager`, and other solutions are given too", "leave out one of them")
-    solutions = ["eager"] if flags.self_ else list(flags.solutions or [])
-    return pairs([flags.problem], solutions, flags.pair, settings)
+    if flags.self_:  # what a shell makes of a glob is several arguments: problems, all of them
+        return pairs([flags.problem, *(flags.solutions or [])], ["eager"], flags.pair, settings)
+    return pairs([flags.problem], list(flags.solutions or []), flags.pair, settings)
 
 
 def _follow(

@@ -5,7 +5,8 @@ CONTEXTS_BYTES = 3 << 30
 QUEUE_BYTES = 5 << 30
 """Memory of a small problem: the queue's slots, their hidden copy, and the results of both workers."""
 CASE_FACTOR = 6
-"""Memory of a large problem in units of its inputs, outputs and parameters: measured in docs/adr/0001."""
+"""Chosen. Memory of a large problem in units of its inputs, outputs and parameters: `group_norm` takes 2.7
+(docs/adr/0001), and three allocators may keep what a reference of several steps computes in between."""
 RESTING_SHARE = 0.5
 """Chosen. Share of a device's memory that resting judges of all lanes together may hold."""
 

@@ -3,7 +3,7 @@
 import functools
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,11 +169,9 @@ def oracle_ratio(
     Where `lost`, a reference, overflowed and the oracle has not, what equals it is as right as what is near the oracle.
     """
     atol = tolerance.near_zero(rms(oracle)) if atol is None else atol
-    worst = 0.0
-    for (_, c, o), (_, r, _) in zip(chunks(got, oracle), chunks(got if lost is None else lost, oracle), strict=True):
-        ratio = errors(c, o, tolerance, atol, None if lost is None else r)
-        worst = max(worst, ratio.max().item() if ratio.numel() else 0.0)
-    return worst
+    pairs = zip(chunks(got, oracle), chunks(got if lost is None else lost, oracle), strict=True)
+    worst = [errors(c, o, tolerance, atol, None if lost is None else r).max() for (_, c, o), (_, r, _) in pairs]
+    return float(torch.stack(worst).max().item()) if worst else 0.0
 
 
 def errors(got: Tensor, oracle: Tensor, tolerance: Tolerance, atol: float, lost: Tensor | None = None) -> Tensor:
@@ -189,7 +187,7 @@ def errors(got: Tensor, oracle: Tensor, tolerance: Tolerance, atol: float, lost:
 
 def overflows(want: Tensor, oracle: Tensor) -> bool:
     """Return whether a reference is not finite somewhere where the oracle is."""
-    return not all_finite(want) and any(bool((~r.isfinite() & o.isfinite()).any()) for _, r, o in chunks(want, oracle))
+    return not all_finite(want) and not _all((r.isfinite() | ~o.isfinite()).all() for _, r, o in chunks(want, oracle))
 
 
 def is_vacuous(want: Tensor, trivial: list[Tensor], tolerance: Tolerance) -> bool:
@@ -228,11 +226,13 @@ def fingerprint(tensor: Tensor) -> int:
     total, words = 0, raw.numel() // word.itemsize * word.itemsize
     length = CHUNK_ELEMENTS // 2
     weights = torch.arange(1, 2 * min(length, max(1, words)), 2, device=raw.device, dtype=torch.int64)
-    for index, chunk in enumerate(raw[:words].view(word).split(length)):
+    sums = []
+    for chunk in raw[:words].view(word).split(length):
         values = chunk.to(torch.int64)
         # Added, not xor-ed: the shift copies the sign, and v ^ (v >> 29) would be the same for v and ~v (0 and -1).
-        mixed = torch.bitwise_right_shift(values, 29).add_(values).mul_(weights[: values.numel()])
-        total = (total * 1_000_003 + int(mixed.sum())) & 0xFFFF_FFFF_FFFF_FFFF ^ index
+        sums.append(torch.bitwise_right_shift(values, 29).add_(values).mul_(weights[: values.numel()]).sum())
+    for index, sum_of_chunk in enumerate(torch.stack(sums).tolist()):
+        total = (total * 1_000_003 + sum_of_chunk) & 0xFFFF_FFFF_FFFF_FFFF ^ index
     tail = bytes(raw[words:].tolist())
     return (total * 1_000_003 + int.from_bytes(tail, "little")) & 0xFFFF_FFFF_FFFF_FFFF
 
@@ -252,9 +252,17 @@ def same_bits(one: Tensor, other: Tensor) -> bool:
     pieces = ((a.view(word), b.view(word)) for _, a, b in chunks(mine, theirs))
     if not backend_of(one).has_own_memory:
         return all(torch.equal(a, b) for a, b in pieces)
-    # Told by the device once, at the end: a question per chunk takes longer than reading it.
-    differing = [(a != b).any() for a, b in pieces]
-    return not differing or not bool(torch.stack(differing).any())
+    return _all((a == b).all() for a, b in pieces)
+
+
+def _all(answers: Iterable[Tensor]) -> bool:
+    """Return whether all answers are true; the device is asked once, at the end.
+
+    A question per chunk takes longer than reading it, the more so where processes share the device and wait for their
+    slice of its time.
+    """
+    asked = list(answers)
+    return not asked or bool(torch.stack(asked).all())
 
 
 def where_equal(one: Tensor, other: Tensor, default: Tensor) -> Tensor:
@@ -267,7 +275,7 @@ def where_equal(one: Tensor, other: Tensor, default: Tensor) -> Tensor:
 def all_finite(tensor: Tensor) -> bool:
     """Return whether no element is NaN or infinite."""
     wide = (chunk if chunk.element_size() > 1 else chunk.float() for _, chunk, _ in chunks(tensor, tensor))
-    return all(bool(chunk.isfinite().all()) for chunk in wide)
+    return _all(chunk.isfinite().all() for chunk in wide)
 
 
 def poison(block: Tensor) -> None:
@@ -317,12 +325,13 @@ def rms(tensor: Tensor) -> float:
 
 def rms_apart(one: Tensor, other: Tensor) -> float:
     """Return the root mean square of the difference in units of the tensors'; infinite where finiteness differs."""
-    apart = whole = 0.0
+    sums = [torch.zeros(2, dtype=torch.float64, device=one.device)]
     for _, c, r in chunks(one, other):
         a, b = _working(c), _working(r)
-        unequal = (a != b) & ~(a.isnan() & b.isnan())
-        apart += ((a - b)[unequal].abs() ** 2).sum().item()
-        whole += (b[b.isfinite()].abs() ** 2).sum().item()
+        same = (a == b) | (a.isnan() & b.isnan())
+        parts = torch.where(same, 0.0, a - b), torch.where(b.isfinite(), b, 0.0)
+        sums.append(torch.stack([part.abs().square().sum() for part in parts]))
+    apart, whole = torch.stack(sums).sum(dim=0).tolist()
     if apart == 0:
         return 0.0
     return math.sqrt(apart / whole) if math.isfinite(apart) and whole > 0 else math.inf

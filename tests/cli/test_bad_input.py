@@ -39,6 +39,13 @@ def test_names(kbench, command, arguments, message, hint):
     assert hint in err
 
 
+def test_with_self_all_names_are_problems(kbench):
+    """A shell makes several arguments of a glob that is not quoted."""
+    code, err = rejected(kbench, "sweep", "group_norm", "grup_norm", "--self", "--devices", "cpu")
+    assert code == 2
+    assert "no problem named `grup_norm`" in err
+
+
 def test_a_name_that_no_file_can_have(kbench):
     code, err = rejected(kbench, "verify", "group_norm", f"{'x' * 5000}.py", "--device", "cpu")
     assert code == 2

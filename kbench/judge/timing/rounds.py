@@ -204,7 +204,7 @@ class Rounds:
         if self.delivers:
             ended = self.trial.candidate.message_ns
             self._judge(batch, answer, {})
-            self._taken_back()
+            self._taken_back(dead=kill)
         return self._told(calls, ended - started, 0, answer)
 
     def loop(self, calls: int, slots: int) -> int:

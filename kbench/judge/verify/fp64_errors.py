@@ -80,13 +80,13 @@ def change_errors(
 
 
 def _change_error(output: Tensor, x: Tensor, oracle: Tensor, tolerance: elements.Tolerance, scale: float) -> float:
-    worst = 0.0
+    worst = []
     rounding = ROUNDINGS * torch.finfo(output.dtype).eps
     for (_, c, o), (_, before, _) in zip(elements.chunks(output, oracle), elements.chunks(x, oracle), strict=True):
         allowed = tolerance.atol * scale + tolerance.rtol * (o - before).abs() + rounding * o.abs()
         ratio = (c - o).abs() / allowed
-        worst = max(worst, torch.where(c == o, 0.0, ratio).nan_to_num(torch.inf).max().item())
-    return worst
+        worst.append(torch.where(c == o, 0.0, ratio).nan_to_num(torch.inf).max())
+    return float(torch.stack(worst).max().item()) if worst else 0.0
 
 
 def against_oracle(before: Ratios, got: Tensor, want: Tensor, oracle: Tensor, tolerance: elements.Tolerance) -> Ratios:

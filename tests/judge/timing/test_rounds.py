@@ -420,7 +420,8 @@ def test_where_the_worker_copies_results_they_are_in_the_judges_buffers(lends: b
         of_trial.plain(calls)
 
 
-def test_two_arms_are_lent_memory_of_one_arena_in_turn():
+@pytest.mark.parametrize("gated", [True, False])
+def test_two_arms_are_lent_memory_of_one_arena_in_turn(gated: bool):
     """What one worker was lent is taken back before the other one is lent any."""
     trial = bound(lends=True)
     beside = Known(trial.reference, Worker(trial.arena), trial.arena)  # type: ignore[arg-type]
@@ -429,7 +430,7 @@ def test_two_arms_are_lent_memory_of_one_arena_in_turn():
         of_arm.delivers = True
         of_arm.gated(1)
         assert trial.arena._lent is None
-    arms[0].gated(1, kill=True)
+    (arms[0].gated if gated else arms[0].plain)(1, kill=True)
     assert trial.arena._lent is None
     assert trial.candidate.said[-1].startswith("check"), "the dead are asked for nothing"  # type: ignore[attr-defined]
 
