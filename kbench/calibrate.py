@@ -168,13 +168,12 @@ def analyse(subject: Subject, timings: Sequence[Timing]) -> AgainstItself:
     """Turn the A/A timings of one subject, one per process, into its noise.
 
     Raises:
-        MachineError: for fewer than two processes with an unmarked pair.
+        MachineError: for fewer than two processes with a pair.
     """
     ratios = [(timing, found) for timing in timings if (found := pair_log_ratios(timing.samples))]
     if len(ratios) < 2:
         raise MachineError(
-            f"{subject.problem}, case {subject.case}: only {len(ratios)} of {len(timings)} processes gave "
-            "undisturbed pairs",
+            f"{subject.problem}, case {subject.case}: only {len(ratios)} of {len(timings)} processes gave pairs",
             hint="try again on a quiet device; `kbench doctor` looks for what disturbs it",
         )
     times = [summarise_arm(timing.samples, "reference").median_ns for timing, _ in ratios]

@@ -19,12 +19,15 @@ from kbench.core.errors import NothingSelectedError, ResultsError, UsageError
 from kbench.core.levels import UNKNOWN, Level, Standing
 from kbench.core.model import ResultRow, Status, Time, Timing
 from kbench.core.stats import (
+    STEADY_SHARE,
     Interval,
+    counted,
     hodges_lehmann,
     hodges_lehmann_shift,
     marked_share,
     median_interval,
     pair_log_ratios,
+    pairs,
     process_estimate,
     ratio_interval,
     summarise_arm,
@@ -44,7 +47,7 @@ from kbench.storage.rows import clocks_locked, evaluates, timed_by
 PLAIN_LOOPS = "wall"
 """The timer of calls that wait for the device: what it times is wall time."""
 MOST_MARKED = 0.2
-"""Share of marked pairs above which a measurement is unstable, and no verdict rests on it."""
+"""Share of marked pairs above which a measurement is unstable, and no verdict rests on it, unless it is steady."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,8 +201,8 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
     timings = run.timings(rows) if deciding.status == Status.PASSED else ()
     usable = [timing for timing in timings if pair_log_ratios(timing.samples)]
     flags = tuple(dict.fromkeys(flag for row in rows for flag in row.flags.split()))
-    marks = [marked_share(timing.samples) for timing in timings]
-    samples = [sample for timing in timings for sample in timing.samples]
+    marks = [marked_share(pairs(timing.samples)) for timing in timings]
+    marked = sum(marks) / len(marks) if marks else 0.0
     time_ns = _median_over_processes(timings, "candidate")
     limit_ns = None if first.limit_ns is None else float(first.limit_ns)
     interval = timings_interval(usable)
@@ -216,13 +219,18 @@ def _measure(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
             processes=tuple(timing.samples[0].process for timing in usable),
             log_ratios=tuple(process_estimate(timing) for timing in usable),
             weak=any(row.attestation == "weak" for row in rows),
-            unstable="unstable" in flags or (bool(marks) and sum(marks) / len(marks) > MOST_MARKED),
+            unstable="unstable" in flags or (MOST_MARKED < marked < STEADY_SHARE),
+            throttled=marked >= STEADY_SHARE,
             time=Time.WALL if first.timer == PLAIN_LOOPS else Time.DEVICE,
         ),
         timings=timings,
         time_ns=time_ns,
         time_interval_ns=median_interval(
-            [float(s.t_event_ns) for s in samples if s.arm == "candidate" and not s.marked]
+            [
+                float(sample.t_event_ns)
+                for timing in timings
+                for sample in counted(s for s in timing.samples if s.arm == "candidate")
+            ]
         ),
         reference_ns=_median_over_processes(timings, "reference"),
         speedup=interval.as_speedup() if interval else None,

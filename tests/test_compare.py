@@ -153,6 +153,21 @@ def test_too_many_marked_pairs_are_unstable(tmp_path: Path) -> None:
     assert not measurements(calm)[("group_norm", "fast", "small")].unstable
 
 
+def test_a_solution_that_is_always_throttled_is_compared_with_its_like(tmp_path: Path) -> None:
+    for name in ("capped", "again"):
+        with RunWriter(tmp_path, name) as writer:
+            for process, ratio in enumerate(FIVE):
+                samples = make_samples(process=process, ratio=ratio, marked=tuple(range(10)))
+                writer.append([make_row(process=process)], samples)
+    capped, again = (read_run(tmp_path / f"{name}.csv") for name in ("capped", "again"))
+    (case,) = compare([capped, again]).cases
+    assert case.verdict.status is Answer.SAME
+    assert case.time_interval_ns is not None
+    (case,) = compare([make_run(tmp_path, "calm", {"fast": FIVE}), capped]).cases
+    assert (case.verdict.status, case.verdict.reason_code) == (Answer.NOT_COMPARABLE, "unstable")
+    assert "the new run was throttled throughout, the old run was not" in case.verdict.message
+
+
 # --- runs ----------------------------------------------------------------------
 
 

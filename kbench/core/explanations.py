@@ -7,7 +7,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     ),
     "throttled": (
         "the device lowered its clocks while timing",
-        "Let it cool down, or ask an administrator for fixed clocks.",
+        "Let it cool down, or ask an administrator for fixed clocks. If every call reaches the power cap, all count.",
     ),
     "resolution_limited": (
         "calls are so short that launch cost, threads that wake up or the timer's resolution show",

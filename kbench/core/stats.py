@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ OUTLIER_Z = 10.0
 """Robust standard deviations from the median beyond which a sample is labelled."""
 BIMODAL_SEPARATION = 6.0
 """Distance of two modes in units of their spread; splitting a normal mode gives 2.7, a uniform one 3.5."""
+STEADY_SHARE = 0.8
+"""Share of marked pairs from which marks tell nothing apart: the calls themselves bring the device to its power cap."""
 DRIFT_Z = 4.0
 DRIFT_SHARE = 0.005
 """A drift is reported if ranks follow time with z > 4 and the ends differ by more than this share."""
@@ -62,7 +65,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSummary:
-    """Order statistics of one arm's unmarked samples, in nanoseconds (of all samples if all are marked)."""
+    """Order statistics of those of one arm's samples that count, in nanoseconds."""
 
     samples: int
     median_ns: float
@@ -104,26 +107,44 @@ def pairs(samples: Iterable[Sample]) -> list[Pair]:
     ]
 
 
+class Markable(Protocol):
+    """A sample or a pair."""
+
+    @property
+    def marked(self) -> bool: ...  # noqa: D102
+
+
+Marked = TypeVar("Marked", bound=Markable)
+
+
+def counted(of_process: Iterable[Marked]) -> list[Marked]:
+    """Return the samples (or the pairs) of one process that an estimate uses: those that are not marked.
+
+    If at least `STEADY_SHARE` of them are marked, all count: this is how the device runs these calls.
+    """
+    found = list(of_process)
+    return found if marked_share(found) >= STEADY_SHARE else [one for one in found if not one.marked]
+
+
+def marked_share(of_process: Sequence[Markable]) -> float:
+    """Share of a process's samples (or pairs) that are marked (0 for none)."""
+    return sum(one.marked for one in of_process) / len(of_process) if of_process else 0.0
+
+
 def pair_log_ratios(samples: Iterable[Sample]) -> list[float]:
-    """Give log(t_candidate / t_reference) of every unmarked pair of one process, in order of time."""
-    return [pair.log_ratio for pair in pairs(samples) if not pair.marked]
-
-
-def marked_share(samples: Iterable[Sample]) -> float:
-    """Share of a process's pairs that are marked (0 for no pairs)."""
-    marks = [pair.marked for pair in pairs(samples)]
-    return sum(marks) / len(marks) if marks else 0.0
+    """Give log(t_candidate / t_reference) of every pair of one process that counts, in order of time."""
+    return [pair.log_ratio for pair in counted(pairs(samples))]
 
 
 def process_estimate(timing: Timing) -> float:
-    """Median log ratio of one process's unmarked pairs.
+    """Median log ratio of those of one process's pairs that count.
 
     Raises:
-        ValueError: if no unmarked pair is left.
+        ValueError: if it has no pair.
     """
     ratios = pair_log_ratios(timing.samples)
     if not ratios:
-        raise ValueError("no unmarked pair of samples")
+        raise ValueError("no pair of samples")
     return float(np.median(ratios))
 
 
@@ -133,8 +154,7 @@ def summarise_arm(samples: Iterable[Sample], arm: str = "candidate") -> ArmSumma
     Raises:
         ValueError: if the arm has no sample.
     """
-    of_arm = [sample for sample in samples if sample.arm == arm]
-    chosen = [sample for sample in of_arm if not sample.marked] or of_arm
+    chosen = counted(sample for sample in samples if sample.arm == arm)
     if not chosen:
         raise ValueError(f"no samples of the arm `{arm}`")
     times = np.array([sample.t_event_ns for sample in chosen], dtype=np.float64)
@@ -208,7 +228,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
 
 
 def timings_interval(timings: Sequence[Timing], confidence: float = 0.95) -> Interval | None:
-    """Interval of log(t_candidate / t_reference) over processes; None for fewer than two with an unmarked pair.
+    """Interval of log(t_candidate / t_reference) over processes; None for fewer than two with a pair.
 
     Pairs of one process give none: they do not show differences between processes.
     """
@@ -346,7 +366,7 @@ def timing_flags(samples: Sequence[Sample]) -> tuple[str, ...]:
     """Name what either arm's times show: `outliers`, `bimodal`, `drift`."""
     ordered = sorted(samples, key=lambda s: s.sequence)
     arms = [
-        [float(s.t_event_ns) for s in ordered if s.arm == arm and not s.marked]
+        [float(s.t_event_ns) for s in counted(s for s in ordered if s.arm == arm)]
         for arm in sorted({s.arm for s in ordered})
     ]
     found = {

@@ -80,7 +80,9 @@ class Measurement:
     processes: tuple[int, ...] = ()
     log_ratios: tuple[float, ...] = ()
     unstable: bool = False
-    """Too many pairs were marked as throttled or disturbed."""
+    """Too many pairs were marked as throttled or disturbed, and too few for `throttled`."""
+    throttled: bool = False
+    """Nearly all pairs were marked: these calls bring the device to its power cap."""
     standing: Standing = UNKNOWN
     """The level that it holds, and what it lacks."""
     weak: bool = False
@@ -251,6 +253,9 @@ def _judge_conditions(old: Measurement, new: Measurement) -> Verdict | None:
         if measurement.unstable:
             what = "was throttled or disturbed in more than a fifth of its pairs"
             return _no_verdict("unstable", f"the {side} run {what}")
+    if old.throttled is not new.throttled:
+        hot, cool = ("new", "old") if new.throttled else ("old", "new")
+        return _no_verdict("unstable", f"the {hot} run was throttled throughout, the {cool} run was not")
     return None
 
 

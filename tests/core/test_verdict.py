@@ -135,7 +135,10 @@ EXAMPLES = [
     (BASE, around(0.0, cuda="12.8"), "not_comparable", "other_cuda", "CUDA differs"),
     (BASE, timed(), "not_comparable", "no_timing", "the new run has no times"),
     (timed(), BASE, "not_comparable", "no_timing", "the old run has no times"),
-    (BASE, replace(BASE, unstable=True), "not_comparable", "unstable", "the new run was throttled"),
+    (BASE, replace(BASE, unstable=True), "not_comparable", "unstable", "the new run was throttled or"),
+    (BASE, replace(BASE, throttled=True), "not_comparable", "unstable", "the new run was throttled throughout"),
+    (replace(BASE, throttled=True), BASE, "not_comparable", "unstable", "the old run was throttled throughout"),
+    (replace(BASE, throttled=True), replace(BASE, throttled=True), "same", "within_equivalence", ""),
 ]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kbench.core.model import Sample, Timing
-from kbench.core.stats import median_interval, pair_log_ratios, timing_flags
+from kbench.core.stats import counted, median_interval, pair_log_ratios, timing_flags
 from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.exchange import Trial
 from kbench.judge.timing.readings import ArmSample, Conclusion
@@ -100,13 +100,13 @@ class Pairing:
         pairs_until = min(time.monotonic() + PAIRS_LIMIT_S, self._pacing.until)
         block, target = 0, self._pacing.pairs
         limit = math.ceil(target * (1 + REPEAT_SHARE))
-        while self._clean_pairs() < target and block < limit and not self._suffice(pairs_until):
+        while self._counted_pairs() < target and block < limit and not self._suffice(pairs_until):
             order = ARMS if secrets.randbelow(2) else ARMS[::-1]
             for arms in (order, order[::-1]):
                 self._pair(block // 2, arms)
             block += 2
             on_pair(block)
-        if self._clean_pairs() < min(target, ENOUGH_PAIRS):
+        if self._counted_pairs() < min(target, ENOUGH_PAIRS):
             self._flags.add("unstable")
         claimed_ns = self._median_ns("candidate")
         self._clock.prove(claimed_ns)
@@ -157,7 +157,7 @@ class Pairing:
 
     def _suffice(self, until: float) -> bool:
         """Return whether the pairs so far do: they agree so well that more cannot matter, or the time is up."""
-        if self._clean_pairs() < ENOUGH_PAIRS:
+        if self._counted_pairs() < ENOUGH_PAIRS:
             return False
         if time.monotonic() > until:
             return True
@@ -165,8 +165,8 @@ class Pairing:
         between = SHORT_SPREAD[self._pacing.device] if "resolution_limited" in self._flags else 0.0
         return interval is not None and interval.half_width < max(self._pacing.precision, between) / NEGLIGIBLE
 
-    def _clean_pairs(self) -> int:
-        return sum(not s.marked for s in self._samples if s.arm == "candidate")
+    def _counted_pairs(self) -> int:
+        return len(counted(s for s in self._samples if s.arm == "candidate"))
 
     def _median_ns(self, arm: str) -> float:
         return statistics.median(s.t_event_ns for s in self._samples if s.arm == arm)

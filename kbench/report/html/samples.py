@@ -127,7 +127,7 @@ def _bars(values: Sequence[float], scale: Scale) -> tuple[Bar, ...]:
 
 
 def _median(samples: Sequence[Sample]) -> float:
-    times = [sample.t_event_ns for sample in samples if not sample.marked] or [s.t_event_ns for s in samples]
+    times = [sample.t_event_ns for sample in stats.counted(samples)]
     return float(np.median(times)) if times else 1.0
 
 
