@@ -146,7 +146,7 @@ def test_a_run_holds_the_lock_while_it_measures_and_says_so_in_its_rows(tmp_path
         cases=("small",),
         processes=1,
         max_processes=1,
-        pairs=2,
+        pairs=8,
         lock_clocks_mhz=1500,
         results_dir=tmp_path,
     )
@@ -162,7 +162,7 @@ def test_a_run_holds_the_lock_while_it_measures_and_says_so_in_its_rows(tmp_path
     assert seen == [("lock", "cpu", 1500), ("reset",)]
     assert path is not None
     (row,) = read_run(Path(path)).rows
-    assert "clocks_locked_1500" in row.findings.split()
+    assert "clocks_locked_1500" in row.findings.split(), f"{row.status}: {row.reason}"
 
 
 def test_a_run_on_a_processor_refuses_before_it_measures(tmp_path):

@@ -122,9 +122,10 @@ class Attestation:
         """Return by how much other programs and delivery lengthen many calls more than one: what the reference suffers.
 
         A processor that is shared is taken away from sixteen calls in a row sooner or later, however often one
-        tries. The reference's worker is asked the same way, and it is above suspicion.
+        tries. The reference's worker is asked the same way, and it is above suspicion. Its quickest claim stands
+        beside its shortest wall times: on a busy machine the median of a few claims was 2.6 times as long.
         """
-        alone = statistics.median(self._claims["reference"])
+        alone = min(self._claims["reference"])
         with self._others:
             slope = slope_of(shortest, lambda calls: self._wall("reference", calls))
         factor = (slope - copy_ns) / max(1, alone)

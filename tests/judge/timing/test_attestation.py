@@ -110,6 +110,16 @@ def test_other_programs_excuse_a_claim_that_is_not_grossly_below(others, claim_u
             attesting.run("")
 
 
+def test_a_few_claims_of_a_busy_machine_do_not_refute_an_honest_solution():
+    """`eager` on 2 cores, load 5: four samples of the reference were 2.6 times as long as the candidate's."""
+    attesting = Busy(claim_us=110, call_us=110, reference_us=110, delivery_us=10, factor=2.9)
+    attesting._claims["reference"] = [286_000] * 3 + [110_000]
+    assert attesting.run("")[1] == "weak"
+    attesting = Busy(claim_us=40, call_us=1100, reference_us=1100, delivery_us=10, factor=2.9)
+    with pytest.raises(RefusalError):
+        attesting.run("")
+
+
 def test_only_a_reference_that_suffers_says_congested():
     calm = Busy(claim_us=4000, call_us=4000, reference_us=4000, delivery_us=120, factor=1)
     calm.run("")
