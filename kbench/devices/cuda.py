@@ -3,7 +3,7 @@
 import base64
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.core.model import Environment
@@ -114,6 +114,20 @@ def wrap(pointer: int, nbytes: int) -> "Tensor":
     import torch
 
     return torch.as_tensor(_CudaArray(pointer, nbytes), device="cuda")
+
+
+def recorded(work: Callable[[], None]) -> Callable[[], None]:
+    """Record work that allocates nothing as a CUDA graph; return what queues it again in a few us of the CPU's time."""
+    import torch
+
+    graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        graph.capture_begin(capture_error_mode="thread_local")
+        work()
+        graph.capture_end()
+    torch.cuda.current_stream().wait_stream(side)
+    return graph.replay
 
 
 class L2Cache:

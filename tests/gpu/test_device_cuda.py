@@ -9,6 +9,7 @@ import torch
 
 from kbench.devices import monitor, peaks, selection
 from kbench.devices.backend import backend
+from kbench.devices.cuda import recorded
 
 pytestmark = [
     pytest.mark.gpu,
@@ -81,3 +82,14 @@ def _max_clock_mhz(uuid):
     pynvml.nvmlInit()
     handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
     return pynvml.nvmlDeviceGetMaxClockInfo(handle, pynvml.NVML_CLOCK_SM)
+
+
+def test_recorded_work_is_done_each_time_and_not_before():
+    source, seen = torch.arange(1000, device="cuda"), torch.full((1000,), -1, device="cuda")
+    again = recorded(lambda: seen.copy_(source))
+    torch.cuda.synchronize()
+    assert (seen == -1).all()
+    for added in (1, 2):
+        source += added
+        again()
+        assert torch.equal(seen, source)

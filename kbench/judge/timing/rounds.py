@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from kbench.core.model import Status
-from kbench.devices.cuda import L2Cache
+from kbench.devices.cuda import L2Cache, recorded
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.mapped_results import Mapped
@@ -91,7 +91,11 @@ class Batch:
 
 
 class EarlyRead:
-    """A few elements of results, read the moment that these are said to be there."""
+    """A few elements of results, read the moment that these are said to be there.
+
+    The reads are recorded: queued one by one, they took the CPU 100 to 290 us after a long wait, which differed from
+    arm to arm (H200, results/calibration/README.md).
+    """
 
     def __init__(self, places: Sequence[MappedResult]):
         self._spans: list[Tensor] = []
@@ -105,13 +109,19 @@ class EarlyRead:
                 positions += stride * torch.randint(size, (LOOKED_AT,), device=memory.device)
             self._spans.append(span)
             self._positions.append(positions)
+            self._seen.append(torch.empty(LOOKED_AT, dtype=span.dtype, device=memory.device))
+        self._read = recorded(self._queue)
 
     def take(self) -> int:
         """Read the elements; return the ns that it took until they were here."""
         started = time.perf_counter_ns()
-        self._seen = [torch.index_select(s, 0, p) for s, p in zip(self._spans, self._positions, strict=True)]
+        self._read()
         torch.cuda.synchronize()
         return time.perf_counter_ns() - started
+
+    def _queue(self) -> None:
+        for span, positions, seen in zip(self._spans, self._positions, self._seen, strict=True):
+            torch.index_select(span, 0, positions, out=seen)
 
     def is_final(self) -> bool:
         """Return whether the elements are still what they were: nobody wrote them after the look."""

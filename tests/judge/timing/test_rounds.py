@@ -15,7 +15,7 @@ from kbench.judge.arena import Arena
 from kbench.judge.exchange import Trial
 from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
-from kbench.judge.timing import mapped_results
+from kbench.judge.timing import mapped_results, rounds
 from kbench.judge.timing.mapped_results import Mapped
 from kbench.judge.timing.rounds import CHECKED, Batch, EarlyRead, LateError, Rounds, UnmappableError
 from kbench.wire.channel import WireError
@@ -53,6 +53,7 @@ def without_a_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(mapped_results, "Driver", Driver)
     monkeypatch.setattr(mapped_results, "wrap", lambda pointer, _: MEMORY[pointer])
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(rounds, "recorded", lambda work: work)
     MEMORY[1], MEMORY[2] = (torch.zeros(1 << 16, dtype=torch.uint8) for _ in range(2))
     yield
     MEMORY.clear()
