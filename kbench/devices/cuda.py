@@ -117,7 +117,11 @@ def wrap(pointer: int, nbytes: int) -> "Tensor":
 
 
 def recorded(work: Callable[[], None]) -> Callable[[], None]:
-    """Record work that allocates nothing as a CUDA graph; return what queues it again in a few us of the CPU's time."""
+    """Record work as a CUDA graph; return what queues it again in a few us of the CPU's time.
+
+    What the work allocates stays the graph's. It must not wait for the device: a capture that fails leaves torch's
+    random generator unusable.
+    """
     import torch
 
     graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()

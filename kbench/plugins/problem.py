@@ -45,12 +45,16 @@ class LoadedProblem:
 
     def inputs(self, seed: int) -> list[Any]:
         """Make the arguments of `forward` on the device; equal seeds give equal inputs."""
-        import torch
-
         seed_torch(seed, self.device)
         random.seed(seed)
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(seed & 0xFFFF_FFFF)
+        return self.unseeded_inputs()
+
+    def unseeded_inputs(self) -> list[Any]:
+        """Make the arguments of `forward` on the device, with the random generators as they are."""
+        import torch
+
         with torch.device(self.device):
             made = self.module.get_inputs()
         return [_to_device(value, self.device) for value in made]
