@@ -23,7 +23,7 @@ from kbench.children.worker_start import StartedWorker, WorkerConfig, memory_lim
 from kbench.core.device_room import needed_bytes
 from kbench.core.errors import KbenchError, ReferenceRaisedError
 from kbench.core.model import Failed, Passed
-from kbench.devices.admission import Admission, Wait
+from kbench.devices.admission import Admission, Reservation, Wait
 from kbench.devices.backend import backend
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
@@ -36,11 +36,21 @@ from kbench.judge.verify.battery import Battery
 from kbench.plugins import problem as problems
 from kbench.plugins import shapes
 from kbench.sandbox import rungs
-from kbench.wire.channel import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
+from kbench.wire.channel import (
+    Channel,
+    DeadlineError,
+    Message,
+    PeerGoneError,
+    both_ends,
+    decode_constants,
+    encode_constants,
+)
 from kbench.wire.options import decode_options
 
 SMALL_BYTES = 32 << 20
 """Inputs and parameters of a small problem, whose outputs hardly need more than `device_room.QUEUE_BYTES`."""
+IDLE_S = 1.0
+"""Chosen. A judge without a request looks this often whether others wait for the memory that it has reserved."""
 HEARTBEAT_S = 5.0
 """While the judge waits for the device, it says so this often, so that the parent knows it is alive."""
 PROFILE_S = 60.0
@@ -66,15 +76,17 @@ class JudgeService:
         """The same for the next one; it has not opened the device."""
         self._reference: Reference | None = None
         self._problem = Path()
+        self._overrides: dict[str, Any] = {}
         self._others: dict[str, Reference] = {}
         self._room = contextlib.ExitStack()
+        self._reservation: Reservation | None = None
 
     def serve(self) -> None:
         """Answer the parent's requests until it hangs up."""
         self._expect(self._config.compilers)
         while True:
             try:
-                message = self._channel.receive()
+                message = self._receive()
             except PeerGoneError:
                 break
             self._number = message["n"]
@@ -90,6 +102,16 @@ class JudgeService:
         if self._nursery is not None:
             self._nursery.kill()
         self._room.close()
+
+    def _receive(self) -> Message:
+        """Receive the next request; meanwhile, put the open case away if others wait for its memory."""
+        while self._reservation is not None:
+            try:
+                return self._channel.receive(IDLE_S)
+            except DeadlineError:
+                if self._reservation.is_in_the_way():
+                    self._put_away()
+        return self._channel.receive()
 
     def do_derive(self, message: Message) -> Message:
         """Find shapes that the problem does not list; answer with the constants that make them."""
@@ -111,20 +133,32 @@ class JudgeService:
 
     def do_open(self, message: Message) -> Message:
         """Load the problem with the case's overrides; answer with environment and cost."""
-        self._problem = Path(message["problem"])
-        overrides = decode_constants(message["overrides"])
+        self._problem, self._overrides = Path(message["problem"]), decode_constants(message["overrides"])
         torch.set_num_threads(self._config.threads)
-        self._reference, self._others = None, {}
-        self._end_reference_worker()
-        self._reserve(overrides)
-        with self.shared():
-            self._reference = self._made(overrides)
-        self._config = dataclasses.replace(self._config, case_bytes=self._reference.cost.dram_bytes)
+        self._put_away()
+        self._bring_out()
+        self._config = dataclasses.replace(self._config, case_bytes=self.reference.cost.dram_bytes)
         return {
             "environment": dataclasses.asdict(backend(self._config.device).identify()),
-            "cost": dataclasses.asdict(self._reference.cost),
-            "eval_mode": self._reference.eval_mode,
+            "cost": dataclasses.asdict(self.reference.cost),
+            "eval_mode": self.reference.eval_mode,
         }
+
+    def _put_away(self) -> None:
+        """Free what the open case takes of the device; `_bring_out` makes it again."""
+        self._reference, self._others = None, {}
+        self._end_reference_worker()
+        if self._reservation is not None:
+            backend(self.device).release_cached()
+        self._room.close()
+        self._reservation = None
+
+    def _bring_out(self) -> None:
+        """Make the reference of the open case, unless it is there, once there is room for it on the device."""
+        if self._reference is None:
+            self._reserve()
+            with self.shared():
+                self._reference = self._made(self._overrides)
 
     def do_evaluate(self, message: Message) -> Message:
         """Judge one solution: verify, then time, each as assigned; answer with its outcome."""
@@ -134,6 +168,7 @@ class JudgeService:
         for name in ("other_cases", "derived_cases"):
             assigned[name] = [decode_constants(overrides) for overrides in assigned[name]]
         assignment = Assignment(**assigned)
+        self._bring_out()
         config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
         candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
         try:
@@ -150,6 +185,7 @@ class JudgeService:
         The worker is made from nothing that earlier ones told, and changes nothing of the verdict.
         """
         spec = SolutionSpec(**message["solution"])
+        self._bring_out()
         with self.shared():
             config = dataclasses.replace(self._config, deadline_s=time.monotonic() + PROFILE_S)
             candidate = Candidate(spec, config, self._watched(self._start_worker(spec.compiler)))
@@ -203,16 +239,15 @@ class JudgeService:
                 raise
             return None
 
-    def _reserve(self, overrides: dict[str, Any]) -> None:
-        """Reserve device memory for a case before any of it is allocated, and give back what the last one had."""
-        self._room.close()
+    def _reserve(self) -> None:
+        """Reserve device memory for the open case before any of it is allocated."""
         if not self._config.uuid or not backend(self.device).has_own_memory:
             return
-        backend(self.device).release_cached()
-        case_bytes = problems.footprint_bytes(self._problem, overrides, SMALL_BYTES)
+        case_bytes = problems.footprint_bytes(self._problem, self._overrides, SMALL_BYTES)
         need_bytes = needed_bytes(case_bytes)
         capacity_bytes = backend(self.device).identify().memory_bytes or need_bytes
-        self._room.enter_context(self._admission.reserve(need_bytes, capacity_bytes, self._wait))
+        reservation = self._admission.reserve(need_bytes, capacity_bytes, self._wait)
+        self._reservation = self._room.enter_context(reservation)
 
     def shared(self) -> contextlib.AbstractContextManager[None]:
         """Use the device beside others, for verifying."""

@@ -13,6 +13,7 @@ from kbench.core.model import Status
 from kbench.judge import main
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.profile import Profile
+from kbench.wire.channel import DeadlineError
 
 
 class Worker:
@@ -156,6 +157,46 @@ def test_a_solution_that_fails_below_the_profiler_is_an_answer(
     assert answer == {"share": None, "reason": "the process died of SIGSEGV", "status": "crashed"}
     (bound,) = Bound.every
     assert (bound.closed, bound.candidate.alive) == (True, False)
+
+
+class Quiet:
+    """A channel on which nothing comes for some time."""
+
+    def __init__(self, quiet: int):
+        self.quiet = quiet
+        self.waited: list[float | None] = []
+
+    def receive(self, timeout_s: float | None = None) -> dict[str, str]:
+        self.waited.append(timeout_s)
+        self.quiet -= 1
+        if timeout_s is not None and self.quiet >= 0:
+            raise DeadlineError
+        return {"op": "evaluate"}
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_judge_without_a_request_gives_memory_to_those_who_wait_for_it(
+    service: main.JudgeService, monkeypatch: pytest.MonkeyPatch, wanted: bool
+) -> None:
+    made: list[dict[str, int]] = []
+    reserved = SimpleNamespace(is_in_the_way=lambda: wanted)
+
+    def reserve() -> None:
+        service._reservation = reserved
+        service._room.callback(lambda: made.append({"given back": 1}))
+
+    monkeypatch.setattr(service, "_reserve", reserve)
+    monkeypatch.setattr(service, "_made", lambda overrides: made.append(overrides) or "the reference")
+    service._overrides = {"n": 3}
+    service._bring_out()
+    service._channel = quiet = Quiet(2)
+    assert service._receive() == {"op": "evaluate"}
+    assert quiet.waited == ([main.IDLE_S, None] if wanted else [main.IDLE_S] * 3)
+    assert (service._reference is None) is wanted
+    service._bring_out()
+    service._bring_out()
+    assert service.reference == "the reference"
+    assert made == ([{"n": 3}, {"given back": 1}, {"n": 3}] if wanted else [{"n": 3}])
 
 
 def test_those_still_expected_go_on_getting_ready(service: main.JudgeService) -> None:
