@@ -160,11 +160,14 @@ class Battery:
             raise refusal from None
         return None
 
-    def vary(self, trial: Trial, variation: Variation, seeds: Sequence[int]) -> None:
-        """Check inputs of other values than the problem's own, of the first seed whose inputs can decide."""
+    def vary(self, trial: Trial, variation: Variation, seeds: Sequence[int]) -> bool:
+        """Check inputs of other values than the problem's own, of the first seed whose inputs can decide.
+
+        Return whether any could.
+        """
         drawn = self._draw(trial, variation, seeds)
         if drawn is None:
-            return
+            return False
         expected, truth = drawn
         if is_few(expected) and truth.pieces is not None and variation.within > UNATTAINABLE_ABOVE:
             own = trial.own_errors(variation.transform, variation.applies, FEW_DRAWS)
@@ -184,10 +187,10 @@ class Battery:
         # Two honest roundings may lie more than a tolerance apart on inputs that the problem did not choose; a
         # different function is far from fp64 too. Exact and non-finite outputs that differ are infinitely far apart.
         if ruling.right or (tally.explained and math.isfinite(tally.contract)):
-            return
+            return True
         said = trial.describe(differences, ruling, expected)
         wrong = RefusalError(Status.WRONG_VALUE, f"wrong on {variation.inputs}: {said}", self._candidate.log)
-        if variation.level is Level.MODULE:
+        if variation.level is Level.MODULE and variation.is_last:
             wrong.diagnosis = explain(trial, trial.results(reply.slots[0]), expected, plain=False)
         raise wrong
 
@@ -199,15 +202,17 @@ class Battery:
         for seed in seeds:
             expected = trial.reference.try_expect(trial.arguments(seed, variation.transform, variation.applies))
             if isinstance(expected, Exception):
-                self._refused_by_reference(variation.code, expected)
+                if variation.is_last:
+                    self._refused_by_reference(variation.code, expected)
                 return None
             truth = trial.truth(expected)
             if variation.level is not Level.MODULE or self._valid(trial, expected, truth, variation.within):
                 return expected, truth
             if not is_few(expected):
                 break
-        message = f"the reference is not finite or not accurate on {variation.code} inputs"
-        self.note(f"skipped_{variation.code}", message)
+        if variation.is_last:
+            message = f"the reference is not finite or not accurate on {variation.code} inputs"
+            self.note(f"skipped_{variation.code}", message)
         return None
 
     @staticmethod

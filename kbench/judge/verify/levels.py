@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -16,7 +17,7 @@ from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
 from kbench.judge.verify.battery import SEEDS, Battery
-from kbench.judge.verify.variations import EXTREME, VALID, Variation, at_full_size
+from kbench.judge.verify.variations import EXTREME, MIXED, VALID, Variation
 from kbench.wire.layouts import MOST_BYTES
 
 DRAWS = 4
@@ -117,17 +118,17 @@ class Levels:
     ) -> None:
         """Try every property; `gradients` come at the problem's own shape. Raises RefusalError for what is fatal.
 
-        Where a small case holds, it carries the extremes and the layouts; else a derived shape does.
+        Where a smaller shape holds, a listed case or a derived one, it carries most values and the layouts.
         """
         references = [self._shapes.other(overrides) for overrides in others]
         self._weights(draws=1 if references else SEEDS)
-        self._values(self._own, at_full_size() if references else VALID)
+        together = self._values_together()
         gradients(self._bound.on(self._own))
         holding = [reference for reference in references if self._case(reference)]
-        if holding:
-            self._values(holding[0], VALID)
         small = [*holding[:1], *(reference for overrides in derived if (reference := self._derived(overrides)))]
-        self._values((small or [self._own])[0], EXTREME)
+        self._values((small or [self._own])[0], (*VALID, *EXTREME))
+        if small and not together:
+            self._values(self._own, VALID)
         fits = self._own.cost.dram_bytes <= MOST_BYTES
         laid_out = holding[0] if holding else self._own if fits or not small else small[0]
         self._numbers(laid_out)
@@ -153,13 +154,27 @@ class Levels:
 
     def _values(self, reference: Reference, variations: Sequence[Variation]) -> None:
         for variation in variations:
-            if not reference.inputs.has(variation.applies):
-                continue
-            refused = "values_refused" if variation.level is Level.MODULE else "extremes_refused"
-            check = functools.partial(
-                self._battery.vary, variation=variation, seeds=[secret_seed() for _ in range(DRAWS)]
-            )
-            self._try(by_status(variation.lacking, refused), reference, check)
+            if reference.inputs.has(variation.applies):
+                refused = "values_refused" if variation.level is Level.MODULE else "extremes_refused"
+                self._try(by_status(variation.lacking, refused), reference, functools.partial(self._vary, variation))
+
+    def _values_together(self) -> bool:
+        """Try valid values of all kinds in one call of the problem's own shape, where a call may be long.
+
+        Return whether they could decide and the solution is right; then one kind, drawn by chance, has a call of its
+        own. Else each kind needs one, and only these tell what is lacking.
+        """
+        decided: list[bool] = []
+        refused = self._refusal(
+            by_status(MIXED.code, MIXED.code), self._own, lambda trial: decided.append(self._vary(MIXED, trial))
+        )
+        if refused is not None or decided != [True]:
+            return False
+        self._values(self._own, [secrets.choice(VALID)])
+        return True
+
+    def _vary(self, variation: Variation, trial: Trial) -> bool:
+        return self._battery.vary(trial, variation, [secret_seed() for _ in range(DRAWS)])
 
     def _case(self, reference: Reference) -> bool:
         """Try another case that the problem lists."""
@@ -204,10 +219,20 @@ class Levels:
             self._battery.bound_anew(reference, code, arguments, misalign)
             self._bound.leave()
         except RefusalError as refusal:
-            self._note(by_status(code, refused), refusal, reference)
+            lacking_code = self._survived(by_status(code, refused), refusal, reference)
+            self.lacks.refusals.setdefault(lacking_code, refusal)
 
-    def _try(self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], None]) -> bool:
-        """Return whether a check holds on a shape; if not, that is noted, and leaves no trace in the figures."""
+    def _try(self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], object]) -> bool:
+        """Return whether a check holds on a shape; if not, that is noted."""
+        found = self._refusal(code_of, reference, check)
+        if found is not None:
+            self.lacks.refusals.setdefault(*found)
+        return found is None
+
+    def _refusal(
+        self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], object]
+    ) -> tuple[str, RefusalError] | None:
+        """Return what a check on a shape tells to be lacking, and how; that leaves no trace in the figures."""
         before = copy.copy(self.tally)
         try:
             trial = self._bound.on(reference)
@@ -217,11 +242,11 @@ class Levels:
             check(trial)
         except RefusalError as refusal:
             self.tally = before
-            self._note(code_of, refusal, reference)
-            return False
-        return True
+            return self._survived(code_of, refusal, reference), refusal
+        return None
 
-    def _note(self, code_of: CodeOf, refusal: RefusalError, reference: Reference) -> None:
+    def _survived(self, code_of: CodeOf, refusal: RefusalError, reference: Reference) -> str:
+        """Return the code of what is lacking, and have the next check begin afresh; raise a refusal that is fatal."""
         code = code_of(refusal)
         if code is None:
             raise refusal
@@ -229,7 +254,7 @@ class Levels:
             refusal.reason = f"right in its first calls, wrong after {self.tally.calls}: {refusal.reason}"
             raise refusal
         self._bound.spoil(refusal)
-        self.lacks.refusals.setdefault(code, refusal)
+        return code
 
     def _does_the_task(self) -> bool:
         """Return whether the same instance is still right with the weights of construction; else it cannot be used.

@@ -1,7 +1,6 @@
 """Other valid values of the inputs, and badly conditioned ones: a solution was not made for one kind of them."""
 
 import functools
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -68,6 +67,24 @@ def spiked(dimension: int, x: Tensor) -> Tensor:
     if dimension >= x.dim() - 2 >= 0 and x.shape[-1] == x.shape[-2] and torch.equal(x, x.mT):
         return x * factors.sqrt() * factors.sqrt()[:, None]
     return x * along
+
+
+def mixed(x: Tensor) -> Tensor:
+    """Return x with each sixth of its first dimension changed in another way, in a random order.
+
+    Where the first dimension is shorter than that, all of x is changed in one way.
+    """
+    dimensions = [dimension for dimension in range(x.dim()) if x.shape[dimension] > 1]
+    dimension = dimensions[int(torch.randint(len(dimensions), ()))] if dimensions else None
+    spikes = [] if dimension is None else [functools.partial(spiked, dimension)]
+    changes: list[Callable[[Tensor], Tensor]] = [*WAYS, *spikes]
+    order: list[int] = torch.randperm(len(changes)).tolist()
+    if not x.dim() or x.shape[0] < len(changes):
+        return changes[order[0]](x)
+    y = torch.empty_like(x)
+    for number, part, there in zip(order, x.tensor_split(len(changes)), y.tensor_split(len(changes)), strict=True):
+        there.copy_(changes[number](part))
+    return y
 
 
 def kept_at_samples(x: Tensor) -> Tensor:
@@ -169,6 +186,8 @@ class Variation:
     """How far from fp64, in tolerances, the reference may be for a fault to be told from its own rounding."""
     words: str = ""
     """Which inputs these are, where the code does not say it."""
+    is_last: bool = True
+    """Whether it is the last word: else others decide where it is wrong or cannot decide, and nothing is noted."""
 
     @property
     def lacking(self) -> str:
@@ -181,6 +200,8 @@ class Variation:
         return f"{self.code.replace('_', ' ')} inputs" if not self.words else f"inputs {self.words}"
 
 
+WAYS = (negated, shifted, centred, functools.partial(rescaled, SCALE_UP), functools.partial(rescaled, SCALE_DOWN))
+"""Ways to change values that are as valid as the problem's own."""
 SPIKED = tuple(
     Variation(
         code=f"spikes_in_dim_{dimension}",
@@ -225,11 +246,7 @@ RESEMBLING = (
 """Inputs that resemble those of the call before: a result that is remembered by a few samples of these is wrong."""
 VALID = tuple(v for v in VARIATIONS if v.level is Level.MODULE)
 """Values as valid as the problem's own, which cost one temporary of the inputs' size."""
+MIXED = Variation(code="mixed", level=Level.MODULE, transform=mixed, is_last=False)
+"""Several of them in one call."""
 EXTREME = tuple(v for v in VARIATIONS if v.level is Level.GENERAL)
 """Ill-conditioned and non-finite values."""
-
-
-def at_full_size() -> tuple[Variation, ...]:
-    """Return those that are tried where a small case has been through all: of the spikes those of one dimension."""
-    left_out = {*SPIKED} - {secrets.choice(SPIKED)}
-    return tuple(variation for variation in VALID if variation not in left_out)
