@@ -19,7 +19,7 @@ from kbench.devices.claims import Claim, ClaimKind, ClaimQueue, QueuePlace
 from kbench.devices.shared_folder import guarded
 from kbench.devices.waiting import DeviceBusyError, Patience, Wait
 
-__all__ = ["Admission", "DeviceBusyError", "Reservation", "Wait", "in_use", "leases", "signature"]
+__all__ = ["Admission", "DeviceBusyError", "Wait", "in_use", "leases", "signature"]
 
 POLL_S = 0.05
 POLL_SHARE = 0.02
@@ -101,7 +101,7 @@ class Admission:
             return any(place.kind is ClaimKind.EXCLUSIVE for place in queue.places())
 
     @contextlib.contextmanager
-    def reserve(self, need_bytes: int, capacity_bytes: int, wait: Wait = PATIENTLY) -> Iterator["Reservation"]:
+    def reserve(self, need_bytes: int, capacity_bytes: int, wait: Wait = PATIENTLY) -> Iterator[None]:
         """Reserve device memory before it is allocated; to be asked for while no lock is held.
 
         Waits until what came earlier, those that still wait included, fits `capacity_bytes` together with
@@ -115,14 +115,14 @@ class Admission:
             ahead = [place for place in earlier if place.kind is ClaimKind.MEMORY]
             return ahead if sum(place.need_bytes for place in ahead) + need_bytes > capacity_bytes else []
 
-        with self._admitted(ClaimKind.MEMORY, need_bytes, too_much, wait) as claim:
-            yield Reservation(self._queue(), claim, capacity_bytes)
+        with self._admitted(ClaimKind.MEMORY, need_bytes, too_much, wait):
+            yield
 
     def _queue(self) -> ClaimQueue:
         return ClaimQueue(self.folder / self.uuid.replace("/", "_"))
 
     @contextlib.contextmanager
-    def _admitted(self, kind: ClaimKind, need_bytes: int, blocking: Blocking, wait: Wait) -> Iterator[Claim]:
+    def _admitted(self, kind: ClaimKind, need_bytes: int, blocking: Blocking, wait: Wait) -> Iterator[None]:
         queue, patience = self._queue(), Patience(wait)
         claim: Claim | None = None
         try:
@@ -133,46 +133,10 @@ class Admission:
                     _refuse_deadlock(kind)
                     claim = _own[_slot(kind)] = queue.enter(kind, need_bytes, self.signature)
                 _wait(queue, claim, blocking, patience)
-            yield claim
+            yield
         finally:
             if claim is not None:
                 claim.release()
-
-
-class Reservation:
-    """Device memory that is this process's to allocate, until the `with` block ends."""
-
-    def __init__(self, queue: ClaimQueue, claim: Claim, capacity_bytes: int):
-        self._queue = queue
-        self._claim = claim
-        self._capacity_bytes = capacity_bytes
-
-    @property
-    def need_bytes(self) -> int:
-        """What is reserved now."""
-        return self._claim.place.need_bytes
-
-    def resize(self, need_bytes: int) -> bool:
-        """Change the reservation; return whether it was possible. Never waits for others to finish.
-
-        More is refused where anybody waits or the sum would exceed the capacity: two that hold some and wait for more
-        would wait for each other. Then free the memory, end the reservation, and ask anew for the larger one.
-        """
-        if need_bytes < 0:
-            raise ValueError(f"{need_bytes} bytes cannot be reserved")
-        try:
-            with guarded(self._queue.folder, Patience(Wait(timeout_s=0.0)).tell):
-                if not self._claim.is_there:
-                    return False
-                own = self._claim.place
-                others = [p for p in self._queue.places() if p.kind is ClaimKind.MEMORY and p.ticket != own.ticket]
-                total = sum(place.need_bytes for place in others) + need_bytes
-                if need_bytes > own.need_bytes and others and total > self._capacity_bytes:
-                    return False
-                self._claim.ask_for(need_bytes)
-        except (DeviceBusyError, MachineError, OSError):
-            return False
-        return True
 
 
 def _wait(queue: ClaimQueue, claim: Claim, blocking: Blocking, patience: Patience) -> None:
@@ -211,7 +175,7 @@ def _refuse_deadlock(kind: ClaimKind) -> None:
             f"asked for `{kind}` within `{held['lock']}`", "leave that first; memory comes before the lock"
         )
     if kind is ClaimKind.MEMORY and "memory" in held:
-        raise InternalError("asked for a second reservation within the first", "resize that one, or end it first")
+        raise InternalError("asked for a second reservation within the first", "end it first")
 
 
 def _disown() -> None:

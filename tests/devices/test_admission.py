@@ -50,12 +50,9 @@ print("ready", flush=True)
 sys.stdin.readline()
 for turn in range(12):
     need = (seed * 37 + turn * 53) % 60 + 1
-    with device.reserve(need, 100) as held:
+    with device.reserve(need, 100):
         print("event", time.monotonic_ns(), need, flush=True)
         time.sleep(0.002)
-        if held.resize(need + 30):
-            print("event", time.monotonic_ns(), 30, flush=True)
-            need += 30
         with device.exclusive() if turn % 3 == 0 else device.shared():
             how = 1000 if turn % 3 == 0 else 1
             print("use", time.monotonic_ns(), how, flush=True)
@@ -341,33 +338,10 @@ def test_memory_and_the_lock_do_not_wait_for_each_other(device, actors):
         pass
 
 
-def test_a_reservation_shrinks_and_grows_where_there_is_room(device, actors):
-    one, other = actors("one", "other")
-    with device.reserve(50, 100) as held:
-        one.has("reserve 40 100")
-        assert not held.resize(61)
-        assert held.need_bytes == 50
-        assert held.resize(60)
-        other.queues("reserve 30 100")
-        assert not held.resize(61)
-        assert held.resize(30)
-        other.has_at_last("reserve")
-        assert held.need_bytes == 30
-        assert not held.resize(31)
-    assert not held.resize(1)
-
-
-def test_alone_one_may_grow_beyond_what_there_is(device):
-    with device.reserve(50, 100) as held:
-        assert held.resize(200)
-
-
 @pytest.mark.parametrize("need", [-1, -(1 << 40)])
 def test_less_than_nothing_is_refused(device, need):
     with pytest.raises(ValueError, match="cannot be reserved"):
         device.reserve(need, 100).__enter__()
-    with device.reserve(1, 100) as held, pytest.raises(ValueError, match="cannot be reserved"):
-        held.resize(need)
 
 
 def test_eight_at_once_never_exceed_the_capacity_and_never_time_beside_others(folder):
@@ -523,10 +497,9 @@ def test_the_queue_is_open_to_every_user(device, folder):
 
 def test_a_process_that_was_stopped_at_the_wrong_moment_is_told_of(device, folder, monkeypatch):
     monkeypatch.setattr(shared_folder, "GRACE_S", 0.05)
-    with device.reserve(1, 10) as held, shared_folder.guarded(folder / "GPU-1", lambda _: None):
-        with refused(device, "shared") as holder:
-            assert "fuser" in holder
-        assert not held.resize(2)
+    hold = shared_folder.guarded(folder / "GPU-1", lambda _: None)
+    with device.reserve(1, 10), hold, refused(device, "shared") as holder:
+        assert "fuser" in holder
 
 
 def test_a_signal_that_raises_gives_the_place_back(device, actors, folder):
