@@ -15,7 +15,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 
-from kbench.sandbox import namespaces
+from kbench.sandbox import libc, namespaces
 from kbench.sandbox.namespaces import Surroundings
 from kbench.sandbox.process_table import Census, members, read_process
 
@@ -36,9 +36,7 @@ Times = dict[tuple[int, int], tuple[int, int]]
 
 def prctl(option: int, value: int) -> None:
     """Set an attribute of this process. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0):
-        raise OSError(ctypes.get_errno(), f"prctl({option}): {os.strerror(ctypes.get_errno())}")
+    libc.call("prctl", option, ctypes.c_ulong(value), 0, 0, 0, called=f"prctl({option})")
 
 
 def become_subreaper() -> None:

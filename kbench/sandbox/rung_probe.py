@@ -24,7 +24,7 @@ from kbench.build import interpreter
 from kbench.devices import cuda_driver
 from kbench.devices.backend import backend
 from kbench.devices.cuda_driver import IPC_HANDLE_BYTES, Driver
-from kbench.sandbox import hidden_paths, landlock, namespaces, process_table, process_tree, rungs, seccomp
+from kbench.sandbox import hidden_paths, landlock, libc, namespaces, process_table, process_tree, rungs, seccomp
 from kbench.sandbox.rungs import Rung
 
 TRIAL_LIMIT_S = 60.0
@@ -104,7 +104,7 @@ def _fingerprint(device: str) -> str:
         *("/proc/sys/kernel/random/boot_id", "/proc/driver/nvidia/version", "/proc/self/status"),
         *(
             str(module.__file__)
-            for module in (rungs, landlock, seccomp, process_table, process_tree, namespaces, hidden_paths)
+            for module in (rungs, landlock, libc, seccomp, process_table, process_tree, namespaces, hidden_paths)
         ),
         str(cuda_driver.__file__),
         __file__,
