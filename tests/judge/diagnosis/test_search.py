@@ -6,8 +6,8 @@ from planted import no_first_block, no_tail, no_third_row, poison
 from torch import nn
 
 from kbench.core import traces
-from kbench.core.diagnosis import MEANINGS, Diagnosis
-from kbench.core.explain import explain
+from kbench.core.diagnosis import Diagnosis
+from kbench.core.explain import TEXTS, explain
 from kbench.core.levels import PROPERTIES
 from kbench.judge.diagnosis import faults, likeness, regions
 from kbench.judge.diagnosis.attention import by_products
@@ -314,7 +314,7 @@ def test_an_exception_of_torch_alone_keeps_its_frames() -> None:
     assert not traces.is_machinery("/home/me/torch/solution.py")
 
 
-@pytest.mark.parametrize("code", list(MEANINGS))
+@pytest.mark.parametrize("code", list(TEXTS["diagnosis"]))
 def test_every_code_is_explained(code) -> None:
     known = explain(code)
     kind = "property" if code in PROPERTIES else "diagnosis"
