@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kbench.build import cache as build_cache
 from kbench.build import interpreter, sources
-from kbench.children.child import Child, Launch
+from kbench.children.child import WORKER, Child, Launch
 from kbench.children.child_error import ChildError
 from kbench.core.events import RunOptions
 from kbench.core.model import Status
@@ -136,7 +136,7 @@ class StartedWorker:
         files = [Path(file) for file in config.files]
         self.child = Child(
             Launch(
-                module="kbench.worker.main",
+                module=WORKER,
                 environment=worker_environment(self.scratch),
                 folder=self.scratch,
                 rung=rungs.Rung(config.rung),

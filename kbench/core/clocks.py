@@ -73,11 +73,7 @@ class Attested:
 
 
 def constant_of(empty: Sequence[Round]) -> Constant:
-    """Return the constant from rounds of no call.
-
-    Raises:
-        ValueError: for no round.
-    """
+    """Return the constant from rounds of no call. Raises ValueError for no round."""
     totals = [float(each.total_ns) for each in empty]
     return Constant(ns=statistics.median(totals), half_width_ns=_half_width(totals))
 
@@ -127,10 +123,7 @@ def attest(rounds: Sequence[Round], constant: Constant, usual: UsualDelays) -> A
 
     A worker that raises the flag before its work is done keeps the device busy, so the judge's check comes late; the
     lateness is added. A worker that polls for inputs keeps it busy while they are revealed; the excess is added too.
-    The remaining possible gain is part of the half-width.
-
-    Raises:
-        ValueError: for no round.
+    The remaining possible gain is part of the half-width. Raises ValueError for no round.
     """
     times = [per_call_ns(each, constant) for each in rounds]
     calls = statistics.median(each.calls for each in rounds)

@@ -1,13 +1,9 @@
-"""What every code that kbench prints means, and what to do about it: the data behind `kbench explain`.
+"""What every code that kbench prints means, and what to do about it: the data behind `kbench explain`."""
 
-`codes.json` has the texts, [meaning, what to do] by kind and code. Those of properties are in `levels.PROPERTIES`.
-"""
-
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, get_args
 
+from kbench.core.codes import TEXTS
 from kbench.core.levels import PROPERTIES
 
 CodeKind = Literal["status", "diagnosis", "property", "finding", "flag", "verdict", "bottleneck", "check"]
@@ -23,14 +19,11 @@ class Explanation:
     fix: str
 
 
-TEXTS: dict[CodeKind, dict[str, tuple[str, str]]] = {
-    **json.loads(Path(__file__).with_name("codes.json").read_text(encoding="utf-8")),
-    "property": {code: (one.meaning, one.fix) for code, one in PROPERTIES.items()},
-}
+_PROPERTIES = {code: (one.meaning, one.fix) for code, one in PROPERTIES.items()}
 EXPLANATIONS = {
     code: Explanation(code=code, kind=kind, meaning=meaning, fix=fix)
     for kind in get_args(CodeKind)
-    for code, (meaning, fix) in TEXTS[kind].items()
+    for code, (meaning, fix) in (_PROPERTIES if kind == "property" else TEXTS[kind]).items()
 }
 """By code; of a code of two kinds the later one.
 

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from kbench.core.trace import DeviceActivity
@@ -51,15 +50,6 @@ COMPILED_OPERATORS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activity:
-    """One kernel or copy on the device."""
-
-    name: str
-    start_ns: int
-    duration_ns: int
-
-
 def origin(name: str) -> KernelOrigin:
     """Classify a device activity by its name; what no library or compiler is known to launch is the solution's own."""
     if COPY.search(name):
@@ -76,7 +66,7 @@ def operator_origin(name: str) -> KernelOrigin:
     return KernelOrigin.LIBRARY if name.startswith(LIBRARY_OPERATORS) else KernelOrigin.OWN
 
 
-def busy_ns(seen: Sequence[Activity | DeviceActivity]) -> int:
+def busy_ns(seen: Sequence[DeviceActivity]) -> int:
     """Return how long the device was busy: overlapping activities count once."""
     total = end = 0
     for each in sorted(seen, key=lambda activity: activity.start_ns):
@@ -86,7 +76,7 @@ def busy_ns(seen: Sequence[Activity | DeviceActivity]) -> int:
     return total
 
 
-def describe_kernels(seen: Sequence[Activity]) -> str:
+def describe_kernels(seen: Sequence[DeviceActivity]) -> str:
     """List what ran: how many activities of each origin, and the longest by name."""
     counts = Counter(origin(each.name).value for each in seen)
     longest = sorted(seen, key=lambda each: -each.duration_ns)
@@ -103,7 +93,7 @@ def describe_kernels(seen: Sequence[Activity]) -> str:
     return f"one call ran {totals}: {named}{more}"
 
 
-def crosscheck(seen: Sequence[Activity], event_ns: float) -> str:
+def crosscheck(seen: Sequence[DeviceActivity], event_ns: float) -> str:
     """Set the kernels' own time beside what events measured, and say where a difference can come from."""
     busy = busy_ns(seen)
     span = max(each.start_ns + each.duration_ns for each in seen)

@@ -82,8 +82,7 @@ def pairs(samples: Iterable[Sample]) -> list[Pair]:
 
     In an ABBA block partners are neighbours in time, whichever arm begins. A sample without a partner is left out.
 
-    Raises:
-        ValueError: for samples of several processes, or a time that is not positive.
+    Raises ValueError for samples of several processes, or a time that is not positive.
     """
     blocks: dict[int, tuple[list[Sample], list[Sample]]] = {}
     processes = set()
@@ -137,11 +136,7 @@ def pair_log_ratios(samples: Iterable[Sample]) -> list[float]:
 
 
 def process_estimate(timing: Timing) -> float:
-    """Median log ratio of those of one process's pairs that count.
-
-    Raises:
-        ValueError: if it has no pair.
-    """
+    """Median log ratio of those of one process's pairs that count. Raises ValueError if it has no pair."""
     ratios = pair_log_ratios(timing.samples)
     if not ratios:
         raise ValueError("no pair of samples")
@@ -149,11 +144,7 @@ def process_estimate(timing: Timing) -> float:
 
 
 def summarise_arm(samples: Iterable[Sample], arm: str = "candidate") -> ArmSummary:
-    """Summarise one arm's times.
-
-    Raises:
-        ValueError: if the arm has no sample.
-    """
+    """Summarise one arm's times. Raises ValueError if the arm has no sample."""
     chosen = counted(sample for sample in samples if sample.arm == arm)
     if not chosen:
         raise ValueError(f"no samples of the arm `{arm}`")
@@ -174,8 +165,7 @@ def summarise_arm(samples: Iterable[Sample], arm: str = "candidate") -> ArmSumma
 def ratio_interval(estimates: Sequence[float], confidence: float = 0.95) -> Interval:
     """Student's t interval over the estimates of at least two processes, in log units.
 
-    Raises:
-        ValueError: for fewer than two processes, which have no spread.
+    Raises ValueError for fewer than two processes, which have no spread.
     """
     count = len(estimates)
     if count < 2:
@@ -191,8 +181,7 @@ def difference_interval(old: Sequence[float], new: Sequence[float], confidence: 
 
     The degrees of freedom are rounded down, which errs on the wide side.
 
-    Raises:
-        ValueError: for fewer than two processes on either side.
+    Raises ValueError for fewer than two processes on either side.
     """
     if min(len(old), len(new)) < 2:
         raise ValueError("an interval over processes needs at least two on each side")
@@ -283,8 +272,7 @@ def detection_factor(processes: int, confidence: float = 0.99, power: float = 0.
     One arm is a run whose estimates are differences already (old and new paired in each process); two
     arms are independent runs of `processes` each. From the noncentral t distribution.
 
-    Raises:
-        ValueError: for fewer than two processes.
+    Raises ValueError for fewer than two processes.
     """
     if processes < 2:
         raise ValueError("one process shows no spread between processes")

@@ -103,8 +103,7 @@ def left_visible(gpus: Sequence[DeviceChoice], wanted: str | None) -> list[Devic
 
     Like CUDA it ends at the first name that no GPU has; an empty one and -1 are the usual ways to hide all.
 
-    Raises:
-        MachineError: where the very first name fits no GPU: `auto` would take the CPU without a word.
+    Raises MachineError where the very first name fits no GPU: `auto` would take the CPU without a word.
     """
     if wanted is None:
         return list(gpus)

@@ -35,7 +35,7 @@ from kbench.judge.timing.profile import list_kernels
 from kbench.judge.verify.battery import Battery
 from kbench.plugins import problem as problems
 from kbench.plugins import shapes
-from kbench.sandbox import rungs
+from kbench.sandbox import process_tree
 from kbench.wire.channel import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
 from kbench.wire.options import decode_options
 
@@ -184,14 +184,8 @@ class JudgeService:
         return self._others[key]
 
     def _made(self, overrides: dict[str, Any]) -> Reference:
-        config = self._config
-        return Reference(
-            self._problem,
-            overrides,
-            config.device,
-            allow_tf32=config.options.allow_tf32,
-            eval_mode=config.options.eval_mode,
-        )
+        device, options = self._config.device, self._config.options
+        return Reference(self._problem, overrides, device, allow_tf32=options.allow_tf32, eval_mode=options.eval_mode)
 
     def derived(self, overrides: dict[str, Any]) -> Reference | None:
         """Make the reference of a shape that the problem does not list; None where it fails or is not finite."""
@@ -292,16 +286,7 @@ class JudgeService:
             return
         worker, self._spare = self._spare or self._start_worker(""), None
         path = str(self._problem)
-        spec = SolutionSpec(
-            name="reference",
-            path=path,
-            builtin="eager",
-            entry="",
-            problem=problem,
-            artefacts="",
-            compiler="",
-            is_reference=True,
-        )
+        spec = SolutionSpec(name="reference", path=path, problem=problem, builtin="eager", is_reference=True)
         self._beside = Candidate(spec, self._config, self._watched(worker))
         thread = ThreadPoolExecutor(max_workers=1)
         self._opening = thread.submit(self._beside.prepare)
@@ -357,6 +342,6 @@ def describe(error: BaseException) -> Message:
 def serve(channel: Channel, config: Message, nursery: Child) -> None:
     """Serve the parent at the other end; workers are forks of the nursery, which is this process's own child."""
     with contextlib.suppress(OSError):
-        rungs.become_subreaper()
+        process_tree.become_subreaper()
     known = {**config, "options": decode_options(config["options"])}
     JudgeService(channel, WorkerConfig(**known), nursery).serve()

@@ -18,23 +18,6 @@ from pathlib import Path
 from kbench.core.errors import MachineError, UsageError
 from kbench.sandbox import landlock, libc, namespaces, process_tree, seccomp
 from kbench.sandbox.namespaces import Surroundings
-from kbench.sandbox.process_tree import become_subreaper, continue_tree, has_run, kill_tree, stop_tree, times_of
-
-__all__ = [
-    "Rung",
-    "become_subreaper",
-    "command",
-    "continue_tree",
-    "harden_judge",
-    "has_run",
-    "kill_tree",
-    "parse",
-    "require",
-    "restrict_self",
-    "restrict_tool",
-    "stop_tree",
-    "times_of",
-]
 
 PR_CAPBSET_DROP = 24
 PR_SET_NO_NEW_PRIVS = 38

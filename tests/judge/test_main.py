@@ -8,8 +8,8 @@ import pytest
 
 from kbench.children.worker_start import WorkerConfig
 from kbench.core.errors import PluginError, ReferenceRaisedError
-from kbench.core.kernel_names import Activity
 from kbench.core.model import Status
+from kbench.core.trace import DeviceActivity
 from kbench.judge import main
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.profile import Profile
@@ -124,7 +124,7 @@ def test_a_call_is_profiled_in_one_more_worker_that_is_dead_afterwards(
     profiles: main.JudgeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers whose times count, and those that get ready for other solutions, are left alone."""
-    seen = Profile(seen=(Activity(name="mine", start_ns=0, duration_ns=10),), device="cuda")
+    seen = Profile(seen=(DeviceActivity(name="mine", start_ns=0, duration_ns=10),), device="cuda")
     monkeypatch.setattr(
         main, "list_kernels", lambda trial, _device: seen if trial == "bound to the reference" else None
     )

@@ -52,7 +52,7 @@ def _wrong(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: bo
 def _weights_before(trial: Trial) -> dict[str, Mapping[str, Tensor]]:
     """Return the weights that the solution had before, by what they are called; those of construction are empty."""
     candidate = trial.candidate
-    known = candidate.follows and candidate.weights in {"name", "order"} and not trial.reference.keeps_weights
+    known = candidate.follows and candidate.matches and not trial.reference.keeps_weights
     return {CONSTRUCTED: {}} if known else {}
 
 

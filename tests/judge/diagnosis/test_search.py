@@ -6,8 +6,9 @@ from planted import no_first_block, no_tail, no_third_row, poison
 from torch import nn
 
 from kbench.core import traces
+from kbench.core.codes import TEXTS
 from kbench.core.diagnosis import Diagnosis
-from kbench.core.explain import TEXTS, explain
+from kbench.core.explain import explain
 from kbench.core.levels import PROPERTIES
 from kbench.judge.diagnosis import faults, likeness, regions
 from kbench.judge.diagnosis.attention import by_products
