@@ -151,11 +151,7 @@ def summarise_arm(samples: Iterable[Sample], arm: str = "candidate") -> ArmSumma
     times = np.array([sample.t_event_ns for sample in chosen], dtype=np.float64)
     q1, median, q3 = np.quantile(times, [0.25, 0.5, 0.75])
     return ArmSummary(
-        samples=len(chosen),
-        median_ns=float(median),
-        q1_ns=float(q1),
-        q3_ns=float(q3),
-        min_ns=float(times.min()),
+        samples=len(chosen), median_ns=float(median), q1_ns=float(q1), q3_ns=float(q3), min_ns=float(times.min())
     )
 
 
@@ -283,13 +279,7 @@ def detection_factor(processes: int, confidence: float = 0.99, power: float = 0.
 
 
 def detectable_effect(
-    spread: float,
-    processes: int,
-    margin: float = 0.0,
-    *,
-    arms: int = 2,
-    confidence: float = 0.99,
-    power: float = 0.99,
+    spread: float, processes: int, margin: float = 0.0, *, arms: int = 2, confidence: float = 0.99, power: float = 0.99
 ) -> float:
     """Smallest slow-down (0.02 is 2 %) that is called SLOWER with `power`.
 

@@ -138,11 +138,7 @@ class Verdict:
 
 
 def judge_change(
-    old: Measurement,
-    new: Measurement,
-    thresholds: Thresholds,
-    *,
-    differences: Sequence[float] | None = None,
+    old: Measurement, new: Measurement, thresholds: Thresholds, *, differences: Sequence[float] | None = None
 ) -> Verdict:
     """Judge the change of a case between two measurements.
 

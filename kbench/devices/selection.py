@@ -87,11 +87,7 @@ def visible_gpus() -> list[DeviceChoice]:
     """Return the GPUs that CUDA_VISIBLE_DEVICES leaves, in its order, by NVML; none where NVML finds none."""
     found = [
         DeviceChoice(
-            kind="cuda",
-            name=name,
-            uuid=uuid,
-            key=f"{name} sm_{capability}",
-            environment={"CUDA_VISIBLE_DEVICES": uuid},
+            kind="cuda", name=name, uuid=uuid, key=f"{name} sm_{capability}", environment={"CUDA_VISIBLE_DEVICES": uuid}
         )
         for name, uuid, capability in nvml.gpus()
     ]

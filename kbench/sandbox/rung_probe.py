@@ -123,17 +123,7 @@ def _fingerprint(device: str) -> str:
 
 
 def _trial(rung: Rung, arguments: list[str], scratch: Path, outside: Path) -> str | None:
-    module = [
-        sys.executable,
-        "-P",
-        "-m",
-        __name__,
-        "worker",
-        str(int(rung)),
-        str(scratch),
-        str(outside),
-        *arguments,
-    ]
+    module = [sys.executable, "-P", "-m", __name__, "worker", str(int(rung)), str(scratch), str(outside), *arguments]
     hidden = [Path(os.path.realpath(outside / HIDDEN))]
     around = hidden_paths.surroundings(scratch / TEMPORARY, own=[scratch], files=[outside / "any.py"], hidden=hidden)
     child = subprocess.Popen(

@@ -51,11 +51,7 @@ class Attestation:
     """
 
     def __init__(
-        self,
-        arena: Arena,
-        wall: Callable[[str, int], int],
-        claims: Mapping[str, Sequence[int]],
-        others: OtherLoad,
+        self, arena: Arena, wall: Callable[[str, int], int], claims: Mapping[str, Sequence[int]], others: OtherLoad
     ):
         self._arena = arena
         self._wall = wall
