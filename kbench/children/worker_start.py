@@ -25,15 +25,8 @@ MEMORY_SHARE = 0.8
 MEMORY_FLOOR_BYTES = 6 << 30
 MEMORY_PER_CASE = 12
 KEPT_VARIABLES = (
-    "PATH",
-    "LD_LIBRARY_PATH",
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "CUDA_VISIBLE_DEVICES",
-    "LANG",
-    "LC_ALL",
-    "CC",
-    "CXX",
+    *("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "CC", "CXX"),
+    *("CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES"),
 )
 
 

@@ -23,6 +23,8 @@ BIMODAL_SEPARATION = 6.0
 """Distance of two modes in units of their spread; splitting a normal mode gives 2.7, a uniform one 3.5."""
 STEADY_SHARE = 0.8
 """Share of marked pairs from which marks tell nothing apart: the calls themselves bring the device to its power cap."""
+CONFIDENCE, POWER = 0.99, 0.99
+"""Of a verdict, and the probability with which a slow-down of the detectable size gets it."""
 DRIFT_Z = 4.0
 DRIFT_SHARE = 0.005
 """A drift is reported if ranks follow time with z > 4 and the ends differ by more than this share."""
@@ -262,8 +264,8 @@ def worthwhile_precision(estimates: Sequence[float], precision: float) -> float:
 
 
 @lru_cache(maxsize=512)
-def detection_factor(processes: int, confidence: float = 0.99, power: float = 0.99, arms: int = 1) -> float:
-    """Smallest excess over the margin that is flagged with `power`, in units of the spread between processes.
+def detection_factor(processes: int, arms: int = 1) -> float:
+    """Smallest excess over the margin that is flagged with `POWER`, in units of the spread between processes.
 
     One arm is a run whose estimates are differences already (old and new paired in each process); two
     arms are independent runs of `processes` each. From the noncentral t distribution.
@@ -273,20 +275,17 @@ def detection_factor(processes: int, confidence: float = 0.99, power: float = 0.
     if processes < 2:
         raise ValueError("one process shows no spread between processes")
     freedom = arms * (processes - 1)
-    critical = t_quantile(confidence, freedom)
-    shift = bisect(lambda nc: 1 - t_cdf(critical, freedom, nc) - power, 0.0, 8.0 * (critical + 4.0))
+    critical = t_quantile(CONFIDENCE, freedom)
+    shift = bisect(lambda nc: 1 - t_cdf(critical, freedom, nc) - POWER, 0.0, 8.0 * (critical + 4.0))
     return shift * math.sqrt(arms / processes)
 
 
-def detectable_effect(
-    spread: float, processes: int, margin: float = 0.0, *, arms: int = 2, confidence: float = 0.99, power: float = 0.99
-) -> float:
-    """Smallest slow-down (0.02 is 2 %) that is called SLOWER with `power`.
+def detectable_effect(spread: float, processes: int, margin: float = 0.0, *, arms: int = 2) -> float:
+    """Smallest slow-down (0.02 is 2 %) that is called SLOWER with `POWER`.
 
     `spread` is the sd of process estimates in log units; `margin` is a share, as the verdict uses it.
     """
-    excess = detection_factor(processes, confidence, power, arms) * spread
-    return math.expm1(math.log1p(margin) + excess)
+    return math.expm1(math.log1p(margin) + detection_factor(processes, arms) * spread)
 
 
 # --- labels --------------------------------------------------------------------
