@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,14 +108,7 @@ def pairs(samples: Iterable[Sample]) -> list[Pair]:
     ]
 
 
-class Markable(Protocol):
-    """A sample or a pair."""
-
-    @property
-    def marked(self) -> bool: ...  # noqa: D102
-
-
-Marked = TypeVar("Marked", bound=Markable)
+Marked = TypeVar("Marked", Sample, Pair)
 
 
 def counted(of_process: Iterable[Marked]) -> list[Marked]:
@@ -127,7 +120,7 @@ def counted(of_process: Iterable[Marked]) -> list[Marked]:
     return found if marked_share(found) >= STEADY_SHARE else [one for one in found if not one.marked]
 
 
-def marked_share(of_process: Sequence[Markable]) -> float:
+def marked_share(of_process: Sequence[Sample] | Sequence[Pair]) -> float:
     """Share of a process's samples (or pairs) that are marked (0 for none)."""
     return sum(one.marked for one in of_process) / len(of_process) if of_process else 0.0
 
