@@ -70,8 +70,7 @@ class Worker:
                 return
             answer: Message
             try:
-                message["fds"] = fds
-                answer = getattr(self, f"do_{message['op']}")(message) or {}
+                answer = getattr(self, f"do_{message['op']}")({**message, "fds": fds}) or {}
             except Exception as error:  # noqa: BLE001 - a child main: what a solution raises is an answer
                 answer = {"error": describe(error)}
             if self._originals is not None and (replaced := self._originals.replaced()):

@@ -10,7 +10,7 @@ from kbench.children.worker_start import WorkerConfig
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Status
 from kbench.core.trace import DeviceActivity
-from kbench.judge import main
+from kbench.judge import main, services
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.profile import Profile
 
@@ -30,9 +30,10 @@ class Worker:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> main.JudgeService:
-    monkeypatch.setattr(main, "StartedWorker", Worker)
-    monkeypatch.setattr(main, "Candidate", lambda _spec, _config, worker: worker)
-    monkeypatch.setattr(main, "start_nursery", lambda _config: SimpleNamespace(has_ended=False))
+    monkeypatch.setattr(services, "StartedWorker", Worker)
+    monkeypatch.setattr(services, "start_nursery", lambda _config: SimpleNamespace(has_ended=False))
+    for module in (main, services):
+        monkeypatch.setattr(module, "Candidate", lambda _spec, _config, worker: worker)
     return main.JudgeService(None, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"))
 
 
