@@ -9,7 +9,7 @@ from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Trial, WrongError, secret_seed
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
-from kbench.judge.services import JudgeServices
+from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import Battery
 
 HARMLESS = {
@@ -23,7 +23,7 @@ class BoundCandidate:
     """A candidate on one shape at a time; `begins` is told before each, which may take a compiler its time."""
 
     def __init__(
-        self, candidate: Candidate, battery: Battery, workers: JudgeServices, device: str, begins: Callable[[], None]
+        self, candidate: Candidate, battery: Battery, workers: JudgeState, device: str, begins: Callable[[], None]
     ):
         self._candidate = candidate
         self._battery = battery

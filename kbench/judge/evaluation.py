@@ -16,7 +16,7 @@ from kbench.judge.diagnosis.evidence import explain
 from kbench.judge.diagnosis.search import MOST_ELEMENTS
 from kbench.judge.exchange import Trial, WrongError, secret_seed
 from kbench.judge.refusal import RefusalError
-from kbench.judge.services import JudgeServices
+from kbench.judge.state import JudgeState
 from kbench.judge.timing.gate_clock import DeviceClock
 from kbench.judge.timing.host_clock import HostClock
 from kbench.judge.timing.pairing import ArmClock, Pacing, Pairing
@@ -50,7 +50,7 @@ class Assignment:
 class Evaluation:
     """One solution in one worker: the stages and what they found."""
 
-    def __init__(self, judge: JudgeServices, candidate: Candidate, assignment: Assignment):
+    def __init__(self, judge: JudgeState, candidate: Candidate, assignment: Assignment):
         self._judge = judge
         self._candidate = candidate
         self._assignment = assignment

@@ -26,7 +26,7 @@ from kbench.judge.candidate import Candidate
 from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.load_request import SolutionSpec
 from kbench.judge.refusal import RefusalError
-from kbench.judge.services import JudgeServices
+from kbench.judge.state import JudgeState
 from kbench.judge.timing.profile import list_kernels
 from kbench.judge.verify.battery import Battery
 from kbench.plugins import problem as problems
@@ -39,7 +39,7 @@ PROFILE_S = 60.0
 """Chosen. Seconds for a profile that only the column `own_share` needs, from the worker's start to its answer."""
 
 
-class JudgeService(JudgeServices):
+class JudgeService(JudgeState):
     """Answers the parent's requests."""
 
     def serve(self) -> None:

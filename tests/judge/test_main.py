@@ -10,7 +10,7 @@ from kbench.children.worker_start import WorkerConfig
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Status
 from kbench.core.trace import DeviceActivity
-from kbench.judge import main, services
+from kbench.judge import main, state
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.profile import Profile
 
@@ -30,9 +30,9 @@ class Worker:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> main.JudgeService:
-    monkeypatch.setattr(services, "StartedWorker", Worker)
-    monkeypatch.setattr(services, "start_nursery", lambda _config: SimpleNamespace(has_ended=False))
-    for module in (main, services):
+    monkeypatch.setattr(state, "StartedWorker", Worker)
+    monkeypatch.setattr(state, "start_nursery", lambda _config: SimpleNamespace(has_ended=False))
+    for module in (main, state):
         monkeypatch.setattr(module, "Candidate", lambda _spec, _config, worker: worker)
     return main.JudgeService(None, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"))
 

@@ -15,7 +15,7 @@ from kbench.judge.diagnosis.other_shape import needs_other_shape, shape_in_words
 from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
-from kbench.judge.services import JudgeServices
+from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import SEEDS, Battery
 from kbench.judge.verify.variations import EXTREME, VALID, Variation, at_full_size
 from kbench.wire.layouts import MOST_BYTES, layouts_of
@@ -91,7 +91,7 @@ class LackingProperties:
 class Levels:
     """Tries one candidate that does the task."""
 
-    def __init__(self, bound: BoundCandidate, battery: Battery, candidate: Candidate, judge: JudgeServices):
+    def __init__(self, bound: BoundCandidate, battery: Battery, candidate: Candidate, judge: JudgeState):
         self._bound = bound
         self._battery = battery
         self._candidate = candidate

@@ -1,4 +1,4 @@
-"""What the judge has for its evaluations: references of the open case, workers, the device, the parent's ear."""
+"""What the judge has for its evaluations: the references of the open case, workers, the device."""
 
 import contextlib
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ HEARTBEAT_S = 5.0
 """While the judge waits for the device, it says so this often, so that the parent knows it is alive."""
 
 
-class JudgeServices:
-    """What is there between requests: the case that is open, and the workers started ahead."""
+class JudgeState:
+    """State of the judge between requests: the case that is open, and the workers started ahead."""
 
     def __init__(self, channel: Channel, config: WorkerConfig, nursery: Child | None = None):
         self._channel = channel
