@@ -98,6 +98,7 @@ def compare(got: Tensor, want: Tensor, tolerance: Tolerance, name: str = "output
         tops.append(worst.tolist())
         if tops[-1][3]:
             poisoned += _count_poisoned(c)
+        if tops[-1][3] and len(places) < SHOWN_MISMATCHES:
             places += _mismatches(start, c, r, bad, name, want.shape, most=SHOWN_MISMATCHES - len(places))
     max_abs, max_rel, top, _ = (max(column) for column in zip(*tops, strict=True))
     return Difference(
