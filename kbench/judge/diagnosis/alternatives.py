@@ -141,8 +141,8 @@ class Forms:
             if _is_square(operand):
                 yield _form("transposed", f"takes {what} transposed", f"with {what} transposed", run)
 
-    def frozen(self, before: Mapping[str, Tensor], when: str) -> Iterator[Alternative]:
-        """Yield the reference with some or all of its state as it was before."""
+    def frozen(self, before: Mapping[str, Tensor]) -> Iterator[Alternative]:
+        """Yield the reference with some or all of its state as it was constructed."""
         old = {n: t for n, t in before.items() if n in self.state and not torch.equal(t, self.state[n])}
         groups = [list(old)]
         if len(old) > 1:
@@ -153,7 +153,7 @@ class Forms:
             groups += [[n for n in old if n != name] for name in old]
         for names in groups[: 2 * MOST_TENSORS] if old else []:
             which = "all weights" if len(names) == len(old) else ", ".join(f"`{name}`" for name in names)
-            sentence = f"right with the weights {when}, wrong once they change"
+            sentence = "right with the weights it was constructed with, wrong once they change"
             run = functools.partial(self.run, {name: old[name] for name in names})
             yield _form("frozen_weights", sentence, f"with {which} as before", run)
 

@@ -5,7 +5,7 @@ Nothing here decides a verdict. Whatever goes wrong in a trial ends that trial, 
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import torch
@@ -44,10 +44,10 @@ class WrongAnswer:
     """Of the reference, on which it returned `want`."""
     model: nn.Module | None = None
     """The reference's, with the weights of this call; None where there is none to run."""
-    weights_before: Mapping[str, Callable[[], Mapping[str, Tensor]]] = field(default_factory=dict)
-    """Weights that the solution had earlier, by what they are called in words."""
-    confirm: Callable[[str], bool | None] = lambda _: None
-    """Calls the solution again with weights of that name: whether it is right; None where it cannot be called."""
+    constructed: Callable[[], Mapping[str, Tensor]] = dict
+    """Returns the weights that the solution was constructed with; none where it has these still."""
+    confirm: Callable[[], bool | None] = lambda: None
+    """Calls the solution again with these: whether it is right; None where it cannot be called."""
     earlier: Sequence[Sequence[Tensor]] = ()
     """Right outputs of earlier calls."""
     switched: Callable[[], Sequence[str]] = tuple
@@ -147,16 +147,12 @@ class Search:
         forms = self._may_run()
         if forms is None or self._is_constant():
             return None
-        for when, weights in self._wrong.weights_before.items():
-            found = self._best(forms.frozen(weights(), when))
-            if found is None:
-                continue
-            confirmed = self._wrong.confirm(when)
-            if confirmed is False:
-                continue
-            more = "; called with all of them as before it is right" if confirmed else ""
-            return replace(found, evidence=found.evidence + more)
-        return None
+        found = self._best(forms.frozen(self._wrong.constructed()))
+        confirmed = None if found is None else self._wrong.confirm()
+        if found is None or confirmed is False:
+            return None
+        more = "; called with all of them as before it is right" if confirmed else ""
+        return replace(found, evidence=found.evidence + more)
 
     def _precision(self) -> Diagnosis | None:
         if any(not str(bad.want.dtype).endswith(("float32", "float64")) for bad in self._bad):

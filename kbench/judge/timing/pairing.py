@@ -39,14 +39,12 @@ ArmClock = DeviceClock | HostClock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pacing:
-    """How long to time: pairs per process at most, the precision to stop at, and when to stop in any case."""
+    """How long to time: pairs per process at most, and the precision to stop at."""
 
     pairs: int
     process: int
     precision: float
     device: str
-    until: float = math.inf
-    """Monotonic time."""
 
 
 class Pairing:
@@ -67,7 +65,7 @@ class Pairing:
         """
         self._clock.prepare()
         self._settle()
-        pairs_until = min(time.monotonic() + PAIRS_LIMIT_S, self._pacing.until)
+        pairs_until = time.monotonic() + PAIRS_LIMIT_S
         block, target = 0, self._pacing.pairs
         limit = math.ceil(target * (1 + REPEAT_SHARE))
         while self._counted_pairs() < target and block < limit and not self._suffice(pairs_until):
