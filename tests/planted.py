@@ -435,5 +435,5 @@ def faults(problem: Planted) -> Iterator[tuple[str, str]]:
     """Yield (code that is right, or empty; name of the fault)."""
     yield from ((name.partition("/")[0], name) for name in (*problem.wrong, *OF_OUTPUTS, "stale_output"))
     if list(problem.make().parameters()):
-        yield from (("frozen_weights", f"frozen_weights/{when}") for when in ("all", "one", "first call"))
+        yield from (("frozen_weights", f"frozen_weights/{when}") for when in ("all", "one"))
     yield from (("", name) for name in (*problem.strange, *NAMELESS))

@@ -206,7 +206,7 @@ def _refuse_deadlock(kind: ClaimKind) -> None:
             f"asked for `{kind}` within `{held['lock']}`", "leave that first; memory comes before the lock"
         )
     if kind is ClaimKind.MEMORY and "memory" in held:
-        raise InternalError("asked for a second reservation within the first", "resize that one, or end it first")
+        raise InternalError("asked for a second reservation within the first", "end it first")
 
 
 def _disown() -> None:

@@ -1,9 +1,7 @@
 """Where a candidate is tried: constructed and bound for one shape, and made anew wherever it has failed."""
 
 from collections.abc import Callable
-from typing import Protocol
 
-from kbench.children.worker_start import StartedWorker
 from kbench.core.model import Status
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
@@ -11,6 +9,7 @@ from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Trial, WrongError, secret_seed
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
+from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import Battery
 
 HARMLESS = {
@@ -20,19 +19,11 @@ HARMLESS = {
 """Failures that do no harm to the process or its device context."""
 
 
-class WorkerSource(Protocol):
-    """Who has workers."""
-
-    def fresh_worker(self, compiler: str) -> StartedWorker:
-        """Return a worker that has heard of no solution yet."""
-        ...
-
-
 class BoundCandidate:
     """A candidate on one shape at a time; `begins` is told before each, which may take a compiler its time."""
 
     def __init__(
-        self, candidate: Candidate, battery: Battery, workers: WorkerSource, device: str, begins: Callable[[], None]
+        self, candidate: Candidate, battery: Battery, workers: JudgeState, device: str, begins: Callable[[], None]
     ):
         self._candidate = candidate
         self._battery = battery

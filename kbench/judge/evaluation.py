@@ -2,9 +2,8 @@
 
 import contextlib
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from kbench.children.worker_start import StartedWorker
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level, blocking, foremost, held, shortfall
@@ -16,8 +15,8 @@ from kbench.judge.candidate import Candidate
 from kbench.judge.diagnosis.evidence import explain
 from kbench.judge.diagnosis.search import MOST_ELEMENTS
 from kbench.judge.exchange import Trial, WrongError, secret_seed
-from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
+from kbench.judge.state import JudgeState
 from kbench.judge.timing.gate_clock import DeviceClock
 from kbench.judge.timing.host_clock import HostClock
 from kbench.judge.timing.pairing import ArmClock, Pacing, Pairing
@@ -48,63 +47,17 @@ class Assignment:
     """Of the evaluations that follow, for which workers may start now."""
 
 
-class JudgeServices(Protocol):
-    """What a judge has for its evaluations."""
-
-    @property
-    def reference(self) -> Reference:
-        """The reference of the open case."""
-        ...
-
-    @property
-    def device(self) -> str:
-        """`cuda` or `cpu`."""
-        ...
-
-    def other(self, overrides: dict[str, Any]) -> Reference:
-        """Return the reference of another case of the problem."""
-        ...
-
-    def derived(self, overrides: dict[str, Any]) -> Reference | None:
-        """Return the reference of a shape that the problem does not list; None where that fails."""
-        ...
-
-    def fresh_worker(self, compiler: str) -> StartedWorker:
-        """Return a worker that has heard of no solution yet."""
-        ...
-
-    def reference_opens(self, problem: str) -> contextlib.AbstractContextManager[None]:
-        """Have the worker for the reference open the device meanwhile."""
-        ...
-
-    def take_reference_worker(self, problem: str) -> Candidate:
-        """Return a worker that has opened the device and will run the reference's own model."""
-        ...
-
-    def shared(self) -> contextlib.AbstractContextManager[None]:
-        """Use the device beside others."""
-        ...
-
-    def exclusive(self) -> contextlib.AbstractContextManager[None]:
-        """Use the device alone."""
-        ...
-
-    def progress(self, **fields: Any) -> None:
-        """Tell how far the evaluation is."""
-        ...
-
-
 class Evaluation:
     """One solution in one worker: the stages and what they found."""
 
-    def __init__(self, judge: JudgeServices, candidate: Candidate, assignment: Assignment):
+    def __init__(self, judge: JudgeState, candidate: Candidate, assignment: Assignment):
         self._judge = judge
         self._candidate = candidate
         self._assignment = assignment
         self._battery = Battery(candidate)
         stage = "verify" if assignment.verify else "load"
         self._bound = BoundCandidate(candidate, self._battery, judge, judge.device, lambda: judge.progress(stage=stage))
-        self._levels = Levels(self._bound, self._battery, candidate, judge, judge.reference)
+        self._levels = Levels(self._bound, self._battery, candidate, judge)
         self._level: Level | None = None
         self._own_share: float | None = None
 

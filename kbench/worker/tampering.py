@@ -12,12 +12,8 @@ from typing import Any
 MODULES = ("time", "torch", "torch.cuda", "torch.linalg", "torch.nn.functional")
 """Modules whose functions and classes must stay what they are."""
 CLASSES = (
-    "torch.Event",
-    "torch.Stream",
-    "torch.Tensor",
-    "torch.cuda.CUDAGraph",
-    "torch.cuda.Event",
-    "torch.cuda.Stream",
+    *("torch.Event", "torch.Stream", "torch.Tensor"),
+    *("torch.cuda.CUDAGraph", "torch.cuda.Event", "torch.cuda.Stream"),
 )
 """Classes whose methods must."""
 CHANGED_BY_TORCH = frozenset({"torch.manual_seed"})

@@ -8,9 +8,9 @@ import pytest
 
 from kbench.children.worker_start import WorkerConfig
 from kbench.core.errors import PluginError, ReferenceRaisedError
-from kbench.core.kernel_names import Activity
 from kbench.core.model import Status
-from kbench.judge import main
+from kbench.core.trace import DeviceActivity
+from kbench.judge import main, state
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.profile import Profile
 from kbench.wire.channel import DeadlineError
@@ -31,9 +31,10 @@ class Worker:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> main.JudgeService:
-    monkeypatch.setattr(main, "StartedWorker", Worker)
-    monkeypatch.setattr(main, "Candidate", lambda _spec, _config, worker: worker)
-    monkeypatch.setattr(main, "start_nursery", lambda _config: SimpleNamespace(has_ended=False))
+    monkeypatch.setattr(state, "StartedWorker", Worker)
+    monkeypatch.setattr(state, "start_nursery", lambda _config: SimpleNamespace(has_ended=False))
+    for module in (main, state):
+        monkeypatch.setattr(module, "Candidate", lambda _spec, _config, worker: worker)
     return main.JudgeService(None, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"))
 
 
@@ -125,7 +126,7 @@ def test_a_call_is_profiled_in_one_more_worker_that_is_dead_afterwards(
     profiles: main.JudgeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers whose times count, and those that get ready for other solutions, are left alone."""
-    seen = Profile(seen=(Activity(name="mine", start_ns=0, duration_ns=10),), device="cuda")
+    seen = Profile(seen=(DeviceActivity(name="mine", start_ns=0, duration_ns=10),), device="cuda")
     monkeypatch.setattr(
         main, "list_kernels", lambda trial, _device: seen if trial == "bound to the reference" else None
     )

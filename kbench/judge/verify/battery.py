@@ -26,7 +26,6 @@ from kbench.judge.refusal import RefusalError
 from kbench.judge.verify.fp64_errors import Truth
 from kbench.judge.verify.variations import Variation
 from kbench.numerics import elements, tails
-from kbench.wire.layouts import layouts_of
 
 SEEDS = 3
 REPEATS = 3
@@ -237,10 +236,6 @@ class Battery:
                 if elements.oracle_ratio(part, double, tolerance, atol=tolerance.atol * elements.rms(double)) > within:
                     return False
         return True
-
-    def layouts(self, reference: Reference) -> list[tuple[str, Any, int]]:
-        """Return (code, arguments, misalignment in bytes) for the layouts that the inputs admit."""
-        return list(layouts_of(reference.arguments(secret_seed())))
 
     def other_numbers(self, reference: Reference) -> Any:
         """Return arguments with other values of the Python numbers among them, which no seed changes; None for none."""

@@ -5,7 +5,7 @@ import functools
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from kbench.core.errors import ReferenceRaisedError
 from kbench.core.levels import PROPERTIES, Level, blocking
@@ -16,9 +16,10 @@ from kbench.judge.diagnosis.other_shape import needs_other_shape, shape_in_words
 from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
+from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import SEEDS, Battery
 from kbench.judge.verify.variations import EXTREME, MIXED, VALID, Variation
-from kbench.wire.layouts import MOST_BYTES
+from kbench.wire.layouts import MOST_BYTES, layouts_of
 
 DRAWS = 4
 """Draws of other values before a check is skipped (chosen): a sum of centred values may be near zero."""
@@ -62,18 +63,6 @@ def by_status(wrong: str, refused: str) -> CodeOf:
     return lambda refusal: lacking(refusal.status, wrong, refused)
 
 
-class Shapes(Protocol):
-    """Who has the references."""
-
-    def other(self, overrides: dict[str, Any]) -> Reference:
-        """Return the reference of another case of the problem."""
-        ...
-
-    def derived(self, overrides: dict[str, Any]) -> Reference | None:
-        """Return the reference of a shape that the problem does not list; None where that fails."""
-        ...
-
-
 @dataclass(slots=True)
 class LackingProperties:
     """What was found to be lacking, with the refusal of the first check of each property."""
@@ -103,12 +92,12 @@ class LackingProperties:
 class Levels:
     """Tries one candidate that does the task."""
 
-    def __init__(self, bound: BoundCandidate, battery: Battery, candidate: Candidate, shapes: Shapes, own: Reference):
+    def __init__(self, bound: BoundCandidate, battery: Battery, candidate: Candidate, judge: JudgeState):
         self._bound = bound
         self._battery = battery
         self._candidate = candidate
-        self._shapes = shapes
-        self._own = own
+        self._judge = judge
+        self._own = judge.reference
         self.lacks = LackingProperties()
         self.tally = Tally()
         """Of the calls at the problem's own shape that were right."""
@@ -120,19 +109,22 @@ class Levels:
 
         Where a smaller shape holds, a listed case or a derived one, it carries most values and the layouts.
         """
-        references = [self._shapes.other(overrides) for overrides in others]
+        references = [self._judge.other(overrides) for overrides in others]
         self._weights(draws=1 if references else SEEDS)
         together = self._values_together()
         gradients(self._bound.on(self._own))
-        holding = [reference for reference in references if self._case(reference)]
+        holding = [reference for reference in references if self._essentials(reference, "case")]
         small = [*holding[:1], *(reference for overrides in derived if (reference := self._derived(overrides)))]
         self._values((small or [self._own])[0], (*VALID, *EXTREME))
         if small and not together:
             self._values(self._own, VALID)
         fits = self._own.cost.dram_bytes <= MOST_BYTES
         laid_out = holding[0] if holding else self._own if fits or not small else small[0]
-        self._numbers(laid_out)
-        self._layouts(laid_out)
+        numbers = self._battery.other_numbers(laid_out)
+        if numbers is not None:
+            self._anew("other_numbers", "values_refused", laid_out, numbers)
+        for code, arguments, misalign in layouts_of(laid_out.arguments(secret_seed())):
+            self._anew(code, f"{code}_refused", laid_out, arguments, misalign)
 
     def _weights(self, draws: int) -> None:
         """Try parameters that change after construction; where they are not followed, the rest goes on without."""
@@ -176,41 +168,30 @@ class Levels:
     def _vary(self, variation: Variation, trial: Trial) -> bool:
         return self._battery.vary(trial, variation, [secret_seed() for _ in range(DRAWS)])
 
-    def _case(self, reference: Reference) -> bool:
-        """Try another case that the problem lists."""
-        return self._essentials(reference, "case_specialised", "case_refused")
-
     def _derived(self, overrides: dict[str, Any]) -> Reference | None:
         """Try a shape that the problem does not list; return its reference where all held there."""
         shape = ", ".join(f"{name}={value}" for name, value in overrides.items())
-        reference = self._shapes.derived(overrides)
+        reference = self._judge.derived(overrides)
         try:
             if reference is not None:
-                return reference if self._essentials(reference, "shape_specialised", "shape_refused") else None
+                return reference if self._essentials(reference, "shape") else None
         except ReferenceRaisedError:  # on inputs drawn later
             self._bound.leave()
         self._battery.note("skipped_shape", f"the reference does not accept {shape}")
         return None
 
-    def _essentials(self, reference: Reference, wrong: str, refused: str) -> bool:
+    def _essentials(self, reference: Reference, what: str) -> bool:
+        """Try another `case` that the problem lists, or a `shape` that it does not."""
+
         def code_of(refusal: RefusalError) -> str | None:
             shape = shape_in_words(reference, self._own)
             if shape and refusal.status in {Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT}:
                 refusal.diagnosis = needs_other_shape(refusal.diagnosis, shape)
             elif shape:
                 refusal.reason = f"at {shape}: {refusal.reason}"
-            return lacking(refusal.status, wrong, refused)
+            return lacking(refusal.status, f"{what}_specialised", f"{what}_refused")
 
         return self._try(code_of, reference, self._battery.essentials)
-
-    def _numbers(self, reference: Reference) -> None:
-        arguments = self._battery.other_numbers(reference)
-        if arguments is not None:
-            self._anew("other_numbers", "values_refused", reference, arguments)
-
-    def _layouts(self, reference: Reference) -> None:
-        for code, arguments, misalign in self._battery.layouts(reference):
-            self._anew(code, f"{code}_refused", reference, arguments, misalign)
 
     def _anew(self, code: str, refused: str, reference: Reference, arguments: Any, misalign: int = 0) -> None:
         """Try inputs that need an arena of their own."""

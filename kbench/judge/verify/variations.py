@@ -1,6 +1,7 @@
 """Other valid values of the inputs, and badly conditioned ones: a solution was not made for one kind of them."""
 
 import functools
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -26,11 +27,6 @@ CANCELLING = 4.0
 """Multiple of the tolerance that is allowed if terms cancel: fp32 misses by a little, TF32 by a factor of 100."""
 
 
-def negated(x: Tensor) -> Tensor:
-    """Return -x."""
-    return -x
-
-
 def shifted(x: Tensor) -> Tensor:
     """Return x + 3; zeros stay as in `moved_by`."""
     return moved_by(3, x)
@@ -48,11 +44,6 @@ def moved_by(distance: float | Tensor, x: Tensor) -> Tensor:
         for _, there, here in elements.chunks(moved, x):  # a mask of the whole would be a quarter of the input
             there.mul_(here != 0)
     return moved
-
-
-def rescaled(factor: float, x: Tensor) -> Tensor:
-    """Return factor * x."""
-    return factor * x
 
 
 def spiked(dimension: int, x: Tensor) -> Tensor:
@@ -154,11 +145,6 @@ def flipped(x: Tensor) -> Tensor:
     return x ^ (torch.rand(x.shape, device=x.device) < 0.1)
 
 
-def denormal(x: Tensor) -> Tensor:
-    """Return x scaled into the denormal range."""
-    return x * 1e-40
-
-
 def wide_range(x: Tensor) -> Tensor:
     """Return x with magnitudes spread over 1e-6 to 1e6."""
     exponents = 12 * torch.rand(x.shape, device=x.device, dtype=x.abs().dtype) - 6
@@ -200,7 +186,10 @@ class Variation:
         return f"{self.code.replace('_', ' ')} inputs" if not self.words else f"inputs {self.words}"
 
 
-WAYS = (negated, shifted, centred, functools.partial(rescaled, SCALE_UP), functools.partial(rescaled, SCALE_DOWN))
+WAYS: tuple[Callable[[Tensor], Tensor], ...] = (
+    *(operator.neg, shifted, centred),
+    *(functools.partial(operator.mul, scale) for scale in (SCALE_UP, SCALE_DOWN)),
+)
 """Ways to change values that are as valid as the problem's own."""
 SPIKED = tuple(
     Variation(
@@ -212,17 +201,17 @@ SPIKED = tuple(
     for dimension in range(DIMENSIONS)
 )
 VARIATIONS = (
-    Variation(code="negated", level=Level.MODULE, transform=negated),
+    Variation(code="negated", level=Level.MODULE, transform=operator.neg),
     Variation(code="shifted", level=Level.MODULE, transform=shifted),
     Variation(code="centred", level=Level.MODULE, transform=centred, within=CANCELLING),
-    Variation(code="scaled_up", level=Level.MODULE, transform=functools.partial(rescaled, SCALE_UP)),
-    Variation(code="scaled_down", level=Level.MODULE, transform=functools.partial(rescaled, SCALE_DOWN)),
+    Variation(code="scaled_up", level=Level.MODULE, transform=functools.partial(operator.mul, SCALE_UP)),
+    Variation(code="scaled_down", level=Level.MODULE, transform=functools.partial(operator.mul, SCALE_DOWN)),
     *SPIKED,
     Variation(code="flipped_masks", level=Level.MODULE, transform=flipped, applies=is_constant_mask),
     Variation(code="mean_offset_30", level=Level.GENERAL, transform=functools.partial(mean_offset, 30.0)),
     Variation(code="mean_offset_100", level=Level.GENERAL, transform=functools.partial(mean_offset, 100.0)),
     Variation(code="constant_rows", level=Level.GENERAL, transform=constant_rows),
-    Variation(code="denormals", level=Level.GENERAL, transform=denormal),
+    Variation(code="denormals", level=Level.GENERAL, transform=functools.partial(operator.mul, 1e-40)),
     Variation(code="wide_range", level=Level.GENERAL, transform=wide_range),
     Variation(code="planted_nan", level=Level.GENERAL, transform=functools.partial(planted, float("nan"))),
     Variation(code="planted_inf", level=Level.GENERAL, transform=functools.partial(planted, float("inf"))),

@@ -30,22 +30,19 @@ def planted(problem: Planted, fault: str, draw: int = 0) -> WrongAnswer:
     model = problem.make()
     constructed = values(model)
     randomise(model, 2 * draw + 11)
-    first = values(model)
     randomise(model, 2 * draw + 12)
     with torch.no_grad():
         earlier = [model(*problem.inputs()) for _ in range(2)]
         inputs = problem.inputs()
-        want, now = model(*inputs), values(model)
-        got = output(
-            problem, fault, want, earlier, inputs, model, {"all": constructed, "one": constructed, "first call": first}
-        )
+        want = model(*inputs)
+        got = output(problem, fault, want, earlier, inputs, model, constructed)
     return WrongAnswer(
         got=[got],
         want=[want],
         tolerances=[elements.tolerance_for(want.dtype)],
         arguments=inputs,
         model=model,
-        weights_before={"of construction": lambda: constructed, "of its first call": lambda: first} if now else {},
+        constructed=lambda: constructed,
         earlier=[[outputs] for outputs in earlier],
     )
 
@@ -59,11 +56,10 @@ def output(problem, fault, want, earlier, inputs, model, old) -> torch.Tensor:
         return earlier[-1].clone()
     now = values(model)
     if fault.startswith("frozen_weights"):
-        when = fault.partition("/")[2]
-        kept = old[when]
-        if when == "one":
-            name = next(iter(kept))
-            kept = {**now, name: kept[name]}
+        kept = old
+        if fault.endswith("/one"):
+            name = next(iter(old))
+            kept = {**now, name: old[name]}
         return torch.func.functional_call(model, kept, tuple(inputs))
     return {**problem.wrong, **problem.strange}[fault](now, *inputs)
 
