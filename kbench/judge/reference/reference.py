@@ -4,7 +4,7 @@ import contextlib
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -246,19 +246,24 @@ class Reference:
         finally:
             self.model, self._double = held, None
 
-    def randomise(self, seed: int) -> None:
-        """Give all parameters new values; a caller pushes them to the workers.
+    def variable(self) -> list[str]:
+        """Return the names of the parameters and buffers that `randomise` can change."""
+        return problems.variable(self.model)
+
+    def randomise(self, seed: int, names: Collection[str] | None = None) -> None:
+        """Give all parameters new values, or those that are named; a caller pushes them to the workers.
 
         Where the reference raises or is no longer finite with them (a logarithm), they keep their signs, or values.
         """
         self._double = None
         if not list(self.model.parameters()):
-            problems.randomise(self.model, seed)
+            problems.randomise(self.model, seed, self.variable())
             return
         if self._finite is None:
             self._finite = self.is_finite()
+        chosen = self.variable() if names is None else names
         for keep_signs in (False, True):
-            problems.randomise(self.model, seed, keep_signs=keep_signs)
+            problems.randomise(self.model, seed, chosen, keep_signs=keep_signs)
             found = self.try_expect(self.arguments(secrets.randbits(31)))
             if not isinstance(found, Exception) and (found.is_finite or not self._finite):
                 return

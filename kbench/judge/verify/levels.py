@@ -15,7 +15,7 @@ from kbench.judge.diagnosis.other_shape import needs_other_shape, shape_in_words
 from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
-from kbench.judge.verify.battery import SEEDS, Battery
+from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.variations import EXTREME, VALID, Variation, at_full_size
 from kbench.wire.layouts import MOST_BYTES
 
@@ -120,7 +120,7 @@ class Levels:
         Where a small case holds, it carries the extremes and the layouts; else a derived shape does.
         """
         references = [self._shapes.other(overrides) for overrides in others]
-        self._weights(draws=1 if references else SEEDS)
+        self._weights()
         self._values(self._own, at_full_size() if references else VALID)
         gradients(self._bound.on(self._own))
         holding = [reference for reference in references if self._case(reference)]
@@ -133,7 +133,7 @@ class Levels:
         self._numbers(laid_out)
         self._layouts(laid_out)
 
-    def _weights(self, draws: int) -> None:
+    def _weights(self) -> None:
         """Try parameters that change after construction; where they are not followed, the rest goes on without."""
         candidate = self._candidate
         if candidate.weights == "none":
@@ -148,7 +148,7 @@ class Levels:
             why = refusal.diagnosis.code if refusal.diagnosis is not None else None
             return of_weights(refusal.status, candidate.weights, why)
 
-        held = self._try(code_of, self._own, lambda trial: self._battery.weights(trial, draws))
+        held = self._try(code_of, self._own, self._battery.weights)
         candidate.follows = held
 
     def _values(self, reference: Reference, variations: Sequence[Variation]) -> None:
