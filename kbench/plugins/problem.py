@@ -105,7 +105,8 @@ def _execute(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
     sys.modules[name] = module
     module.__dict__[OVERRIDES] = dict(overrides)
     try:
-        code = compile(_override(path.read_text(), str(path), overrides), str(path), "exec")
+        source = importlib.util.decode_source(path.read_bytes())
+        code = compile(_override(source, str(path), overrides), str(path), "exec")
         exec(code, module.__dict__)  # noqa: S102 - importing a module is executing it; the problem is trusted
     except SyntaxError as error:
         raise PluginError(f"{path}:{error.lineno}: {error.msg}") from error

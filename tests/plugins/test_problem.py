@@ -120,6 +120,17 @@ def test_a_broken_file_is_named(tmp_path, text, complaint) -> None:
         load(file, {}, "cpu")
 
 
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [("", "utf-8-sig"), ("# -*- coding: latin-1 -*-\n", "latin-1"), ("# café\n", "utf-8")],
+    ids=["byte order mark", "declared", "default"],
+)
+def test_a_file_is_read_in_its_own_encoding(path, head, encoding) -> None:
+    text = head + SOURCE.replace("batch = 4", 'name = "größe"\nbatch = 4')
+    path.write_bytes(text.encode(encoding))
+    assert load(path, {}, "cpu").module.name == "größe"
+
+
 def test_equal_seeds_give_equal_inputs(path) -> None:
     """Whichever generator a problem draws from: torch's, Python's or numpy's."""
     problem = loaded(path)
