@@ -30,7 +30,7 @@ from kbench.judge.reference.drawing import (
 from kbench.judge.reference.expected import Expected, aliased_outputs
 from kbench.judge.reference.oracle import Fp64Model, batch_size, entry_of, numbers
 from kbench.judge.reference.repeatability import same_values, unlike
-from kbench.judge.reference.supported_values import require_comparable, require_dense
+from kbench.judge.reference.supported_values import require_comparable, require_dense, require_own_elements
 from kbench.numerics import elements, ties
 from kbench.plugins import problem as problems
 from kbench.wire.channel import flatten
@@ -66,6 +66,7 @@ class Reference:
         self.constructs_on = device  # both sides: where their parameters are drawn
         self.model = self.problem.model(self.init_seed)
         require_dense(self.state(), "of the reference's state")
+        require_own_elements([*self.model.named_parameters()])
         self.eval_mode = eval_mode
         self.mutates: frozenset[int] = frozenset()
         """Numbers of the input tensors that the reference changes: a solution may change these too."""
