@@ -38,7 +38,7 @@ class BoundCandidate:
         self._on_cpu = False
         self.arena: Arena | None = None
         self.second_model: RefusalError | None = None
-        """Why a second model in one process fails, where a fresh process makes it."""
+        """Why a second model in one process fails, where one in a fresh process does not: each has its own then."""
 
     def load(self, reference: Reference) -> None:
         """Have the candidate constructed for a reference, under one secret seed on both sides, unless it is already."""
@@ -58,7 +58,9 @@ class BoundCandidate:
 
         A CUDA graph whose capture fails leaves torch's random numbers unusable, for example (published 2/5).
         """
-        renewed = False
+        renewed = self.second_model is not None and self._has_constructed
+        if renewed:
+            self._revive()
         try:
             self._candidate.load(reference)
         except RefusalError as refusal:
@@ -144,13 +146,33 @@ class BoundCandidate:
         trial.explains = True
         return trial, None
 
-    def seeded(self, reference: Reference) -> None:
-        """Construct anew, under another seed, for the shape that is bound."""
+    def seeded(self, reference: Reference, check: Callable[[], None]) -> None:
+        """Construct anew, under another seed, for the shape that is bound, and check that: at worst in a fresh process.
+
+        A solution that keeps something of its first model (a compiled network, packed weights by their address) is
+        right in every process that constructs one model only.
+        """
+        self._construct_again(reference)
+        try:
+            check()
+        except RefusalError as refusal:
+            if self.second_model is not None or refusal.status not in HARMLESS:
+                raise
+            self.second_model = refusal
+            try:
+                self._construct_again(reference)
+                check()
+            except RefusalError:
+                self.second_model = None
+                raise refusal from None
+
+    def _construct_again(self, reference: Reference) -> None:
         assert self._trial is not None and self.arena is not None, "bound before"  # noqa: PT018
         self._trial.take_back()
         reference.restore(anew=True)
         if self._load(reference):
             self._candidate.bind(reference, self.arena)
+            self._trial.forget_told()
         else:
             self._candidate.push_weights(reference)
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,10 +111,10 @@ class Candidate:
         """Forget what was decided; `load` comes next."""
         self.undecided = self.differed = self._decided = self._by_seed = False
 
-    def vary_weights(self, reference: Reference, seed: int) -> None:
-        """Give the reference and the worker new parameters, where a solution `follows` these."""
+    def vary_weights(self, reference: Reference, seed: int, names: Collection[str] | None = None) -> None:
+        """Give the reference and the worker new parameters, all or those named, where a solution `follows` these."""
         if self.follows and self.weights != "seed":
-            reference.randomise(seed)
+            reference.randomise(seed, names)
             self.push_weights(reference)
 
     def bind(self, reference: Reference, arena: Arena) -> None:

@@ -1,6 +1,8 @@
 """One solution in one worker: the stages of its evaluation, and what they found."""
 
 import contextlib
+import copy
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +16,7 @@ from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
 from kbench.judge.diagnosis.evidence import explain
 from kbench.judge.diagnosis.search import MOST_ELEMENTS
-from kbench.judge.exchange import Trial, WrongError, secret_seed
+from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
 from kbench.judge.refusal import RefusalError
 from kbench.judge.state import JudgeState
 from kbench.judge.timing.gate_clock import DeviceClock
@@ -160,8 +162,8 @@ class Evaluation:
         """Verify fresh inputs, and constructors under several seeds."""
         seed = secret_seed()
         for number in range(SEEDS - 1):
-            self._bound.seeded(trial.reference)
-            trial.exchange(seed if number == 0 else secret_seed(), oracle=True)
+            inputs = seed if number == 0 else secret_seed()
+            self._bound.seeded(trial.reference, functools.partial(self._check_model, trial, inputs, trial.tally))
         # Of the inputs that came with other weights before: whoever remembers the answer to these is wrong.
         self._battery.settled(trial, seed)
         for variation in RESEMBLING:
@@ -170,6 +172,11 @@ class Evaluation:
                 if refusal is not None:
                     code = "values_refused" if refusal.status is Status.RAISED else variation.lacking
                     self._levels.lacks.refusals.setdefault(code, refusal)
+
+    def _check_model(self, trial: Trial, seed: int, before: Tally) -> None:
+        """Check the model that was constructed last; `before` has the figures of the calls on earlier ones."""
+        trial.tally = self._levels.tally = copy.deepcopy(before)
+        trial.exchange(seed, oracle=True)
 
     def _gradients(self, trial: Trial) -> None:
         if self._assignment.options.backward:

@@ -228,12 +228,11 @@ class Worker:
             self._timer.forget()
 
     def do_weights(self, message: Message) -> None:
-        """Copy the judge's parameter values into the model, in place; `names` has the target of each, or null."""
-        import torch
-
-        with torch.no_grad():
+        """Copy the judge's parameter values that are new into the model, in place; `names` has each one's target."""
+        with torch_no_grad():
             for mine, theirs in self._matched(message):
-                mine.copy_(theirs)
+                if not mine.equal(theirs):  # its version counter would move, and tell that others have changed
+                    mine.copy_(theirs)
         backend(self._device).synchronize()
 
     def do_read_weights(self, message: Message) -> None:

@@ -6,6 +6,7 @@ becomes a note: never a silent pass.
 
 import functools
 import math
+import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -97,10 +98,16 @@ class Battery:
             log = self._candidate.log
             raise RefusalError(Status.PARAMETER_MUTATED, f"a call changed the parameter `{changed}`", log)
 
-    def weights(self, trial: Trial, draws: int) -> None:
-        """Check parameters that change after construction, and that they do so by the judge's hand only."""
-        for _ in range(draws):
-            self._candidate.vary_weights(trial.reference, secret_seed())
+    def weights(self, trial: Trial) -> None:
+        """Check parameters that change after construction, and that they do so by the judge's hand only.
+
+        All change at first, then a secret half of them, then the other half: what is computed from two of them is
+        stale if it is computed anew only where one of them changes.
+        """
+        names = trial.reference.variable()
+        half = set(secrets.SystemRandom().sample(names, len(names) // 2))
+        for part in (set(names), half, set(names) - half):
+            self._candidate.vary_weights(trial.reference, secret_seed(), part)
             trial.exchange(secret_seed(), oracle=True)
         self.unchanged(trial)
         if trial.reference.keeps_weights:

@@ -17,7 +17,7 @@ from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
 from kbench.judge.state import JudgeState
-from kbench.judge.verify.battery import SEEDS, Battery
+from kbench.judge.verify.battery import Battery
 from kbench.judge.verify.variations import EXTREME, MIXED, VALID, Variation
 from kbench.wire.layouts import MOST_BYTES, layouts_of
 
@@ -110,7 +110,7 @@ class Levels:
         Where a smaller shape holds, a listed case or a derived one, it carries most values and the layouts.
         """
         references = [self._judge.other(overrides) for overrides in others]
-        self._weights(draws=1 if references else SEEDS)
+        self._weights()
         together = self._values_together()
         gradients(self._bound.on(self._own))
         holding = [reference for reference in references if self._essentials(reference, "case")]
@@ -126,7 +126,7 @@ class Levels:
         for code, arguments, misalign in layouts_of(laid_out.arguments(secret_seed())):
             self._anew(code, f"{code}_refused", laid_out, arguments, misalign)
 
-    def _weights(self, draws: int) -> None:
+    def _weights(self) -> None:
         """Try parameters that change after construction; where they are not followed, the rest goes on without."""
         candidate = self._candidate
         if candidate.weights == "none":
@@ -141,7 +141,7 @@ class Levels:
             why = refusal.diagnosis.code if refusal.diagnosis is not None else None
             return of_weights(refusal.status, candidate.weights, why)
 
-        held = self._try(code_of, self._own, lambda trial: self._battery.weights(trial, draws))
+        held = self._try(code_of, self._own, self._battery.weights)
         candidate.follows = held
 
     def _values(self, reference: Reference, variations: Sequence[Variation]) -> None:

@@ -9,7 +9,7 @@ from planted import NAMELESS, OF_OUTPUTS, PROBLEMS, Planted, faults
 from kbench.core.diagnosis import Diagnosis
 from kbench.judge.diagnosis.search import WrongAnswer, diagnose
 from kbench.numerics import elements
-from kbench.plugins.problem import randomise
+from kbench.plugins.problem import randomise, variable
 
 MOST_WRONG = 0.05
 LEAST_RIGHT = 0.9
@@ -29,8 +29,8 @@ def planted(problem: Planted, fault: str, draw: int = 0) -> WrongAnswer:
     torch.manual_seed(1000 * draw + len(fault) + len(problem.name))
     model = problem.make()
     constructed = values(model)
-    randomise(model, 2 * draw + 11)
-    randomise(model, 2 * draw + 12)
+    randomise(model, 2 * draw + 11, variable(model))
+    randomise(model, 2 * draw + 12, variable(model))
     with torch.no_grad():
         earlier = [model(*problem.inputs()) for _ in range(2)]
         inputs = problem.inputs()
