@@ -1,10 +1,14 @@
 """What flags, verdicts on a change, bottlenecks and checks of `doctor` mean, and what to do: (meaning, fix) by code."""
 
+_QUIETER = "Close other programs and run again; `kbench show @latest --samples` shows every time."
+"""What helps against disturbed times, whatever shows them. Flags with the same advice are told in one line."""
+
+_DISTURBED = ("congested", "interference", "throttled", "unstable", "not_settled", "bimodal", "drift", "outliers")
+CAUSES = {"attestation_weak": frozenset({*_DISTURBED, "resolution_limited"})}
+"""Flags that may be the cause of another one: where a row has both, their advice is enough."""
+
 FLAGS: dict[str, tuple[str, str]] = {
-    "not_settled": (
-        "times were still changing when timing began",
-        "Run again; close other programs that use the device.",
-    ),
+    "not_settled": ("times were still changing when timing began", _QUIETER),
     "throttled": (
         "the device lowered its clocks while timing",
         "Let it cool down, or ask an administrator for fixed clocks. If every call reaches the power cap, all count.",
@@ -18,20 +22,17 @@ FLAGS: dict[str, tuple[str, str]] = {
         "Stop it, or choose another device with `--device cuda:1`.",
     ),
     "congested": (
-        "other programs used the processor while timing; the judge's time is corrected for it",
-        "Run again on a quiet machine, if the interval is too wide.",
+        "other programs used the processor while timing, for which the judge's time is corrected",
+        _QUIETER,
     ),
-    "unstable": (
-        "too many pairs were throttled or disturbed",
-        "Run again on a quiet, cool device; the raw samples are in the samples file.",
-    ),
+    "unstable": ("too many pairs were throttled or disturbed", _QUIETER),
     "imprecise": (
         "the interval stayed wider than asked for",
         "Raise `--max-processes`, or accept a larger `--precision`.",
     ),
-    "drift": ("times move steadily during the run", "Look at `kbench show RUN --samples`: clocks, heat or memory."),
-    "bimodal": ("times fall into two groups", "Look at `kbench show RUN --samples`: clocks or placement."),
-    "outliers": ("some times are far from the rest; they are kept", "Look at `kbench show RUN --samples`."),
+    "drift": ("times move steadily during the run, by clocks, heat or memory", _QUIETER),
+    "bimodal": ("times fall into two groups, by clocks or placement", _QUIETER),
+    "outliers": ("some times are far from the rest, and are kept", _QUIETER),
     "beats_limit": (
         "faster than the limit of its own precision",
         "Look for work that was left out; or measure the peaks again with `kbench doctor`.",
@@ -62,7 +63,7 @@ FLAGS: dict[str, tuple[str, str]] = {
     ),
     "attestation_weak": (
         "the judge's clock cannot confirm the time, so the speed-up is printed with two digits at most, as `~1.2×`",
-        "On a CPU, close other programs or take a larger case; on a GPU, see the other warnings of this row.",
+        "See the other warnings of this row; on a CPU, close other programs or take a larger case.",
     ),
     "fallback": (
         "the sources declare kernels of their own, and a call used none of them: it fell back to libraries",
