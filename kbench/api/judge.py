@@ -17,7 +17,7 @@ from typing import Any, Self, Unpack
 from kbench.api.evaluation import EvaluationResult, evaluation_of
 from kbench.api.options import OF_THE_POOL, Options, fit_to, make_options
 from kbench.core.errors import MachineError, UsageError
-from kbench.core.events import RunOptions
+from kbench.core.events import RunOptions, StageEvent, StageFinished, StageStarted, Waiting
 from kbench.core.model import Passed
 from kbench.devices import selection
 from kbench.plugins import registry
@@ -62,6 +62,8 @@ class Judge:
         jobs: parallel builds; by default one per processor.
         budgets: time limits for verifying and timing a solution.
         config: settings file instead of the nearest pyproject.toml.
+        on_stage: called, from another thread, when a stage begins or ends and when the pool waits for a device that
+            others use; it must not raise.
         make: replacement for Evaluator in tests.
 
     Raises:
@@ -77,6 +79,7 @@ class Judge:
         jobs: int | None = None,
         budgets: Budgets | None = None,
         config: Path | None = None,
+        on_stage: Callable[[StageEvent], None] | None = None,
         make: MakeJudging | None = None,
         **options: Unpack[Options],
     ):
@@ -98,6 +101,7 @@ class Judge:
         self.lanes = self._pool.lanes * len(found)
         """Number of judges."""
         self._make = make
+        self._on_stage = on_stage
         self._lock = threading.RLock()
         self._waiting: dict[str, _Waiting] = {}
         self._uses: Counter[str] = Counter()
@@ -278,6 +282,8 @@ class Judge:
             for event in crew.events():
                 if isinstance(event, Finished):
                     self._tell(event.verdict)
+                elif isinstance(event, Waiting | StageStarted | StageFinished) and self._on_stage is not None:
+                    self._on_stage(event)
             why: BaseException = MachineError(f"the judges have ended: {crew.reason or 'interrupted'}")
         except BaseException as error:  # noqa: BLE001 - raised again in the waiting threads
             why = error

@@ -189,4 +189,5 @@ class Saved:
     """Of the device, where they are known."""
 
 
+StageEvent = Waiting | StageStarted | StageFinished
 Event = Planned | LargeCases | Waiting | StageStarted | StageFinished | Estimated | Judged | Saved

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kbench.build import cache, sources
-from kbench.core.events import RunOptions
+from kbench.core.events import RunOptions, StageStarted
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Status
 from kbench.devices.admission import Admission
@@ -68,7 +68,7 @@ class Builds:
         shapes: DerivedShapes,
         *,
         jobs: int,
-        tell: Callable[[TaskVerdict | BaseException | None], None],
+        tell: Callable[[TaskVerdict | StageStarted | BaseException | None], None],
     ):
         self._device = device
         self._rung = rung
@@ -143,6 +143,7 @@ class Builds:
         missing = {key: rehearsal for key, rehearsal in wanted.items() if key not in seen}
         failure, began = None, time.monotonic()
         if not cached.is_built or missing:
+            self._tell(StageStarted(stage="build", solution=solution.name, case=first.case.name))
             builder = Builder(problem, options, self._device, self._rung, self._scratch, turn=self._turn)
             with self._lock:
                 self._builders.append(builder)

@@ -50,6 +50,13 @@ def pool() -> Pool:
     return Pool()
 
 
+def test_stages_are_told(pool, tmp_path) -> None:
+    stages: list[str] = []
+    with pool.judge(on_stage=lambda event: stages.append(f"{type(event).__name__} {event.stage}")) as judge:
+        judge.evaluate(CASES, solution(), cases="small")
+    assert stages == ["StageStarted verify", "StageFinished verify"]
+
+
 def test_texts_paths_and_names_are_taken(pool, tmp_path) -> None:
     problem = tmp_path / "mine.py"
     problem.write_text(CASES)
