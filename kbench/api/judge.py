@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import queue
 import tempfile
 import threading
@@ -16,9 +17,9 @@ from typing import Any, Self, Unpack
 
 from kbench.api.evaluation import EvaluationResult, evaluation_of
 from kbench.api.options import OF_THE_POOL, Options, fit_to, make_options
-from kbench.core.errors import MachineError, UsageError
+from kbench.core.errors import KbenchError, MachineError, UsageError
 from kbench.core.events import RunOptions, StageEvent, StageFinished, StageStarted, Waiting
-from kbench.core.model import Passed
+from kbench.core.model import Failed, Passed
 from kbench.devices import selection
 from kbench.plugins import registry
 from kbench.run.session import sandbox_rung
@@ -230,7 +231,7 @@ class Judge:
             crew = self._ready()
             reference, candidate = self._place(problem, "problem"), self._place(solution, "solution")
             if alone:
-                registry.find_problem(reference, self._settings)
+                self._require_problem(reference)
             pair = SolutionPair(problem=reference, solution=candidate)
             tasks, _ = make_tasks([pair], options, self.device, self._settings, entry=entry)
             new = [task for task in tasks if task.key not in self._waiting]
@@ -240,6 +241,27 @@ class Judge:
             if new:
                 crew.add(new)
         return futures
+
+    def _require_problem(self, place: str) -> None:
+        """Raise KbenchError for a problem that cannot be used."""
+        try:
+            registry.find_problem(place, self._settings)
+        except KbenchError as error:
+            told = type(error)(self._named(error.message), error.hint)
+            told.exit_code = error.exit_code
+            raise told from error
+
+    def _named(self, text: str) -> str:
+        """Name the pool's files without their temporary folder, which the caller never sees."""
+        return text if self._folder is None else text.replace(f"{self._home / 'sources'}{os.sep}", "")
+
+    def _told(self, found: EvaluationResult) -> EvaluationResult:
+        """Return a result whose messages name no temporary folder."""
+        outcome = replace(found.outcome, log=self._named(found.outcome.log))
+        if isinstance(outcome, Failed):
+            outcome = replace(outcome, reason=self._named(outcome.reason))
+        rows = tuple(replace(row, reason=self._named(row.reason)) for row in found.rows)
+        return replace(found, outcome=outcome, rows=rows)
 
     def _future(self, key: str, number: int) -> "Future[EvaluationResult]":
         future: Future[EvaluationResult] = Future()
@@ -302,7 +324,7 @@ class Judge:
             path = str(verdict.task.solution.path)
             self._uses[path] -= len(waiting.futures)
             try:
-                found: EvaluationResult | OSError = evaluation_of(verdict, waiting.started_utc)
+                found: EvaluationResult | OSError = self._told(evaluation_of(verdict, waiting.started_utc))
             except OSError as error:
                 found = error
             if not self._uses[path]:
