@@ -76,7 +76,7 @@ class ComparedSide:
 
     @property
     def shown_half_width_ns(self) -> float | None:
-        """Half-width of the time that follows from the interval of its speed-up, as `show` has it; None for a weak one."""
+        """Half-width of the time that follows from the interval of its speed-up, as in `show`; None for a weak time."""
         ratio = self.speedup
         if self.time_ns is None or self.time_interval_ns is None or ratio is None or self.measurement.weak:
             return None
