@@ -162,8 +162,8 @@ def test_whoever_is_waited_for_is_told_once_per_save_and_a_failed_stage_not_at_a
 
     class Telling:
         def evaluate(self, *_: object, **__: object) -> tuple[()]:
-            shown.show(Waiting(device="cpu", holder="pid 7"))
-            shown.show(Waiting(device="cpu", holder="pid 7"))
+            shown.show(Waiting(device="cpu", holder="pid 7, for 1 s"))
+            shown.show(Waiting(device="cpu", holder="pid 7, for 3 s, and 1 more"))
             shown.show(
                 StageFinished(stage="verify", solution="s", case="c", process=0, ok=False, elapsed_s=1, detail="")
             )
@@ -172,7 +172,7 @@ def test_whoever_is_waited_for_is_told_once_per_save_and_a_failed_stage_not_at_a
     shown.judge = Telling()
     for _ in range(2):
         shown.evaluate("p.py", Path("s.py"))
-    assert capsys.readouterr().err == 2 * "waiting for cpu, in use by pid 7\n"
+    assert capsys.readouterr().err == 2 * "waiting for cpu, in use by pid 7, for 1 s\n"
 
 
 def test_the_last_line_counts():

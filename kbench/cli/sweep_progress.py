@@ -83,9 +83,9 @@ class SweepLines:
         """Write the line of this event, if it has one."""
         self._pace.take(event)
         if isinstance(event, Waiting):
-            if event.holder in self._holders:
+            if event.who in self._holders:
                 return
-            self._holders.add(event.holder)
+            self._holders.add(event.who)
         text = swept.describe(event, self._pace.done, self._pace.tasks)
         if text:
             self._output.note(text)

@@ -74,9 +74,9 @@ class Shown:
     def show(self, event: StageEvent) -> None:
         """Show a stage, and whoever is waited for once; why a stage failed is in the verdict."""
         if isinstance(event, Waiting):
-            if event.holder in self._holders:
+            if event.who in self._holders:
                 return
-            self._holders.add(event.holder)
+            self._holders.add(event.who)
         if self._progress is not None and not (isinstance(event, StageFinished) and not event.ok):
             self._progress.show(event)
 

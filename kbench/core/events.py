@@ -125,6 +125,11 @@ class Waiting:
     device: str
     holder: str
 
+    @property
+    def who(self) -> str:
+        """The holder, without how long it has held the device."""
+        return self.holder.partition(", for ")[0]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStarted:

@@ -84,7 +84,7 @@ class Crew:
         if not options.run.verify_only and backend(device.kind).has_own_memory and options.run.wait_for_device:
             self._measure_peaks()
         self._closing.enter_context(nursery_process.nursery(nursery_process.OF_MANY_JUDGES))
-        shapes = DerivedShapes(Evaluator(device, options.rung, self._scratch, self._guards[0]))
+        shapes = DerivedShapes(Evaluator(device, options.rung, self._scratch, self._guards[0]), self._news.put)
         self._closing.callback(shapes.close)
         self._builds = Builds(
             options.run,
