@@ -75,6 +75,14 @@ class ComparedSide:
     flags: tuple[str, ...]
 
     @property
+    def shown_half_width_ns(self) -> float | None:
+        """Half-width of the time that follows from the interval of its speed-up, as in `show`; None for a weak time."""
+        ratio = self.speedup
+        if self.time_ns is None or self.time_interval_ns is None or ratio is None or self.measurement.weak:
+            return None
+        return self.time_ns * ratio.half_width / ratio.centre if ratio.basis == "processes" else None
+
+    @property
     def key(self) -> CaseKey:
         """What this is a measurement of."""
         return self.problem, self.solution, self.case

@@ -68,6 +68,8 @@ class FakeJudge:
         self.problems: list[str] = []
         self.interrupted = threading.Event()
         self.hangs: set[str] = set()
+        self.waits_for: list[str] = []
+        """Holders of the device that each unit waits for."""
 
     def turn_to(self, problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> None:
         self.turned.append(problem.name)
@@ -84,6 +86,9 @@ class FakeJudge:
     ) -> Generator[StageProgress, None, UnitResult]:
         name = unit.solution.name
         self.judged.append((name, unit.process))
+        for holder in self.waits_for:
+            yield StageProgress(stage="wait", holder=holder)
+            yield StageProgress(stage="wait", elapsed_s=0.0)
         yield StageProgress(stage="verify")
         if name in self.hangs:
             self.interrupted.wait(30)

@@ -39,6 +39,7 @@ MAY_CATCH_EVERYTHING = {
 MAY_PRINT = {
     "kbench/cli/output.py": "the streams of a command",
     "kbench/cli/app.py": "the last line of the command line",
+    "kbench/cli/entry.py": "the last line where there is no command line",
     "kbench/devices/peaks.py": "child main",
     "kbench/host/health.py": "child main",
     "kbench/sandbox/rung_probe.py": "child main",

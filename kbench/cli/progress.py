@@ -11,6 +11,7 @@ from kbench.core.forecast import Forecast
 from kbench.report import units
 from kbench.report.summary import summarise
 from kbench.report.table import one_line
+from kbench.report.waiting import render_waiting
 
 
 class Progress(Protocol):
@@ -112,7 +113,7 @@ def describe(event: Event, verbosity: int = 0) -> str:
     if isinstance(event, LargeCases):
         return large_cases(event)
     if isinstance(event, Waiting):
-        return f"waiting for {event.device}, in use by {one_line(event.holder)}"
+        return render_waiting(event)
     if isinstance(event, StageFinished) and (verbosity > 0 or not event.ok or event.stage == "build"):
         verdict = "ok" if event.ok else "FAILED"
         took = units.seconds(event.elapsed_s)

@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from typing import Protocol, Self
 
 from kbench.cli.output import Output
+from kbench.core.events import StageFinished, Waiting
 from kbench.core.model import Status
 from kbench.report import swept, units
+from kbench.report.waiting import render_waiting
 from kbench.sweep.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned
 
 
@@ -27,6 +29,8 @@ class Pace:
         self.tasks = self.done = 0
         self.failures: Counter[str] = Counter()
         self.devices: dict[str, str] = {}
+        self.waiting: Waiting | None = None
+        """Who uses the device that a lane waits for."""
         self._fresh = 0
         self._began = time.monotonic()
 
@@ -35,6 +39,10 @@ class Pace:
         if isinstance(event, SweepPlanned):
             self.tasks = event.tasks
             self._began = time.monotonic()
+        elif isinstance(event, Waiting):
+            self.waiting = event
+        elif isinstance(event, StageFinished) and event.stage == "wait":
+            self.waiting = None
         elif isinstance(event, Finished):
             self.done += 1
             self._fresh += not event.verdict.resumed
@@ -52,6 +60,7 @@ class Pace:
             parts += [f"{3600 * self._fresh / elapsed_s:.0f} an hour", f"{units.seconds(left_s)} left"]
         parts += [f"{count} {status}" for status, count in self.failures.most_common(3)]
         parts += [f"{device} {state}" for device, state in self.devices.items() if state != "back in service"]
+        parts += [render_waiting(self.waiting)] if self.waiting is not None else []
         return " · ".join(parts)
 
 
@@ -63,15 +72,20 @@ class SweepSilent:
 
 
 class SweepLines:
-    """Writes a line for each verdict, for logs."""
+    """Writes a line for each verdict, and for whoever is waited for once, for logs."""
 
     def __init__(self, output: Output):
         self._output = output
         self._pace = Pace()
+        self._holders: set[str] = set()
 
     def show(self, event: SweepEvent) -> None:
         """Write the line of this event, if it has one."""
         self._pace.take(event)
+        if isinstance(event, Waiting):
+            if event.who in self._holders:
+                return
+            self._holders.add(event.who)
         text = swept.describe(event, self._pace.done, self._pace.tasks)
         if text:
             self._output.note(text)

@@ -31,6 +31,11 @@ Codes with a parameter, such as `mean_offset_30` and `skipped_negated`, have one
 """
 
 
+_DISTURBED = ("congested", "interference", "throttled", "unstable", "not_settled", "bimodal", "drift", "outliers")
+CAUSES = {"attestation_weak": frozenset({*_DISTURBED, "resolution_limited"})}
+"""Flags that may be the cause of another one: where a row has both, their advice is enough."""
+
+
 def explain(code: str) -> Explanation | None:
     """Find the explanation of a code; case, hyphens and the parameter of a code do not matter."""
     name = code.strip().lower().replace("-", "_").replace(" ", "_")

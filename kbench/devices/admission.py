@@ -19,7 +19,7 @@ from kbench.devices.claims import Claim, ClaimKind, ClaimQueue, QueuePlace
 from kbench.devices.shared_folder import guarded
 from kbench.devices.waiting import DeviceBusyError, Patience, Wait
 
-__all__ = ["Admission", "DeviceBusyError", "Reservation", "Wait", "in_use", "leases", "signature"]
+__all__ = ["Admission", "DeviceBusyError", "Reservation", "Wait", "in_use", "leases", "others_using", "signature"]
 
 POLL_S = 0.05
 POLL_SHARE = 0.02
@@ -52,6 +52,16 @@ def in_use(uuid: str) -> bool:
         return bool(ClaimQueue(leases() / uuid.replace("/", "_")).places())
     except (OSError, MachineError):
         return False
+
+
+def others_using(uuid: str) -> str:
+    """Name the other commands that hold, or wait for, anything of a device; empty if there are none."""
+    queue = ClaimQueue(leases() / uuid.replace("/", "_"))
+    try:
+        others = [place for place in queue.places() if not queue.describe([place]).startswith(signature())]
+        return queue.describe(others) if others else ""
+    except (OSError, MachineError):
+        return ""
 
 
 def signature() -> str:

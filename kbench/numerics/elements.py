@@ -12,12 +12,11 @@ from torch import Tensor
 
 from kbench.core.model import Mismatch
 from kbench.devices.backend import backend_of
+from kbench.devices.poison import POISON
 
 CHUNK_ELEMENTS = 1 << 24
 CPU_CHUNK_ELEMENTS = 1 << 19
 """A chunk and its temporaries then stay in the processor's cache."""
-POISON = 0x7FC0DEAD
-"""Bits of the quiet NaN that output buffers are filled with before every call (repeated per 4 bytes)."""
 SHOWN_MISMATCHES = 5
 
 
@@ -310,13 +309,6 @@ def all_finite(tensor: Tensor) -> bool:
     """Return whether no element is NaN or infinite."""
     wide = (chunk if chunk.element_size() > 1 else chunk.float() for _, chunk, _ in chunks(tensor, tensor))
     return _all(chunk.isfinite().all() for chunk in wide)
-
-
-def poison(block: Tensor) -> None:
-    """Fill a uint8 tensor with the poison pattern."""
-    words = block.numel() // 4 * 4
-    block[:words].view(torch.int32).fill_(POISON)
-    block[words:].fill_(0xFF)
 
 
 def _working(tensor: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
 """The stages of a unit as events of a run."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import TypeVar
 
-from kbench.core.events import OF_THE_REFERENCE, REFERENCE, Event, StageFinished, StageStarted, Waiting
+from kbench.core.events import OF_THE_REFERENCE, REFERENCE, Event, StageEvent, StageFinished, StageStarted, Waiting
 from kbench.units.evaluator import StageProgress
 from kbench.units.unit import Unit
 
@@ -17,35 +17,33 @@ def follow(
 
     The seconds of the solution's own stages are added to `stage_s`; `device` is the device's name.
     """
-    case, process = unit.case.name, unit.process
     while True:
         try:
             news = next(stages)
         except StopIteration as end:
             result: T = end.value
             return result
-        name = REFERENCE if news.stage in OF_THE_REFERENCE else unit.solution.name
-        if news.elapsed_s is None:
-            if news.stage == "wait":
-                yield Waiting(device=device, holder=news.holder)
-            yield StageStarted(stage=news.stage, solution=name, case=case, process=process)
-        elif name == REFERENCE:
-            yield finished(news.stage, case, process, news.elapsed_s, ok=news.ok)
-        else:
+        if news.elapsed_s is not None and news.stage not in OF_THE_REFERENCE:
             stage_s[news.stage] = stage_s.get(news.stage, 0.0) + news.elapsed_s
-            yield StageFinished(
-                stage=news.stage,
-                solution=name,
-                case=case,
-                process=process,
-                ok=news.ok,
-                elapsed_s=news.elapsed_s,
-                detail="",
-            )
+        yield from events_of(news, unit, device)
 
 
-def finished(stage: str, case: str, process: int | None, elapsed_s: float, *, ok: bool = True) -> StageFinished:
-    """Return the end of a stage of the judge's own side."""
+def events_of(news: StageProgress, unit: Unit, device: str) -> Iterator[StageEvent]:
+    """Yield the events of a stage of a unit that begins or has ended."""
+    name = REFERENCE if news.stage in OF_THE_REFERENCE else unit.solution.name
+    case, process = unit.case.name, unit.process
+    if news.elapsed_s is not None:
+        yield finished(news.stage, case, process, news.elapsed_s, solution=name, ok=news.ok)
+        return
+    if news.stage == "wait":
+        yield Waiting(device=device, holder=news.holder)
+    yield StageStarted(stage=news.stage, solution=name, case=case, process=process)
+
+
+def finished(
+    stage: str, case: str, process: int | None, elapsed_s: float, *, solution: str = REFERENCE, ok: bool = True
+) -> StageFinished:
+    """Return the end of a stage, of the judge's own side if no solution is named."""
     return StageFinished(
-        stage=stage, solution=REFERENCE, case=case, process=process, ok=ok, elapsed_s=elapsed_s, detail=""
+        stage=stage, solution=solution, case=case, process=process, ok=ok, elapsed_s=elapsed_s, detail=""
     )

@@ -6,12 +6,14 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from kbench.core.events import RunOptions
+from kbench.core.events import RunOptions, StageEvent, Waiting
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.stats import worthwhile_precision
+from kbench.devices.admission import signature
 from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
+from kbench.run.stages import events_of
 from kbench.sweep.builds import Builds, DerivedShapes
 from kbench.sweep.dispatch import Dispatcher
 from kbench.sweep.guard import Guard
@@ -20,7 +22,7 @@ from kbench.sweep.task import Budgets, DeviceState, Finished, Retried, Task, sta
 from kbench.units.evaluator import StageProgress
 from kbench.units.unit import Unit, UnitResult
 
-Tell = Callable[[Finished | Retried | DeviceState], None]
+Tell = Callable[[Finished | Retried | DeviceState | StageEvent], None]
 
 
 class Judging(Protocol):
@@ -223,6 +225,9 @@ class Lane:
             finally:
                 if timer is not None:
                     timer.cancel()
+            for event in events_of(news, unit, self._post.guard.device.name):
+                if not (isinstance(event, Waiting) and event.holder.startswith(signature())):  # another lane's turn
+                    self._tell(event)
             limit_s = budget_s(news.stage, self._budgets) if news.elapsed_s is None else None
             if limit_s is not None:
                 timer = threading.Timer(limit_s, give_up, (news.stage, limit_s))

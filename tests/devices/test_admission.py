@@ -448,6 +448,14 @@ def test_a_holder_s_words_are_cleaned(device, actors):
         assert len(holder) < 140
 
 
+def test_others_that_use_a_device_are_named_and_oneself_is_not(device, actors, monkeypatch):
+    monkeypatch.setenv("KBENCH_LEASES", str(device.folder))
+    with Admission(uuid=device.uuid).exclusive(NOT_AT_ALL):
+        assert admission.others_using(device.uuid) == ""
+    actors("kbench run gelu").has("shared")
+    assert admission.others_using(device.uuid).startswith("kbench run gelu, for ")
+
+
 def test_a_holder_without_words_is_another_process(device, actors):
     actors("").has("exclusive")
     with refused(device, "shared") as holder:
