@@ -34,6 +34,8 @@ TEMPORARY, SHOWN, HIDDEN, SECRET = "tmp", "shown", "hidden", "secret"
 """Folders of a trial: what becomes its /tmp, what it must not write, what it must not read; and a file in each."""
 WORDS = 256
 PATTERN = 0x6B62
+_found: dict[str, Rung] = {}
+"""What this process has found out, by fingerprint: for runs whose cache is another one, or cannot be written."""
 
 WRITE_PATTERN_PTX = f"""
 .version 7.0
@@ -62,9 +64,10 @@ def reached(device: str, cache_dir: Path) -> Rung:
     known = _load(cache)
     if key in known:
         return Rung(known[key])
-    rung = next(rung for rung in sorted(Rung, reverse=True) if works(rung, device) is None)
-    _save(cache, {key: int(rung)})
-    return rung
+    if key not in _found:
+        _found[key] = next(rung for rung in sorted(Rung, reverse=True) if works(rung, device) is None)
+    _save(cache, {key: int(_found[key])})
+    return _found[key]
 
 
 def works(rung: Rung, device: str) -> str | None:
@@ -131,7 +134,7 @@ def _load(cache: Path) -> dict[str, int]:
 
 
 def _save(cache: Path, known: dict[str, int]) -> None:
-    """Write atomically; a cache that cannot be written costs the next run another probe, nothing else."""
+    """Write atomically; a cache that cannot be written costs the next process another probe, nothing else."""
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
         draft = cache.with_suffix(f".{os.getpid()}")
