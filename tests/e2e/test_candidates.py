@@ -51,9 +51,9 @@ STATUSES = {
 
 LIMITS = {
     "eats_memory": TimeLimits(call_s=60.0),
-    "hangs_in_import": TimeLimits(import_s=5.0),
-    "hangs_in_forward": TimeLimits(call_s=4.0),
-    "build_never_ends": TimeLimits(build_s=6.0),
+    "hangs_in_import": TimeLimits(import_s=2.0),
+    "hangs_in_forward": TimeLimits(call_s=2.0),
+    "build_never_ends": TimeLimits(build_s=4.0),
 }
 
 
