@@ -34,6 +34,8 @@ TEMPORARY, SHOWN, HIDDEN, SECRET = "tmp", "shown", "hidden", "secret"
 """Folders of a trial: what becomes its /tmp, what it must not write, what it must not read; and a file in each."""
 WORDS = 256
 PATTERN = 0x6B62
+_found: dict[str, Rung] = {}
+"""What this process has found out, by fingerprint: for runs whose cache is another one, or cannot be written."""
 
 WRITE_PATTERN_PTX = f"""
 .version 7.0
@@ -62,10 +64,11 @@ def reached(device: str, cache_dir: Path) -> Rung:
     known = json_file.read(cache)
     if known.get(key) in [*Rung]:
         return Rung(known[key])
-    rung = next(rung for rung in sorted(Rung, reverse=True) if works(rung, device) is None)
-    with contextlib.suppress(OSError):  # where it cannot be kept, the next run tries again
-        json_file.write(cache, {**known, key: int(rung)})
-    return rung
+    if key not in _found:
+        _found[key] = next(rung for rung in sorted(Rung, reverse=True) if works(rung, device) is None)
+    with contextlib.suppress(OSError):  # where it cannot be kept, the next process tries again
+        json_file.write(cache, {**known, key: int(_found[key])})
+    return _found[key]
 
 
 def works(rung: Rung, device: str) -> str | None:

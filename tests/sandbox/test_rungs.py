@@ -325,16 +325,22 @@ def test_a_tree_is_weighed():
 
 
 def test_the_probe_remembers(tmp_path, monkeypatch):
+    monkeypatch.setattr(rung_probe, "_found", {})
     first = rung_probe.reached("cpu", tmp_path)
     assert first >= Rung.NONE
     monkeypatch.setattr(rung_probe, "works", lambda *_: pytest.fail("probed again"))
-    assert rung_probe.reached("cpu", tmp_path) == first
+    assert rung_probe.reached("cpu", tmp_path / "another cache") == first
+    assert (tmp_path / "another cache" / rung_probe.CACHE_NAME).is_file()
+    monkeypatch.setattr(rung_probe, "_found", {})
+    assert rung_probe.reached("cpu", tmp_path) == first, "by the cache alone"
 
 
 def test_the_probe_falls_to_what_works(tmp_path, monkeypatch):
+    monkeypatch.setattr(rung_probe, "_found", {})
     monkeypatch.setattr(rung_probe, "works", lambda rung, _: "no" if rung > Rung.LIMITS else None)
     assert rung_probe.reached("cpu", tmp_path) == Rung.LIMITS
     (tmp_path / rung_probe.CACHE_NAME).write_text("not JSON")
+    monkeypatch.setattr(rung_probe, "_found", {})
     assert rung_probe.reached("cpu", tmp_path) == Rung.LIMITS
 
 
