@@ -7,13 +7,19 @@ QUEUE_BYTES = 5 << 30
 CASE_FACTOR = 6
 """Chosen. Memory of a large problem in units of its inputs, outputs and parameters: `group_norm` takes 2.7
 (docs/adr/0001), and three allocators may keep what a reference of several steps computes in between."""
+CALL_FACTOR = 4
+"""Chosen. Calls of the reference that are on the device together: both workers' allocators keep one each, and the
+judge's fp64 model takes two."""
 RESTING_SHARE = 0.5
 """Chosen. Share of a device's memory that resting judges of all lanes together may hold."""
 
 
-def needed_bytes(case_bytes: int) -> int:
-    """Return what judging a case takes of a device, whose inputs, outputs and parameters take `case_bytes`."""
-    return CONTEXTS_BYTES + max(QUEUE_BYTES, CASE_FACTOR * case_bytes)
+def needed_bytes(case_bytes: int, between_bytes: int = 0) -> int:
+    """Return what judging a case takes of a device, whose inputs, outputs and parameters take `case_bytes`.
+
+    `between_bytes` is what a call takes beside these: results of steps, and workspaces of libraries.
+    """
+    return CONTEXTS_BYTES + max(QUEUE_BYTES, CASE_FACTOR * case_bytes, CALL_FACTOR * (case_bytes + between_bytes))
 
 
 def may_rest(case_bytes: int, resting_bytes: int, memory_bytes: int | None, lanes: int) -> bool:

@@ -1,5 +1,6 @@
 """What one kind of device is and does. The other rooms ask a backend, and never which kind of device it is."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -47,6 +48,10 @@ class Backend(Protocol):
 
     def release_cached(self) -> None:
         """Give back to the device what this process's torch holds of its memory and does not use."""
+        ...
+
+    def memory_peak(self) -> AbstractContextManager[Callable[[], int]]:
+        """Return a `with` block that gives the most bytes which this process's torch has had beyond those before it."""
         ...
 
     def counted(self) -> AbstractContextManager[None]:

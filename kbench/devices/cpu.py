@@ -6,7 +6,7 @@ import mmap
 import os
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kbench.core.model import Environment
@@ -51,6 +51,10 @@ class Cpu:
 
     def release_cached(self) -> None:
         """Do nothing: freed memory is the system's."""
+
+    def memory_peak(self) -> contextlib.AbstractContextManager[Callable[[], int]]:
+        """Count nothing: the host's memory is not reserved."""
+        return contextlib.nullcontext(lambda: 0)
 
     def counted(self) -> contextlib.AbstractContextManager[None]:
         """Do nothing: no tool reads a processor's counters here."""

@@ -67,6 +67,15 @@ class Cuda:
         torch.cuda.empty_cache()
 
     @contextlib.contextmanager
+    def memory_peak(self) -> Iterator[Callable[[], int]]:
+        """Ask torch's allocator, which also gives libraries their workspaces."""
+        import torch
+
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        yield lambda: torch.cuda.max_memory_allocated() - before
+
+    @contextlib.contextmanager
     def counted(self) -> Iterator[None]:
         """Start and stop CUDA's profiler, which `ncu --profile-from-start off` waits for."""
         import torch

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from kbench.children.child import Child
-from kbench.children.child_error import ChildError
+from kbench.children.child_error import OUT_OF_MEMORY, ChildError
 from kbench.children.worker_start import WorkerConfig
 from kbench.core.errors import KbenchError, ReferenceRaisedError
-from kbench.core.model import Failed, Passed
+from kbench.core.model import Failed, Outcome, Passed, Status
 from kbench.devices.backend import backend
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
@@ -107,6 +107,7 @@ class JudgeService(JudgeState):
         self._problem, self._overrides = Path(message["problem"]), decode_constants(message["overrides"])
         torch.set_num_threads(self._config.threads)
         self._put_away()
+        self._least_bytes = 0
         self._bring_out()
         self._config = dataclasses.replace(self._config, case_bytes=self.reference.cost.dram_bytes)
         return {
@@ -123,8 +124,20 @@ class JudgeService(JudgeState):
         for name in ("other_cases", "derived_cases"):
             assigned[name] = [decode_constants(overrides) for overrides in assigned[name]]
         assignment = Assignment(**assigned)
-        self._bring_out()
         config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
+        while True:
+            try:
+                outcome, weights = self._evaluated(spec, config, assignment)
+            except torch.OutOfMemoryError:
+                if self._queues_for_all():
+                    continue
+                raise
+            if not (ran_out_of_memory(outcome) and self._queues_for_all()):
+                return {"outcome": encode(outcome), "weights": weights}
+
+    def _evaluated(self, spec: SolutionSpec, config: WorkerConfig, assignment: Assignment) -> tuple[Outcome, str]:
+        """Judge a solution in a fresh worker; return its outcome, and how parameters were matched."""
+        self._bring_out()
         candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
         try:
             self._expect(assignment.next_compilers)
@@ -132,7 +145,7 @@ class JudgeService(JudgeState):
         finally:
             candidate.kill()
             self._end_reference_worker(unless_fresh=True)
-        return {"outcome": encode(outcome), "weights": candidate.weights}
+        return outcome, candidate.weights
 
     def do_profile(self, message: Message) -> Message:
         """Profile a call of a solution in one more worker, where no time counts; answer with its own kernels' share.
@@ -155,6 +168,18 @@ class JudgeService(JudgeState):
                 bound.close()
         share = profile.own_share
         return {"share": share, "reason": profile.reason if share is None else "", "status": ""}
+
+
+def ran_out_of_memory(outcome: Outcome) -> bool:
+    """Return whether a lack of memory decided anything: beside others it may be theirs."""
+    if any(finding.status is Status.OUT_OF_MEMORY for finding in outcome.findings):
+        return True
+    match outcome:
+        case Failed(status=Status.OUT_OF_MEMORY):
+            return True
+        case Failed(status=Status.NOT_VERIFIED, reason=reason):
+            return OUT_OF_MEMORY.search(reason) is not None
+    return False
 
 
 def encode(record: Any) -> Any:

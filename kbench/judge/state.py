@@ -6,6 +6,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kbench.children.child import Child
 from kbench.children.child_error import is_of_the_device
 from kbench.children.worker_start import StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
@@ -47,6 +49,9 @@ class JudgeState:
         self._others: dict[str, Reference] = {}
         self._room = contextlib.ExitStack()
         self._reservation: Reservation | None = None
+        self._reserved_bytes: int | None = None
+        self._least_bytes = 0
+        """What the open case is known to need of the device, whatever its shapes say."""
 
     @property
     def reference(self) -> Reference:
@@ -87,23 +92,54 @@ class JudgeState:
         if self._reservation is not None:
             backend(self.device).release_cached()
         self._room.close()
-        self._reservation = None
+        self._reservation = self._reserved_bytes = None
 
     def _bring_out(self) -> None:
-        """Make the reference of the open case, unless it is there, once there is room for it on the device."""
-        if self._reference is None:
+        """Make the reference of the open case, unless it is there, once there is room for it on the device.
+
+        How much a call takes between inputs and outputs is known afterwards: where more is needed than was reserved, or
+        memory ran out beside others, the case is put away and queues for more.
+        """
+        while self._reference is None:
             self._reserve()
-            with self.shared():
-                self._reference = self._made(self._overrides)
+            try:
+                with self.shared():
+                    made = self._made(self._overrides)
+            except torch.OutOfMemoryError:
+                if not self._queues_for_all():
+                    raise
+                continue
+            if not self._suffices(needed_bytes(made.cost.dram_bytes, made.between_bytes)):
+                del made  # before its memory is given back
+                self._put_away()
+                continue
+            self._reference = made
+
+    def _suffices(self, known_bytes: int) -> bool:
+        """Return whether what is reserved is enough, now that more is known; remember it."""
+        self._least_bytes = max(self._least_bytes, known_bytes)
+        return self._reserved_bytes is None or known_bytes <= self._reserved_bytes
+
+    def _queues_for_all(self) -> bool:
+        """Put the open case away and have it need the whole device; False where it has that, or nothing is reserved."""
+        if self._reserved_bytes is None or self._reserved_bytes >= self._capacity_bytes:
+            return False
+        self._put_away()
+        self._least_bytes = self._capacity_bytes
+        return True
+
+    @property
+    def _capacity_bytes(self) -> int:
+        return backend(self.device).identify().memory_bytes or 0
 
     def _reserve(self) -> None:
         """Reserve device memory for the open case before any of it is allocated."""
         if not self._config.uuid or not backend(self.device).has_own_memory:
             return
         case_bytes = problems.footprint_bytes(self._problem, self._overrides, SMALL_BYTES)
-        need_bytes = needed_bytes(case_bytes)
-        capacity_bytes = backend(self.device).identify().memory_bytes or need_bytes
-        reservation = self._admission.reserve(need_bytes, capacity_bytes, self._wait)
+        self._reserved_bytes = max(needed_bytes(case_bytes), self._least_bytes)
+        capacity_bytes = self._capacity_bytes or self._reserved_bytes
+        reservation = self._admission.reserve(self._reserved_bytes, capacity_bytes, self._wait)
         self._reservation = self._room.enter_context(reservation)
 
     def shared(self) -> contextlib.AbstractContextManager[None]:

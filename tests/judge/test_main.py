@@ -1,14 +1,16 @@
 """Workers that get ready before their solution's turn comes: which are kept, replaced and taken."""
 
 import contextlib
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
+import torch
 
 from kbench.children.worker_start import WorkerConfig
 from kbench.core.errors import PluginError, ReferenceRaisedError
-from kbench.core.model import Status
+from kbench.core.model import Failed, Status
 from kbench.core.trace import DeviceActivity
 from kbench.judge import main, state
 from kbench.judge.refusal import RefusalError
@@ -181,13 +183,14 @@ def test_a_judge_without_a_request_gives_memory_to_those_who_wait_for_it(
 ) -> None:
     made: list[dict[str, int]] = []
     reserved = SimpleNamespace(is_in_the_way=lambda: wanted)
+    reference = SimpleNamespace(cost=SimpleNamespace(dram_bytes=0), between_bytes=0)
 
     def reserve() -> None:
         service._reservation = reserved
         service._room.callback(lambda: made.append({"given back": 1}))
 
     monkeypatch.setattr(service, "_reserve", reserve)
-    monkeypatch.setattr(service, "_made", lambda overrides: made.append(overrides) or "the reference")
+    monkeypatch.setattr(service, "_made", lambda overrides: made.append(overrides) or reference)
     service._overrides = {"n": 3}
     service._bring_out()
     service._channel = quiet = Quiet(2)
@@ -196,8 +199,96 @@ def test_a_judge_without_a_request_gives_memory_to_those_who_wait_for_it(
     assert (service._reference is None) is wanted
     service._bring_out()
     service._bring_out()
-    assert service.reference == "the reference"
+    assert service.reference is reference
     assert made == ([{"n": 3}, {"given back": 1}, {"n": 3}] if wanted else [{"n": 3}])
+
+
+class Room:
+    """What a device is asked for: bytes, in this order; the first `short` references find no memory."""
+
+    def __init__(
+        self, service: main.JudgeService, monkeypatch: pytest.MonkeyPatch, *, between: int = 0, short: int = 0
+    ):
+        self.asked: list[int] = []
+        self.short = short
+        monkeypatch.setattr(service, "_config", replace(service._config, uuid="GPU-1"))
+        device = SimpleNamespace(
+            has_own_memory=True,
+            queues_calls=False,
+            identify=lambda: SimpleNamespace(memory_bytes=80 << 30),
+            release_cached=lambda: None,
+        )
+        monkeypatch.setattr(state, "backend", lambda _: device)
+        monkeypatch.setattr(state.problems, "footprint_bytes", lambda *_: 2 << 30)
+        admission = SimpleNamespace(reserve=self.reserve, shared=lambda _: contextlib.nullcontext())
+        monkeypatch.setattr(main.JudgeService, "_admission", admission)
+        cost = SimpleNamespace(dram_bytes=2 << 30)
+
+        def made(_: object) -> SimpleNamespace:
+            self.short -= 1
+            if self.short >= 0:
+                raise torch.OutOfMemoryError
+            return SimpleNamespace(cost=cost, between_bytes=between)
+
+        monkeypatch.setattr(service, "_made", made)
+
+    def reserve(self, need_bytes: int, capacity_bytes: int, _wait: object) -> contextlib.AbstractContextManager[object]:
+        assert capacity_bytes == 80 << 30
+        self.asked.append(need_bytes >> 30)
+        return contextlib.nullcontext(SimpleNamespace())
+
+
+@pytest.mark.parametrize(
+    ("between_gib", "short", "asked"),
+    [(0, 0, [15]), (1, 0, [15]), (10, 0, [15, 51]), (0, 1, [15, 80]), (10, 1, [15, 80]), (100, 0, [15, 411])],
+)
+def test_a_case_queues_for_what_its_calls_turn_out_to_take(service, monkeypatch, between_gib, short, asked) -> None:
+    room = Room(service, monkeypatch, between=between_gib << 30, short=short)
+    service._bring_out()
+    assert room.asked == asked
+    service._put_away()
+    service._bring_out()
+    assert room.asked == [*asked, asked[-1]], "what is known is reserved at once"
+
+
+def test_a_case_that_does_not_fit_the_whole_device_raises(service, monkeypatch) -> None:
+    room = Room(service, monkeypatch, short=2)
+    with pytest.raises(torch.OutOfMemoryError):
+        service._bring_out()
+    assert room.asked == [15, 80]
+
+
+RAN_OUT = Failed(status=Status.OUT_OF_MEMORY, reason="CUDA out of memory")
+OF_THE_REFERENCE = Failed(status=Status.NOT_VERIFIED, reason="the reference's own process failed: OutOfMemoryError")
+WRONG = Failed(status=Status.WRONG_VALUE, reason="wrong")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "told", "asked"),
+    [
+        ([RAN_OUT, WRONG], "wrong_value", [15, 80]),
+        ([OF_THE_REFERENCE, RAN_OUT], "out_of_memory", [15, 80]),
+        ([torch.OutOfMemoryError(), WRONG], "wrong_value", [15, 80]),
+        ([WRONG], "wrong_value", [15]),
+    ],
+)
+def test_who_ran_out_of_memory_beside_others_is_judged_again_alone(service, monkeypatch, outcomes, told, asked) -> None:
+    room = Room(service, monkeypatch)
+    coming = iter(outcomes)
+
+    def evaluated(*_: object) -> tuple[Failed, str]:
+        service._bring_out()
+        outcome = next(coming)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome, "name"
+
+    monkeypatch.setattr(service, "_evaluated", evaluated)
+    monkeypatch.setattr(main, "decode_options", lambda _: SimpleNamespace())
+    assignment = {"process": 0, "verify": True, "options": {}, "follows": False, "other_cases": [], "derived_cases": []}
+    request = {"solution": SPEC, "assignment": assignment | {"underived": "", "next_compilers": []}, "deadline_s": None}
+    assert service.do_evaluate(request)["outcome"]["status"] == told
+    assert room.asked == asked
 
 
 def test_those_still_expected_go_on_getting_ready(service: main.JudgeService) -> None:
