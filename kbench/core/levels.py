@@ -74,7 +74,7 @@ PROPERTIES: dict[str, Property] = {
             (
                 "second_model",
                 "right for the first model of a process, and fails or is wrong for a second one",
-                "Keep nothing of a model outside it, and leave nothing broken behind, as a failed capture of a CUDA graph does.",
+                "Keep nothing of a model outside it; leave nothing broken, as a failed capture of a CUDA graph does.",
             ),
             ("negated", "wrong for the inputs with their signs changed", "Handle negative values."),
             ("shifted", "wrong for inputs of another mean", "Do not rely on the mean of the inputs."),
