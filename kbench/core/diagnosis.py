@@ -64,6 +64,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "The reference with variances over n - 1 instead of n, or the reverse, gives what the solution gives.",
         "Divide by what the reference divides by: norms use n, `torch.var` and `torch.std` n - 1.",
     ),
+    "gelu_form": (
+        "The reference with GELU by tanh in place of erf, or the reverse, gives what the solution gives.",
+        "Use the reference's form: `approximate='none'` (erf) is torch's default.",
+    ),
     "stale_output": (
         "The output is the right answer to an earlier call.",
         "Compute from the inputs of each call; copy them into a graph or buffer that you keep.",

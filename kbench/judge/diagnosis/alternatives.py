@@ -148,6 +148,16 @@ class Forms:
                 run=functools.partial(self.changed, Change(epsilon=min(self.seen.epsilons), outside=True)),
             )
 
+    def other_functions(self) -> Iterator[Alternative]:
+        """Yield the reference with GELU in its other form."""
+        if self.seen.has_gelu:
+            yield Alternative(
+                code="gelu_form",
+                sentence="computes GELU by tanh where the reference does so by erf, or the reverse",
+                evidence="the reference with GELU in its other form",
+                run=functools.partial(self.changed, Change(other_gelu=True)),
+            )
+
     def turned(self) -> Iterator[Alternative]:
         """Yield the reference with the last two dimensions of one square operand exchanged."""
         for name, tensor in list(self.state.items())[:MOST_TENSORS]:

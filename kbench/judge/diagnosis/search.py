@@ -127,7 +127,7 @@ class Search:
         forms = self._may_run()
         if forms is None or self._is_constant():
             return None
-        alternatives = [*forms.statistics(), *forms.left_out(), *forms.turned()]
+        alternatives = [*forms.statistics(), *forms.other_functions(), *forms.left_out(), *forms.turned()]
         return self._best(alternatives)
 
     def _frozen(self) -> Diagnosis | None:
