@@ -284,13 +284,13 @@ PROBLEMS = (
                 v["down.weight"].bfloat16(),
                 v["down.bias"].bfloat16(),
             ).float(),
-        },
-        strange={
-            "gelu by tanh": lambda v, x: functional.linear(
+            "gelu_form": lambda v, x: functional.linear(
                 functional.gelu(functional.linear(x, v["up.weight"], v["up.bias"]), approximate="tanh"),
                 v["down.weight"],
                 v["down.bias"],
             ),
+        },
+        strange={
             "relu": lambda v, x: functional.linear(
                 functional.relu(functional.linear(x, v["up.weight"], v["up.bias"])), v["down.weight"], v["down.bias"]
             ),

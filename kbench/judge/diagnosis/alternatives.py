@@ -126,6 +126,16 @@ class Forms:
             run = functools.partial(self.changed, Change(epsilon=own[0], outside=True))
             yield _form("epsilon", sentence, "with its epsilon outside the root", run)
 
+    def other_functions(self) -> Iterator[Alternative]:
+        """Yield the reference with GELU in its other form."""
+        if self.seen.has_gelu:
+            yield Alternative(
+                code="gelu_form",
+                sentence="computes GELU by tanh where the reference does so by erf, or the reverse",
+                evidence="the reference with GELU in its other form",
+                run=functools.partial(self.changed, Change(other_gelu=True)),
+            )
+
     def turned(self) -> Iterator[Alternative]:
         """Yield the reference with the last two dimensions of one square operand exchanged."""
         operands: list[tuple[str, Tensor, Callable[[], list[Tensor]]]] = [

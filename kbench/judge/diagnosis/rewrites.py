@@ -1,4 +1,4 @@
-"""The reference with one operation changed: another epsilon, another variance, a number left out."""
+"""The reference with one operation changed: another epsilon, another variance, another GELU, a number left out."""
 
 import contextlib
 import math
@@ -26,6 +26,7 @@ class Rewritable:
 
     epsilons: set[float] = field(default_factory=set)
     variances: set[str] = field(default_factory=set)
+    has_gelu: bool = False
     numbers: dict[tuple[str, float], None] = field(default_factory=dict)
     """Numbers that are added or multiplied by, as (`bias` or `scale`, number), in order."""
 
@@ -39,6 +40,8 @@ class Change:
     """Whether an epsilon is added to the root instead of to what the root is taken of."""
     other_variance: bool = False
     """Whether variances divide by n - 1 in place of n, and the reverse."""
+    other_gelu: bool = False
+    """Whether GELU is computed by tanh in place of erf, and the reverse."""
     without: tuple[str, float] | None = None
     """A number that is left out, as in `Rewritable.numbers`."""
 
@@ -70,6 +73,8 @@ def _rewritten(func: Any, args: list[Any], kwargs: dict[str, Any], change: Chang
         if change.other_variance:
             kwargs["correction"] = 0 if kwargs.get("correction", 1) else 1
         return func(*args, **kwargs)
+    if name == "gelu":
+        return _gelu(func, args, kwargs, change, seen)
     number = _number(args)
     if number is not None and name in ADDS | BOUNDS and 0 < number <= SMALL_NUMBER:
         seen.epsilons.add(number)
@@ -85,6 +90,13 @@ def _rewritten(func: Any, args: list[Any], kwargs: dict[str, Any], change: Chang
             seen.epsilons.add(args[place])
             if change.epsilon is not None and not change.outside:
                 args[place] = change.epsilon
+    return func(*args, **kwargs)
+
+
+def _gelu(func: Any, args: list[Any], kwargs: dict[str, Any], change: Change, seen: Rewritable) -> Any:
+    seen.has_gelu = True
+    if change.other_gelu:
+        kwargs["approximate"] = "none" if kwargs.get("approximate") == "tanh" else "tanh"
     return func(*args, **kwargs)
 
 

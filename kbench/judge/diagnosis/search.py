@@ -141,7 +141,7 @@ class Search:
         forms = self._may_run()
         if forms is None or self._is_constant():
             return None
-        return self._best([*forms.statistics(), *forms.left_out(), *forms.turned()])
+        return self._best([*forms.statistics(), *forms.other_functions(), *forms.left_out(), *forms.turned()])
 
     def _frozen(self) -> Diagnosis | None:
         forms = self._may_run()

@@ -1,8 +1,10 @@
-"""The arithmetic of a call: its floating-point operations, as torch's own formulas count them."""
+"""The arithmetic of a call: its floating-point operations, as torch's own formulas count them, and their precision."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import torch
+from torch import Tensor
 from torch.utils.flop_counter import flop_registry
 
 from kbench.numerics.operators import OperatorMode
@@ -10,18 +12,21 @@ from kbench.numerics.operators import OperatorMode
 Result = TypeVar("Result")
 
 
-def count(call: Callable[[], Result]) -> tuple[Result, int]:
-    """Run a call; return what it returned and the FLOPs of the matrix products and convolutions in it.
+def count(call: Callable[[], Result]) -> tuple[Result, int, set[torch.dtype]]:
+    """Run a call; return what it returned, the FLOPs of its products and convolutions, and types of what it computed.
 
     The formulas are those of `torch.utils.flop_counter`. Its `FlopCounterMode` is not used, since that imports all of
     torch.compile for its first operator, which takes every judge seconds.
     """
     with _Counter() as counter:
-        return call(), counter.flops
+        return call(), counter.flops, counter.types
 
 
 class _Counter(OperatorMode):
-    flops = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.flops = 0
+        self.types: set[torch.dtype] = set()
 
     def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
@@ -29,7 +34,9 @@ class _Counter(OperatorMode):
         if formula is None:
             with self:  # under inference_mode, operators that consist of others arrive whole
                 out = func.decompose(*args, **given)
-            return func(*args, **given) if out is NotImplemented else out
+            if out is not NotImplemented:
+                return out
         out = func(*args, **given)
-        self.flops += formula(*args, **given, out_val=out)
+        self.flops += formula(*args, **given, out_val=out) if formula is not None else 0
+        self.types |= {t.dtype for t in (out if isinstance(out, tuple | list) else [out]) if isinstance(t, Tensor)}
         return out

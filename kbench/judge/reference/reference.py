@@ -28,6 +28,7 @@ from kbench.judge.reference.drawing import (
     transformed,
 )
 from kbench.judge.reference.expected import Expected, aliased_outputs
+from kbench.judge.reference.inner_precision import inner_type
 from kbench.judge.reference.oracle import Fp64Model, batch_size, entry_of, numbers
 from kbench.judge.reference.repeatability import same_values, unlike
 from kbench.judge.reference.supported_values import require_comparable, require_dense, require_own_elements
@@ -93,6 +94,9 @@ class Reference:
         self.cost, self.factor = self._measure_cost()
         self._settle_inputs()
         self._require_a_function()
+        self.rounds_to = inner_type(self._types, lambda: self.expect(self.arguments(secrets.randbits(31))), self.oracle)
+        """The type of 16 bits that results are rounded to within, where they are wider."""
+        self.factor = self.factor if self.rounds_to is None else FACTOR
 
     def arguments(
         self, seed: int, transform: Transform | None = None, applies: Callable[[Any], bool] = is_value
@@ -249,10 +253,6 @@ class Reference:
         finally:
             self.model, self._double = held, None
 
-    def variable(self) -> list[str]:
-        """Return the names of the parameters and buffers that `randomise` can change."""
-        return problems.variable(self.model)
-
     def randomise(self, seed: int, names: Collection[str] | None = None) -> None:
         """Give all parameters new values, or those that are named; a caller pushes them to the workers.
 
@@ -260,11 +260,11 @@ class Reference:
         """
         self._double = None
         if not list(self.model.parameters()):
-            problems.randomise(self.model, seed, self.variable())
+            problems.randomise(self.model, seed, problems.variable(self.model))
             return
         if self._finite is None:
             self._finite = self.is_finite()
-        chosen = self.variable() if names is None else names
+        chosen = problems.variable(self.model) if names is None else names
         for keep_signs in (False, True):
             problems.randomise(self.model, seed, chosen, keep_signs=keep_signs)
             found = self.try_expect(self.arguments(secrets.randbits(31)))
@@ -391,7 +391,7 @@ class Reference:
         arguments = self.arguments(secrets.randbits(31))
         self.blank = [over_tensors(a, lambda t: t.to("meta")) for a in arguments]
         versions = [t._version for t in tensor_leaves(arguments)]  # noqa: SLF001 - torch's only count of changes
-        expected, flops = counting.count(lambda: self.expect(arguments))
+        expected, flops, self._types = counting.count(lambda: self.expect(arguments))
         require_comparable(expected.leaves)
         after = tensor_leaves(arguments)
         changed = [n for n, (t, version) in enumerate(zip(after, versions, strict=True)) if t._version != version]  # noqa: SLF001

@@ -22,11 +22,13 @@ from kbench.judge.diagnosis.evidence import explain
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference.drawing import is_number
 from kbench.judge.reference.expected import Expected
+from kbench.judge.reference.inner_precision import tolerance_within
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
 from kbench.judge.verify.fp64_errors import Truth
 from kbench.judge.verify.variations import Variation
 from kbench.numerics import elements, tails
+from kbench.plugins.problem import variable
 
 SEEDS = 3
 REPEATS = 3
@@ -104,7 +106,7 @@ class Battery:
         All change at first, then a secret half of them, then the other half: what is computed from two of them is
         stale if it is computed anew only where one of them changes.
         """
-        names = trial.reference.variable()
+        names = variable(trial.reference.model)
         half = set(secrets.SystemRandom().sample(names, len(names) // 2))
         for part in (set(names), half, set(names) - half):
             self._candidate.vary_weights(trial.reference, secret_seed(), part)
@@ -230,7 +232,7 @@ class Battery:
         for index, exact in truth.pieces or []:
             for want, double in zip(expected.judged.values(), exact, strict=True):
                 part = want[index] if index else want
-                tolerance = trial.reference.tolerance(want)
+                tolerance = tolerance_within(trial.reference.rounds_to, want, trial.reference.tolerance(want))
                 if tolerance.exact or not double.is_floating_point():
                     continue
                 if elements.overflows(part, double):

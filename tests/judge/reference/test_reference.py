@@ -260,8 +260,8 @@ def test_counting_does_not_import_the_compiler() -> None:
     code = """
         import sys, torch
         from kbench.judge.reference.flops import count
-        result, flops = count(lambda: torch.ones(2, 3) @ torch.ones(3, 4))
-        assert (tuple(result.shape), flops) == ((2, 4), 48)
+        result, flops, types = count(lambda: torch.ones(2, 3).half().float() @ torch.ones(3, 4))
+        assert (tuple(result.shape), flops, types) == ((2, 4), 48, {torch.half, torch.float})
         assert "torch._dynamo" not in sys.modules
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)

@@ -75,7 +75,8 @@ def test_extreme_values_need_no_accurate_reference(battery):
 def test_all_weights_change_and_then_either_half_of_them_alone(names):
     parts, calls = [], []
     candidate = SimpleNamespace(vary_weights=lambda _reference, _seed, part: parts.append(set(part)))
-    reference = SimpleNamespace(variable=lambda: names, keeps_weights=False)
+    model = torch.nn.ParameterDict({name: torch.ones(3) for name in names})
+    reference = SimpleNamespace(model=model, keeps_weights=False)
     battery = Battery(candidate)
     battery.unchanged = lambda _trial: None
     battery.weights(SimpleNamespace(reference=reference, exchange=lambda _seed, **_: calls.append(len(parts))))
