@@ -22,13 +22,10 @@ HARMLESS = {
 class BoundCandidate:
     """A candidate on one shape at a time; `begins` is told before each, which may take a compiler its time."""
 
-    def __init__(
-        self, candidate: Candidate, battery: Battery, workers: JudgeState, device: str, begins: Callable[[], None]
-    ):
+    def __init__(self, candidate: Candidate, battery: Battery, judge: JudgeState, begins: Callable[[], None]):
         self._candidate = candidate
         self._battery = battery
-        self._workers = workers
-        self._device = device
+        self._judge = judge
         self._begins = begins
         self._loaded: Reference | None = None
         self._trial: Trial | None = None
@@ -73,7 +70,7 @@ class BoundCandidate:
         return renewed
 
     def _revive(self) -> None:
-        self._candidate.revive(self._workers.fresh_worker(self._candidate.spec.compiler))
+        self._candidate.revive(self._judge.fresh_worker(self._candidate.spec.compiler))
         self._broken = self._has_constructed = False
         self._candidate.prepare()
 
@@ -82,7 +79,7 @@ class BoundCandidate:
         self.load(reference)
         if self._trial is None:
             self._unbind()
-            queued = backend(self._device).queues_calls and timed
+            queued = backend(self._judge.device).queues_calls and timed
             trial = self._battery.bind(reference, lends=queued or not timed, queued=queued)
             self.arena = trial.arena
             self._candidate.vary_weights(reference, secret_seed())
@@ -108,7 +105,7 @@ class BoundCandidate:
             return self._constructed(reference, timed=timed)
         except WrongError as wrong:
             drawn_elsewhere = self._candidate.differed or self._candidate.weights == "seed"
-            if not backend(self._device).has_own_memory or not drawn_elsewhere:
+            if not backend(self._judge.device).has_own_memory or not drawn_elsewhere:
                 raise
             self._candidate.reconsider()
             self._on_cpu = True
@@ -202,5 +199,5 @@ class BoundCandidate:
         if self.arena is not None:
             self._candidate.unbind()
             self.arena.close()
-            backend(self._device).release_cached()
+            backend(self._judge.device).release_cached()
         self.arena = None

@@ -58,7 +58,7 @@ class Evaluation:
         self._assignment = assignment
         self._battery = Battery(candidate)
         stage = "verify" if assignment.verify else "load"
-        self._bound = BoundCandidate(candidate, self._battery, judge, judge.device, lambda: judge.progress(stage=stage))
+        self._bound = BoundCandidate(candidate, self._battery, judge, lambda: judge.progress(stage=stage))
         self._levels = Levels(self._bound, self._battery, candidate, judge)
         self._level: Level | None = None
         self._own_share: float | None = None

@@ -157,7 +157,7 @@ class JudgeService(JudgeState):
         with self.shared():
             config = dataclasses.replace(self._config, deadline_s=time.monotonic() + PROFILE_S)
             candidate = Candidate(spec, config, self._watched(self._start_worker(spec.compiler)))
-            bound = BoundCandidate(candidate, Battery(candidate), self, self.device, lambda: None)
+            bound = BoundCandidate(candidate, Battery(candidate), self, lambda: None)
             try:
                 candidate.prepare()
                 profile = list_kernels(bound.on(self.reference), self.device)
