@@ -24,9 +24,9 @@ def chain(weight, steps, x):
 
 
 def wrapped(do_call):
-    def call(message, fds):
+    def call(message):
         READY.clear()
-        answer = do_call(message, fds)
+        answer = do_call(message)
         if CLAIM[0] is not None:
             answer = {**answer, "event_ns": CLAIM[0], "submit_ns": CLAIM[0]}
         return answer

@@ -16,9 +16,9 @@ LENGTH_S = 0.1
 
 
 def padded(do_call):
-    def call(message, fds):
+    def call(message):
         started = time.monotonic()
-        answer = do_call(message, fds)
+        answer = do_call(message)
         if message["attest"]:
             time.sleep(max(0.0, started + LENGTH_S - time.monotonic()))
         return {**answer, "event_ns": answer["event_ns"] // 10, "submit_ns": answer["submit_ns"] // 10}
