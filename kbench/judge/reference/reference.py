@@ -15,9 +15,9 @@ from torch import Tensor
 from kbench.children.child_error import is_of_the_device
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Cost
-from kbench.devices.backend import backend
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.reference import flops as counting
+from kbench.judge.reference.call_memory import weighed
 from kbench.judge.reference.drawing import (
     Arguments,
     Inputs,
@@ -87,8 +87,7 @@ class Reference:
         self.repeats: tuple[str, ...] = ()
         """Paths of the outputs that are the same in every draw, within the tolerance."""
         self.call_s = 0.0  # of a call that is not the first, roughly
-        self.between_bytes = 0
-        """Device memory that a call takes beside inputs, parameters and outputs."""
+        self.between_bytes = 0  # of the device, which a call takes beside inputs, parameters and outputs
         self.blank: list[Tensor] = []
         """Arguments of `forward` without memory: their structure, and the shapes and dtypes of tensors."""
         self.cost, self.factor = self._measure_cost()
@@ -343,12 +342,9 @@ class Reference:
         """Name an output of which two calls on equal inputs differ by more than rounding; empty where none does."""
         arguments = self.arguments(secrets.randbits(31))
         first, started = dict(self.expect(arguments).leaves), time.monotonic()
-        with backend(self.device).memory_peak() as peak_bytes:
-            second = dict(self.expect(arguments).leaves)
-            backend(self.device).synchronize()
-            returned = sum(leaf.numel() * leaf.element_size() for leaf in second.values() if isinstance(leaf, Tensor))
-            self.between_bytes = max(0, peak_bytes() - returned)
+        again, self.between_bytes = weighed(lambda: self.expect(arguments), self.device)
         self.call_s = time.monotonic() - started
+        second = dict(again.leaves)
         apart = (path for path, leaf in first.items() if path not in second or unlike(leaf, second[path]))
         return next(apart, "")
 

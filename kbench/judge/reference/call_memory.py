@@ -1,0 +1,15 @@
+"""Device memory that a call of the reference takes beside inputs, parameters and outputs."""
+
+from collections.abc import Callable
+
+from kbench.devices.backend import backend
+from kbench.judge.reference.expected import Expected
+
+
+def weighed(call: Callable[[], Expected], device: str) -> tuple[Expected, int]:
+    """Call once; return what came of it, and the most bytes that torch had allocated and that were not returned."""
+    with backend(device).memory_peak() as peak_bytes:
+        found = call()
+        backend(device).synchronize()
+        returned_bytes = sum(tensor.numel() * tensor.element_size() for tensor in found.tensors)
+        return found, max(0, peak_bytes() - returned_bytes)
