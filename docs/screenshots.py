@@ -62,7 +62,7 @@ def pictures() -> list[Picture]:
         Picture(name="report", html=run, width=1280, height=1750),
         Picture(name="report-phone-dark", html=run, width=390, height=2450, dark=True),
         Picture(name="sweep", html=published, width=1280, height=1750),
-        Picture(name="terminal", html=_terminal(), width=1180, height=405),
+        Picture(name="terminal", html=_terminal(), width=1180, height=470),
     ]
 
 

@@ -1,6 +1,8 @@
 """What flags, verdicts on a change, bottlenecks and checks of `doctor` mean, and what to do: (meaning, fix) by code."""
 
-_QUIETER = "Close other programs and run again; `kbench show @latest --samples` shows every time."
+_QUIETER = (
+    "If the interval is too wide, close other programs and run again; `kbench show @latest --samples` shows every time."
+)
 """What helps against disturbed times, whatever shows them. Flags with the same advice are told in one line."""
 
 _DISTURBED = ("congested", "interference", "throttled", "unstable", "not_settled", "bimodal", "drift", "outliers")

@@ -1,6 +1,7 @@
 """A saved run as the events that made it, so that `show` and `export` render it as `run` did."""
 
 import functools
+import shlex
 from collections.abc import Sequence
 
 from kbench.core.errors import NothingSelectedError, ResultsError
@@ -57,6 +58,7 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
         elapsed_s=told.elapsed_s,
         peaks=told.peaks,
         command=told.command,
+        typed=shlex.quote(str(run.path)),
     )
 
 
