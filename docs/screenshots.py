@@ -6,7 +6,7 @@ All show files that are committed under `results`, so that anybody can make them
 import io
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -69,7 +69,8 @@ def pictures() -> list[Picture]:
 def _terminal() -> str:
     """Print a saved run as a terminal shows it, with the command that does."""
     _, summary = recall(read_run(RUN))
-    text = f"$ kbench show {RUN.relative_to(ROOT)}\n\n" + render_run(summary, width=COLUMNS)
+    typed = str(RUN.relative_to(ROOT))
+    text = f"$ kbench show {typed}\n\n" + render_run(replace(summary, typed=typed), width=COLUMNS)
     console = Console(record=True, width=COLUMNS, force_terminal=True, file=io.StringIO())
     console.print(Text.from_ansi(paint(text)))
     return console.export_html(theme=THEME, code_format=TERMINAL)

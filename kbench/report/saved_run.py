@@ -20,6 +20,7 @@ from kbench.core.model import (
     Status,
 )
 from kbench.core.values import worst
+from kbench.report.html.page import shown_path
 from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
@@ -58,7 +59,7 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
         elapsed_s=told.elapsed_s,
         peaks=told.peaks,
         command=told.command,
-        typed=shlex.quote(str(run.path)),
+        typed=shlex.quote(shown_path(run.path)),
     )
 
 
