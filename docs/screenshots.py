@@ -6,7 +6,7 @@ All show files that are committed under `results`, so that anybody can make them
 import io
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -62,14 +62,15 @@ def pictures() -> list[Picture]:
         Picture(name="report", html=run, width=1280, height=1750),
         Picture(name="report-phone-dark", html=run, width=390, height=2450, dark=True),
         Picture(name="sweep", html=published, width=1280, height=1750),
-        Picture(name="terminal", html=_terminal(), width=1180, height=405),
+        Picture(name="terminal", html=_terminal(), width=1180, height=470),
     ]
 
 
 def _terminal() -> str:
     """Print a saved run as a terminal shows it, with the command that does."""
     _, summary = recall(read_run(RUN))
-    text = f"$ kbench show {RUN.relative_to(ROOT)}\n\n" + render_run(summary, width=COLUMNS)
+    typed = str(RUN.relative_to(ROOT))
+    text = f"$ kbench show {typed}\n\n" + render_run(replace(summary, typed=typed), width=COLUMNS)
     console = Console(record=True, width=COLUMNS, force_terminal=True, file=io.StringIO())
     console.print(Text.from_ansi(paint(text)))
     return console.export_html(theme=THEME, code_format=TERMINAL)

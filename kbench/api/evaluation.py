@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbench.api.reward import RewardPolicy, reward
 from kbench.core.events import Judged
-from kbench.core.model import Environment, ResultRow, Status
+from kbench.core.model import Environment, Failed, ResultRow, Status
 from kbench.sweep.summary import speedup_of
 from kbench.sweep.task import TaskVerdict, state_of
 from kbench.units.unit import OutcomeProperties
@@ -71,3 +71,12 @@ def evaluation_of(verdict: TaskVerdict, started_utc: str, run_id: str = "unsaved
         speedup=speedup_of(verdict),
         environment=verdict.last.environment,
     )
+
+
+def without(found: EvaluationResult, folder: str) -> EvaluationResult:
+    """Return a result whose messages do not mention a folder, which its caller never sees."""
+    outcome = dataclasses.replace(found.outcome, log=found.outcome.log.replace(folder, ""))
+    if isinstance(outcome, Failed):
+        outcome = dataclasses.replace(outcome, reason=outcome.reason.replace(folder, ""))
+    rows = tuple(dataclasses.replace(row, reason=row.reason.replace(folder, "")) for row in found.rows)
+    return dataclasses.replace(found, outcome=outcome, rows=rows)

@@ -14,11 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from kbench.api.evaluation import EvaluationResult, evaluation_of
+from kbench.api.evaluation import EvaluationResult, evaluation_of, without
 from kbench.api.options import OF_THE_POOL, Options, fit_to, make_options
 from kbench.core.errors import KbenchError, MachineError, UsageError
 from kbench.core.events import RunOptions, StageEvent, StageFinished, StageStarted, Waiting
-from kbench.core.model import Failed, Passed
+from kbench.core.model import Passed
 from kbench.devices import selection
 from kbench.plugins import registry
 from kbench.run.session import sandbox_rung
@@ -242,25 +242,10 @@ class Judge:
         return futures
 
     def _require_problem(self, place: str) -> None:
-        """Raise KbenchError for a problem that cannot be used."""
         try:
             registry.find_problem(place, self._settings)
         except KbenchError as error:
-            told = type(error)(self._named(error.message), error.hint)
-            told.exit_code = error.exit_code
-            raise told from error
-
-    def _named(self, text: str) -> str:
-        """Name the pool's files without their temporary folder, which the caller never sees."""
-        return text if self._folder is None else text.replace(f"{self._home / 'sources'}{os.sep}", "")
-
-    def _told(self, found: EvaluationResult) -> EvaluationResult:
-        """Return a result whose messages name no temporary folder."""
-        outcome = replace(found.outcome, log=self._named(found.outcome.log))
-        if isinstance(outcome, Failed):
-            outcome = replace(outcome, reason=self._named(outcome.reason))
-        rows = tuple(replace(row, reason=self._named(row.reason)) for row in found.rows)
-        return replace(found, outcome=outcome, rows=rows)
+            raise type(error)(error.message.replace(self._sources, ""), error.hint) from error
 
     def _future(self, key: str, number: int) -> "Future[EvaluationResult]":
         future: Future[EvaluationResult] = Future()
@@ -275,6 +260,11 @@ class Judge:
         if isinstance(source, Path):
             return str(source.absolute())
         return keep_text(source, kind, self._home / "sources") if "\n" in source else source
+
+    @property
+    def _sources(self) -> str:
+        """The folder of texts, as paths begin with it."""
+        return f"{self._home / 'sources'}{os.sep}"
 
     @property
     def _home(self) -> Path:
@@ -323,7 +313,8 @@ class Judge:
             path = str(verdict.task.solution.path)
             self._uses[path] -= len(waiting.futures)
             try:
-                found: EvaluationResult | OSError = self._told(evaluation_of(verdict, waiting.started_utc))
+                told = evaluation_of(verdict, waiting.started_utc)
+                found: EvaluationResult | OSError = without(told, self._sources)
             except OSError as error:
                 found = error
             if not self._uses[path]:

@@ -33,11 +33,12 @@ class Lines:
 
     def __init__(self, output: Output):
         self._output = output
+        self._holders: set[str] = set()
 
     def show(self, event: Event) -> None:
-        """Write the line of this event, if it has one."""
+        """Write the line of this event, if it has one that is new."""
         text = describe(event, self._output.verbosity)
-        if text:
+        if text and is_new(event, self._holders):
             self._output.note(text)
 
 
@@ -59,6 +60,7 @@ class Live:
         )
         self._tasks: dict[tuple[str, str], TaskID] = {}
         self._estimates: dict[tuple[str, str], str] = {}
+        self._holders: set[str] = set()
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -78,7 +80,7 @@ class Live:
             elif key in self._tasks:
                 self._live.remove_task(self._tasks.pop(key))
         text = describe(event, self._output.verbosity)
-        if text:
+        if text and is_new(event, self._holders):
             self._live.console.print(text, soft_wrap=True)
 
     def _describe(self, key: tuple[str, str], text: str) -> None:
@@ -97,6 +99,15 @@ def progress_for(output: Output) -> Iterator[Progress]:
             yield live
     else:
         yield Lines(output)
+
+
+def is_new(event: object, holders: set[str]) -> bool:
+    """Return whether an event tells something new: whoever holds the device is told once, and added to `holders`."""
+    if not isinstance(event, Waiting):
+        return True
+    known = event.who in holders
+    holders.add(event.who)
+    return not known
 
 
 def describe(event: Event, verbosity: int = 0) -> str:

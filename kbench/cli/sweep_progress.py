@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Protocol, Self
 
 from kbench.cli.output import Output
+from kbench.cli.progress import is_new
 from kbench.core.events import StageFinished, Waiting
 from kbench.core.model import Status
 from kbench.report import swept, units
@@ -82,12 +83,8 @@ class SweepLines:
     def show(self, event: SweepEvent) -> None:
         """Write the line of this event, if it has one."""
         self._pace.take(event)
-        if isinstance(event, Waiting):
-            if event.who in self._holders:
-                return
-            self._holders.add(event.who)
         text = swept.describe(event, self._pace.done, self._pace.tasks)
-        if text:
+        if text and is_new(event, self._holders):
             self._output.note(text)
 
 

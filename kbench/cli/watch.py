@@ -13,7 +13,7 @@ from kbench.cli import completion
 from kbench.cli.options import DeviceOption, SettingsFlags, command, parse_duration
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, UsageError
-from kbench.core.events import StageEvent, StageFinished, Waiting
+from kbench.core.events import StageEvent, StageFinished
 from kbench.plugins import registry
 
 if TYPE_CHECKING:
@@ -61,22 +61,16 @@ class Shown:
     def __init__(self, output: Output):
         self._output = output
         self._progress: Progress | None = None
-        self._holders: set[str] = set()
 
     def evaluate(self, problem: str, solution: Path, *, entry: str | None = None) -> "Sequence[EvaluationResult]":
         """Judge a solution; one result for each case."""
         from kbench.cli.progress import progress_for
 
-        self._holders.clear()
         with progress_for(self._output) as self._progress:
             return self.judge.evaluate(problem, solution, entry=entry)
 
     def show(self, event: StageEvent) -> None:
-        """Show a stage, and whoever is waited for once; why a stage failed is in the verdict."""
-        if isinstance(event, Waiting):
-            if event.who in self._holders:
-                return
-            self._holders.add(event.who)
+        """Show a stage; why one failed is in the verdict."""
         if self._progress is not None and not (isinstance(event, StageFinished) and not event.ok):
             self._progress.show(event)
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 Call = Callable[[int], Any]
 HOST_SLACK_BYTES = 128
-HOST_SMALL_BYTES = 1 << 12
+HOST_SMALL_BYTES = 1 << 16
 HOST_BLOCKS = 16
-"""What glibc 2.36 needs to give an empty C++ function poisoned memory, tried with outputs of 1 KB to 13 MB."""
+"""What glibc 2.36 needs to give an empty C++ function poisoned memory, tried with outputs of 2 KB to 13 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from kbench.core.explain import CAUSES, explain
 from kbench.core.model import FindingKind
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import one_line
+from kbench.storage.runfiles import LATEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +41,10 @@ def remarks(run: RunSummary, verbosity: int = 0) -> list[Remark]:
             named = advised.setdefault(known.fix, []) if known is not None else []
             named += [code] if code not in named else []
     lines = [replace(remark, text=f"{_where(cases)}: {remark.text}") for remark, cases in found.items()]
-    return lines + [Remark(kind="hint", text=f"{', '.join(codes)}: {fix}") for fix, codes in advised.items()]
+    return lines + [
+        Remark(kind="hint", text=f"{', '.join(codes)}: {fix.replace(LATEST, run.typed)}")
+        for fix, codes in advised.items()
+    ]
 
 
 def remarks_of(case: CaseSummary, verbosity: int = 0) -> list[Remark]:

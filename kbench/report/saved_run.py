@@ -1,6 +1,7 @@
 """A saved run as the events that made it, so that `show` and `export` render it as `run` did."""
 
 import functools
+import shlex
 from collections.abc import Sequence
 
 from kbench.core.errors import NothingSelectedError, ResultsError
@@ -19,6 +20,7 @@ from kbench.core.model import (
     Status,
 )
 from kbench.core.values import worst
+from kbench.report.html.page import shown_path
 from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
@@ -57,6 +59,7 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
         elapsed_s=told.elapsed_s,
         peaks=told.peaks,
         command=told.command,
+        typed=shlex.quote(shown_path(run.path)),
     )
 
 

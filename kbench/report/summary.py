@@ -15,6 +15,7 @@ from kbench.core.model import Correctness, Environment, Failed, Finding, Finding
 from kbench.core.noise import of_one_process
 from kbench.core.stats import pair_log_ratios
 from kbench.report import units
+from kbench.storage.runfiles import LATEST
 
 HOST_BOUND = "host_bound"
 BUDGET, IMPRECISE = "budget", "imprecise"
@@ -152,6 +153,8 @@ class RunSummary:
     """Peaks of the device, if known."""
     command: str = ""
     """The command line, if known."""
+    typed: str = LATEST
+    """The word that names it on a command line."""
     error: KbenchError | None = None
     interrupted: bool = False
 

@@ -4,7 +4,7 @@ import pytest
 from fakes import failed, passed
 
 from kbench.cli.output import Output
-from kbench.cli.progress import Live, describe, so_far
+from kbench.cli.progress import Lines, Live, describe, so_far
 from kbench.core.events import Estimated, LargeCases, StageFinished, StageStarted, Waiting
 from kbench.core.forecast import Forecast
 from kbench.core.model import Status
@@ -79,6 +79,14 @@ def test_a_solution_has_one_line_at_a_time_and_keeps_its_estimate():
         assert len(live._live.tasks) == 2
         live.show(finished("time"))
         assert [task.description for task in live._live.tasks] == ["build   other  small"]
+
+
+def test_whoever_holds_the_device_is_told_once(capsys):
+    lines = Lines(Output())
+    for holder in ("pid 7, for 1 s", "pid 7, for 4 s", "pid 8, for 0 s"):
+        lines.show(Waiting(device="cpu", holder=holder))
+    told = capsys.readouterr().err.splitlines()
+    assert told == ["waiting for cpu, in use by pid 7, for 1 s", "waiting for cpu, in use by pid 8, for 0 s"]
 
 
 def test_a_verdict_stays():

@@ -23,9 +23,15 @@ def test_flags_of_one_cause_share_a_line_and_its_advice_and_what_follows_from_it
         "some times are far from the rest, and are kept [outliers]"
     )
     assert hint == (
-        "hint: bimodal, congested, not_settled, outliers: Close other programs and run again; "
-        "`kbench show @latest --samples` shows every time."
+        "hint: bimodal, congested, not_settled, outliers: If the interval is too wide, "
+        "close other programs and run again; `kbench show @latest --samples` shows every time."
     )
+
+
+def test_the_advice_on_a_saved_run_names_that_run():
+    case = summarise(passed(flags="drift"))
+    *_, hint = remarks(RunSummary(problem="p", planned=None, cases=(case,), typed="results/one.csv"))
+    assert "`kbench show results/one.csv --samples`" in hint.text
 
 
 def test_a_weak_time_without_a_known_cause_has_its_own_advice():
