@@ -1,9 +1,11 @@
 """Of the whole suite: its order, the golden files, the process that runs are forks of, and the queue for the device."""
 
+import functools
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +27,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest: begun last, one test would keep one processor busy and leave the others idle."""
     items.sort(key=lambda item: -seconds(item))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each process the next test when it is free; what a module's own fixture has made is made by one of them.
+
+    Not by `--dist loadgroup`: pytest-xdist 3.8 does not find the groups of pytest 9.2.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class InOrder(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            module = nodeid.partition("::")[0]
+            return module if has_own_fixtures(config.rootpath / module) else nodeid
+
+    config.option.loadscopereorder = False
+    return InOrder(config, log)
+
+
+@functools.cache
+def has_own_fixtures(module: Path) -> bool:
+    """Return whether tests of a module share what a fixture makes once for all of them."""
+    return 'scope="module"' in module.read_text(encoding="utf-8")
 
 
 def seconds(item: pytest.Item) -> float:
