@@ -31,25 +31,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each process the next test when it is free; what a module's own fixture has made is made by one of them.
+    """Give each process that is free the next module, of one with slow tests the next test.
 
-    Not by `--dist loadgroup`: pytest-xdist 3.8 does not find the groups of pytest 9.2.
+    What a fixture of a module has made is made by one of them. Not by `--dist loadgroup`: pytest-xdist 3.8 does not
+    find the groups of pytest 9.2.
     """
     from xdist.scheduler import LoadScopeScheduling
 
     class InOrder(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             module = nodeid.partition("::")[0]
-            return module if has_own_fixtures(config.rootpath / module) else nodeid
+            return module if stays_together(config.rootpath / module) else nodeid
 
     config.option.loadscopereorder = False
     return InOrder(config, log)
 
 
 @functools.cache
-def has_own_fixtures(module: Path) -> bool:
-    """Return whether tests of a module share what a fixture makes once for all of them."""
-    return 'scope="module"' in module.read_text(encoding="utf-8")
+def stays_together(module: Path) -> bool:
+    """Return whether one process runs all tests of a module: they are quick, or share what a fixture makes once."""
+    text = module.read_text(encoding="utf-8")
+    return "mark.slow" not in text or 'scope="module"' in text
 
 
 def seconds(item: pytest.Item) -> float:
