@@ -15,7 +15,7 @@ from kbench.host import nursery_process as nurseries
 
 GOLDEN = Path(__file__).parent / "golden"
 
-# Before torch is imported. On 2 busy cores its threads, which spin while they wait for one another, took 3.6 s for 300
+# Before torch is imported. On 2 busy cores its threads, which spin while they wait for one another, took 3.6 s for 400
 # small products; with threads that sleep they took 0.1 s.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
