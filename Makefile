@@ -38,10 +38,10 @@ export CHOOSE
 run: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@chosen=$$($(RUN_PYTHON) -c "$$CHOOSE") && set -x && $(RUN_PYTHON) -m kbench run group_norm $$chosen
 
-# The longest first, each as soon as a processor is free; tests of one group share what one run has judged. More parts
-# than processors disturb those that measure. What tests start keeps its bytecode, whatever the caller's environment says.
+# In parts that take the next test as soon as they are free, the longest first (tests/conftest.py). More parts than
+# processors disturb those that measure. What tests start keeps its bytecode, whatever the caller's environment says.
 test: $(if $(filter yes,$(TEST_READY)),,$(STAMP))
-	@PYTHONDONTWRITEBYTECODE= $(TEST_PYTHON) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
+	@PYTHONDONTWRITEBYTECODE= $(TEST_PYTHON) -m pytest -n $(JOBS)
 
 # README's tables and the plot, from results/h200.
 evidence: $(if $(filter yes,$(RUN_READY)),,$(STAMP))

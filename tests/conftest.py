@@ -1,9 +1,11 @@
 """Of the whole suite: its order, the golden files, the process that runs are forks of, and the queue for the device."""
 
+import functools
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from kbench.host import nursery_process as nurseries
 
 GOLDEN = Path(__file__).parent / "golden"
 
-# Before torch is imported. On 2 busy cores its threads, which spin while they wait for one another, took 3.6 s for 300
+# Before torch is imported. On 2 busy cores its threads, which spin while they wait for one another, took 3.6 s for 400
 # small products; with threads that sleep they took 0.1 s.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
@@ -25,6 +27,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest: begun last, one test would keep one processor busy and leave the others idle."""
     items.sort(key=lambda item: -seconds(item))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each process that is free the next module, of one with slow tests the next test.
+
+    What a fixture of a module has made is made by one of them. Not by `--dist loadgroup`: pytest-xdist 3.8 does not
+    find the groups of pytest 9.2.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class InOrder(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            module = nodeid.partition("::")[0]
+            return module if stays_together(config.rootpath / module) else nodeid
+
+    config.option.loadscopereorder = False
+    return InOrder(config, log)
+
+
+@functools.cache
+def stays_together(module: Path) -> bool:
+    """Return whether one process runs all tests of a module: they are quick, or share what a fixture makes once."""
+    text = module.read_text(encoding="utf-8")
+    return "mark.slow" not in text or 'scope="module"' in text
 
 
 def seconds(item: pytest.Item) -> float:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from importlinter.cli import lint_imports
 
-pytestmark = pytest.mark.xdist_group("architecture")  # all read what is parsed once
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "kbench"
 MOST_LINES = 400

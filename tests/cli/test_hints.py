@@ -15,7 +15,6 @@ import kbench
 from kbench.cli.app import COMMANDS, build_app
 from kbench.core.explain import EXPLANATIONS
 
-pytestmark = pytest.mark.xdist_group("hints")  # all read what is parsed once
 PACKAGE = Path(kbench.__file__).parent
 COMMAND = re.compile(r"`(kbench [^`]+)`")
 OPTION = re.compile(r"`(--[a-z][a-z0-9-]*)")

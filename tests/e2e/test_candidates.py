@@ -15,7 +15,7 @@ from kbench.run.session import run
 from kbench.selftest import corpus
 from kbench.storage.settings import Settings
 
-pytestmark = [pytest.mark.slow(seconds=20), pytest.mark.xdist_group("candidates")]  # one run judges all of it
+pytestmark = pytest.mark.slow(seconds=20)
 
 FOLDER = Path(__file__).parents[1] / "candidates"
 PROBLEM = corpus.SHIPPED / "problems" / "gelu.py"

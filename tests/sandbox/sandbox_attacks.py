@@ -89,7 +89,7 @@ def system_v_memory() -> None:
 
 def lease_of(folder: Path) -> Path:
     """A lock where the device leases lie."""
-    return admission.leases().parent / f"{folder.name}.lock"
+    return admission.leases().parent / f"{str(folder).replace('/', '-')}.lock"
 
 
 def hold_lease(path: Path) -> None:
