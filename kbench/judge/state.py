@@ -117,8 +117,10 @@ class JudgeState:
 
     def _suffices(self, known_bytes: int) -> bool:
         """Return whether what is reserved is enough, now that more is known; remember it."""
-        self._least_bytes = max(self._least_bytes, known_bytes)
-        return self._reserved_bytes is None or known_bytes <= self._reserved_bytes
+        if self._reserved_bytes is None:
+            return True
+        self._least_bytes = max(self._least_bytes, min(known_bytes, self._capacity_bytes))
+        return self._least_bytes <= self._reserved_bytes
 
     def _queues_for_all(self) -> bool:
         """Put the open case away and have it need the whole device; False where it has that, or nothing is reserved."""
