@@ -26,7 +26,7 @@ from kbench.judge.candidate import Candidate
 from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.load_request import SolutionSpec
 from kbench.judge.refusal import RefusalError
-from kbench.judge.state import JudgeState
+from kbench.judge.state import NO_ROOM, JudgeState
 from kbench.judge.timing.profile import list_kernels
 from kbench.judge.verify.battery import Battery
 from kbench.plugins import problem as problems
@@ -128,7 +128,7 @@ class JudgeService(JudgeState):
         while True:
             try:
                 outcome, weights = self._evaluated(spec, config, assignment)
-            except torch.OutOfMemoryError:
+            except NO_ROOM:
                 if self._queues_for_all():
                     continue
                 raise

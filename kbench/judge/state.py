@@ -22,6 +22,8 @@ from kbench.wire.channel import Channel
 
 SMALL_BYTES = 32 << 20
 """Inputs and parameters of a small problem, whose outputs hardly need more than `device_room.QUEUE_BYTES`."""
+NO_ROOM = (torch.OutOfMemoryError, MemoryError)
+"""Raised where torch, or the driver for shared memory, finds no room on the device."""
 HEARTBEAT_S = 5.0
 """While the judge waits for the device, it says so this often, so that the parent knows it is alive."""
 
@@ -105,7 +107,7 @@ class JudgeState:
             try:
                 with self.shared():
                     made = self._made(self._overrides)
-            except torch.OutOfMemoryError:
+            except NO_ROOM:
                 if not self._queues_for_all():
                     raise
                 continue

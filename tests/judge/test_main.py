@@ -269,6 +269,7 @@ WRONG = Failed(status=Status.WRONG_VALUE, reason="wrong")
         ([RAN_OUT, WRONG], "wrong_value", [15, 80]),
         ([OF_THE_REFERENCE, RAN_OUT], "out_of_memory", [15, 80]),
         ([torch.OutOfMemoryError(), WRONG], "wrong_value", [15, 80]),
+        ([MemoryError(), WRONG], "wrong_value", [15, 80]),
         ([WRONG], "wrong_value", [15]),
     ],
 )
