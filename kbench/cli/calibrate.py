@@ -3,12 +3,10 @@
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from kbench.cli import completion
-from kbench.cli.options import DeviceOption, OutputFlags, command
+from kbench.cli.options import OutputFlags, argument, command, device_option, option
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, InternalError, MachineError
 from kbench.core.events import Judged, RunOptions
@@ -29,19 +27,15 @@ DEFAULT_CASES = {"cuda": ("small", "default"), "cpu": ("small",)}
 class CalibrateFlags(OutputFlags):
     """Flags of `kbench calibrate`."""
 
-    problems: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PROBLEM",
-            help="Problems: names or paths (default: all shipped)",
-            autocompletion=completion.problems,
-        ),
-    ] = None
-    case: Annotated[list[str] | None, typer.Option("--case", metavar="NAME", help="Only this case; repeatable")] = None
-    device: DeviceOption = None
-    processes: Annotated[
-        int | None, typer.Option("--processes", metavar="N", min=2, help="Processes per case (default 10)")
-    ] = None
+    problems: list[str] | None = argument(
+        "PROBLEM",
+        "Problems: names or paths (default: all shipped)",
+        default=None,
+        autocompletion=completion.problems,
+    )
+    case: list[str] | None = option("--case NAME", "Only this case; repeatable")
+    device: str | None = device_option()
+    processes: int | None = option("--processes N", "Processes per case (default 10)", min=2)
 
 
 @command(CalibrateFlags)
@@ -57,11 +51,12 @@ def main(flags: CalibrateFlags) -> int:
     measure = reference_against_itself(flags.device or settings.run.device, settings)
     processes = flags.processes or verb.DEFAULT_PROCESSES
     done = _follow(verb.calibrate(subjects, measure, _environment(device), processes=processes), output)
+    table = rendering.table_of(done.calibration, processes)
     output.show(
-        text=lambda: rendering.render_text(done.calibration, processes),
+        text=lambda: f"{done.calibration.gpu_name}\n{table.text()}",
         json=lambda: rendering.render_json(done.calibration),
-        csv=lambda: rendering.render_csv(done.calibration, processes),
-        md=lambda: rendering.render_markdown(done.calibration, processes),
+        csv=table.csv,
+        md=table.markdown,
     )
     output.note(f"saved {done.path}")
     return ExitCode.OK

@@ -4,12 +4,19 @@ import os
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from kbench.cli import completion
-from kbench.cli.options import DeviceOption, SettingsFlags, command, parse_duration
+from kbench.cli.options import (
+    SettingsFlags,
+    argument,
+    command,
+    device_option,
+    option,
+    problem_argument,
+    seconds_option,
+    switch,
+)
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, UsageError
 from kbench.plugins import registry
@@ -24,26 +31,13 @@ BUDGET_S = 6.0
 class WatchFlags(SettingsFlags):
     """Flags of `kbench watch`."""
 
-    problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help="Problem: a name or a path", autocompletion=completion.problems)
-    ]
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Solution file to watch")]
-    case: Annotated[
-        str | None,
-        typer.Option("--case", metavar="GLOB", help="Only cases whose name matches", autocompletion=completion.cases),
-    ] = None
-    device: DeviceOption = None
-    entry: Annotated[
-        str | None,
-        typer.Option(
-            "--entry", metavar="NAME", help="Class or function of the solution file to judge (default ModelNew)"
-        ),
-    ] = None
-    verify_only: Annotated[bool, typer.Option("--verify-only", help="Verify, and time nothing")] = False
-    budget: Annotated[
-        float | None,
-        typer.Option("--budget", metavar="SECONDS", parser=parse_duration, help="Time to measure (default 6s)"),
-    ] = None
+    problem: str = problem_argument()
+    file: Path = argument("FILE", "Solution file to watch")
+    case: str | None = option("--case GLOB", "Only cases whose name matches", autocompletion=completion.cases)
+    device: str | None = device_option()
+    entry: str | None = option("--entry NAME", "Class or function of the solution file to judge (default ModelNew)")
+    verify_only: bool = switch("--verify-only", "Verify, and time nothing")
+    budget: float | None = seconds_option("--budget SECONDS", "Time to measure (default 6s)")
 
 
 @command(WatchFlags)

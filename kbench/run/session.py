@@ -53,6 +53,7 @@ from kbench.storage import rows as rowmaker
 from kbench.storage.results import RunWriter
 from kbench.storage.settings import cache_dir
 from kbench.units.evaluator import Evaluator
+from kbench.units.rows import make_row
 from kbench.units.unit import Unit, UnitResult
 
 
@@ -315,37 +316,21 @@ class Session:
         if name in self._deadlines:  # the solution's time is not spent by this
             self._deadlines[name] += state.stage_s.get("profile", 0.0)
 
-    def _row(self, state: CaseState, process: int, result: UnitResult | None) -> ResultRow:
+    def _row(self, state: CaseState, process: int, result: UnitResult) -> ResultRow:
         """Make the row of the newest process of a state, with the errors of this process."""
-        entry, options = state.entry, self._options
-        judgement = rowmaker.Judgement(
-            solution=entry.name,
-            solution_path=entry.recorded_path,
-            entry=entry.recorded_entry,
-            source_sha256=sources.source_sha256(entry.path, entry.variant),
-            case=state.case,
-            process=process,
-            outcome=state.outcome,
-            correctness=(state.outcome if result is None else result.outcome).correctness,
-            device=self._device.kind,
-            mode=options.mode,
-            isolation=rungs.Rung(self._rung).name.lower(),
-            weights=result.weights if result is not None else "",
-            tf32=options.allow_tf32,
-            required=options.level,
-            accepted=options.accept,
-            environment=self.environment,
-            cost=result.cost if result is not None else None,
-            peaks=self._evaluator.peaks,
+        here = replace(result, environment=result.environment or self.environment)
+        kind, options = self._device.kind, self._options
+        return make_row(
+            self._provenance, state.entry, state.case, process, options, here, device=kind, outcome=state.outcome
         )
-        return rowmaker.make_row(self._provenance, judgement)
 
     def _close(self, state: CaseState) -> Judged:
         """Finish one (solution, case): its rows get the interval over all processes."""
         state.closed = True
         state.tell_budget(self._options)
         if not state.rows:
-            row = self._row(state, 0, None)
+            isolation = rungs.Rung(self._rung).name.lower()
+            row = self._row(state, 0, UnitResult(outcome=state.outcome, isolation=isolation))
             state.rows = self._writer.append([row]) if self._writer is not None else (row,)
         elif isinstance(state.outcome, Passed) and state.outcome.timings:
             state.rows = rowmaker.with_interval(state.rows, state.outcome.timings, self._options.precision)

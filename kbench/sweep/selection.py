@@ -8,9 +8,8 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kbench.core.errors import NothingSelectedError, UsageError
 from kbench.plugins import registry
@@ -26,13 +25,9 @@ MOST_OF_A_NAME = 60
 """Bytes of a text's name in the name of its file."""
 
 
-class PairBy(StrEnum):
-    """Which solutions belong to which problems."""
-
-    NAME = "name"
-    """Solutions whose file name is or begins with the problem's name, or whose folder has that name."""
-    ALL = "all"
-    MANIFEST = "manifest"
+PairBy = Literal["name", "all", "manifest"]
+"""Which solutions belong to which problems. `name`: solutions whose file name is or begins with the problem's name, or
+whose folder has that name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +58,7 @@ def pairs(
         return _some(own), []
     found = [name for place in solutions for name in expand(place, settings, "solution")]
     many = any(_is_many(place) for place in solutions)
-    if (pairing or (PairBy.NAME if many else PairBy.ALL)) is PairBy.ALL:
+    if (pairing or ("name" if many else "all")) == "all":
         return _some([SolutionPair(problem=p, solution=s) for p in found_problems for s in found]), []
     stems = {Path(name).stem: name for name in found_problems}
     by_problem: dict[str, list[str]] = {name: [] for name in found_problems}

@@ -25,14 +25,14 @@ def render_comparison(
     Raises:
         MachineError: without jinja2.
     """
-    columns, rows = table_of(comparison)
+    shown = table_of(comparison)
     cells = [
         [
             Cell(title=column.title, text=text, kind="number" if column.right else "reason" if column.wraps else "")
-            for column, text in zip(columns, row, strict=True)
+            for column, text in zip(shown.columns, row, strict=True)
             if column.title
         ]
-        for row in rows
+        for row in shown.rows
     ]
     sides, *rest = heading(comparison).splitlines()
     return page.render(
