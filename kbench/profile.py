@@ -54,7 +54,7 @@ ProfileEvent = Waiting | StageStarted | StageFinished | Explained
 
 def profile(
     problem: Entry, solutions: Sequence[Entry], options: RunOptions, *, counters: bool = False, keep: Path | None = None
-) -> Iterator[ProfileEvent]:
+) -> Generator[ProfileEvent]:
     """Profile one or two solutions at one case, with hardware counters if `counters` is set.
 
     `keep` is where the report of Nsight Compute goes, of one solution. A refusal to read counters is a note.

@@ -4,22 +4,14 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from kbench.api.evaluation import EvaluationResult
+from kbench.api.judge import Judge
 from kbench.core.model import Passed
 from kbench.core.stats import Interval, difference_interval, process_estimate
 
 POLL_S = 0.2
 """Chosen. Seconds between checks of the file."""
-
-
-class Evaluating(Protocol):
-    """The part of a Judge that a watch uses."""
-
-    def evaluate(self, problem: str, solution: Path, *, entry: str | None = None) -> Sequence[EvaluationResult]:
-        """Judge a solution; one result for each case."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +37,7 @@ class WatchedSave:
 
 
 def watch(
-    judge: Evaluating, problem: str, solution: Path, saves: Iterator[None], entry: str | None = None
+    judge: Judge, problem: str, solution: Path, saves: Iterator[None], entry: str | None = None
 ) -> Generator[WatchedSave]:
     """Judge the solution at each save; yields the results."""
     last: dict[str, list[float]] = {}

@@ -11,20 +11,21 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, Unpack
 
 from kbench.api.evaluation import EvaluationResult, evaluation_of
-from kbench.api.options import OF_THE_POOL, Options, fit_to, make_options
+from kbench.api.options import OF_THE_POOL, Options, make_options
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions
 from kbench.core.model import Passed
 from kbench.devices import selection
+from kbench.host import sanitizer
 from kbench.plugins import registry
+from kbench.run.plan import fit_to
 from kbench.run.session import sandbox_rung
 from kbench.storage import quarantine, settings
 from kbench.storage.results import RunWriter
-from kbench.sweep.crew import Crew, MakeJudging, SweepOptions, default_jobs, default_lanes
+from kbench.sweep.crew import Crew, MakeEvaluator, SweepOptions, default_jobs, default_lanes
 from kbench.sweep.plan import make_tasks
 from kbench.sweep.selection import SolutionPair, keep_text
 from kbench.sweep.session import require_alike
@@ -77,7 +78,7 @@ class Judge:
         jobs: int | None = None,
         budgets: Budgets | None = None,
         config: Path | None = None,
-        make: MakeJudging | None = None,
+        make: MakeEvaluator | None = None,
         **options: Unpack[Options],
     ):
         self._settings = settings.load(config)
@@ -86,7 +87,7 @@ class Judge:
         found = selection.choose_devices(devices) if devices is not None else (selection.choose(asked.device),)
         require_alike(found)
         self.device = found[0]
-        run = fit_to(asked, self.device)
+        run = self._fitted(asked)
         self._pool = SweepOptions(
             run=run,
             devices=found,
@@ -109,9 +110,7 @@ class Judge:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -202,7 +201,7 @@ class Judge:
 
     def _options(self, given: Mapping[str, Any]) -> RunOptions:
         """Return the options of one call. Raises UsageError for those that only a pool can have."""
-        options = fit_to(make_options(self._settings, {**self._given, **given}), self.device)
+        options = self._fitted(make_options(self._settings, {**self._given, **given}))
         base = self._pool.run
         for name in OF_THE_POOL:
             if name in given and getattr(options, name) != getattr(base, name):
@@ -210,6 +209,10 @@ class Judge:
         if base.verify_only and not options.verify_only:
             raise UsageError("this `Judge` verifies only", "`kbench.Judge(...)` without `verify_only` times as well")
         return replace(options, device=base.device)
+
+    def _fitted(self, options: RunOptions) -> RunOptions:
+        sanitizer.require(options, self.device)
+        return replace(fit_to(options, self.device), device=self.device.kind)
 
     def _ask(
         self,
@@ -342,8 +345,7 @@ def evaluate(
     >>> found.outcome.correctness.contract_ratio <= 1
     True
 
-    Raises:
-        KbenchError: an unknown option or name, a problem that cannot be used, or a missing device.
+    Raises KbenchError: an unknown option or name, a problem that cannot be used, or a missing device.
     """
     with Judge(lanes=1, **options) as judge:
         return judge.evaluate(problem, solution, entry=entry)

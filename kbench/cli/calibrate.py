@@ -1,6 +1,6 @@
 """`kbench calibrate`: how noisy this device is, which limits what the gate can resolve."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -50,7 +50,7 @@ def main(flags: CalibrateFlags) -> int:
     subjects = _subjects(flags, device.kind, settings)
     measure = reference_against_itself(flags.device or settings.run.device, settings)
     processes = flags.processes or verb.DEFAULT_PROCESSES
-    done = _follow(verb.calibrate(subjects, measure, _environment(device), processes=processes), output)
+    done = _follow(verb.calibrate(subjects, measure, _environment(device), processes=processes), len(subjects), output)
     table = rendering.table_of(done.calibration, processes)
     output.show(
         text=lambda: f"{done.calibration.gpu_name}\n{table.text()}",
@@ -110,16 +110,18 @@ def _environment(device: DeviceChoice) -> Environment:
     )
 
 
-def _follow(events: "Iterator[CalibrationEvent]", output: Output) -> "Calibrated":
-    from kbench.calibrate import Calibrated, SubjectMeasured, SubjectStarted
+def _follow(events: "Generator[CalibrationEvent]", total: int, output: Output) -> "Calibrated":
+    from kbench.calibrate import AgainstItself, Calibrated, Subject
 
-    with closing(events) as stream:  # type: ignore[type-var]  # the verb is a generator
+    number = 0
+    with closing(events) as stream:
         for event in stream:
             match event:
-                case SubjectStarted(subject=subject, number=number, total=total):
-                    output.note(f"{number}/{total}  {subject.problem}  {subject.case}")
-                case SubjectMeasured(result=result):
-                    output.note(f"     {units.duration(result.time_ns)}, spread {100 * result.between:.2g} %")
+                case Subject(problem=problem, case=case):
+                    number += 1
+                    output.note(f"{number}/{total}  {problem}  {case}")
+                case AgainstItself(time_ns=time_ns, between=between):
+                    output.note(f"     {units.duration(time_ns)}, spread {100 * between:.2g} %")
                 case Calibrated():
                     return event
     raise InternalError("the calibration ended without a result")

@@ -97,12 +97,12 @@ def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> "
     first = run.rows[0]
     name = flags.baseline or settings.gate.baseline
     policy = make_policy(settings.gate, flags)
-    with progress_for(output) as progress:
+    with progress_for(output) as show:
         report = rule.gate(
             run,
             baselines.load_baseline(run, name, root),
             policy,
-            confirm=confirm.by_running(run, settings, progress.show, policy.time) if flags.confirm else None,
+            confirm=confirm.by_running(run, settings, show, policy.time) if flags.confirm else None,
             pinned=baselines.load_pinned(run, root),
             accepted=baselines.load_acceptances(first.gpu_name, root),
             calibration=calibrate.load(first.gpu_uuid),
@@ -130,8 +130,8 @@ def _against_commit(flags: GateFlags, settings: Settings, output: Output) -> "Ga
         max_processes=max(policy.processes, settings.run.max_processes),
     )
     solutions = choose_solutions(problem, flags.targets[1:], options.device, settings)
-    with progress_for(output) as progress:
-        return against.against(problem, solutions, str(flags.against), options, policy, settings, progress.show)
+    with progress_for(output) as show:
+        return against.against(problem, solutions, str(flags.against), options, policy, settings, show)
 
 
 def make_policy(given: GateSettings, flags: GateFlags) -> "Policy":

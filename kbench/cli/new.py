@@ -69,7 +69,7 @@ def solution(flags: SolutionFlags) -> int:
 def agents(flags: AgentsFlags) -> int:
     """Write an AGENTS.md: how an agent checks kernels in this repository."""
     path = flags.folder / "AGENTS.md"
-    _write(path, scaffold.AGENTS)
+    _write(path, scaffold.agents())
     _tell(flags, path, "add what is particular to this repository")
     return ExitCode.OK
 

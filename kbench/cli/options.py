@@ -148,11 +148,7 @@ class OutputFlags(SettingsFlags):
     color: Color = option("--color", "When to colour the output", default=Color.AUTO)
 
     def output(self) -> Output:
-        """Combine the flags that say what to print.
-
-        Raises:
-            UsageError: for two flags that contradict each other.
-        """
+        """Combine the flags that say what to print. Raises UsageError for two flags that contradict each other."""
         if self.json and self.format not in {Format.TEXT, Format.JSON}:
             raise UsageError(f"`--json` contradicts `--format {self.format.value}`", "give one of them")
         if self.verbose and self.quiet:

@@ -1,10 +1,9 @@
 """`kbench profile`: why a solution is slow."""
 
-from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from kbench.cli import completion
 from kbench.cli.options import (
@@ -27,7 +26,7 @@ from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 
 if TYPE_CHECKING:
-    from kbench.profile import Explained, ProfileEvent
+    from kbench.profile import Explained
 
 OF_KBENCH = frozenset({Status.HARNESS_ERROR})
 NOT_SELECTED = frozenset({Status.SKIPPED})
@@ -87,13 +86,13 @@ def _follow(
     from kbench.profile import Explained, profile
 
     found: list[Explained] = []
-    stream = cast("Generator[ProfileEvent]", profile(problem, chosen, options, counters=flags.ncu, keep=flags.keep))
-    with progress_for(output) as progress, closing(stream) as events:
+    stream = profile(problem, chosen, options, counters=flags.ncu, keep=flags.keep)
+    with progress_for(output) as show, closing(stream) as events:
         for event in events:
             if isinstance(event, Explained):
                 found.append(event)
             else:
-                progress.show(event)
+                show(event)
     return tuple(found)
 
 

@@ -3,11 +3,11 @@
 import shlex
 import sys
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from kbench.cli import completion
 from kbench.cli.command import show_all
@@ -29,7 +29,7 @@ from kbench.cli.options import (
 )
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, KbenchError, UsageError
-from kbench.core.events import OF_THE_REFERENCE, Event, Judged, Planned, RunOptions, Saved, StageFinished
+from kbench.core.events import OF_THE_REFERENCE, Judged, RunOptions, Saved, StageFinished
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Status
 from kbench.plugins import registry
@@ -202,7 +202,6 @@ def _follow(
     from kbench.report.summary import RunSummary, summarise
     from kbench.run import session
 
-    planned: Planned | None = None
     saved: Saved | None = None
     judged: list[Judged] = []
     error: KbenchError | None = None
@@ -210,11 +209,9 @@ def _follow(
     reference_s: dict[tuple[str, str], float] = {}
     began, started = time.time() - CLOCK_STEP_S, time.monotonic()
     try:
-        stream = cast("Generator[Event]", session.run(problem, chosen, options))
-        with progress_for(output) as progress, closing(stream) as events:
+        with progress_for(output) as show, closing(session.run(problem, chosen, options)) as events:
             for event in events:
-                progress.show(event)
-                planned = event if isinstance(event, Planned) else planned
+                show(event)
                 saved = event if isinstance(event, Saved) else saved
                 judged += [event] if isinstance(event, Judged) else []
                 if isinstance(event, StageFinished) and event.stage in OF_THE_REFERENCE:
@@ -228,7 +225,6 @@ def _follow(
         raise error
     return tuple(judged), RunSummary(
         problem=problem.name,
-        planned=planned,
         cases=tuple(summarise(one) for one in judged),
         environment=saved.environment if saved else None,
         csv_path=saved.csv_path if saved else _written(options, began),

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kbench.cli import completion
 from kbench.cli.options import argument, command, option, seconds_option, switch
-from kbench.cli.output import Format, Output
+from kbench.cli.output import Output
 from kbench.cli.run import RunFlags, code_of_statuses, make_options
-from kbench.core.budget import DEFAULT_S
 from kbench.core.errors import ExitCode, KbenchError, UsageError
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level
@@ -191,18 +190,16 @@ def _again(flags: SweepFlags, header: "Header") -> SweepFlags:
 
 
 def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Sequence[DeviceChoice]") -> "SweepOptions":
-    from kbench.devices.backend import backend
     from kbench.host import sanitizer
+    from kbench.run.plan import fit_to
     from kbench.run.session import sandbox_rung
     from kbench.sweep.crew import SweepOptions, default_jobs, default_lanes
-    from kbench.sweep.task import Budgets, Halt
+    from kbench.sweep.task import Budgets
 
     timed = flags.until == "time"
     run = replace(make_options(flags, flags if timed else None, settings), results_dir=results, name=None)
     kind = devices[0].kind
-    run = replace(run, device=kind, budget_s=run.budget_s or DEFAULT_S[kind], save=True)
-    if run.mode == "graph" and not backend(kind).replays_graphs:
-        raise UsageError("`--mode graph` needs a GPU, and this sweep runs on a CPU", "leave it out")
+    run = replace(fit_to(run, devices[0]), device=kind, save=True)
     local = flags.executor == "local"  # a supervisor looks at its own host
     if local:
         sanitizer.require(run, devices[0])
@@ -215,7 +212,7 @@ def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Seq
         lanes=flags.lanes or default_lanes(kind, timed=timed),
         jobs=flags.jobs or default_jobs(),
         budgets=budgets,
-        halt=Halt(failures=1 if flags.exit_first else flags.max_failures),
+        max_failures=1 if flags.exit_first else flags.max_failures,
     )
 
 
@@ -270,12 +267,12 @@ def _follow(
 
     try:
         stream = cast("Any", judge_all(work, options, make))
-        with progress_for(output) as progress, closing(stream) as events:
+        with progress_for(output) as show, closing(stream) as events:
             for note in work.notes:
                 output.note(f"note: {note}")
             for event in events:
                 followed.take(event)
-                progress.show(event)
+                show(event)
     except KbenchError as error:
         if not followed.sorted:
             raise
@@ -298,15 +295,10 @@ def _exit_code(code: ExitCode, summary: "SweepSummary") -> ExitCode:
 def _print(output: Output, summary: "SweepSummary", followed: "Collector", code: ExitCode) -> None:
     from kbench.report import csvout, swept
 
-    verdicts = followed.sorted
-    match output.format:
-        case Format.JSON:
-            hint = followed.error.hint if followed.error is not None else None
-            output.data(swept.render_json(summary, verdicts, exit_code=int(code), hint=hint))
-        case Format.CSV:
-            groups = [verdict.rows(summary.run, "") for verdict in verdicts]
-            output.data(csvout.render_rows(row for group in groups for row, _ in group))
-        case Format.MD:
-            output.data(swept.render_markdown(summary, verdicts))
-        case Format.TEXT:
-            output.data(swept.render_text(summary, verdicts, verbosity=output.verbosity, width=output.width))
+    verdicts, error = followed.sorted, followed.error
+    output.show(
+        text=lambda: swept.render_text(summary, verdicts, verbosity=output.verbosity, width=output.width),
+        json=lambda: swept.render_json(summary, verdicts, exit_code=int(code), hint=error.hint if error else None),
+        csv=lambda: csvout.render_rows(row for one in verdicts for row, _ in one.rows(summary.run, "")),
+        md=lambda: swept.render_markdown(summary, verdicts),
+    )

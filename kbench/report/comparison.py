@@ -11,9 +11,10 @@ from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import csvout, units
-from kbench.report.document import plain, render_document
+from kbench.report.document import render_document
 from kbench.report.summary import constants_in
 from kbench.report.table import Table, escape_markdown, one_line, table
+from kbench.storage.json_values import plain
 
 WORDS = {
     Answer.NEW_FAIL: "NEW FAIL",

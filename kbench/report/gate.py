@@ -12,8 +12,9 @@ from kbench.core.verdict import Answer, Verdict
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
 from kbench.report import csvout
 from kbench.report.comparison import WORDS, bounds_of, change_of, constants_of
-from kbench.report.document import plain, render_document
+from kbench.report.document import render_document
 from kbench.report.table import Table, escape_markdown, one_line, table
+from kbench.storage.json_values import plain
 
 HEADLINES = {
     ExitCode.OK: "GATE PASSED",

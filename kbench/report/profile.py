@@ -8,8 +8,9 @@ from kbench.core.model import Failed
 from kbench.core.profile import KernelDifference, ProfiledKernel, SolutionProfile, differences
 from kbench.profile import Explained
 from kbench.report import csvout, units
-from kbench.report.document import plain, render_document
+from kbench.report.document import render_document
 from kbench.report.table import Table, escape_markdown, one_line, table
+from kbench.storage.json_values import plain
 
 SHOWN, LISTED = 12, 40
 """Largest number of kernels in a table or a document, the longest ones."""

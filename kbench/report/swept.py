@@ -7,11 +7,12 @@ from xml.etree import ElementTree as Xml
 
 from kbench.core.model import Failed
 from kbench.report import units
-from kbench.report.document import plain, render_document
+from kbench.report.document import render_document
 from kbench.report.junit import clean, render_suite
 from kbench.report.shown import stack_of
 from kbench.report.summary import constants_text, summarise
 from kbench.report.table import escape_markdown, one_line, table
+from kbench.storage.json_values import plain
 from kbench.sweep.ladder import counts_as_failure
 from kbench.sweep.summary import Share, SweepSummary, speedup_of
 from kbench.sweep.task import DeviceState, Ended, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict

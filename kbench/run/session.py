@@ -3,13 +3,12 @@
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kbench.build import cache, sources
-from kbench.core.budget import DEFAULT_S
-from kbench.core.errors import MachineError, UsageError
+from kbench.build import sources
+from kbench.core.errors import MachineError
 from kbench.core.events import (
     REFERENCE,
     Event,
@@ -21,7 +20,7 @@ from kbench.core.events import (
     StageFinished,
     StageStarted,
 )
-from kbench.core.forecast import worth_telling
+from kbench.core.forecast import Forecast, worth_telling
 from kbench.core.model import (
     Case,
     Environment,
@@ -43,21 +42,22 @@ from kbench.host.builder import Builder
 from kbench.plugins import case_selection, registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
-from kbench.run.builds import Job, build_all
+from kbench.run.builds import Job, build_all, job_of
 from kbench.run.case_state import NOT_RUN, CaseState
-from kbench.run.forecasts import forecasts
+from kbench.run.plan import fit_to
 from kbench.run.stages import finished, follow
 from kbench.sandbox import rung_probe, rungs
 from kbench.storage import quarantine
 from kbench.storage import rows as rowmaker
-from kbench.storage.results import RunWriter
+from kbench.storage.durations import last_duration_s
+from kbench.storage.results import Run, RunWriter, read_run
 from kbench.storage.settings import cache_dir
 from kbench.units.evaluator import Evaluator
 from kbench.units.rows import make_row
 from kbench.units.unit import Unit, UnitResult
 
 
-def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iterator[Event]:
+def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Generator[Event]:
     """Judge solutions of a problem, case by case; events are yielded after the fact, and rows are already on the disk.
 
     Raises:
@@ -67,10 +67,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         PluginError: the problem itself cannot be run.
     """
     device = selection.choose(options.device)
-    if options.mode == "graph" and not backend(device.kind).replays_graphs:
-        raise UsageError("`--mode graph` needs a GPU, and this run is on a CPU", "leave it out")
-    solutions = registry.told_apart(solutions)
-    options = replace(options, budget_s=options.budget_s or DEFAULT_S[device.kind])
+    options, solutions = fit_to(options, device), registry.told_apart(solutions)
     quarantine.refuse(cache_dir(), device.uuid)
     sanitizer.require(options, device)
     cases = case_selection.select(problem, options, backend(device.kind).preferred_cases)
@@ -104,6 +101,16 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         yield Saved(csv_path=saved, environment=session.environment, peaks=session.peaks)
 
 
+def saved_run(problem: Entry, solutions: Sequence[Entry], options: RunOptions, watch: Callable[[Event], None]) -> Run:
+    """Judge solutions in a run of their own that leaves no files, and return it; `watch` sees its events."""
+    with tempfile.TemporaryDirectory(prefix="kbench-run-") as folder:
+        options = replace(options, results_dir=Path(folder), name="run")
+        with contextlib.closing(run(problem, solutions, options)) as events:
+            for event in events:
+                watch(event)
+        return read_run(Path(folder, "run.csv"))
+
+
 def sandbox_rung(options: RunOptions, device: str) -> int:
     """Return the rung of the sandbox: the highest that works here, or none for trusted code.
 
@@ -135,7 +142,6 @@ class Session:
         self._rung = rung
         self._scratch = scratch
         self._writer = writer
-        self._entries: dict[str, cache.CacheEntry] = {}
         self._failed: dict[str, Failed] = {}
         self._stage_s: dict[str, float] = {}
         self._deadlines: dict[str, float] = {}
@@ -172,11 +178,23 @@ class Session:
         small = case_selection.small_case(self._problem, self._options)
         asked = cases if small is None else (*cases, small)
         sizes, memory_bytes = self._evaluator.call_bytes(asked, solutions)
-        sha256 = self._provenance.problem_sha256
-        known = forecasts(asked, sizes, self._options, problem_sha256=sha256, device=self._device)
+        known = [
+            Forecast(case=case.name, device=self._device.kind, call_bytes=size, took_s=self._took_s(case))
+            for case, size in zip(asked, sizes, strict=True)
+        ]
         large, way_out = worth_telling(known[: len(cases)], None if small is None else known[-1])
         if large:
             yield LargeCases(cases=large, small=way_out, memory_bytes=memory_bytes)
+
+    def _took_s(self, case: Case) -> float | None:
+        """Return how long an earlier verdict on this case took on this device."""
+        return last_duration_s(
+            self._options.results_dir,
+            problem_sha256=self._provenance.problem_sha256,
+            overrides=case.overrides,
+            device=self._device.uuid,
+            timed=not self._options.verify_only,
+        )
 
     def build(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
         """Build what the cache lacks; failures are reported later, in order."""
@@ -199,16 +217,10 @@ class Session:
             )
 
     def _job(self, entry: Entry, cases: tuple[Case, ...]) -> Job | None:
-        cached = cache.entry_for(entry.path, entry.variant, self._device.key, cache_dir())
-        self._entries[entry.name] = cached
-        others = case_selection.others(self._problem, self._options, cases)
-        wanted = case_selection.rehearsals(self._problem, cases, others.values(), self._derive(entry).cases)
-        seen = cached.rehearsed()
-        missing = {key: rehearsal for key, rehearsal in wanted.items() if key not in seen}
-        nothing_to_do = not sources.compiles(entry.path, entry.builtin) or (cached.is_built and not missing)
-        if nothing_to_do or entry.unsupported_on(self._device.kind, self._problem) is not None:
+        job = job_of(self._problem, entry, cases, self._derive(entry).cases, self._options, self._device)
+        if job.is_done or entry.unsupported_on(self._device.kind, self._problem) is not None:
             return None
-        return Job(entry=entry, cached=cached, rehearsals=missing)
+        return job
 
     def settle_device(self, stack: contextlib.ExitStack) -> None:
         """Measure missing peaks, lock the clocks if requested, and look for other processes on the device."""

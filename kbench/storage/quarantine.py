@@ -2,12 +2,12 @@
 
 import dataclasses
 import json
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from kbench.core.errors import MachineError
+from kbench.storage import csvfile
 
 FOLDER = "quarantine"
 FIX = "reset the device (`nvidia-smi --gpu-reset -i {uuid}`) or reboot, then `kbench doctor --clear-quarantine`"
@@ -43,10 +43,8 @@ def impose(cache_dir: Path, *, uuid: str, name: str, reason: str) -> Quarantine:
     path = _path(cache_dir, uuid)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps(dataclasses.asdict(quarantine), indent=1))
-        draft.replace(path)
-    except OSError:
+        csvfile.replace_file(path, json.dumps(dataclasses.asdict(quarantine), indent=1))
+    except (OSError, MachineError):
         pass  # this run has the mark; the next one probes again
     return quarantine
 

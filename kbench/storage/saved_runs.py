@@ -30,8 +30,7 @@ def find_path(name: str, directory: Path = Path("results")) -> Path:
     `@latest`, `@latest~1` for the one before, a path, the stem of a CSV in `directory`, or what only one stem there
     begins or ends with.
 
-    Raises:
-        UsageError: where there is no such run, or more than one; it suggests the closest name.
+    Raises UsageError where there is no such run, or more than one; it suggests the closest name.
     """
     if (latest := NTH_LATEST.fullmatch(name)) is not None:
         return _nth_latest(directory, int(latest["before"] or 0))

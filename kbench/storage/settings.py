@@ -6,6 +6,7 @@ import json
 import math
 import os
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -116,8 +117,7 @@ def load(config: Path | None = None, *, start: Path | None = None) -> Settings:
     The search begins in `start` (the working directory) and goes up. Relative paths become absolute by the
     folder of the file that holds them.
 
-    Raises:
-        SettingsError: the file is missing or not TOML, a key is unknown, a value has the wrong type.
+    Raises SettingsError: the file is missing or not TOML, a key is unknown, a value has the wrong type.
     """
     if config is not None:
         return _from_table(_read_table(config, required=True), config)
@@ -183,7 +183,8 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
     except ValidationError as error:
         unknown = [one for one in error.errors() if one["type"] == "unexpected_keyword_argument"]
         raise _explain((unknown or error.errors())[0], path) from None
-    _require_ranges(parsed.run, path)
+    if wrong := out_of_range({item.name: getattr(parsed.run, item.name) for item in dataclasses.fields(RunSettings)}):
+        raise SettingsError(f"{path}: `run.{wrong[0]}", wrong[1])
     try:
         require_codes(parsed.accept)
     except UsageError as error:
@@ -204,21 +205,20 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
     )
 
 
-def _require_ranges(run: RunSettings, path: Path) -> None:
-    """Raise SettingsError for a value out of range."""
-    for key in ("processes", "max_processes", "pairs"):
-        if (value := getattr(run, key)) < 1:
-            raise SettingsError(f"{path}: `run.{key}` is {value}", "it must be 1 or more")
-    for key in ("budget_s", "import_timeout_s", "build_timeout_s", "call_timeout_s", "timeout_s"):
-        value = getattr(run, key)
-        if value is not None and not 0 < value < math.inf:
-            raise SettingsError(f"{path}: `run.{key}` is {value}", "it must be a number of seconds above 0")
-    if not is_share(run.precision):
-        raise SettingsError(
-            f"{path}: `run.precision` is {run.precision}, which is not a share", "write for example 0.003"
-        )
-    if run.isolation is not None and run.isolation < 0:
-        raise SettingsError(f"{path}: `run.isolation` is {run.isolation}", "it must be 0 or more")
+def out_of_range(values: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return what is wrong with the first option that is out of range, and what it must be; None if all are in it."""
+    for name, value in values.items():
+        if value is None:
+            continue
+        if name in {"processes", "max_processes", "pairs"} and value < 1:
+            return f"{name}` is {value}", "it must be 1 or more"
+        if name.endswith("_s") and not 0 < value < math.inf:
+            return f"{name}` is {value}", "it must be a number of seconds above 0"
+        if name == "precision" and not is_share(value):
+            return f"{name}` is {value}, which is not a share", "write for example 0.003"
+        if name == "isolation" and value < 0:
+            return f"{name}` is {value}", "it must be 0 or more"
+    return None
 
 
 def _explain(problem: Any, path: Path) -> SettingsError:

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,19 +132,9 @@ def _files(places: Sequence[Path], otherwise: str) -> list[str]:
     return [str(path) for path in dict.fromkeys(found)]
 
 
-def natural(path: Path) -> tuple[tuple[int, int, str], ...]:
-    """Return a key that sorts 2 before 10."""
-    parts: list[tuple[int, int, str]] = []
-    number = ""
-    for letter in [*str(path), ""]:
-        if letter.isdecimal() and letter.isascii():
-            number += letter
-            continue
-        if number:
-            parts.append((0, int(number), ""))
-            number = ""
-        parts.append((1, 0, letter))
-    return tuple(parts)
+def natural(path: Path) -> list[int | str]:
+    """Return a key that sorts 2 before 10: texts and numbers in turn."""
+    return [int(part) if place % 2 else part for place, part in enumerate(re.split("([0-9]+)", str(path)))]
 
 
 def _is_many(place: str) -> bool:

@@ -58,11 +58,7 @@ class TaskVerdict:
     @property
     def stage_s(self) -> dict[str, float]:
         """Seconds by stage over all processes."""
-        total: dict[str, float] = {}
-        for result in self.results:
-            for stage, elapsed_s in result.stage_s.items():
-                total[stage] = total.get(stage, 0.0) + elapsed_s
-        return total
+        return state_of(self.task, self.results).stage_s
 
     def rows(self, run_id: str, started_utc: str) -> list[tuple[ResultRow, Sequence[Sample]]]:
         """Return the rows of a results file, each with its samples."""
@@ -113,14 +109,6 @@ class Budgets:
     time_s: float = 300.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Halt:
-    """When a sweep ends early."""
-
-    failures: int | None = None
-    """Number of failed solutions."""
-
-
 # --- events ------------------------------------------------------------------------
 
 
@@ -134,7 +122,6 @@ class SweepPlanned:
     devices: tuple[str, ...]
     lanes: int
     jobs: int
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

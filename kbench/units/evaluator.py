@@ -10,7 +10,7 @@ from kbench.build import cache, sources
 from kbench.children.child_error import ChildError
 from kbench.core.device_room import may_rest, needed_bytes
 from kbench.core.events import RunOptions
-from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Status
+from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome
 from kbench.core.own_share import OwnShare, ShareSource, share_source
 from kbench.devices import peaks
 from kbench.devices.backend import backend
@@ -47,19 +47,9 @@ class StageProgress:
     """Holder of the device that is waited for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wear:
-    """The history of a judge."""
-
-    units: int
-    first_bytes: int
-    """Host memory after its first unit."""
-    now_bytes: int
-
-
-def is_worn(wear: Wear, most_units: int) -> bool:
-    """Return whether a judge must be replaced before its next unit."""
-    return wear.units >= most_units or wear.now_bytes - wear.first_bytes > MOST_GROWTH_BYTES
+def is_worn(units: int, first_bytes: int, now_bytes: int) -> bool:
+    """Return whether a judge is replaced before its next unit, from its units and its host memory after the first."""
+    return units >= MOST_UNITS or now_bytes - first_bytes > MOST_GROWTH_BYTES
 
 
 @dataclass(slots=True, kw_only=True)
@@ -164,8 +154,11 @@ class Evaluator:
     @property
     def problems(self) -> list[str]:
         """Paths of the problems that have a judge: the present one first, then those that rested last."""
-        benches = [*self._resting, *([] if self._bench is None else [self._bench])]
-        return [str(bench.problem.path) for bench in reversed(benches)]
+        return [str(bench.problem.path) for bench in reversed(self._benches)]
+
+    @property
+    def _benches(self) -> list[Bench]:
+        return [*self._resting, *([] if self._bench is None else [self._bench])]
 
     @property
     def _present(self) -> Bench:
@@ -261,14 +254,14 @@ class Evaluator:
 
     def interrupt(self) -> None:
         """Kill all judges; from another thread than the one that evaluates, which gets a harness error."""
-        for bench in [*self._resting, *([] if self._bench is None else [self._bench])]:
+        for bench in self._benches:
             judge = bench.judge
             if judge is not None:
                 judge.close()
 
     def close(self) -> None:
         """End all judges and all below them."""
-        for bench in [*self._resting, *([] if self._bench is None else [self._bench])]:
+        for bench in self._benches:
             bench.close()
         self._resting = []
 
@@ -327,7 +320,7 @@ class Evaluator:
             return False
         now_bytes = bench.judge.host_bytes
         bench.first_bytes = bench.first_bytes or now_bytes
-        return is_worn(Wear(units=bench.units, first_bytes=bench.first_bytes, now_bytes=now_bytes), MOST_UNITS)
+        return is_worn(bench.units, bench.first_bytes, now_bytes)
 
     def _start(self, expected: Sequence[Entry]) -> JudgeProcess:
         """Start a judge and, below it, workers that will do for the solutions that are expected first."""
@@ -358,8 +351,3 @@ class Evaluator:
             isolation=rungs.Rung(self._rung).name.lower(),
             eval_mode=opened is not None and opened.eval_mode,
         )
-
-
-def unverified(reason: str) -> UnitResult:
-    """Return the result of a unit that could not be judged."""
-    return UnitResult(outcome=Failed(status=Status.NOT_VERIFIED, reason=reason))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from kbench.build import sources
@@ -45,14 +46,8 @@ def make_row(
         attained = roofline.attain(cost, bound, median_ns) if median_ns > 0 else None
     return ResultRow(
         schema_version=SCHEMA_VERSION,
-        run_id=provenance.run_id,
-        started_utc=provenance.started_utc,
-        git_commit=provenance.git_commit,
-        git_dirty=provenance.git_dirty,
+        **asdict(provenance),
         source_sha256=sources.source_sha256(solution.path, solution.variant),
-        problem=provenance.problem,
-        problem_path=provenance.problem_path,
-        problem_sha256=provenance.problem_sha256,
         solution=solution.name,
         solution_path=solution.recorded_path,
         entry=solution.recorded_entry,

@@ -68,7 +68,8 @@ def test_the_estimate_has_the_digits_that_it_supports(changes, text):
 
 
 def test_a_solution_has_one_line_at_a_time_and_keeps_its_estimate():
-    with Live(Output()) as live:
+    live = Live(Output())
+    with live:
         live.show(StageStarted(stage="verify", solution="online", case="small", process=0))
         live.show(finished("verify"))
         live.show(ESTIMATE)

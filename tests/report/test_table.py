@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbench.report.document import plain, render_document
+from kbench.report.document import render_document
 from kbench.report.table import Column, Table, escape_markdown, one_line
+from kbench.storage.json_values import plain
 
 
 def test_columns_align_and_empty_ones_disappear():
