@@ -17,7 +17,6 @@ from kbench.core.events import (
     Planned,
     RunOptions,
     Saved,
-    StageFinished,
     StageStarted,
 )
 from kbench.core.forecast import Forecast, worth_telling
@@ -45,7 +44,6 @@ from kbench.plugins.shapes import Derived
 from kbench.run.builds import Job, build_all, job_of
 from kbench.run.case_state import NOT_RUN, CaseState
 from kbench.run.plan import fit_to
-from kbench.run.stages import finished, follow
 from kbench.sandbox import rung_probe, rungs
 from kbench.storage import quarantine
 from kbench.storage import rows as rowmaker
@@ -54,6 +52,7 @@ from kbench.storage.results import Run, RunWriter, read_run
 from kbench.storage.settings import cache_dir
 from kbench.units.evaluator import Evaluator
 from kbench.units.rows import make_row
+from kbench.units.stages import finished
 from kbench.units.unit import Unit, UnitResult
 
 
@@ -171,7 +170,7 @@ class Session:
         yield StageStarted(stage="shapes", solution=REFERENCE, case=name)
         started = time.monotonic()
         self._derived = self._evaluator.derive(solutions, cases[0])
-        yield finished("shapes", name, None, time.monotonic() - started)
+        yield finished("shapes", name, time.monotonic() - started)
 
     def foresee(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
         """Report large cases before anything of them is allocated."""
@@ -210,11 +209,8 @@ class Session:
             if failure is not None:
                 self._failed[entry.name] = self._evaluator.explain(failure, entry, cases[0])
                 self._watch.look(failure.status)
-            detail = "compiled" if failure is None else failure.reason
-            ok = failure is None
-            yield StageFinished(
-                stage="build", solution=entry.name, case=name, process=None, ok=ok, elapsed_s=elapsed_s, detail=detail
-            )
+            ok, detail = failure is None, "compiled" if failure is None else failure.reason
+            yield finished("build", name, elapsed_s, solution=entry.name, ok=ok, detail=detail)
 
     def _job(self, entry: Entry, cases: tuple[Case, ...]) -> Job | None:
         job = job_of(self._problem, entry, cases, self._derive(entry).cases, self._options, self._device)
@@ -291,8 +287,8 @@ class Session:
 
     def _evaluate(self, state: CaseState, process: int, following: Sequence[Entry]) -> Iterator[Event]:
         unit = self._unit(state, process)
-        stages = self._evaluator.evaluate(unit, following, self._deadline(state.entry.name))
-        result = yield from follow(stages, unit, self._device.name, state.stage_s)
+        result = yield from self._evaluator.evaluate(unit, following, self._deadline(state.entry.name))
+        state.add_times(result.stage_s)
         self.environment = result.environment or self.environment
         if result.cost is None:  # the problem itself fails
             state.outcome = result.outcome
@@ -322,7 +318,7 @@ class Session:
         if not isinstance(state.outcome, Passed) or not state.outcome.timings:
             return
         unit, name = self._unit(state, len(state.outcome.timings)), state.entry.name
-        told = yield from follow(self._evaluator.own_share(unit), unit, self._device.name, state.stage_s)
+        told = yield from self._evaluator.own_share(unit, state.stage_s)
         if told is not None:
             state.add_own_share(told)
         if name in self._deadlines:  # the solution's time is not spent by this

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 from kbench.core.errors import SettingsError, UsageError
 from kbench.core.events import MeasuringOptions, TimeLimits
 from kbench.core.levels import require_codes
+from kbench.storage.json_values import plain
 
 _STRICT = {"extra": "forbid", "strict": True}
 
@@ -136,7 +137,8 @@ def effective(settings: Settings) -> tuple[EffectiveValue, ...]:
     given = _flat(_read_table(settings.source, required=True) or {}) if settings.source else {}
     values = [
         EffectiveValue(key=key, value=value, origin=str(settings.source) if key in given else "default")
-        for key, value in _flat(_plain(settings)).items()
+        for key, value in _flat(plain(settings)).items()
+        if key != "source"
     ]
     origin = "KBENCH_CACHE" if os.environ.get("KBENCH_CACHE") else "default"
     return (*values, EffectiveValue(key="cache", value=str(cache_dir()), origin=origin))
@@ -234,15 +236,6 @@ def _known_keys(table: str, key: str) -> str:
     known = [item.name for item in dataclasses.fields(owner) if item.name != "source"]
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     return f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(known)
-
-
-def _plain(settings: Settings) -> dict[str, Any]:
-    table = dataclasses.asdict(settings)
-    table.pop("source")
-    table["paths"] = [str(path) for path in settings.paths]
-    table["results"] = str(settings.results)
-    table["accept"] = list(settings.accept)
-    return table
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:

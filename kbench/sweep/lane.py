@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from kbench.core.events import StageStarted
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.stats import worthwhile_precision
@@ -183,8 +184,7 @@ class Lane:
             finally:
                 if timer is not None:
                     timer.cancel()
-            limit_s = budget_s(news.stage, self.budgets) if news.elapsed_s is None else None
-            if limit_s is not None:
+            if isinstance(news, StageStarted) and (limit_s := budget_s(news.stage, self.budgets)) is not None:
                 timer = threading.Timer(limit_s, give_up, (news.stage, limit_s))
                 timer.daemon = True
                 timer.start()

@@ -13,7 +13,7 @@ from fakes import CORRECT, ENVIRONMENT, timing
 
 from kbench.children import nursery
 from kbench.core.errors import ResultsError
-from kbench.core.events import RunOptions
+from kbench.core.events import RunOptions, StageStarted
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Passed, Status
 from kbench.devices import selection
@@ -266,7 +266,7 @@ def finish(evaluator: Evaluator, one: Unit, on: str = "", then=lambda: None) -> 
             news = next(stages)
         except StopIteration as end:
             return end.value
-        if news.stage == on and news.elapsed_s is None:
+        if isinstance(news, StageStarted) and news.stage == on:
             then()
 
 

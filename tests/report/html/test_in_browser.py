@@ -24,7 +24,7 @@ PAGES = {
         "Claimed and measured",
         "as claimed",
         "wrong_value",
-        "49 of 69 pass",
+        "154 of 205 pass",
         "All verdicts",
     ),
     "results/calibration/sweep_level1.csv": (
