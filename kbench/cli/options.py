@@ -72,6 +72,10 @@ def parse_overrides(pairs: list[str]) -> dict[str, Any]:
     return overrides
 
 
+FLAG = "flag"
+"""Key of the flag in the metadata of a field."""
+
+
 def option(spec: str, text: str, *, default: Any = None, **more: Any) -> Any:
     """Declare the flag of a field: `--name METAVAR`, `--name -n` or `--on/--off`, and its help text."""
     words = spec.split()
@@ -91,8 +95,6 @@ def argument(metavar: str, text: str, *, default: Any = MISSING, **more: Any) ->
     return field(default=default, metadata={FLAG: typer.Argument(metavar=metavar, help=text, **more)})
 
 
-FLAG = "flag"
-"""Key of the flag in the metadata of a field."""
 seconds_option = functools.partial(option, parser=parse_duration)
 share_option = functools.partial(option, parser=parse_share)
 problem_argument = functools.partial(

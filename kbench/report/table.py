@@ -82,13 +82,13 @@ def table(
 
     `wraps` and `spare` name columns without the `>`; `titles` are the headings of a table that may have no row.
     """
-    found = [*titles] or [*(rows[0] if rows else ())]
-    columns = [
-        Column(title=title, right=name.startswith(">"), wraps=title in wraps, spare=title in spare)
-        for name in found
-        if (title := name.removeprefix(">")) is not None
-    ]
-    return Table(columns=columns, rows=[[row[name] for name in found] for row in rows])
+
+    def column(name: str) -> Column:
+        title = name.removeprefix(">")
+        return Column(title=title, right=name != title, wraps=title in wraps, spare=title in spare)
+
+    names = [*titles] or [*(rows[0] if rows else ())]
+    return Table(columns=[*map(column, names)], rows=[[row[name] for name in names] for row in rows])
 
 
 KEEP_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
