@@ -38,10 +38,10 @@ export CHOOSE
 run: $(if $(filter yes,$(RUN_READY)),,$(STAMP))
 	@chosen=$$($(RUN_PYTHON) -c "$$CHOOSE") && set -x && $(RUN_PYTHON) -m kbench run group_norm $$chosen
 
-# In parts that take turns at what is left: tests start processes, and some take minutes. More parts than processors
-# disturb those that measure.
+# The longest first, each as soon as a processor is free; tests of one group share what one run has judged. More parts
+# than processors disturb those that measure. What tests start keeps its bytecode, whatever the caller's environment says.
 test: $(if $(filter yes,$(TEST_READY)),,$(STAMP))
-	@$(TEST_PYTHON) -m pytest -n $(JOBS) --dist worksteal
+	@PYTHONDONTWRITEBYTECODE= $(TEST_PYTHON) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 
 # README's tables and the plot, from results/h200.
 evidence: $(if $(filter yes,$(RUN_READY)),,$(STAMP))

@@ -130,11 +130,10 @@ def _line(each: ComparedSide, rows: Sequence[ResultRow], changed: bool) -> Line:
     remarks += ["faster than fp32 arithmetic allows"] if each.beats_limit else []
     weak = sum(row.attestation == "weak" for row in rows)
     remarks += [f"not confirmed by the judge's clock in {weak} of {len(rows)} processes"] if weak else []
-    spread = each.time_interval_ns
     return Line(
         solution=each.solution,
         time_ns=each.time_ns,
-        half_width_ns=spread.half_width if spread else None,
+        half_width_ns=each.shown_half_width_ns,
         speedup=each.speedup,
         percent_of_limit=each.percent_of_limit,
         weak=weak > 0,

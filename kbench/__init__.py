@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 from kbench.core.version import __version__
 
 if TYPE_CHECKING:
+    from kbench.api.calls import evaluate, evaluate_async, evaluate_many
     from kbench.api.evaluation import EvaluationResult
-    from kbench.api.judge import Judge, evaluate, evaluate_async, evaluate_many
+    from kbench.api.judge import Judge
     from kbench.core.errors import KbenchError
     from kbench.core.model import Failed, Passed
 
@@ -28,9 +29,9 @@ _PLACES = {
     "Judge": "kbench.api.judge",
     "KbenchError": "kbench.core.errors",
     "Passed": "kbench.core.model",
-    "evaluate": "kbench.api.judge",
-    "evaluate_async": "kbench.api.judge",
-    "evaluate_many": "kbench.api.judge",
+    "evaluate": "kbench.api.calls",
+    "evaluate_async": "kbench.api.calls",
+    "evaluate_many": "kbench.api.calls",
 }
 """Imported where they are used: `import kbench` is a part of every start of the command line."""
 

@@ -1,5 +1,5 @@
 """`python -m kbench` is `kbench`."""
 
-from kbench.cli.app import main
+from kbench.cli.entry import main
 
 main()

@@ -75,6 +75,14 @@ class ComparedSide:
     flags: tuple[str, ...]
 
     @property
+    def shown_half_width_ns(self) -> float | None:
+        """Half-width of the time that follows from the interval of its speed-up, as in `show`; None for a weak time."""
+        ratio = self.speedup
+        if self.time_ns is None or self.time_interval_ns is None or ratio is None or self.measurement.weak:
+            return None
+        return self.time_ns * ratio.half_width / ratio.centre if ratio.basis == "processes" else None
+
+    @property
     def passed(self) -> bool:
         """Whether every check held."""
         return self.measurement.status is Status.PASSED

@@ -20,7 +20,7 @@ from kbench.core.model import Case, Cost, Failed, Status
 from kbench.core.profile import SolutionProfile, profiled
 from kbench.core.roofline import Limit, limit
 from kbench.devices import peaks, selection
-from kbench.devices.admission import Admission, in_use
+from kbench.devices.admission import Admission, others_using
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import health, nursery_process
@@ -160,8 +160,8 @@ class ProfileSession:
         if failed is not None:
             return failed
         profiler = Profiler(self._problem, self._options, self._device, self._rung, self._scratch)
-        if self._options.wait_for_device and in_use(self._device.uuid):
-            yield Waiting(device=self._device.name, holder="other kbench commands")
+        if self._options.wait_for_device and (holder := others_using(self._device.uuid)):
+            yield Waiting(device=self._device.name, holder=holder)
         began = time.monotonic()
         yield StageStarted(stage="profile", solution=entry.name, case=self._case.name)
         with self._alone():

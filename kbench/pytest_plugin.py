@@ -3,6 +3,7 @@
 pytest imports this module in every session of an environment that has kbench, so it imports nothing slow by itself.
 """
 
+import math
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from kbench.api.evaluation import EvaluationResult
     from kbench.report.summary import CaseSummary
 
 MARKER = "kbench"
@@ -50,6 +52,8 @@ def kbench_case(request: pytest.FixtureRequest, _kbench_nursery: None) -> "CaseS
     marker = request.node.get_closest_marker(MARKER)
     if marker is None:
         pytest.fail(f"`{FIXTURE}` needs a marker: {USAGE}", pytrace=False)
+    if len(marker.args) + len({"problem", "solution"} & marker.kwargs.keys()) != 2:
+        pytest.fail(f"the marker names one problem and one solution: {USAGE}", pytrace=False)
     return _judge(request, *marker.args, **marker.kwargs)
 
 
@@ -67,11 +71,17 @@ def _judge(
     from kbench.report.summary import summarise
     from kbench.report.terminal import failure
 
+    if max_slowdown is not None and not _is_slowdown(max_slowdown):
+        pytest.fail(f"`max_slowdown` is {max_slowdown!r}; it is a share above -1, such as 0.02 for 2 %", pytrace=False)
     asked = {"verify_only": max_slowdown is None, **options}
+    judged: tuple[EvaluationResult, ...] = ()
+    refused = ""
     try:
         judged = kbench.evaluate(_place(request, problem), _place(request, solution), **asked)
     except KbenchError as error:
-        pytest.fail(f"{error.message}\nhint: {error.hint}" if error.hint else error.message, pytrace=False)
+        refused = f"{error.message}\nhint: {error.hint}" if error.hint else error.message
+    if refused:  # out here, so that pytest shows no chain of exceptions
+        pytest.fail(refused, pytrace=False)
     if len(judged) != 1:
         named = ", ".join(one.case for one in judged)
         pytest.fail(f"{len(judged)} cases were judged ({named}); `cases=` of the marker selects one", pytrace=False)
@@ -81,6 +91,10 @@ def _judge(
     if max_slowdown is not None:
         _require_speed(case, max_slowdown)
     return case
+
+
+def _is_slowdown(given: Any) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and -1 < given < math.inf
 
 
 def _require_speed(case: "CaseSummary", max_slowdown: float) -> None:

@@ -1,17 +1,30 @@
 """Judge a file at each save and report the change: a warm judge, few processes, no files."""
 
+import contextlib
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from kbench.api.evaluation import EvaluationResult
-from kbench.api.judge import Judge
+from kbench.build.sources import dependencies
 from kbench.core.model import Passed
 from kbench.core.stats import Interval, difference_interval, process_estimate
 
 POLL_S = 0.2
-"""Chosen. Seconds between checks of the file."""
+"""Chosen. Seconds between checks of the files."""
+
+Stamps = dict[Path, tuple[int, int, int]]
+"""When each file was last written, its size and its place on the disk."""
+
+
+class Evaluating(Protocol):
+    """The part of a Judge that a watch uses."""
+
+    def evaluate(self, problem: str, solution: Path, *, entry: str | None = None) -> Sequence[EvaluationResult]:
+        """Judge a solution; one result for each case."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +50,7 @@ class WatchedSave:
 
 
 def watch(
-    judge: Judge, problem: str, solution: Path, saves: Iterator[None], entry: str | None = None
+    judge: Evaluating, problem: str, solution: Path, saves: Iterator[None], entry: str | None = None
 ) -> Generator[WatchedSave]:
     """Judge the solution at each save; yields the results."""
     last: dict[str, list[float]] = {}
@@ -65,26 +78,47 @@ def change_between(old: Sequence[float], new: Sequence[float]) -> Interval | Non
 
 
 def saves_of(path: Path, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
-    """Yield at once, then whenever the file was saved and is unchanged for one more check.
+    """Yield at once, then whenever the file or one that it is made of was saved and all are the same at one more check.
 
     A file that is not there is waited for: editors replace it.
     """
-    known: tuple[int, int, int] | None = None
-    seen = _stamp(path)
+    followed = Followed(path)
+    known: Stamps = {}
+    seen = followed.stamps()
     while True:
-        if seen is not None and seen != known:
+        if seen and seen != known:
             known = seen
             yield
         sleep(POLL_S)
-        before, seen = seen, _stamp(path)
+        before, seen = seen, followed.stamps()
         while seen != before:
             sleep(POLL_S)
-            before, seen = seen, _stamp(path)
+            before, seen = seen, followed.stamps()
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+class Followed:
+    """A solution file, and the local files that it reads to be built."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._files: tuple[Path, ...] = (path,)
+        self._places: Stamps = {}
+
+    def stamps(self) -> Stamps:
+        """Look at the files; empty where the solution file is not there.
+
+        Which files they are is found out again only if one of them or of their folders changed: it takes up to 0.1 s.
+        """
+        places = self._look()
+        if places != self._places:
+            self._files = (self._path, *dependencies(self._path))
+            self._places = places = self._look()
+        return {file: places[file] for file in self._files if file in places} if self._path in places else {}
+
+    def _look(self) -> Stamps:
+        found: Stamps = {}
+        for place in {*self._files, *(file.parent for file in self._files)}:
+            with contextlib.suppress(OSError):
+                status = place.stat()
+                found[place] = (status.st_mtime_ns, status.st_size, status.st_ino)
+        return found

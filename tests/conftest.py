@@ -1,14 +1,21 @@
-"""Of the whole suite: its order, the golden files, and the process that runs are forks of."""
+"""Of the whole suite: its order, the golden files, the process that runs are forks of, and the queue for the device."""
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from kbench.children.child import Child
+from kbench.devices import admission
 from kbench.host import nursery_process as nurseries
 
 GOLDEN = Path(__file__).parent / "golden"
+
+# Before torch is imported. On 2 busy cores its threads, which spin while they wait for one another, took 3.6 s for 300
+# small products; with threads that sleep they took 0.1 s.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,6 +52,24 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 def _one_nursery() -> Iterator[None]:
     """Let the runs of this process share what has imported torch, and end it with the last test."""
     with nurseries.kept():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _queue_of_its_own() -> Iterator[None]:
+    """Let the processes of pytest-xdist not wait for one another: a test that times would stop all verdicts and builds.
+
+    Times are then those of a busy machine, as they are beside tests that compile.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    place = admission.leases().parent
+    with (
+        tempfile.TemporaryDirectory(prefix="kbench-leases-", dir=place) as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("KBENCH_LEASES", folder)
         yield
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from kbench.numerics import elements
+from kbench.devices.poison import poison as fill
 
 Values = Mapping[str, Tensor]
 Function = Callable[..., Tensor]
@@ -356,7 +356,7 @@ PROBLEMS = (
 
 def poison(like: Tensor) -> Tensor:
     found = torch.empty_like(like)
-    elements.poison(found.view(torch.uint8).flatten())
+    fill(found.view(torch.uint8).flatten())
     return found
 
 
@@ -435,5 +435,5 @@ def faults(problem: Planted) -> Iterator[tuple[str, str]]:
     """Yield (code that is right, or empty; name of the fault)."""
     yield from ((name.partition("/")[0], name) for name in (*problem.wrong, *OF_OUTPUTS, "stale_output"))
     if list(problem.make().parameters()):
-        yield from (("frozen_weights", f"frozen_weights/{when}") for when in ("all", "one", "first call"))
+        yield from (("frozen_weights", f"frozen_weights/{when}") for when in ("all", "one"))
     yield from (("", name) for name in (*problem.strange, *NAMELESS))

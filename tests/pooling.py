@@ -7,10 +7,11 @@ from pathlib import Path
 from sweeping import PROBLEM, FakeJudge, failed, passed
 
 from kbench.api.judge import Judge
+from kbench.core.events import StageEvent
 from kbench.core.model import Case, Status
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
-from kbench.units.stages import StageEvent, ended, started
+from kbench.units.stages import ended, started
 from kbench.units.unit import Unit, UnitResult
 
 CASES = f"CASES = {{'default': {{}}, 'small': {{'n': 2}}, 'ragged': {{'n': 3}}}}\nn = 4\n{PROBLEM}"

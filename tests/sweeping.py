@@ -6,14 +6,15 @@ from pathlib import Path
 
 from fakes import CORRECT, ENVIRONMENT, timing
 
-from kbench.core.events import RunOptions
+from kbench.core.events import RunOptions, StageEvent, Waiting
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Outcome, Passed, Status
+from kbench.devices.selection import cpu
 from kbench.host.health import Watch
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.sweep.task import Task, TaskVerdict
-from kbench.units.stages import StageEvent, ended, started
+from kbench.units.stages import ended, started
 from kbench.units.unit import Unit, UnitResult
 
 OPTIONS = RunOptions(device="cpu", processes=1, max_processes=1, verify_only=True, wait_for_device=False)
@@ -68,6 +69,8 @@ class FakeJudge:
         self.problems: list[str] = []
         self.interrupted = threading.Event()
         self.hangs: set[str] = set()
+        self.waits_for: list[str] = []
+        """Holders of the device that each unit waits for."""
 
     def turn_to(self, problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> None:
         self.turned.append(problem.name)
@@ -84,6 +87,10 @@ class FakeJudge:
     ) -> Generator[StageEvent, None, UnitResult]:
         name = unit.solution.name
         self.judged.append((name, unit.process))
+        for holder in self.waits_for:
+            yield Waiting(device=cpu().name, holder=holder)
+            yield started("wait", unit)
+            yield ended("wait", unit, 0.0)
         yield started("verify", unit)
         if name in self.hangs:
             self.interrupted.wait(30)

@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import functools
 import graphlib
 import io
 import tomllib
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from importlinter.cli import lint_imports
 
+pytestmark = pytest.mark.xdist_group("architecture")  # all read what is parsed once
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "kbench"
 MOST_LINES = 400
@@ -39,6 +41,7 @@ MAY_CATCH_EVERYTHING = {
 MAY_PRINT = {
     "kbench/cli/output.py": "the streams of a command",
     "kbench/cli/app.py": "the last line of the command line",
+    "kbench/cli/entry.py": "the last line where there is no command line",
     "kbench/devices/peaks.py": "child main",
     "kbench/host/health.py": "child main",
     "kbench/sandbox/rung_probe.py": "child main",
@@ -52,13 +55,11 @@ LIGHT = (
 EXITS = {"print", "exit", "quit", "sys.exit", "os._exit", "sys.stdout.write", "sys.stderr.write"}
 
 
+@functools.cache
 def modules() -> dict[str, ast.Module]:
     """Every module but those of the corpus of cheats, which is a museum of bad manners."""
     found = [path.relative_to(ROOT) for path in sorted(PACKAGE.rglob("*.py")) if "attacks" not in path.parts]
     return {str(path): ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in found}
-
-
-MODULES = modules()
 
 
 def test_imports_point_down(monkeypatch):
@@ -80,10 +81,10 @@ def test_every_verb_and_ring_is_in_the_contract():
 
 def imports() -> dict[str, set[str]]:
     """What each module imports of kbench, also inside functions and for types only."""
-    names = {module.removesuffix(".py").removesuffix("/__init__").replace("/", "."): module for module in MODULES}
+    names = {module.removesuffix(".py").removesuffix("/__init__").replace("/", "."): module for module in modules()}
     found: dict[str, set[str]] = {}
     for name, module in names.items():
-        nodes = list(ast.walk(MODULES[module]))
+        nodes = list(ast.walk(modules()[module]))
         whole = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
         for node in nodes:
             if isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -117,7 +118,7 @@ def asks_which_device(node: ast.AST) -> bool:
 def test_only_devices_ask_which_device_it_is():
     others = {
         f"{module}:{node.lineno}": ast.unparse(node)
-        for module, tree in MODULES.items()
+        for module, tree in modules().items()
         if Path(module).parts[1] not in {*CONTENT, "devices"}
         for node in ast.walk(tree)
         if asks_which_device(node)
@@ -128,12 +129,12 @@ def test_only_devices_ask_which_device_it_is():
 def test_one_module_opens_nvml_and_one_libcuda():
     openers = {"pynvml": "kbench/devices/nvml.py", "libcuda.so.1": "kbench/devices/cuda_driver.py"}
     for word, place in openers.items():
-        assert [module for module in MODULES if word in (ROOT / module).read_text(encoding="utf-8")] == [place]
+        assert [module for module in modules() if word in (ROOT / module).read_text(encoding="utf-8")] == [place]
 
 
 def test_no_two_records_have_one_name():
     places: dict[str, list[str]] = {}
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         for node in ast.walk(tree) if Path(module).parts[1] not in CONTENT else ():
             names = [node.name] if isinstance(node, ast.ClassDef) else []
             if node in tree.body and isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -145,15 +146,15 @@ def test_no_two_records_have_one_name():
 
 
 def test_a_module_is_one_noun():
-    assert [module for module in MODULES if Path(module).stem in NO_NAMES] == []
-    lengths = {module: len((ROOT / module).read_text(encoding="utf-8").splitlines()) for module in MODULES}
+    assert [module for module in modules() if Path(module).stem in NO_NAMES] == []
+    lengths = {module: len((ROOT / module).read_text(encoding="utf-8").splitlines()) for module in modules()}
     assert {module: lines for module, lines in lengths.items() if lines > MOST_LINES} == {}
 
 
 def test_a_function_fits_a_screen():
     long = {
         f"{module}:{node.name}": lines
-        for module, tree in MODULES.items()
+        for module, tree in modules().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (lines := (node.end_lineno or 0) - node.lineno + 1) > MOST_FUNCTION_LINES
@@ -172,14 +173,14 @@ def catches_everything(node: ast.AST) -> bool:
 
 
 def test_only_the_last_lines_catch_everything():
-    found = {m for m, tree in MODULES.items() if any(catches_everything(node) for node in ast.walk(tree))}
+    found = {m for m, tree in modules().items() if any(catches_everything(node) for node in ast.walk(tree))}
     assert found <= set(MAY_CATCH_EVERYTHING)
 
 
 def test_nothing_below_the_command_line_prints_or_exits():
     found = {
         module
-        for module, tree in MODULES.items()
+        for module, tree in modules().items()
         if not module.startswith("kbench/cli/")
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in EXITS
@@ -189,7 +190,7 @@ def test_nothing_below_the_command_line_prints_or_exits():
 
 def test_heavy_imports_are_not_at_the_top_of_light_modules():
     heavy = []
-    for module, tree in MODULES.items():
+    for module, tree in modules().items():
         for node in tree.body if module.startswith(LIGHT) else []:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
@@ -200,7 +201,7 @@ def test_heavy_imports_are_not_at_the_top_of_light_modules():
 def test_records_are_frozen_keyword_only_and_slotted():
     loose = [
         f"{module}:{node.lineno}"
-        for module, tree in MODULES.items()
+        for module, tree in modules().items()
         if module.startswith(LIGHT)
         for node in ast.walk(tree)
         for decorator in getattr(node, "decorator_list", [])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packaging")]  # one wheel and one environment
 
 
 def run(*command: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:

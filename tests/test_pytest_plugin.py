@@ -108,6 +108,28 @@ def test_only_a_slow_down_that_is_shown_fails(judging, low, high, slowdown, outc
     result.assert_outcomes(**outcome)
 
 
+@pytest.mark.parametrize("given", ["'a lot'", "-1", "True", "float('inf')"])
+def test_what_is_no_slow_down_is_refused_before_anything_is_judged(judging, given):
+    result, calls = judging(passed(), marker=f"max_slowdown={given}")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["`max_slowdown` is *; it is a share above -1, such as 0.02 for 2 %"])
+    assert calls == []
+
+
+@pytest.mark.parametrize("marker", ["'third'", "problem='again'"])
+def test_a_marker_of_another_form_says_what_it_takes(judging, marker):
+    result, calls = judging(passed(), marker=marker)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["the marker names one problem and one solution: @pytest.mark.kbench(*"])
+    assert calls == []
+
+
+def test_an_error_is_shown_without_a_chain(judging):
+    result, _ = judging(MachineError("no device", "close others"))
+    assert "During handling" not in result.stdout.str()
+    result.stdout.fnmatch_lines(["no device", "hint: close others"])
+
+
 def test_a_solution_that_was_not_timed_is_not_green(judging):
     result, _ = judging(untimed())
     result.assert_outcomes(errors=1)

@@ -8,6 +8,7 @@ import pytest
 from fakes import CORRECT, timing
 
 from kbench.api.evaluation import EvaluationResult
+from kbench.core.events import StageFinished, Waiting
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Passed, Status
 from kbench.report.watched import render_end, render_save
@@ -112,6 +113,66 @@ def test_saves_are_seen_once_and_a_file_that_is_away_or_being_written_is_waited_
     assert path.read_text() == "333", "not while it was written"
     next(saves)
     assert path.stat().st_mtime == 9
+
+
+def test_a_file_that_it_imports_is_followed_from_the_save_on_that_names_it(tmp_path):
+    path, helper, other = tmp_path / "s.py", tmp_path / "helper.py", tmp_path / "other.py"
+    for file in (path, helper, other):
+        file.write_text("1")
+    seen = []
+
+    def change(text: str, file: Path) -> None:
+        file.write_text(text)
+        seen.append(f"{file.name} {text}")
+
+    steps = [
+        lambda: change("22", helper),  # not imported yet
+        lambda: change("import helper", path),
+        lambda: change("333", helper),
+        lambda: change("22", other),
+        lambda: change("import other", helper),
+        lambda: change("333", other),
+    ]
+    # A change is seen at one check, and a save at the next.
+    script = iter([act for step in steps for act in (step, lambda: None, lambda: None)])
+    saves = saves_of(path, lambda _: next(script)())
+    assert [next(saves) or [*seen][-1:] for _ in range(5)] == [
+        [],
+        ["s.py import helper"],
+        ["helper.py 333"],
+        ["helper.py import other"],
+        ["other.py 333"],
+    ]
+
+
+def test_an_import_that_appears_later_is_a_save(tmp_path):
+    path = tmp_path / "s.py"
+    path.write_text("import helper")
+    steps = iter([lambda: (tmp_path / "helper.py").write_text("1"), lambda: None, lambda: pytest.fail("no save")])
+    saves = saves_of(path, lambda _: next(steps)())
+    next(saves)
+    next(saves)
+
+
+def test_whoever_is_waited_for_is_told_once_per_save_and_a_failed_stage_not_at_all(capsys):
+    from kbench.cli.output import Output
+    from kbench.cli.watch import Shown
+
+    shown = Shown(Output())
+
+    class Telling:
+        def evaluate(self, *_: object, **__: object) -> tuple[()]:
+            shown.show(Waiting(device="cpu", holder="pid 7, for 1 s"))
+            shown.show(Waiting(device="cpu", holder="pid 7, for 3 s, and 1 more"))
+            shown.show(
+                StageFinished(stage="verify", solution="s", case="c", process=0, ok=False, elapsed_s=1, detail="")
+            )
+            return ()
+
+    shown.judge = Telling()
+    for _ in range(2):
+        shown.evaluate("p.py", Path("s.py"))
+    assert capsys.readouterr().err == 2 * "waiting for cpu, in use by pid 7, for 1 s\n"
 
 
 def test_the_last_line_counts():

@@ -1,7 +1,7 @@
-"""A pool of judges that stay warm, and the functions that use one for a single call."""
+"""A pool of judges that stay warm."""
 
 import asyncio
-import contextlib
+import os
 import queue
 import tempfile
 import threading
@@ -15,9 +15,9 @@ from typing import Any, Self, Unpack
 
 from kbench.api.evaluation import EvaluationResult, evaluation_of
 from kbench.api.options import OF_THE_POOL, Options, make_options
-from kbench.core.errors import MachineError, UsageError
-from kbench.core.events import RunOptions
-from kbench.core.model import Passed
+from kbench.core.errors import KbenchError, MachineError, UsageError
+from kbench.core.events import RunOptions, StageEvent, StageFinished, StageStarted, Waiting
+from kbench.core.model import Failed, Passed
 from kbench.devices import selection
 from kbench.host import sanitizer
 from kbench.plugins import registry
@@ -63,6 +63,8 @@ class Judge:
         jobs: parallel builds; by default one per processor.
         budgets: time limits for verifying and timing a solution.
         config: settings file instead of the nearest pyproject.toml.
+        on_stage: called, from another thread, when a stage begins or ends and when the pool waits for a device that
+            others use; it must not raise.
         make: replacement for Evaluator in tests.
 
     Raises:
@@ -78,6 +80,7 @@ class Judge:
         jobs: int | None = None,
         budgets: Budgets | None = None,
         config: Path | None = None,
+        on_stage: Callable[[StageEvent], None] | None = None,
         make: MakeEvaluator | None = None,
         **options: Unpack[Options],
     ):
@@ -99,6 +102,7 @@ class Judge:
         self.lanes = self._pool.lanes * len(found)
         """Number of judges."""
         self._make = make
+        self._on_stage = on_stage
         self._lock = threading.RLock()
         self._waiting: dict[str, _Waiting] = {}
         self._uses: Counter[str] = Counter()
@@ -229,7 +233,7 @@ class Judge:
             crew = self._ready()
             reference, candidate = self._place(problem, "problem"), self._place(solution, "solution")
             if alone:
-                registry.find_problem(reference, self._settings)
+                self._require_problem(reference)
             pair = SolutionPair(problem=reference, solution=candidate)
             tasks, _ = make_tasks([pair], options, self.device, self._settings, entry=entry)
             new = [task for task in tasks if task.key not in self._waiting]
@@ -239,6 +243,27 @@ class Judge:
             if new:
                 crew.add(new)
         return futures
+
+    def _require_problem(self, place: str) -> None:
+        """Raise KbenchError for a problem that cannot be used."""
+        try:
+            registry.find_problem(place, self._settings)
+        except KbenchError as error:
+            told = type(error)(self._named(error.message), error.hint)
+            told.exit_code = error.exit_code
+            raise told from error
+
+    def _named(self, text: str) -> str:
+        """Name the pool's files without their temporary folder, which the caller never sees."""
+        return text if self._folder is None else text.replace(f"{self._home / 'sources'}{os.sep}", "")
+
+    def _told(self, found: EvaluationResult) -> EvaluationResult:
+        """Return a result whose messages name no temporary folder."""
+        outcome = replace(found.outcome, log=self._named(found.outcome.log))
+        if isinstance(outcome, Failed):
+            outcome = replace(outcome, reason=self._named(outcome.reason))
+        rows = tuple(replace(row, reason=self._named(row.reason)) for row in found.rows)
+        return replace(found, outcome=outcome, rows=rows)
 
     def _future(self, key: str, number: int) -> "Future[EvaluationResult]":
         future: Future[EvaluationResult] = Future()
@@ -281,6 +306,8 @@ class Judge:
             for event in crew.events():
                 if isinstance(event, Finished):
                     self._tell(event.verdict)
+                elif isinstance(event, Waiting | StageStarted | StageFinished) and self._on_stage is not None:
+                    self._on_stage(event)
             why: BaseException = MachineError(f"the judges have ended: {crew.reason or 'interrupted'}")
         except BaseException as error:  # noqa: BLE001 - raised again in the waiting threads
             why = error
@@ -299,7 +326,7 @@ class Judge:
             path = str(verdict.task.solution.path)
             self._uses[path] -= len(waiting.futures)
             try:
-                found: EvaluationResult | OSError = evaluation_of(verdict, waiting.started_utc)
+                found: EvaluationResult | OSError = self._told(evaluation_of(verdict, waiting.started_utc))
             except OSError as error:
                 found = error
             if not self._uses[path]:
@@ -326,57 +353,3 @@ def _save(found: Sequence[EvaluationResult], options: RunOptions) -> tuple[Evalu
             rows = [replace(row, run_id=writer.csv_path.stem) for row in one.rows]
             written.append(replace(one, rows=writer.append(rows, samples)))
     return tuple(written)
-
-
-def evaluate(
-    problem: SourceLike, solution: SourceLike, *, entry: str | None = None, **options: Unpack[Options]
-) -> tuple[EvaluationResult, ...]:
-    """Judge one solution of a problem; returns one EvaluationResult for each case.
-
-    `problem` and `solution` are the text of a Python file (a string with a line break), a path, or a name as on the
-    command line; `entry` is the class or function of the solution to judge instead of `ModelNew`. `options` are fields
-    of `kbench.core.events.RunOptions` (`device`, `cases`, `overrides`, `verify_only`, `processes`, `limits`, `save`),
-    with the defaults of `[tool.kbench]` in pyproject.toml. Nothing is written unless `save=True`. A wrong or crashing
-    solution raises nothing: its `outcome` is a `Failed` with a status. Judges end with the call; a `kbench.Judge` keeps
-    them.
-
-    >>> import kbench
-    >>> (found,) = kbench.evaluate("group_norm", "eager", device="cpu", cases="small", verify_only=True)
-    >>> found.outcome.correctness.contract_ratio <= 1
-    True
-
-    Raises KbenchError: an unknown option or name, a problem that cannot be used, or a missing device.
-    """
-    with Judge(lanes=1, **options) as judge:
-        return judge.evaluate(problem, solution, entry=entry)
-
-
-def evaluate_many(
-    candidates: Iterable[tuple[SourceLike, SourceLike]],
-    *,
-    entry: str | None = None,
-    progress: ProgressCallback | None = None,
-    **options: Unpack[Options],
-) -> Iterator[EvaluationResult]:
-    """Judge pairs of a problem and a solution in a new pool; yields each result as it comes, in any order.
-
-    Like `Judge.evaluate_many`; the pool ends with the iterator. Options are checked before it returns.
-    """
-    judge = Judge(**options)
-
-    def judged() -> Iterator[EvaluationResult]:
-        with contextlib.closing(judge):
-            yield from judge.evaluate_many(candidates, entry=entry, progress=progress)
-
-    return judged()
-
-
-async def evaluate_async(
-    problem: SourceLike, solution: SourceLike, *, entry: str | None = None, **options: Unpack[Options]
-) -> tuple[EvaluationResult, ...]:
-    """Judge one solution without blocking the event loop. Judges end with the call, as for `evaluate`."""
-    judge = await asyncio.to_thread(Judge, lanes=1, **options)
-    try:
-        return await judge.evaluate_async(problem, solution, entry=entry)
-    finally:
-        await asyncio.to_thread(judge.close)

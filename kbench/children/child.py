@@ -17,7 +17,7 @@ from kbench.children.child_error import ChildError, explain_exit, reported
 from kbench.children.forked import Fork, OwnFork
 from kbench.core import traces
 from kbench.core.model import Status
-from kbench.sandbox import rungs
+from kbench.sandbox import process_tree, rungs
 from kbench.sandbox.namespaces import Surroundings
 from kbench.sandbox.process_table import members
 from kbench.wire.channel import Channel, DeadlineError, Message, PeerGoneError, WireError, field
@@ -218,7 +218,7 @@ class Child:
         One that is not born yet has heard of no solution, and ends by itself when it finds its channel closed.
         """
         if not isinstance(self._process, Fork) or self._process.is_born:
-            rungs.kill_tree(self.pid)
+            process_tree.kill_tree(self.pid)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(DEATH_GRACE_S)
             self._drain.join(1.0)
@@ -234,19 +234,19 @@ class Child:
         self._stopped = True
         self._excused_at = time.monotonic() if excused else None
         try:
-            if not rungs.stop_tree(self.pid):
+            if not process_tree.stop_tree(self.pid):
                 reason = "its processes could not be stopped between two calls"
                 raise ChildError(Status.PROTOCOL_ERROR, reason, self.log)
-            before = rungs.times_of(self.pid)
+            before = process_tree.times_of(self.pid)
             yield
-            if rungs.has_run(self.pid, before):
+            if process_tree.has_run(self.pid, before):
                 self._killed_because = Status.PROTOCOL_ERROR, "its processes ran on while they were stopped"
-                rungs.kill_tree(self.pid)
+                process_tree.kill_tree(self.pid)
                 raise ChildError(*self._killed_because, self.log)
         finally:
             self._stopped = False
             self._excused_before_s, self._excused_at = self._excused_s(), None
-            rungs.continue_tree(self.pid)
+            process_tree.continue_tree(self.pid)
 
     def _excused_s(self) -> float:
         """Return for how long it has been stopped and excused so far."""
@@ -265,7 +265,7 @@ class Child:
                     Status.OUT_OF_MEMORY,
                     f"the process used more than {limit_bytes / 2**30:.1f} GiB of host memory and was killed",
                 )
-                rungs.kill_tree(self.pid)
+                process_tree.kill_tree(self.pid)
                 return
             time.sleep(WATCHDOG_INTERVAL_S)
 

@@ -34,28 +34,19 @@ def explain_exit(code: int, log: str) -> tuple[Status, str]:
         except ValueError:
             name = f"signal {number}"
         if number == signal.SIGKILL:
-            return (
-                Status.CRASHED,
-                f"the process was {KILLED}, perhaps by the system for lack of memory",
-            )
+            return Status.CRASHED, f"the process was {KILLED}, perhaps by the system for lack of memory"
         if OUT_OF_MEMORY.search(log):
             return Status.OUT_OF_MEMORY, f"the process died of {name} after it ran out of memory"
         if ILLEGAL_ACCESS.search(log):
-            return (
-                Status.ILLEGAL_ACCESS,
-                f"the process died of {name} after an illegal memory access on the device",
-            )
+            return Status.ILLEGAL_ACCESS, f"the process died of {name} after an illegal memory access on the device"
         return Status.CRASHED, f"the process died of {name}"
     return Status.EXITED, f"the process exited with code {code} before it answered"
 
 
 def reported(answer: Message, log: str) -> ChildError:
     """Turn a failure that a child reported itself into a ChildError; what it says can only count against it."""
-    error = answer["error"]
-    stage = str(error.get("stage", "")) if isinstance(error, dict) else ""
-    kind = str(error.get("type", "")) if isinstance(error, dict) else ""
-    message = str(error.get("message", "")) if isinstance(error, dict) else str(error)
-    trace = str(error.get("traceback", "")) if isinstance(error, dict) else ""
+    error = answer["error"] if isinstance(answer["error"], dict) else {"message": answer["error"]}
+    stage, kind, message, trace = (str(error.get(name, "")) for name in ("stage", "type", "message", "traceback"))
     status = classify(stage, kind, message)
     reason = f"{kind}: {message}".strip(": ").splitlines()
     text = "\n".join(part for part in (log, both_ends(trace)) if part)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kbench.build import cache as build_cache
 from kbench.build import interpreter, sources
-from kbench.children.child import Child, Launch
+from kbench.children.child import WORKER, Child, Launch
 from kbench.children.child_error import ChildError
 from kbench.core.events import RunOptions
 from kbench.core.model import Status
@@ -25,15 +25,8 @@ MEMORY_SHARE = 0.8
 MEMORY_FLOOR_BYTES = 6 << 30
 MEMORY_PER_CASE = 12
 KEPT_VARIABLES = (
-    "PATH",
-    "LD_LIBRARY_PATH",
-    "CUDA_HOME",
-    "CUDA_PATH",
-    "CUDA_VISIBLE_DEVICES",
-    "LANG",
-    "LC_ALL",
-    "CC",
-    "CXX",
+    *("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "CC", "CXX"),
+    *("CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES"),
 )
 
 
@@ -136,7 +129,7 @@ class StartedWorker:
         files = [Path(file) for file in config.files]
         self.child = Child(
             Launch(
-                module="kbench.worker.main",
+                module=WORKER,
                 environment=worker_environment(self.scratch),
                 folder=self.scratch,
                 rung=rungs.Rung(config.rung),

@@ -13,6 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from kbench.cli.command import Command, Group
+from kbench.cli.missing import missing_package
 from kbench.cli.output import Output, lost, silence
 from kbench.cli.words import completing
 from kbench.core.errors import ExitCode, KbenchError, UsageError
@@ -160,10 +161,13 @@ def _parser_prints(arguments: list[str]) -> bool:
 
 
 def _unexpected(error: Exception, arguments: list[str]) -> int:
-    """Separate the parser's own errors, which are usage errors, from defects.
+    """Separate the parser's own errors, which are usage errors, and packages that are missing from defects.
 
     The parser's exceptions have no public home (typer has its own copy of click), but a stable shape.
     """
+    missing = missing_package(error)
+    if missing is not None:
+        return _report(missing, arguments)
     if isinstance(error.__cause__, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return _interrupted(arguments)
     format_message = getattr(error, "format_message", None)

@@ -1,7 +1,7 @@
 """`kbench baseline`: show and set baselines, and accept slow-downs. The files are for git."""
 
 from dataclasses import MISSING, dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,6 +131,8 @@ def accept(flags: AcceptFlags) -> int:
     settings = flags.settings()
     folder = flags.results or settings.results
     run = find_run(flags.run, folder, settings)
+    if flags.until < datetime.now(UTC).date():
+        raise UsageError(f"`--until {flags.until}` is over, so nothing would be accepted", "give a later date")
     problem, solution, case = _find_case(flags.case, run)
     path = baselines.accept(
         baselines.Acceptance(

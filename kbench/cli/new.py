@@ -1,6 +1,7 @@
 """`kbench new`: a file to start from, which fails its own verification until one function is filled in."""
 
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -48,7 +49,9 @@ def problem(flags: ProblemFlags) -> int:
     name = _checked(flags.name)
     path = flags.folder / f"{name}.py"
     _write(path, scaffold.problem(name))
-    _tell(flags, path, f"fill in `Model.forward`, then `kbench run {path} eager` and `kbench new solution {path} NAME`")
+    typed = shlex.quote(str(path))
+    steps = f"`kbench run {typed} eager` and `kbench new solution {typed} NAME`"
+    _tell(flags, path, f"fill in `Model.forward`, then {steps}")
     return ExitCode.OK
 
 
@@ -61,7 +64,8 @@ def solution(flags: SolutionFlags) -> int:
     beside = Path("solutions") if shipped else owner.path.parent / "solutions"
     path = _from_here((flags.folder or beside / owner.name) / f"{name}.py")
     _write(path, scaffold.solution(owner, flags.language))
-    _tell(flags, path, f"fill in the kernel, then `kbench run {flags.problem} {path}`")
+    line = shlex.join(["kbench", "run", flags.problem, str(path)])
+    _tell(flags, path, f"fill in the kernel, then `{line}`")
     return ExitCode.OK
 
 

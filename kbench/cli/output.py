@@ -90,8 +90,8 @@ class Output:
             _print(sys.stderr, paint(text) if self._colours(sys.stderr) else text)
 
     def error(self, error: KbenchError) -> None:
-        """Print an error with its hint."""
-        text = printable(f"error: {error.message}" + (f"\n\nhint: {error.hint}" if error.hint else ""))
+        """Print an error with its hint, each on one line: they may quote what was typed."""
+        text = f"error: {_on_a_line(error.message)}" + (f"\n\nhint: {_on_a_line(error.hint)}" if error.hint else "")
         _print(sys.stderr, paint(text) if self._colours(sys.stderr) else text)
 
     def _colours(self, stream: TextIO) -> bool:
@@ -116,6 +116,10 @@ def paint(text: str) -> str:
     for code, words in _PAINT:
         text = words.sub(f"\033[{code}m\\g<0>\033[0m", text)
     return text
+
+
+def _on_a_line(text: str) -> str:
+    return printable(text).replace("\n", "\\n")
 
 
 def _print(stream: TextIO, text: str) -> None:

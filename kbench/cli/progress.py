@@ -11,8 +11,9 @@ from kbench.core.forecast import Forecast
 from kbench.report import units
 from kbench.report.summary import summarise
 from kbench.report.table import one_line
+from kbench.report.waiting import render_waiting
 
-Shown = TypeVar("Shown")
+T = TypeVar("T")
 
 
 class Live:
@@ -68,8 +69,8 @@ def progress_for(output: Output) -> AbstractContextManager[Callable[[Event], Non
 
 @contextmanager
 def shown(
-    output: Output, live: Callable[[], AbstractContextManager[Callable[[Shown], None]]], line: Callable[[Shown], str]
-) -> Iterator[Callable[[Shown], None]]:
+    output: Output, live: Callable[[], AbstractContextManager[Callable[[T], None]]], line: Callable[[T], str]
+) -> Iterator[Callable[[T], None]]:
     """Choose how events are shown: not when quiet, live on a terminal, by their lines elsewhere, as in a log."""
     if output.verbosity < 0:
         yield lambda _event: None
@@ -94,7 +95,7 @@ def describe(event: Event, verbosity: int = 0) -> str:
     if isinstance(event, LargeCases):
         return large_cases(event)
     if isinstance(event, Waiting):
-        return f"waiting for {event.device}, in use by {one_line(event.holder)}"
+        return render_waiting(event)
     if isinstance(event, StageFinished) and (verbosity > 0 or not event.ok or event.stage == "build"):
         verdict = "ok" if event.ok else "FAILED"
         took = units.seconds(event.elapsed_s)

@@ -7,8 +7,10 @@ from contextlib import AbstractContextManager
 
 from kbench.cli.output import Output
 from kbench.cli.progress import shown
+from kbench.core.events import StageFinished, Waiting
 from kbench.core.model import Status
 from kbench.report import swept, units
+from kbench.report.waiting import render_waiting
 from kbench.sweep.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned
 
 
@@ -19,6 +21,9 @@ class Pace:
         self.tasks = self.done = 0
         self.failures: Counter[str] = Counter()
         self.devices: dict[str, str] = {}
+        self.waiting: Waiting | None = None
+        """Who uses the device that a lane waits for."""
+        self._holders: set[str] = set()
         self._fresh = 0
         self._began = time.monotonic()
 
@@ -27,6 +32,10 @@ class Pace:
         if isinstance(event, SweepPlanned):
             self.tasks = event.tasks
             self._began = time.monotonic()
+        elif isinstance(event, Waiting):
+            self.waiting = event
+        elif isinstance(event, StageFinished) and event.stage == "wait":
+            self.waiting = None
         elif isinstance(event, Finished):
             self.done += 1
             self._fresh += not event.verdict.resumed
@@ -36,8 +45,12 @@ class Pace:
             self.devices[event.device] = event.state
 
     def log_line(self, event: SweepEvent) -> str:
-        """Count an event and describe it in one line; empty for events that a log does not need."""
+        """Count an event and describe it in one line; empty for events that a log does not need, or has already."""
         self.take(event)
+        if isinstance(event, Waiting):
+            if event.who in self._holders:
+                return ""
+            self._holders.add(event.who)
         return swept.describe(event, self.done, self.tasks)
 
     def line(self) -> str:
@@ -49,6 +62,7 @@ class Pace:
             parts += [f"{3600 * self._fresh / elapsed_s:.0f} an hour", f"{units.seconds(left_s)} left"]
         parts += [f"{count} {status}" for status, count in self.failures.most_common(3)]
         parts += [f"{device} {state}" for device, state in self.devices.items() if state != "back in service"]
+        parts += [render_waiting(self.waiting)] if self.waiting is not None else []
         return " · ".join(parts)
 
 

@@ -1,10 +1,11 @@
 """`kbench watch`: verify and quickly time a file at each save."""
 
 import os
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbench.cli import completion
 from kbench.cli.options import (
@@ -19,7 +20,12 @@ from kbench.cli.options import (
 )
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, UsageError
+from kbench.core.events import Event, StageEvent, StageFinished, Waiting
 from kbench.plugins import registry
+
+if TYPE_CHECKING:
+    from kbench.api.evaluation import EvaluationResult
+    from kbench.api.judge import Judge
 
 PROCESSES = 3
 """The interval of two processes is too wide to use: t is 12.7."""
@@ -38,6 +44,34 @@ class WatchFlags(SettingsFlags):
     entry: str | None = option("--entry NAME", "Class or function of the solution file to judge (default ModelNew)")
     verify_only: bool = switch("--verify-only", "Verify, and time nothing")
     budget: float | None = seconds_option("--budget SECONDS", "Time to measure (default 6s)")
+
+
+class Shown:
+    """A judge whose stages are shown while it judges a save."""
+
+    judge: "Judge"
+
+    def __init__(self, output: Output):
+        self._output = output
+        self._show: Callable[[Event], None] | None = None
+        self._holders: set[str] = set()
+
+    def evaluate(self, problem: str, solution: Path, *, entry: str | None = None) -> "Sequence[EvaluationResult]":
+        """Judge a solution; one result for each case."""
+        from kbench.cli.progress import progress_for
+
+        self._holders.clear()
+        with progress_for(self._output) as self._show:
+            return self.judge.evaluate(problem, solution, entry=entry)
+
+    def show(self, event: StageEvent) -> None:
+        """Show a stage, and whoever is waited for once; why a stage failed is in the verdict."""
+        if isinstance(event, Waiting):
+            if event.who in self._holders:
+                return
+            self._holders.add(event.who)
+        if self._show is not None and not (isinstance(event, StageFinished) and not event.ok):
+            self._show(event)
 
 
 @command(WatchFlags)
@@ -60,16 +94,16 @@ def main(flags: WatchFlags) -> int:
     options |= {"processes": PROCESSES, "max_processes": PROCESSES, "budget_s": flags.budget or BUDGET_S}
     options |= {"cases": flags.case} if flags.case is not None else {}
     saves = passed = 0
+    shown = Shown(output)
     try:
-        with (
-            Judge(lanes=1, config=flags.config, **options) as judge,
-            closing(watch(judge, str(problem.path), flags.file, saves_of(flags.file), flags.entry)) as judged,
-        ):
-            output.note(f"watching {flags.file}; Ctrl-C ends it")
-            for save in judged:
-                saves += 1
-                passed += all(case.result.passed for case in save.cases)
-                output.data(render_save(save, saves))
+        with Judge(lanes=1, config=flags.config, on_stage=shown.show, **options) as judge:
+            shown.judge = judge
+            output.note(f"watching {flags.file} and the files that it imports; Ctrl-C ends it")
+            with closing(watch(shown, str(problem.path), flags.file, saves_of(flags.file), flags.entry)) as judged:
+                for save in judged:
+                    saves += 1
+                    passed += all(case.result.passed for case in save.cases)
+                    output.data(render_save(save, saves))
     except KeyboardInterrupt:
         output.data(render_end(saves, passed))
     return ExitCode.OK

@@ -6,6 +6,8 @@ On a GPU a round of K calls is queued behind a gate that the judge opens, and en
 
 The constant (the gate opens, the contexts switch, the flag is seen) is measured with the reference's worker, in rounds
 without a call. On an H200 it is 153 us and varies by 0.5 us between rounds (results/calibration/README.md).
+
+On a CPU a worker's claim is held against the slope of the judge's wall time over back-to-back calls.
 """
 
 import statistics
@@ -28,9 +30,16 @@ QUOTED_FROM = 0.98
 HELD_WITHIN = 0.2
 """The widest half-width, as a share of the time, at which the time still means something."""
 FIRST_CALL = 1.5
-"""Factor by which a call may take longer in a round of its own, where caches are cold; uncertainty comes on top."""
+"""Factor by which a call may take longer on its own: caches are cold and threads sleep; uncertainty comes on top."""
 REFUTED_BELOW = 0.9
 """A claim below this share of the judge's time is false: honest events agree within a percent."""
+CLOCK_FLOOR_NS = 10_000
+"""Differences of two clocks' readings below this say nothing about either."""
+PROVED_FROM = 0.9
+"""Share of the judge's slope that a claim must reach to count as proved."""
+GROSS = 2.0
+GROSS_NS = 1_000_000
+"""Excess over a claim, as a factor and in time, that a disturbance cannot explain."""
 
 
 class QuotedClock(StrEnum):
@@ -73,11 +82,7 @@ class Attested:
 
 
 def constant_of(empty: Sequence[Round]) -> Constant:
-    """Return the constant from rounds of no call.
-
-    Raises:
-        ValueError: for no round.
-    """
+    """Return the constant from rounds of no call. Raises ValueError for no round."""
     totals = [float(each.total_ns) for each in empty]
     return Constant(ns=statistics.median(totals), half_width_ns=_half_width(totals))
 
@@ -127,10 +132,7 @@ def attest(rounds: Sequence[Round], constant: Constant, usual: UsualDelays) -> A
 
     A worker that raises the flag before its work is done keeps the device busy, so the judge's check comes late; the
     lateness is added. A worker that polls for inputs keeps it busy while they are revealed; the excess is added too.
-    The remaining possible gain is part of the half-width.
-
-    Raises:
-        ValueError: for no round.
+    The remaining possible gain is part of the half-width. Raises ValueError for no round.
     """
     times = [per_call_ns(each, constant) for each in rounds]
     calls = statistics.median(each.calls for each in rounds)
@@ -155,6 +157,37 @@ def clock_to_quote(event_ns: float, attested: Attested) -> QuotedClock | None:
     # A worker that lets few calls be queued widens the interval, and must not profit from it.
     agree = abs(event_ns - attested.ns) <= attested.half_width_ns and event_ns >= QUOTED_FROM * attested.ns
     return QuotedClock.EVENTS if agree else QuotedClock.GATE
+
+
+def attest_single(claim_ns: float, single_ns: float, *, slack_ns: float) -> str:
+    """Hold a claim against requests of one call, less what an empty one takes: `held`, `weak` or `failed`.
+
+    The calls of one request are in sight together, so several may be computed as one; one call alone may not.
+    """
+    bound_ns = single_ns / FIRST_CALL - slack_ns
+    if claim_ns >= PROVED_FROM * bound_ns:
+        return "held"
+    return "failed" if bound_ns > max(GROSS * claim_ns, claim_ns + GROSS_NS) else "weak"
+
+
+def attest_claim(
+    claim_ns: float, quiet_ns: float, slope_ns: float, *, slack_ns: float = CLOCK_FLOOR_NS, doubtful_from: float
+) -> str:
+    """Hold a claimed time per call on a CPU against the judge's own clock: `held`, `weak` or `failed`.
+
+    `slope_ns` is of the wall time over back-to-back calls. `slack_ns` is what delivering a result may add to each call,
+    and a claim of at least `doubtful_from` of the slope may be an honest one on a busy machine.
+
+    The slope is of the shortest wall times, the claim a median: where other programs lengthen most calls, a false claim
+    would hide in the difference. So it counts as proved only if what the quickest calls claim (`quiet_ns`) does, too.
+    """
+
+    def proved(ns: float) -> bool:
+        return ns >= PROVED_FROM * slope_ns or (slope_ns - ns <= CLOCK_FLOOR_NS and 2 * ns >= slope_ns)
+
+    if proved(claim_ns):
+        return "held" if proved(quiet_ns) else "weak"
+    return "weak" if claim_ns >= doubtful_from * slope_ns or slope_ns - claim_ns <= slack_ns else "failed"
 
 
 def _half_width(values: Sequence[float]) -> float:

@@ -80,10 +80,10 @@ def parse(text: str) -> tuple[Counters, ...]:
 
 def refusal(text: str) -> str | None:
     """Return the first error that `ncu` reported, or None."""
+    if REFUSED in text:
+        return REFUSED
     found = re.search(r"==ERROR== (.+)", text)
-    if found is None:
-        return REFUSED if REFUSED in text else None
-    return REFUSED if REFUSED in text else found[1].strip()[:300]
+    return None if found is None else found[1].strip()[:300]
 
 
 def number(text: str | None) -> float | None:

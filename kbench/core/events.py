@@ -125,6 +125,11 @@ class Waiting:
     device: str
     holder: str
 
+    @property
+    def who(self) -> str:
+        """The holder, without how long it has held the device."""
+        return self.holder.partition(", for ")[0]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStarted:
@@ -189,4 +194,5 @@ class Saved:
     """Of the device, where they are known."""
 
 
+StageEvent = Waiting | StageStarted | StageFinished
 Event = Planned | LargeCases | Waiting | StageStarted | StageFinished | Estimated | Judged | Saved

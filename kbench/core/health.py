@@ -7,14 +7,8 @@ from kbench.core.model import Status
 
 PROBED_AFTER = frozenset(
     {
-        Status.ILLEGAL_ACCESS,
-        Status.LAUNCH_FAILED,
-        Status.CRASHED,
-        Status.IMPORT_TIMEOUT,
-        Status.CALL_TIMEOUT,
-        Status.TOTAL_TIMEOUT,
-        Status.HARNESS_ERROR,
-        Status.REFERENCE_FAILED,
+        *(Status.ILLEGAL_ACCESS, Status.LAUNCH_FAILED, Status.CRASHED, Status.HARNESS_ERROR, Status.REFERENCE_FAILED),
+        *(Status.IMPORT_TIMEOUT, Status.CALL_TIMEOUT, Status.TOTAL_TIMEOUT),
     }
 )
 """Statuses after which a device may be broken: crashes, hangs, and a failure of the judge."""

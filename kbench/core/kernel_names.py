@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from kbench.core.trace import DeviceActivity
@@ -36,28 +35,12 @@ LIBRARY = re.compile(
 COMPILED = re.compile(r"^triton_(poi|per|red|tem|for|mm|bmm|helpers|unk)_")
 COPY = re.compile(r"^(Memcpy|Memset)\b")
 LIBRARY_OPERATORS = (
-    "aten::",
-    "prim::",
-    "prims::",
-    "c10d::",
-    "mkldnn::",
-    "onednn::",
-    "mkl::",
-    "quantized::",
-    "inductor::",
+    *("aten::", "prim::", "prims::", "c10d::", "quantized::", "inductor::"),
+    *("mkldnn::", "onednn::", "mkl::"),
 )
 COMPILED_OPERATORS = re.compile(
     r"^(Torch-Compiled Region|TorchDynamo|## Call CompiledFxGraph|CompiledFunction|Pregraph|AOTDispatcher|graph_\d+_)"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Activity:
-    """One kernel or copy on the device."""
-
-    name: str
-    start_ns: int
-    duration_ns: int
 
 
 def origin(name: str) -> KernelOrigin:
@@ -76,7 +59,7 @@ def operator_origin(name: str) -> KernelOrigin:
     return KernelOrigin.LIBRARY if name.startswith(LIBRARY_OPERATORS) else KernelOrigin.OWN
 
 
-def busy_ns(seen: Sequence[Activity | DeviceActivity]) -> int:
+def busy_ns(seen: Sequence[DeviceActivity]) -> int:
     """Return how long the device was busy: overlapping activities count once."""
     total = end = 0
     for each in sorted(seen, key=lambda activity: activity.start_ns):
@@ -86,24 +69,21 @@ def busy_ns(seen: Sequence[Activity | DeviceActivity]) -> int:
     return total
 
 
-def describe_kernels(seen: Sequence[Activity]) -> str:
+def describe_kernels(seen: Sequence[DeviceActivity]) -> str:
     """List what ran: how many activities of each origin, and the longest by name."""
-    counts = Counter(origin(each.name).value for each in seen)
-    longest = sorted(seen, key=lambda each: -each.duration_ns)
-    names = list(dict.fromkeys(each.name for each in longest))
+    counts, spent = Counter[str](), Counter[str]()
+    for each in seen:
+        counts[origin(each.name)] += 1
+        spent[origin(each.name)] += each.duration_ns
+    names = list(dict.fromkeys(each.name for each in sorted(seen, key=lambda each: -each.duration_ns)))
     named = ", ".join(f"{name[:80]} ({origin(name)})" for name in names[:NAMED_AT_MOST])
     more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
-    whole = max(1, sum(each.duration_ns for each in seen))
-    spent = Counter[str]()
-    for each in seen:
-        spent[origin(each.name).value] += each.duration_ns
-    totals = ", ".join(
-        f"{count} {kind} ({100 * spent[kind] / whole:.0f} % of the time)" for kind, count in counts.most_common()
-    )
+    shares = {kind: 100 * ns / max(1, spent.total()) for kind, ns in spent.items()}
+    totals = ", ".join(f"{count} {kind} ({shares[kind]:.0f} % of the time)" for kind, count in counts.most_common())
     return f"one call ran {totals}: {named}{more}"
 
 
-def crosscheck(seen: Sequence[Activity], event_ns: float) -> str:
+def crosscheck(seen: Sequence[DeviceActivity], event_ns: float) -> str:
     """Set the kernels' own time beside what events measured, and say where a difference can come from."""
     busy = busy_ns(seen)
     span = max(each.start_ns + each.duration_ns for each in seen)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kbench.core.codes import TEXTS
 from kbench.core.errors import UsageError
 
 MOST_SHOWN = 3
@@ -41,126 +42,10 @@ class Property:
         return f"The solution is {self.title}: it does not hold the level `{self.level}`."
 
 
-def _of(level: Level, *entries: tuple[str, str, str]) -> list[Property]:
-    return [Property(code=code, level=level, title=title, fix=fix) for code, title, fix in entries]
-
-
-_COMPUTE_FROM_WEIGHTS = "Read the parameters in each call, or recompute what depends on them once they change."
-_NAME_THEM = "Name the parameters as in `Model`, or keep their order and shapes, so that they can be set from outside."
-_USE_STRIDES = "Use strides, or `.contiguous()`."
-_ANY_SHAPE = "Handle every shape, or raise an error at those that the kernel is not made for."
-_NOTHING = "Nothing, if the problem's own inputs are enough."
-
 PROPERTIES: dict[str, Property] = {
-    one.code: one
-    for one in [
-        *_of(
-            Level.MODULE,
-            (
-                "frozen_weights",
-                "right with the weights it was constructed with, wrong once they change",
-                _COMPUTE_FROM_WEIGHTS,
-            ),
-            (
-                "weights_refused",
-                "right with the weights it was constructed with, and fails once they change",
-                _NAME_THEM,
-            ),
-            (
-                "unmatched_weights",
-                "right with the weights it was constructed with, but its parameters match none of the reference's",
-                _NAME_THEM,
-            ),
-            (
-                "second_model",
-                "right for the first model of a process, and fails to construct a second one",
-                "Leave nothing broken behind: a CUDA graph whose capture fails leaves random numbers unusable.",
-            ),
-            ("negated", "wrong for the inputs with their signs changed", "Handle negative values."),
-            ("shifted", "wrong for inputs of another mean", "Do not rely on the mean of the inputs."),
-            (
-                "centred",
-                "wrong for inputs of mean zero",
-                "Keep fp32 precision: where terms cancel, rounded factors no longer average out.",
-            ),
-            ("scaled_up", "wrong for larger inputs", "Look for overflow, clamps and fixed scales."),
-            ("scaled_down", "wrong for smaller inputs", "Look for thresholds and absolute epsilons."),
-            (
-                "spikes",
-                "wrong if one entry of a dimension is much larger than the others",
-                "Use all entries, not a sample.",
-            ),
-            (
-                "flipped_masks",
-                "wrong if a mask that `get_inputs` fills with one value has both values",
-                "Read the mask.",
-            ),
-            (
-                "other_numbers",
-                "wrong if a Python number among the inputs has another value",
-                "Use the number that is passed.",
-            ),
-            (
-                "same_at_samples",
-                "wrong for inputs within half of their usual size",
-                "Do not rely on the sizes of the inputs.",
-            ),
-            (
-                "changed_in_places",
-                "wrong if a few inputs are larger than the rest",
-                "Look for fixed scales and clamps.",
-            ),
-            ("values_refused", "right on the problem's own inputs, and fails on other valid ones", _NOTHING),
-            ("case_specialised", "wrong at another case that the problem lists", _ANY_SHAPE),
-            ("case_refused", "right at its own case, and fails at another one that the problem lists", _ANY_SHAPE),
-        ),
-        *_of(
-            Level.GENERAL,
-            ("shape_specialised", "wrong at a shape that the problem does not list", _ANY_SHAPE),
-            ("shape_refused", "not made for a shape that the problem does not list, and refuses it", _NOTHING),
-            ("strided", "wrong for inputs with other strides", _USE_STRIDES),
-            ("strided_refused", "not made for inputs with other strides, and refuses them", _NOTHING),
-            ("channels_last", "wrong for channels-last inputs", _USE_STRIDES),
-            ("channels_last_refused", "not made for channels-last inputs, and refuses them", _NOTHING),
-            (
-                "misaligned",
-                "wrong for inputs that do not start on a 16-byte boundary",
-                "Test the alignment before using vector loads, or copy.",
-            ),
-            (
-                "misaligned_refused",
-                "not made for inputs that do not start on a 16-byte boundary, and refuses them",
-                _NOTHING,
-            ),
-            (
-                "mean_offset",
-                "inaccurate on inputs whose mean is many standard deviations from zero",
-                "Take the variance of deviations (two-pass, Welford or shifted), not E[x²] - E[x]².",
-            ),
-            (
-                "constant_rows",
-                "wrong if all inputs of a row or group are equal",
-                "Keep variances non-negative, and add the epsilon where the reference adds it.",
-            ),
-            ("denormals", "wrong for denormal inputs", "Avoid flush-to-zero and fast-math flags."),
-            (
-                "wide_range",
-                "inaccurate on inputs whose magnitudes differ by many orders",
-                "Accumulate in fp32 or compensated sums, and scale before squaring.",
-            ),
-            (
-                "planted_nan",
-                "wrong if one entry is NaN: the NaN spreads to other entries or vanishes",
-                "Keep entries apart, and do not let min, max or a comparison swallow a NaN.",
-            ),
-            (
-                "planted_inf",
-                "wrong if one entry is infinite: the infinity spreads to other entries or vanishes",
-                "Keep entries apart, and look for inf - inf and 0 × inf.",
-            ),
-            ("extremes_refused", "not made for badly conditioned or non-finite inputs, and refuses them", _NOTHING),
-        ),
-    ]
+    code: Property(code=code, level=Level(level), title=title, fix=fix)
+    for level, entries in TEXTS["property"].items()
+    for code, (title, fix) in entries.items()
 }
 """Everything that a solution can lack, by code."""
 OF_WEIGHTS = frozenset({"frozen_weights", "weights_refused", "unmatched_weights"})

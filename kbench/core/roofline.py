@@ -34,10 +34,7 @@ def limit(cost: Cost, peaks: Peaks, *, tf32: bool = False) -> Limit:
     """Compute the limit of one call. `tf32` lets fp32 matrix products run at the TF32 peak.
 
     FLOPs whose precision has no measured peak are taken at the fastest measured one: a limit that is too
-    strict would flag honest solutions.
-
-    Raises:
-        ValueError: if a peak is not positive.
+    strict would flag honest solutions. Raises ValueError if a peak is not positive.
     """
     rates = {"fp32": peaks.fp32_flops_per_s, "tf32": peaks.tf32_flops_per_s, "bf16": peaks.bf16_flops_per_s}
     known = {name: rate for name, rate in rates.items() if rate is not None}
@@ -59,11 +56,7 @@ def limit(cost: Cost, peaks: Peaks, *, tf32: bool = False) -> Limit:
 
 
 def attain(cost: Cost, bound: Limit, time_ns: float) -> Attainment:
-    """Compare a time per call with its limit.
-
-    Raises:
-        ValueError: for a time that is not positive.
-    """
+    """Compare a time per call with its limit. Raises ValueError for a time that is not positive."""
     if time_ns <= 0:
         raise ValueError(f"a time of {time_ns} ns")
     return Attainment(

@@ -62,11 +62,7 @@ class Log:
     """Messages of the tool about itself: it could not attach, it ran out of memory."""
 
 
-STATUS = {
-    Tool.MEMCHECK: Status.ILLEGAL_ACCESS,
-    Tool.RACECHECK: Status.DATA_RACE,
-    Tool.INITCHECK: Status.BELOW_LEVEL,
-}
+STATUS = {Tool.MEMCHECK: Status.ILLEGAL_ACCESS, Tool.RACECHECK: Status.DATA_RACE, Tool.INITCHECK: Status.BELOW_LEVEL}
 """Status that a fatal finding of each tool gives a solution."""
 
 PREFIX = re.compile(r"^={5,}(?P<indent>[ \t]*)(?P<text>.*)$")

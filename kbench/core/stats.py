@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ BIMODAL_SEPARATION = 6.0
 """Distance of two modes in units of their spread; splitting a normal mode gives 2.7, a uniform one 3.5."""
 STEADY_SHARE = 0.8
 """Share of marked pairs from which marks tell nothing apart: the calls themselves bring the device to its power cap."""
+CONFIDENCE, POWER = 0.99, 0.99
+"""Of a verdict, and the probability with which a slow-down of the detectable size gets it."""
 DRIFT_Z = 4.0
 DRIFT_SHARE = 0.005
 """A drift is reported if ranks follow time with z > 4 and the ends differ by more than this share."""
@@ -82,8 +84,7 @@ def pairs(samples: Iterable[Sample]) -> list[Pair]:
 
     In an ABBA block partners are neighbours in time, whichever arm begins. A sample without a partner is left out.
 
-    Raises:
-        ValueError: for samples of several processes, or a time that is not positive.
+    Raises ValueError for samples of several processes, or a time that is not positive.
     """
     blocks: dict[int, tuple[list[Sample], list[Sample]]] = {}
     processes = set()
@@ -107,14 +108,7 @@ def pairs(samples: Iterable[Sample]) -> list[Pair]:
     ]
 
 
-class Markable(Protocol):
-    """A sample or a pair."""
-
-    @property
-    def marked(self) -> bool: ...  # noqa: D102
-
-
-Marked = TypeVar("Marked", bound=Markable)
+Marked = TypeVar("Marked", Sample, Pair)
 
 
 def counted(of_process: Iterable[Marked]) -> list[Marked]:
@@ -126,7 +120,7 @@ def counted(of_process: Iterable[Marked]) -> list[Marked]:
     return found if marked_share(found) >= STEADY_SHARE else [one for one in found if not one.marked]
 
 
-def marked_share(of_process: Sequence[Markable]) -> float:
+def marked_share(of_process: Sequence[Sample] | Sequence[Pair]) -> float:
     """Share of a process's samples (or pairs) that are marked (0 for none)."""
     return sum(one.marked for one in of_process) / len(of_process) if of_process else 0.0
 
@@ -137,11 +131,7 @@ def pair_log_ratios(samples: Iterable[Sample]) -> list[float]:
 
 
 def process_estimate(timing: Timing) -> float:
-    """Median log ratio of those of one process's pairs that count.
-
-    Raises:
-        ValueError: if it has no pair.
-    """
+    """Median log ratio of those of one process's pairs that count. Raises ValueError if it has no pair."""
     ratios = pair_log_ratios(timing.samples)
     if not ratios:
         raise ValueError("no pair of samples")
@@ -149,22 +139,14 @@ def process_estimate(timing: Timing) -> float:
 
 
 def summarise_arm(samples: Iterable[Sample], arm: str = "candidate") -> ArmSummary:
-    """Summarise one arm's times.
-
-    Raises:
-        ValueError: if the arm has no sample.
-    """
+    """Summarise one arm's times. Raises ValueError if the arm has no sample."""
     chosen = counted(sample for sample in samples if sample.arm == arm)
     if not chosen:
         raise ValueError(f"no samples of the arm `{arm}`")
     times = np.array([sample.t_event_ns for sample in chosen], dtype=np.float64)
     q1, median, q3 = np.quantile(times, [0.25, 0.5, 0.75])
     return ArmSummary(
-        samples=len(chosen),
-        median_ns=float(median),
-        q1_ns=float(q1),
-        q3_ns=float(q3),
-        min_ns=float(times.min()),
+        samples=len(chosen), median_ns=float(median), q1_ns=float(q1), q3_ns=float(q3), min_ns=float(times.min())
     )
 
 
@@ -174,8 +156,7 @@ def summarise_arm(samples: Iterable[Sample], arm: str = "candidate") -> ArmSumma
 def ratio_interval(estimates: Sequence[float], confidence: float = 0.95) -> Interval:
     """Student's t interval over the estimates of at least two processes, in log units.
 
-    Raises:
-        ValueError: for fewer than two processes, which have no spread.
+    Raises ValueError for fewer than two processes, which have no spread.
     """
     count = len(estimates)
     if count < 2:
@@ -191,8 +172,7 @@ def difference_interval(old: Sequence[float], new: Sequence[float], confidence: 
 
     The degrees of freedom are rounded down, which errs on the wide side.
 
-    Raises:
-        ValueError: for fewer than two processes on either side.
+    Raises ValueError for fewer than two processes on either side.
     """
     if min(len(old), len(new)) < 2:
         raise ValueError("an interval over processes needs at least two on each side")
@@ -277,38 +257,28 @@ def worthwhile_precision(estimates: Sequence[float], precision: float) -> float:
 
 
 @lru_cache(maxsize=512)
-def detection_factor(processes: int, confidence: float = 0.99, power: float = 0.99, arms: int = 1) -> float:
-    """Smallest excess over the margin that is flagged with `power`, in units of the spread between processes.
+def detection_factor(processes: int, arms: int = 1) -> float:
+    """Smallest excess over the margin that is flagged with `POWER`, in units of the spread between processes.
 
     One arm is a run whose estimates are differences already (old and new paired in each process); two
     arms are independent runs of `processes` each. From the noncentral t distribution.
 
-    Raises:
-        ValueError: for fewer than two processes.
+    Raises ValueError for fewer than two processes.
     """
     if processes < 2:
         raise ValueError("one process shows no spread between processes")
     freedom = arms * (processes - 1)
-    critical = t_quantile(confidence, freedom)
-    shift = bisect(lambda nc: 1 - t_cdf(critical, freedom, nc) - power, 0.0, 8.0 * (critical + 4.0))
+    critical = t_quantile(CONFIDENCE, freedom)
+    shift = bisect(lambda nc: 1 - t_cdf(critical, freedom, nc) - POWER, 0.0, 8.0 * (critical + 4.0))
     return shift * math.sqrt(arms / processes)
 
 
-def detectable_effect(
-    spread: float,
-    processes: int,
-    margin: float = 0.0,
-    *,
-    arms: int = 2,
-    confidence: float = 0.99,
-    power: float = 0.99,
-) -> float:
-    """Smallest slow-down (0.02 is 2 %) that is called SLOWER with `power`.
+def detectable_effect(spread: float, processes: int, margin: float = 0.0, *, arms: int = 2) -> float:
+    """Smallest slow-down (0.02 is 2 %) that is called SLOWER with `POWER`.
 
     `spread` is the sd of process estimates in log units; `margin` is a share, as the verdict uses it.
     """
-    excess = detection_factor(processes, confidence, power, arms) * spread
-    return math.expm1(math.log1p(margin) + excess)
+    return math.expm1(math.log1p(margin) + detection_factor(processes, arms) * spread)
 
 
 # --- labels --------------------------------------------------------------------

@@ -6,15 +6,6 @@ from dataclasses import dataclass, replace
 
 from kbench.core.model import Correctness
 
-CLOCK_FLOOR_NS = 10_000
-"""Differences of two clocks' readings below this say nothing about either."""
-PROVED_FROM = 0.9
-"""Share of the judge's slope that a claim must reach to count as proved."""
-FIRST_CALL = 1.5
-"""How much longer the first call of a request may take than the next ones: threads sleep and caches are cold."""
-GROSS = 2.0
-GROSS_NS = 1_000_000
-"""Excess over a claim, as a factor and in time, that a disturbance cannot explain."""
 DECIDED = ("unattainable", "vacuous", "held")
 """What is told of several outputs: the first of these that holds of any."""
 COARSE_FACTOR = 4.0
@@ -146,34 +137,3 @@ def worst(one: Correctness, other: Correctness) -> Correctness:
         calls=one.calls + other.calls,
         seeds=one.seeds + other.seeds,
     )
-
-
-def attest_single(claim_ns: float, single_ns: float, *, slack_ns: float) -> str:
-    """Hold a claim against requests of one call, less what an empty one takes: `held`, `weak` or `failed`.
-
-    The calls of one request are in sight together, so several may be computed as one; one call alone may not.
-    """
-    bound_ns = single_ns / FIRST_CALL - slack_ns
-    if claim_ns >= PROVED_FROM * bound_ns:
-        return "held"
-    return "failed" if bound_ns > max(GROSS * claim_ns, claim_ns + GROSS_NS) else "weak"
-
-
-def attest(
-    claim_ns: float, quiet_ns: float, slope_ns: float, *, slack_ns: float = CLOCK_FLOOR_NS, doubtful_from: float
-) -> str:
-    """Hold a claimed time per call on a CPU against the judge's own clock: `held`, `weak` or `failed`.
-
-    `slope_ns` is of the wall time over back-to-back calls. `slack_ns` is what delivering a result may add to each call,
-    and a claim of at least `doubtful_from` of the slope may be an honest one on a busy machine.
-
-    The slope is of the shortest wall times, the claim a median: where other programs lengthen most calls, a false claim
-    would hide in the difference. So it counts as proved only if what the quickest calls claim (`quiet_ns`) does, too.
-    """
-
-    def proved(ns: float) -> bool:
-        return ns >= PROVED_FROM * slope_ns or (slope_ns - ns <= CLOCK_FLOOR_NS and 2 * ns >= slope_ns)
-
-    if proved(claim_ns):
-        return "held" if proved(quiet_ns) else "weak"
-    return "weak" if claim_ns >= doubtful_from * slope_ns or slope_ns - claim_ns <= slack_ns else "failed"

@@ -95,8 +95,7 @@ class Measurement:
 class Thresholds:
     """What counts as slower and what as equal; shares, so 0.005 is 0.5 %.
 
-    Raises:
-        UsageError: for a margin that is negative, or a confidence outside (0.5, 1).
+    Raises UsageError for a margin that is negative, or a confidence outside (0.5, 1).
     """
 
     margin: float = 0.005
@@ -139,11 +138,7 @@ class Verdict:
 
 
 def judge_change(
-    old: Measurement,
-    new: Measurement,
-    thresholds: Thresholds,
-    *,
-    differences: Sequence[float] | None = None,
+    old: Measurement, new: Measurement, thresholds: Thresholds, *, differences: Sequence[float] | None = None
 ) -> Verdict:
     """Judge the change of a case between two measurements.
 

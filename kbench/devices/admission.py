@@ -19,7 +19,7 @@ from kbench.devices.claims import Claim, ClaimKind, ClaimQueue, QueuePlace
 from kbench.devices.shared_folder import guarded
 from kbench.devices.waiting import DeviceBusyError, Patience, Wait
 
-__all__ = ["Admission", "DeviceBusyError", "Reservation", "Wait", "in_use", "leases", "signature"]
+__all__ = ["Admission", "DeviceBusyError", "Reservation", "Wait", "in_use", "leases", "others_using", "signature"]
 
 POLL_S = 0.05
 POLL_SHARE = 0.02
@@ -52,6 +52,16 @@ def in_use(uuid: str) -> bool:
         return bool(ClaimQueue(leases() / uuid.replace("/", "_")).places())
     except (OSError, MachineError):
         return False
+
+
+def others_using(uuid: str) -> str:
+    """Name the other commands that hold, or wait for, anything of a device; empty if there are none."""
+    queue = ClaimQueue(leases() / uuid.replace("/", "_"))
+    try:
+        others = [place for place in queue.places() if not queue.describe([place]).startswith(signature())]
+        return queue.describe(others) if others else ""
+    except (OSError, MachineError):
+        return ""
 
 
 def signature() -> str:
@@ -112,8 +122,8 @@ class Admission:
             raise ValueError(f"{need_bytes} bytes cannot be reserved")
 
         def too_much(earlier: list[QueuePlace]) -> list[QueuePlace]:
-            ahead = [place for place in earlier if place.kind is ClaimKind.MEMORY]
-            return ahead if sum(place.need_bytes for place in ahead) + need_bytes > capacity_bytes else []
+            ahead = _for_memory(earlier)
+            return [] if _fits(ahead, need_bytes, capacity_bytes) else ahead
 
         with self._admitted(ClaimKind.MEMORY, need_bytes, too_much, wait) as claim:
             yield Reservation(self._queue(), claim, capacity_bytes)
@@ -147,32 +157,18 @@ class Reservation:
         self._claim = claim
         self._capacity_bytes = capacity_bytes
 
-    @property
-    def need_bytes(self) -> int:
-        """What is reserved now."""
-        return self._claim.place.need_bytes
+    def is_in_the_way(self) -> bool:
+        """Return whether a later claim waits for memory, so that a holder without work should end its own.
 
-    def resize(self, need_bytes: int) -> bool:
-        """Change the reservation; return whether it was possible. Never waits for others to finish.
-
-        More is refused where anybody waits or the sum would exceed the capacity: two that hold some and wait for more
-        would wait for each other. Then free the memory, end the reservation, and ask anew for the larger one.
+        Never waits; False where the folder cannot be looked at.
         """
-        if need_bytes < 0:
-            raise ValueError(f"{need_bytes} bytes cannot be reserved")
         try:
             with guarded(self._queue.folder, Patience(Wait(timeout_s=0.0)).tell):
-                if not self._claim.is_there:
-                    return False
-                own = self._claim.place
-                others = [p for p in self._queue.places() if p.kind is ClaimKind.MEMORY and p.ticket != own.ticket]
-                total = sum(place.need_bytes for place in others) + need_bytes
-                if need_bytes > own.need_bytes and others and total > self._capacity_bytes:
-                    return False
-                self._claim.ask_for(need_bytes)
+                claims = _for_memory(self._queue.places())
         except (DeviceBusyError, MachineError, OSError):
             return False
-        return True
+        later = [number for number, place in enumerate(claims) if place.ticket > self._claim.place.ticket]
+        return not all(_fits(claims[:number], claims[number].need_bytes, self._capacity_bytes) for number in later)
 
 
 def _wait(queue: ClaimQueue, claim: Claim, blocking: Blocking, patience: Patience) -> None:
@@ -189,6 +185,15 @@ def _wait(queue: ClaimQueue, claim: Claim, blocking: Blocking, patience: Patienc
         until = time.monotonic() + RECOUNT_S
         while queue.changed_ns() == seen and (left_s := min(until - time.monotonic(), patience.left_s)) > 0:
             time.sleep(min(max(POLL_SHARE * patience.waited_s, 0.001), POLL_S, left_s))
+
+
+def _for_memory(places: list[QueuePlace]) -> list[QueuePlace]:
+    return [place for place in places if place.kind is ClaimKind.MEMORY]
+
+
+def _fits(others: list[QueuePlace], need_bytes: int, capacity_bytes: int) -> bool:
+    """Return whether a claim fits beside others. Where there are none it is admitted: the device has the last word."""
+    return not others or sum(place.need_bytes for place in others) + need_bytes <= capacity_bytes
 
 
 def _locks(earlier: list[QueuePlace]) -> list[QueuePlace]:
@@ -211,7 +216,7 @@ def _refuse_deadlock(kind: ClaimKind) -> None:
             f"asked for `{kind}` within `{held['lock']}`", "leave that first; memory comes before the lock"
         )
     if kind is ClaimKind.MEMORY and "memory" in held:
-        raise InternalError("asked for a second reservation within the first", "resize that one, or end it first")
+        raise InternalError("asked for a second reservation within the first", "end it first")
 
 
 def _disown() -> None:

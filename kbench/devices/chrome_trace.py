@@ -5,7 +5,7 @@ Fields: `output_json.cpp` and `CuptiActivity.cpp` of Kineto. Times there are in 
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.core.trace import LONGEST_NAME, DeviceActivity, DeviceShape, HostActivity
@@ -31,15 +31,15 @@ OF_RUNTIME = frozenset({"cuda_runtime", "cuda_driver"})
 class TracedCall:
     """One annotated call."""
 
-    host_ns: int
-    launches: list[DeviceActivity]
+    host_ns: int = 0
+    launches: list[DeviceActivity] = field(default_factory=list)
     """By start, from the first of them."""
-    operators: list[HostActivity]
-    runtime_calls: list[HostActivity]
+    operators: list[HostActivity] = field(default_factory=list)
+    runtime_calls: list[HostActivity] = field(default_factory=list)
 
 
-def shortest_call(events: Sequence[Mapping[str, Any]]) -> TracedCall | None:
-    """Return the annotated call whose host part is the shortest; None where there is none.
+def shortest_call(events: Sequence[Mapping[str, Any]]) -> TracedCall:
+    """Return the annotated call whose host part is the shortest; an empty one where there is none.
 
     What runs on the device belongs to the call that began last before it: each call is followed by a wait for the
     device, outside its annotation.
@@ -47,7 +47,7 @@ def shortest_call(events: Sequence[Mapping[str, Any]]) -> TracedCall | None:
     timed = [event for event in events if event.get("ph") == "X"]
     spans = sorted((event for event in timed if event.get("name") == CALL and event.get("cat") == NOTE), key=_start)
     if not spans:
-        return None
+        return TracedCall()
     ends = [*(_start(span) for span in spans[1:]), math.inf]
     span, until = min(zip(spans, ends, strict=True), key=lambda pair: float(pair[0]["dur"]))
     begin, end = _start(span), _start(span) + float(span["dur"])
@@ -69,7 +69,7 @@ def shape_of(properties: Sequence[Mapping[str, Any]]) -> DeviceShape | None:
     known = [device.get(name) for name in SHAPE]
     if not all(isinstance(value, int) for value in known):
         return None
-    return DeviceShape(**{field: int(device[name]) for name, field in SHAPE.items()})
+    return DeviceShape(**{ours: int(device[theirs]) for theirs, ours in SHAPE.items()})
 
 
 def _activity(event: Mapping[str, Any], first: float) -> DeviceActivity:

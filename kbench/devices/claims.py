@@ -81,12 +81,6 @@ class Claim:
         with contextlib.suppress(OSError):
             os.utime(self._file.fileno())
 
-    def ask_for(self, need_bytes: int) -> None:
-        """Change the bytes, in the same place. The caller guards the folder, and saw that the claim is there."""
-        place = QueuePlace(ticket=self.place.ticket, kind=self.place.kind, need_bytes=need_bytes)
-        (self._folder / self.place.name).rename(self._folder / place.name)
-        self.place = place
-
     def release(self) -> None:
         """Leave the queue. Never waits, and does nothing the second time."""
         if not self.is_live:

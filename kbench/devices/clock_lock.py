@@ -41,8 +41,7 @@ def _refused(nvml: Any, error: Exception, device: DeviceChoice, mhz: int) -> Usa
         known = f"nvidia-smi -i {device.uuid} --query-supported-clocks=graphics --format=csv"
         return UsageError(f"{device.name} has no SM clock of {mhz} MHz", f"`{known}` lists them")
     return MachineError(
-        f"the clocks of {device.name} cannot be locked: {error}",
-        "run kbench as root, or leave out `--lock-clocks`",
+        f"the clocks of {device.name} cannot be locked: {error}", "run kbench as root, or leave out `--lock-clocks`"
     )
 
 

@@ -10,6 +10,7 @@ from kbench.core.model import Environment
 from kbench.devices import nvml
 from kbench.devices.cuda_driver import Driver
 from kbench.devices.memory import SharedMemory
+from kbench.devices.poison import poison_floats
 from kbench.devices.timer import Call, TimedCall, tensor_leaves
 
 if TYPE_CHECKING:
@@ -117,7 +118,11 @@ def wrap(pointer: int, nbytes: int) -> "Tensor":
 
 
 def recorded(work: Callable[[], None]) -> Callable[[], None]:
-    """Record work that allocates nothing as a CUDA graph; return what queues it again in a few us of the CPU's time."""
+    """Record work as a CUDA graph; return what queues it again in a few us of the CPU's time.
+
+    What the work allocates stays the graph's. It must not wait for the device: a capture that fails leaves torch's
+    random generator unusable.
+    """
     import torch
 
     graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
@@ -200,7 +205,7 @@ class CudaTimer:
                 self._captured[slot] = (graph, output)
             for leaf in tensor_leaves(self._captured[slot][1]):
                 if leaf.is_floating_point():
-                    leaf.fill_(float("nan"))
+                    poison_floats(leaf)
 
         def replay(slot: int) -> Any:
             graph, output = self._captured[slot]

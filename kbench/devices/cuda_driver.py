@@ -8,7 +8,7 @@ streams, events and stream memory operations.
 import ctypes
 from typing import Any
 
-SUCCESS, OUT_OF_MEMORY, NOT_READY = 0, 2, 600
+SUCCESS, OUT_OF_MEMORY = 0, 2
 IPC_LAZY_ENABLE_PEER_ACCESS = 1
 HOST_REGISTER_DEVICEMAP = 2
 WAIT_VALUE_EQ = 1
@@ -27,11 +27,7 @@ FUNCTIONS = (
 
 
 class DriverError(RuntimeError):
-    """The driver refused a call; `code` is its error number."""
-
-    def __init__(self, function: str, code: int):
-        super().__init__(f"{function} failed with CUDA error {code}")
-        self.code = code
+    """The driver refused a call."""
 
 
 class _IpcHandle(ctypes.Structure):
@@ -64,7 +60,7 @@ class Driver:
         if code == OUT_OF_MEMORY:
             raise MemoryError(f"{name}: the device is out of memory")
         if code != SUCCESS:
-            raise DriverError(name, code)
+            raise DriverError(f"{name} failed with CUDA error {code}")
 
     def allocate(self, nbytes: int) -> int:
         """Allocate device memory and return its address. Raises MemoryError where there is no room."""

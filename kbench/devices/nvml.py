@@ -2,6 +2,9 @@
 
 from typing import Any, Self
 
+PACKAGES = {"pynvml": "nvidia-ml-py"}
+"""The module, and the package that installs it."""
+
 
 def opened() -> Any:
     """Return pynvml with the library open. Raises its NVMLError where there is no driver."""

@@ -11,13 +11,11 @@ CPU: torch's copy and FP32 matrix product, all threads.
 import dataclasses
 import datetime
 import json
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from kbench.build import interpreter
 from kbench.core.errors import MachineError
@@ -26,6 +24,7 @@ from kbench.devices import nvml
 from kbench.devices.backend import backend
 from kbench.devices.cuda_driver import Driver
 from kbench.devices.selection import DeviceChoice
+from kbench.storage import json_file
 
 CACHE_NAME = "peaks.json"
 LIMIT_S = 300.0
@@ -39,7 +38,7 @@ CHAINS, UNROLL, ROUNDS, THREADS, BLOCKS_PER_SM = 8, 16, 2048, 256, 16
 
 def load_peaks(device: DeviceChoice, cache_dir: Path) -> Peaks | None:
     """Return the peaks that were measured on this device with this driver, or None."""
-    known = _load(cache_dir / CACHE_NAME).get(_key(device))
+    known = json_file.read(cache_dir / CACHE_NAME).get(_key(device))
     try:
         return Peaks(**known) if known is not None else None
     except TypeError:
@@ -67,7 +66,12 @@ def refresh_peaks(device: DeviceChoice, cache_dir: Path) -> Peaks:
         raise MachineError(f"the peaks of {device.name} could not be measured: {last}") from error
     except (subprocess.TimeoutExpired, ValueError, TypeError, IndexError) as error:
         raise MachineError(f"the peaks of {device.name} could not be measured: {error}") from error
-    _save(cache_dir / CACHE_NAME, _key(device), dataclasses.asdict(peaks))
+    path = cache_dir / CACHE_NAME
+    try:
+        json_file.write(path, {**json_file.read(path), _key(device): dataclasses.asdict(peaks)})
+    except OSError as error:
+        hint = "set KBENCH_CACHE to a folder that can be written"
+        raise MachineError(f"cannot write {path}: {error.strerror}", hint) from error
     return peaks
 
 
@@ -197,26 +201,6 @@ ret;
 def _key(device: DeviceChoice) -> str:
     driver = (nvml.driver_version() or "unknown") if backend(device.kind).has_own_memory else device.kind
     return f"{device.uuid} {driver}"
-
-
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        known = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
-
-
-def _save(path: Path, key: str, value: dict[str, Any]) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps({**_load(path), key: value}, indent=1))
-        draft.replace(path)
-    except OSError as error:
-        raise MachineError(
-            f"cannot write {path}: {error.strerror}", hint="set KBENCH_CACHE to a folder that can be written"
-        ) from error
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """What compiled kernels say of themselves: registers and stack, as `cuobjdump` of the CUDA toolkit prints them."""
 
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,13 +14,6 @@ LINE = re.compile(r"Function (?P<name>\S+?):\s+REG:(?P<registers>\d+) STACK:(?P<
 """`-res-usage`, described in CUDA Binary Utilities. STACK has spilled registers and local arrays, of one thread."""
 
 
-def find() -> str | None:
-    """Find the tool on PATH, in CUDA_HOME, or in the usual folder."""
-    homes = (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda")
-    places = os.pathsep.join([os.environ.get("PATH", os.defpath), *(str(Path(home, "bin")) for home in homes if home)])
-    return shutil.which(NAME, path=places)
-
-
 def parse(text: str) -> dict[str, KernelResources]:
     """Read the tool's text; of a kernel that is there for several architectures the last one, which is the newest."""
     return {
@@ -33,7 +24,7 @@ def parse(text: str) -> dict[str, KernelResources]:
     }
 
 
-def resources(tool: str, files: Iterable[Path]) -> Iterator[KernelResources]:
+def resources(tool: Path, files: Iterable[Path]) -> Iterator[KernelResources]:
     """Yield the kernels in shared libraries and cubins, by their mangled names; files without any are passed over."""
     for file in sorted(files)[:MOST_FILES]:
         try:

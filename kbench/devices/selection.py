@@ -87,11 +87,7 @@ def visible_gpus() -> list[DeviceChoice]:
     """Return the GPUs that CUDA_VISIBLE_DEVICES leaves, in its order, by NVML; none where NVML finds none."""
     found = [
         DeviceChoice(
-            kind="cuda",
-            name=name,
-            uuid=uuid,
-            key=f"{name} sm_{capability}",
-            environment={"CUDA_VISIBLE_DEVICES": uuid},
+            kind="cuda", name=name, uuid=uuid, key=f"{name} sm_{capability}", environment={"CUDA_VISIBLE_DEVICES": uuid}
         )
         for name, uuid, capability in nvml.gpus()
     ]
@@ -103,8 +99,7 @@ def left_visible(gpus: Sequence[DeviceChoice], wanted: str | None) -> list[Devic
 
     Like CUDA it ends at the first name that no GPU has; an empty one and -1 are the usual ways to hide all.
 
-    Raises:
-        MachineError: where the very first name fits no GPU: `auto` would take the CPU without a word.
+    Raises MachineError where the very first name fits no GPU: `auto` would take the CPU without a word.
     """
     if wanted is None:
         return list(gpus)

@@ -2,27 +2,15 @@
 
 import contextlib
 import json
-import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from kbench.build import cache
-from kbench.children.child import TOOL_ORDERS, Child, Launch
-from kbench.children.worker_start import worker_environment
-from kbench.host.builder import MEMORY_LIMIT_BYTES, Builder
+from kbench.children.child import TOOL_ORDERS, Child
+from kbench.host.builder import Builder
 from kbench.plugins.registry import Entry
 from kbench.sandbox import hidden_paths, removal, rungs
 from kbench.sandbox.namespaces import Surroundings
-
-
-def find(name: str) -> Path | None:
-    """Find a tool on PATH, in CUDA_HOME, or in the usual folder."""
-    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    places = [Path(home, folder, name) for home in homes if home for folder in ("bin", name)]
-    on_path = shutil.which(name)
-    candidates = [Path(on_path)] if on_path else []
-    return next((place.absolute() for place in [*candidates, *places] if os.access(place, os.X_OK)), None)
 
 
 class BelowTool(Builder):
@@ -61,21 +49,8 @@ class BelowTool(Builder):
                 "temporary": around.temporary,
                 "hidden": [str(path) for path in hidden],
             }
-            child = Child(
-                Launch(
-                    module="kbench.worker.under_tool",
-                    environment={
-                        **worker_environment(home),
-                        **self._device.environment,
-                        TOOL_ORDERS: json.dumps(orders),
-                        **environment,
-                    },
-                    folder=home,
-                    rung=rungs.Rung(self._rung),
-                    memory_limit_bytes=MEMORY_LIMIT_BYTES,
-                    surroundings=around,
-                )
-            )
+            told = {TOOL_ORDERS: json.dumps(orders), **environment}
+            child = Child(self._launch("kbench.worker.under_tool", told, home, around))
             try:
                 yield child
             finally:
@@ -83,18 +58,8 @@ class BelowTool(Builder):
 
     def prepare(self, child: Child, home: Path, limit_s: float) -> None:
         """Have the worker import torch and open the device. Raises ChildError."""
-        # Rung 0: the process was locked in before it became the worker.
-        setup = {
-            "op": "setup",
-            "device": self._device.kind,
-            "rung": 0,
-            "writable": [str(home)],
-            "temporary": str(home),
-            "allow_exec": True,
-            "threads": 2,
-        }
-        child.request(setup, timeout_s=limit_s)
-        child.request({"op": "open", "mode": "cold"}, timeout_s=limit_s)
+        # The process was locked in before it became the worker.
+        self._set_up(child, [home], str(home), [], rung=rungs.Rung.NONE, limit_s=limit_s)
 
 
 def _copied(artefacts: Path, folder: Path) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.build import cache, interpreter, sources
-from kbench.children.child import Child, Launch
+from kbench.children.child import WORKER, Child, Launch
 from kbench.children.child_error import ChildError
 from kbench.children.worker_start import SETUP_TIMEOUT_S, worker_environment
 from kbench.core.events import RunOptions
@@ -97,7 +97,7 @@ class Builder:
             if self._turn.whole:
                 turns.enter_context(self._turn.taken())
                 turns.enter_context(self._turn.computing(child))
-            self._set_up(child, writable, around, closed)
+            self._set_up(child, writable, around.temporary, closed)
             for number, (key, case) in enumerate(cases.items()):
                 try:
                     waits &= not self._construct(child, entry, case.overrides)
@@ -131,20 +131,23 @@ class Builder:
             removal.remove(home)
 
     def _start(self, environment: Mapping[str, str], home: Path, around: Surroundings) -> Child:
-        launch = Launch(
-            module="kbench.worker.main",
-            environment={**worker_environment(home), **environment, **self._device.environment},
-            folder=home,
-            rung=rungs.Rung(self._rung),
-            memory_limit_bytes=MEMORY_LIMIT_BYTES,
-            surroundings=around,
-        )
+        launch = self._launch(WORKER, environment, home, around)
         with self._starting:
             child = Child(launch, nursery_process.present())
             self._children.append(child)
         if self._stopped:
             child.kill()
         return child
+
+    def _launch(self, module: str, environment: Mapping[str, str], home: Path, around: Surroundings) -> Launch:
+        return Launch(
+            module=module,
+            environment={**worker_environment(home), **environment, **self._device.environment},
+            folder=home,
+            rung=rungs.Rung(self._rung),
+            memory_limit_bytes=MEMORY_LIMIT_BYTES,
+            surroundings=around,
+        )
 
     def _hidden(self, entry: Entry) -> list[Path]:
         files = [entry.path, self._problem.path]
@@ -155,26 +158,26 @@ class Builder:
         self,
         child: Child,
         writable: Sequence[Path],
-        around: Surroundings,
+        temporary: str,
         closed: Sequence[Path],
         *,
         threads: int = 2,
+        rung: int | None = None,
+        limit_s: float = SETUP_TIMEOUT_S,
     ) -> None:
-        child.request(
-            {
-                "op": "setup",
-                "device": self._device.kind,
-                "rung": self._rung,
-                "writable": [str(path) for path in writable],
-                "temporary": around.temporary,
-                "hidden": [str(path) for path in closed],
-                "allow_exec": True,
-                "threads": threads,
-                "niceness": self._niceness,
-            },
-            timeout_s=SETUP_TIMEOUT_S,
-        )
-        child.request({"op": "open", "mode": "cold"}, timeout_s=SETUP_TIMEOUT_S)
+        setup = {
+            "op": "setup",
+            "device": self._device.kind,
+            "rung": self._rung if rung is None else rung,
+            "writable": [str(path) for path in writable],
+            "temporary": temporary,
+            "hidden": [str(path) for path in closed],
+            "allow_exec": True,
+            "threads": threads,
+            "niceness": self._niceness,
+        }
+        child.request(setup, timeout_s=limit_s)
+        child.request({"op": "open", "mode": "cold"}, timeout_s=limit_s)
 
     def _construct(self, child: Child, entry: Entry, overrides: Mapping[str, Any], *, built: bool = False) -> bool:
         """Import the solution and construct its model; return whether an extension was compiled.

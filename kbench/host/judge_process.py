@@ -122,11 +122,7 @@ class JudgeProcess:
 
     def open(self, problem: Entry, case: Case) -> OpenedCase:
         """Have the judge load the problem. Raises ChildError if the problem fails or is too large."""
-        message = {
-            "op": "open",
-            "problem": str(problem.path),
-            "overrides": encode_constants(case.overrides),
-        }
+        message = {"op": "open", "problem": str(problem.path), "overrides": encode_constants(case.overrides)}
         try:
             # Who waits for memory says so now and then.
             answer = self._child.request(message, timeout_s=OPEN_TIMEOUT_S, extend=lambda _: OPEN_TIMEOUT_S)
@@ -137,9 +133,7 @@ class JudgeProcess:
                 raise ChildError(Status.NOT_VERIFIED, f"{TOO_LARGE[0]}: {error.reason}", error.log) from error
             raise ChildError(Status.REFERENCE_FAILED, f"the problem fails: {error.reason}", error.log) from error
         return OpenedCase(
-            environment=Environment(**answer["environment"]),
-            cost=Cost(**answer["cost"]),
-            eval_mode=answer["eval_mode"],
+            environment=Environment(**answer["environment"]), cost=Cost(**answer["cost"]), eval_mode=answer["eval_mode"]
         )
 
     def derive(self, problem: Entry, overrides: Mapping[str, Any]) -> Derived:

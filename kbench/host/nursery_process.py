@@ -4,6 +4,7 @@ It starts with a worker's environment, so that a fork inherits nothing from the 
 """
 
 import contextlib
+import importlib.util
 import os
 import tempfile
 import threading
@@ -63,7 +64,11 @@ def nursery(ahead: Sequence[str] = ()) -> Iterator[Nursery]:
     """Start a nursery for the length of a `with` block; parallel runs with equal environments share one.
 
     It imports the modules `ahead` of all forks, beside those of every judge: worth it where these are many.
+
+    Raises ModuleNotFoundError without torch, which this process does not import itself.
     """
+    if importlib.util.find_spec("torch") is None:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
     environment = _environment()
     with _lock:
         one = _open.setdefault(_key(environment), Nursery(environment, ahead))

@@ -12,14 +12,13 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from kbench.build import cache
+from kbench.build import cache, toolkit
 from kbench.children.child_error import ChildError
 from kbench.core import counters
 from kbench.core.counters import Counters
 from kbench.core.model import Case, Failed, Status
 from kbench.core.printable import printable
 from kbench.core.trace import CallTrace
-from kbench.host import below_tool
 from kbench.host.below_tool import BelowTool, head_of
 from kbench.host.builder import describe
 from kbench.plugins.registry import Entry
@@ -64,7 +63,7 @@ class Profiler(BelowTool):
                 child = self._start(cache.compiler_environment(home / "cache"), home, around)
                 try:
                     threads = len(os.sched_getaffinity(0))  # as in a worker that is timed
-                    self._set_up(child, [home], around, hidden, threads=threads)
+                    self._set_up(child, [home], around.temporary, hidden, threads=threads)
                     self._construct(child, entry, case.overrides, built=True)
                     answer = child.request(self._message(case, counted=False), timeout_s=TRACE_LIMIT_S)
                     return validated(answer.get("trace"))
@@ -109,7 +108,7 @@ class Profiler(BelowTool):
 
 def find_ncu() -> Path | None:
     """Find Nsight Compute's command line on PATH, in CUDA_HOME, or in the usual folder."""
-    return below_tool.find(NCU)
+    return toolkit.find(NCU)
 
 
 def ncu_command(tool: Path, page: Path, report: Path | None) -> list[str]:

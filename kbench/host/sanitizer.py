@@ -10,7 +10,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kbench.build import cache, sources
+from kbench.build import cache, sources, toolkit
 from kbench.children.child_error import ChildError
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import RunOptions, TimeLimits
@@ -20,7 +20,6 @@ from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.sanitizer import Log, SourcePlace, Tool, findings, parse
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
-from kbench.host import below_tool
 from kbench.host.below_tool import BelowTool, head_of
 from kbench.host.builder import Builder
 from kbench.host.judge_process import JudgeProcess
@@ -60,7 +59,7 @@ PADDING = ("--padding", "1024")
 
 def find() -> Path | None:
     """Find compute-sanitizer on PATH, in CUDA_HOME, or in the usual folder."""
-    return below_tool.find(NAME)
+    return toolkit.find(NAME)
 
 
 def require(options: RunOptions, device: DeviceChoice) -> None:

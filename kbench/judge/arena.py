@@ -10,6 +10,7 @@ from torch import Tensor
 
 from kbench.core.errors import PluginError
 from kbench.devices.backend import backend
+from kbench.devices.poison import poison
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.hidden_inputs import PAD_BYTES, InputMask
 from kbench.judge.reference.expected import Expected
@@ -119,7 +120,7 @@ class Arena:
     def poison(self, slot: int) -> None:
         """Poison the outputs of a slot that has some."""
         begin, end = self._output_span[slot]
-        elements.poison(self._block.bytes[begin:end])
+        poison(self._block.bytes[begin:end])
 
     def stage(self, slot: int, arguments: Sequence[Any]) -> None:
         """Put fresh arguments for a slot where no worker sees them, until `reveal`.
@@ -168,7 +169,7 @@ class Arena:
         """Allocate and poison the outputs' memory; return the request that gives it to a worker, as `describe` does."""
         backend(self._device).release_cached()
         self._lent = Block.allocate(self._output_span[0][1], self._device)
-        elements.poison(self._lent.bytes)
+        poison(self._lent.bytes)
         specs = [spec.to_json() for spec in self._outputs[0]]
         message = {"op": "lend", "blocks": [self._lent.descriptor], "outputs": specs}
         return message, [] if self._lent.fd is None else [self._lent.fd]

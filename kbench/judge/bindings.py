@@ -1,9 +1,7 @@
 """Where a candidate is tried: constructed and bound for one shape, and made anew wherever it has failed."""
 
 from collections.abc import Callable
-from typing import Protocol
 
-from kbench.children.worker_start import StartedWorker
 from kbench.core.model import Status
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
@@ -11,6 +9,7 @@ from kbench.judge.candidate import Candidate
 from kbench.judge.exchange import Trial, WrongError, secret_seed
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
+from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import Battery
 
 HARMLESS = {
@@ -20,19 +19,11 @@ HARMLESS = {
 """Failures that do no harm to the process or its device context."""
 
 
-class WorkerSource(Protocol):
-    """Who has workers."""
-
-    def fresh_worker(self, compiler: str) -> StartedWorker:
-        """Return a worker that has heard of no solution yet."""
-        ...
-
-
 class BoundCandidate:
     """A candidate on one shape at a time; `begins` is told before each, which may take a compiler its time."""
 
     def __init__(
-        self, candidate: Candidate, battery: Battery, workers: WorkerSource, device: str, begins: Callable[[], None]
+        self, candidate: Candidate, battery: Battery, workers: JudgeState, device: str, begins: Callable[[], None]
     ):
         self._candidate = candidate
         self._battery = battery
@@ -47,7 +38,7 @@ class BoundCandidate:
         self._on_cpu = False
         self.arena: Arena | None = None
         self.second_model: RefusalError | None = None
-        """Why a second model in one process fails, where a fresh process makes it."""
+        """Why a second model in one process fails, where one in a fresh process does not: each has its own then."""
 
     def load(self, reference: Reference) -> None:
         """Have the candidate constructed for a reference, under one secret seed on both sides, unless it is already."""
@@ -67,7 +58,9 @@ class BoundCandidate:
 
         A CUDA graph whose capture fails leaves torch's random numbers unusable, for example (published 2/5).
         """
-        renewed = False
+        renewed = self.second_model is not None and self._has_constructed
+        if renewed:
+            self._revive()
         try:
             self._candidate.load(reference)
         except RefusalError as refusal:
@@ -153,13 +146,33 @@ class BoundCandidate:
         trial.explains = True
         return trial, None
 
-    def seeded(self, reference: Reference) -> None:
-        """Construct anew, under another seed, for the shape that is bound."""
+    def seeded(self, reference: Reference, check: Callable[[], None]) -> None:
+        """Construct anew, under another seed, for the shape that is bound, and check that: at worst in a fresh process.
+
+        A solution that keeps something of its first model (a compiled network, packed weights by their address) is
+        right in every process that constructs one model only.
+        """
+        self._construct_again(reference)
+        try:
+            check()
+        except RefusalError as refusal:
+            if self.second_model is not None or refusal.status not in HARMLESS:
+                raise
+            self.second_model = refusal
+            try:
+                self._construct_again(reference)
+                check()
+            except RefusalError:
+                self.second_model = None
+                raise refusal from None
+
+    def _construct_again(self, reference: Reference) -> None:
         assert self._trial is not None and self.arena is not None, "bound before"  # noqa: PT018
         self._trial.take_back()
         reference.restore(anew=True)
         if self._load(reference):
             self._candidate.bind(reference, self.arena)
+            self._trial.forget_told()
         else:
             self._candidate.push_weights(reference)
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,26 +84,18 @@ class Candidate:
         if backend(self._config.device).queues_calls:
             self.gate = Gate()
             fds.append(self.gate.fd)
-        self._ask({"op": "open", "mode": self._config.options.mode}, SETUP_TIMEOUT_S, Status.HARNESS_ERROR, fds)
+        self._ask({"op": "open", "mode": self._config.options.mode}, fds, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
 
     def load(self, reference: Reference) -> None:
         """Import the solution, construct its model, and find out how parameters can be synchronised."""
         self._aliased = reference.aliased
         self.set_reference_time(reference.call_s)
         request, block = load_request(self.spec, reference, self._config)
-        try:
-            answer = self._ask(
-                request,
-                self._config.options.limits.import_s,
-                Status.IMPORT_TIMEOUT,
-                [block.fd] if request["blocks"] and block.fd is not None else [],
-            )
-        finally:
-            block.close()
-        try:
+        fds = [block.fd] if request["blocks"] and block.fd is not None else []
+        with contextlib.closing(block):
+            answer = self._ask(request, fds, self._config.options.limits.import_s, Status.IMPORT_TIMEOUT)
+        with self.understood():
             theirs = entries_of(wire_field(answer, "state", list))
-        except WireError as error:
-            raise self.nonsense(error) from error
         self.weights, self._names = synchronise(reference.state(), theirs)
         pairs = zip([name for name, _ in reference.state()], self._names, strict=False)
         self._theirs = {ours: name for ours, name in pairs if name is not None}
@@ -119,21 +111,21 @@ class Candidate:
         """Forget what was decided; `load` comes next."""
         self.undecided = self.differed = self._decided = self._by_seed = False
 
-    def vary_weights(self, reference: Reference, seed: int) -> None:
-        """Give the reference and the worker new parameters, where a solution `follows` these."""
+    def vary_weights(self, reference: Reference, seed: int, names: Collection[str] | None = None) -> None:
+        """Give the reference and the worker new parameters, all or those named, where a solution `follows` these."""
         if self.follows and self.weights != "seed":
-            reference.randomise(seed)
+            reference.randomise(seed, names)
             self.push_weights(reference)
 
     def bind(self, reference: Reference, arena: Arena) -> None:
         """Give the worker the arena and the reference's parameters, unless it is `undecided` whether it takes them."""
         message, fds = arena.describe(self._config.options.mode)
-        if self.weights not in {"name", "order"}:
+        if not self.matches:
             message["weights"] = []
-        self._ask(message, BIND_TIMEOUT_S, Status.CALL_TIMEOUT, fds)
+        self._ask(message, fds)
         self._called = False
         self._arena = arena
-        if self.weights in {"name", "order"} and not self._decided:
+        if self.matches and not self._decided:
             self.undecided = self.differed = self.weights_changed(reference) is not None
             self._decided = not self.undecided
         if not self.undecided:
@@ -141,38 +133,37 @@ class Candidate:
 
     def unbind(self) -> None:
         """Have the worker close the arena."""
-        self._ask({"op": "unbind"}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
+        self._ask({"op": "unbind"})
 
     def lend(self, arena: Arena) -> None:
         """Give the worker memory for the outputs of one call."""
-        message, fds = arena.lend()
-        self._ask(message, BIND_TIMEOUT_S, Status.CALL_TIMEOUT, fds)
+        self._ask(*arena.lend())
 
     def take_back(self, arena: Arena) -> None:
         """Have the worker close what it was lent, and free it."""
-        self._ask({"op": "take_back"}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
+        self._ask({"op": "take_back"})
         arena.take_back()
 
     def tell(self, slot: int, arguments: Any) -> None:
         """Send the worker the arguments of a slot that are not tensors."""
-        self._ask({"op": "arguments", "slot": slot, "arguments": arguments}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
+        self._ask({"op": "arguments", "slot": slot, "arguments": arguments})
 
     def push_weights(self, reference: Reference) -> None:
         """Make the worker's parameters equal the reference's."""
-        if self.weights not in {"name", "order"}:
+        if not self.matches:
             return
         assert self._arena is not None, "bound before weights are pushed"
         for (_, tensor), view in zip(reference.state(), self._arena.weight_views(), strict=True):
             view.copy_(tensor.detach())
         backend(self._config.device).synchronize()
-        self._ask({"op": "weights", "names": self._names}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
+        self._ask({"op": "weights", "names": self._names})
 
     def weights_changed(self, reference: Reference) -> str | None:
         """Return the name of a parameter that the worker's calls changed, or None."""
-        if self.weights not in {"name", "order"} or self.undecided:
+        if not self.matches or self.undecided:
             return None
         assert self._arena is not None, "bound before weights are read"
-        self._ask({"op": "read_weights", "names": self._names}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
+        self._ask({"op": "read_weights", "names": self._names})
         parameters = {name for name, _ in reference.model.named_parameters()}
         for (name, tensor), view in zip(reference.state(), self._arena.weight_views(), strict=True):
             if name in parameters and not torch.equal(tensor.detach(), view):
@@ -186,19 +177,16 @@ class Candidate:
         message = {"op": "call", "slots": list(slots), "attest": attest}
         self._resume()  # waking up does not count as part of the call
         started = time.perf_counter_ns()
-        answer = self._ask(message, timeout_s, Status.CALL_TIMEOUT)
+        answer = self._ask(message, timeout_s=timeout_s)
         wall_ns = self._child.channel.received_ns - started
-        try:
-            reply = Reply(
+        with self.understood():
+            return Reply(
                 event_ns=wire_field(answer, "event_ns", int, minimum=0),
                 submit_ns=wire_field(answer, "submit_ns", int, minimum=0),
                 wall_ns=wall_ns,
                 slots=slots,
                 numbers=self._numbers(answer, expected),
             )
-        except WireError as error:
-            raise self.nonsense(error) from error
-        return reply
 
     def _limit_s(self, calls: int) -> float:
         """Return the time limit for `calls` calls, in seconds."""
@@ -252,11 +240,8 @@ class Candidate:
 
         Raises RefusalError.
         """
-        try:
-            (numbers,) = self._numbers({"outputs": [described]}, [expected])
-        except WireError as error:
-            raise self.nonsense(error) from error
-        return numbers
+        with self.understood():
+            return self._numbers({"outputs": [described]}, [expected])[0]
 
     def _numbers(self, answer: Message, expected: list[Expected]) -> tuple[tuple[Any, ...], ...]:
         """Return the numbers among the outputs that a worker describes, one description for each expectation.
@@ -269,6 +254,19 @@ class Candidate:
             if fault is not None:
                 raise RefusalError(*fault, self.log)
         return tuple(told_numbers(d, e) for d, e in zip(described, expected, strict=True))
+
+    @property
+    def matches(self) -> bool:
+        """Whether its parameters match the reference's, so that they can be set from outside."""
+        return self.weights in {"name", "order"}
+
+    @contextlib.contextmanager
+    def understood(self) -> Iterator[None]:
+        """Refuse the solution if what is read of an answer inside a `with` block is malformed."""
+        try:
+            yield
+        except WireError as error:
+            raise self.nonsense(error) from error
 
     def nonsense(self, error: Exception) -> RefusalError:
         """Return the refusal for an answer that is malformed."""
@@ -283,11 +281,9 @@ class Candidate:
             "names": [self._theirs.get(name, name) for name in names],
             "first_gradient": first_gradient,
         }
-        answer = self._ask(message, 4 * self._call_timeout_s, Status.CALL_TIMEOUT)
-        try:
+        answer = self._ask(message, timeout_s=4 * self._call_timeout_s)
+        with self.understood():
             return [bool(given) for given in list_of(answer, "given", gradients)]
-        except WireError as error:
-            raise self.nonsense(error) from error
 
     def profile(self, slot: int, expected: Expected) -> tuple[Any, tuple[Any, ...]]:
         """Have the worker call the model once under the profiler.
@@ -295,13 +291,9 @@ class Candidate:
         Returns what it says of activities, as it came, and the numbers among the outputs.
         """
         backend(self._config.device).synchronize()
-        message = {"op": "profile", "slot": slot}
-        answer = self._ask(message, PROFILE_TIMEOUT_S + self._call_timeout_s, Status.CALL_TIMEOUT)
-        try:
-            (numbers,) = self._numbers(answer, [expected])
-        except WireError as error:
-            raise self.nonsense(error) from error
-        return answer.get("activities"), numbers
+        answer = self._ask({"op": "profile", "slot": slot}, timeout_s=PROFILE_TIMEOUT_S + self._call_timeout_s)
+        with self.understood():
+            return answer.get("activities"), self._numbers(answer, [expected])[0]
 
     @property
     def has_ended(self) -> bool:
@@ -326,8 +318,7 @@ class Candidate:
 
     def switches(self) -> list[str]:
         """Ask which of torch's precision switches the solution changed."""
-        told = self._ask({"op": "switches"}, BIND_TIMEOUT_S, Status.CALL_TIMEOUT)
-        return precision_switches.named(told.get("changed"))
+        return precision_switches.named(self._ask({"op": "switches"}).get("changed"))
 
     def set_reference_time(self, seconds: float) -> None:
         """Derive the time limit of a call from the reference's time."""
@@ -372,10 +363,17 @@ class Candidate:
             self.gate.close()
         self.gate = None
 
-    def _ask(self, message: dict[str, Any], timeout_s: float, on_timeout: Status, fds: list[int] | None = None) -> Any:
+    def _ask(
+        self,
+        message: Message,
+        fds: Sequence[int] = (),
+        timeout_s: float = BIND_TIMEOUT_S,
+        on_timeout: Status = Status.CALL_TIMEOUT,
+    ) -> Message:
         self._resume()
-        handles = fds or []
-        answer = self._refusing(lambda s: self._child.request(message, timeout_s=s, fds=handles), timeout_s, on_timeout)
+        answer: Message = self._refusing(
+            lambda s: self._child.request(message, timeout_s=s, fds=fds), timeout_s, on_timeout
+        )
         require_untampered(answer, self.log)
         return answer
 

@@ -1,10 +1,11 @@
 """One solution in one worker: the stages of its evaluation, and what they found."""
 
 import contextlib
+import copy
+import functools
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from kbench.children.worker_start import StartedWorker
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level, blocking, foremost, held, shortfall
@@ -15,9 +16,9 @@ from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
 from kbench.judge.diagnosis.evidence import explain
 from kbench.judge.diagnosis.search import MOST_ELEMENTS
-from kbench.judge.exchange import Trial, WrongError, secret_seed
-from kbench.judge.reference.reference import Reference
+from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
 from kbench.judge.refusal import RefusalError
+from kbench.judge.state import JudgeState
 from kbench.judge.timing.gate_clock import DeviceClock
 from kbench.judge.timing.host_clock import HostClock
 from kbench.judge.timing.pairing import ArmClock, Pacing, Pairing
@@ -48,63 +49,17 @@ class Assignment:
     """Of the evaluations that follow, for which workers may start now."""
 
 
-class JudgeServices(Protocol):
-    """What a judge has for its evaluations."""
-
-    @property
-    def reference(self) -> Reference:
-        """The reference of the open case."""
-        ...
-
-    @property
-    def device(self) -> str:
-        """`cuda` or `cpu`."""
-        ...
-
-    def other(self, overrides: dict[str, Any]) -> Reference:
-        """Return the reference of another case of the problem."""
-        ...
-
-    def derived(self, overrides: dict[str, Any]) -> Reference | None:
-        """Return the reference of a shape that the problem does not list; None where that fails."""
-        ...
-
-    def fresh_worker(self, compiler: str) -> StartedWorker:
-        """Return a worker that has heard of no solution yet."""
-        ...
-
-    def reference_opens(self, problem: str) -> contextlib.AbstractContextManager[None]:
-        """Have the worker for the reference open the device meanwhile."""
-        ...
-
-    def take_reference_worker(self, problem: str) -> Candidate:
-        """Return a worker that has opened the device and will run the reference's own model."""
-        ...
-
-    def shared(self) -> contextlib.AbstractContextManager[None]:
-        """Use the device beside others."""
-        ...
-
-    def exclusive(self) -> contextlib.AbstractContextManager[None]:
-        """Use the device alone."""
-        ...
-
-    def progress(self, **fields: Any) -> None:
-        """Tell how far the evaluation is."""
-        ...
-
-
 class Evaluation:
     """One solution in one worker: the stages and what they found."""
 
-    def __init__(self, judge: JudgeServices, candidate: Candidate, assignment: Assignment):
+    def __init__(self, judge: JudgeState, candidate: Candidate, assignment: Assignment):
         self._judge = judge
         self._candidate = candidate
         self._assignment = assignment
         self._battery = Battery(candidate)
         stage = "verify" if assignment.verify else "load"
         self._bound = BoundCandidate(candidate, self._battery, judge, judge.device, lambda: judge.progress(stage=stage))
-        self._levels = Levels(self._bound, self._battery, candidate, judge, judge.reference)
+        self._levels = Levels(self._bound, self._battery, candidate, judge)
         self._level: Level | None = None
         self._own_share: float | None = None
 
@@ -207,8 +162,8 @@ class Evaluation:
         """Verify fresh inputs, and constructors under several seeds."""
         seed = secret_seed()
         for number in range(SEEDS - 1):
-            self._bound.seeded(trial.reference)
-            trial.exchange(seed if number == 0 else secret_seed(), oracle=True)
+            inputs = seed if number == 0 else secret_seed()
+            self._bound.seeded(trial.reference, functools.partial(self._check_model, trial, inputs, trial.tally))
         # Of the inputs that came with other weights before: whoever remembers the answer to these is wrong.
         self._battery.settled(trial, seed)
         for variation in RESEMBLING:
@@ -217,6 +172,11 @@ class Evaluation:
                 if refusal is not None:
                     code = "values_refused" if refusal.status is Status.RAISED else variation.lacking
                     self._levels.lacks.refusals.setdefault(code, refusal)
+
+    def _check_model(self, trial: Trial, seed: int, before: Tally) -> None:
+        """Check the model that was constructed last; `before` has the figures of the calls on earlier ones."""
+        trial.tally = self._levels.tally = copy.deepcopy(before)
+        trial.exchange(seed, oracle=True)
 
     def _gradients(self, trial: Trial) -> None:
         if self._assignment.options.backward:

@@ -155,6 +155,10 @@ class Trial:
             self.candidate.tell(slot, tree)
             self._told[slot] = tree
 
+    def forget_told(self) -> None:
+        """Forget what the worker was told: a fresh one has the arguments that it was bound with."""
+        self._told.clear()
+
     def call(
         self,
         expected: list[Expected],

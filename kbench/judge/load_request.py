@@ -16,14 +16,14 @@ class SolutionSpec:
 
     name: str
     path: str
-    builtin: str
-    """Empty for a solution of its own."""
-    entry: str
-    """What of its file is judged."""
     problem: str
-    artefacts: str
+    builtin: str = ""
+    """Empty for a solution of its own."""
+    entry: str = ""
+    """What of its file is judged."""
+    artefacts: str = ""
     """The build cache's entry, of which every worker gets a private copy; empty for the reference."""
-    compiler: str
+    compiler: str = ""
     """What it compiles with while it runs, for which it may start programs; empty for those that do not."""
     is_reference: bool = False
     """Whether it is the reference beside a solution, whose failure is nobody's but kbench's."""

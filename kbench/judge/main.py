@@ -10,71 +10,54 @@ import dataclasses
 import math
 import time
 import traceback
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from kbench.children.child import Child
-from kbench.children.child_error import ChildError, is_of_the_device
-from kbench.children.worker_start import StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
-from kbench.core.device_room import needed_bytes
+from kbench.children.child_error import ChildError
+from kbench.children.worker_start import WorkerConfig
 from kbench.core.errors import KbenchError, ReferenceRaisedError
 from kbench.core.model import Failed, Passed
-from kbench.devices.admission import Admission, Wait
 from kbench.devices.backend import backend
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
 from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.load_request import SolutionSpec
-from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
+from kbench.judge.state import JudgeState
 from kbench.judge.timing.profile import list_kernels
 from kbench.judge.verify.battery import Battery
 from kbench.plugins import problem as problems
 from kbench.plugins import shapes
-from kbench.sandbox import rungs
-from kbench.wire.channel import Channel, Message, PeerGoneError, both_ends, decode_constants, encode_constants
+from kbench.sandbox import process_tree
+from kbench.wire.channel import (
+    Channel,
+    DeadlineError,
+    Message,
+    PeerGoneError,
+    both_ends,
+    decode_constants,
+    encode_constants,
+)
 from kbench.wire.options import decode_options
 
-SMALL_BYTES = 32 << 20
-"""Inputs and parameters of a small problem, whose outputs hardly need more than `device_room.QUEUE_BYTES`."""
-HEARTBEAT_S = 5.0
-"""While the judge waits for the device, it says so this often, so that the parent knows it is alive."""
+IDLE_S = 1.0
+"""Chosen. A judge without a request looks this often whether others wait for the memory that it has reserved."""
 PROFILE_S = 60.0
 """Chosen. Seconds for a profile that only the column `own_share` needs, from the worker's start to its answer."""
 
 
-class JudgeService:
-    """State of the judge between requests: the case that is open, and the workers started ahead."""
-
-    def __init__(self, channel: Channel, config: WorkerConfig, nursery: Child | None = None):
-        self._channel = channel
-        self._config = config
-        self._nursery = nursery
-        self._number = 0
-        self._workers = 0
-        self._ahead: list[StartedWorker] = []
-        self._beside: Candidate | None = None
-        """The worker that runs the reference beside the present candidate."""
-        self._opening: Future[None] | None = None
-        self._is_taken = False
-        """Whether the reference ran in its worker, which then is no fresh one."""
-        self._spare: StartedWorker | None = None
-        """The same for the next one; it has not opened the device."""
-        self._reference: Reference | None = None
-        self._problem = Path()
-        self._others: dict[str, Reference] = {}
-        self._room = contextlib.ExitStack()
+class JudgeService(JudgeState):
+    """Answers the parent's requests."""
 
     def serve(self) -> None:
         """Answer the parent's requests until it hangs up."""
         self._expect(self._config.compilers)
         while True:
             try:
-                message = self._channel.receive()
+                message = self._receive()
             except PeerGoneError:
                 break
             self._number = message["n"]
@@ -90,6 +73,16 @@ class JudgeService:
         if self._nursery is not None:
             self._nursery.kill()
         self._room.close()
+
+    def _receive(self) -> Message:
+        """Receive the next request; meanwhile, put the open case away if others wait for its memory."""
+        while self._reservation is not None:
+            try:
+                return self._channel.receive(IDLE_S)
+            except DeadlineError:
+                if self._reservation.is_in_the_way():
+                    self._put_away()
+        return self._channel.receive()
 
     def do_derive(self, message: Message) -> Message:
         """Find shapes that the problem does not list; answer with the constants that make them."""
@@ -111,19 +104,15 @@ class JudgeService:
 
     def do_open(self, message: Message) -> Message:
         """Load the problem with the case's overrides; answer with environment and cost."""
-        self._problem = Path(message["problem"])
-        overrides = decode_constants(message["overrides"])
+        self._problem, self._overrides = Path(message["problem"]), decode_constants(message["overrides"])
         torch.set_num_threads(self._config.threads)
-        self._reference, self._others = None, {}
-        self._end_reference_worker()
-        self._reserve(overrides)
-        with self.shared():
-            self._reference = self._made(overrides)
-        self._config = dataclasses.replace(self._config, case_bytes=self._reference.cost.dram_bytes)
+        self._put_away()
+        self._bring_out()
+        self._config = dataclasses.replace(self._config, case_bytes=self.reference.cost.dram_bytes)
         return {
             "environment": dataclasses.asdict(backend(self._config.device).identify()),
-            "cost": dataclasses.asdict(self._reference.cost),
-            "eval_mode": self._reference.eval_mode,
+            "cost": dataclasses.asdict(self.reference.cost),
+            "eval_mode": self.reference.eval_mode,
         }
 
     def do_evaluate(self, message: Message) -> Message:
@@ -134,6 +123,7 @@ class JudgeService:
         for name in ("other_cases", "derived_cases"):
             assigned[name] = [decode_constants(overrides) for overrides in assigned[name]]
         assignment = Assignment(**assigned)
+        self._bring_out()
         config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
         candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
         try:
@@ -150,6 +140,7 @@ class JudgeService:
         The worker is made from nothing that earlier ones told, and changes nothing of the verdict.
         """
         spec = SolutionSpec(**message["solution"])
+        self._bring_out()
         with self.shared():
             config = dataclasses.replace(self._config, deadline_s=time.monotonic() + PROFILE_S)
             candidate = Candidate(spec, config, self._watched(self._start_worker(spec.compiler)))
@@ -164,162 +155,6 @@ class JudgeService:
                 bound.close()
         share = profile.own_share
         return {"share": share, "reason": profile.reason if share is None else "", "status": ""}
-
-    @property
-    def reference(self) -> Reference:
-        """The reference of the open case."""
-        assert self._reference is not None, "a case is open"
-        return self._reference
-
-    @property
-    def device(self) -> str:
-        """`cuda` or `cpu`."""
-        return self._config.device
-
-    def other(self, overrides: dict[str, Any]) -> Reference:
-        """Return the reference of another case of the problem, made once."""
-        key = repr(sorted(overrides.items()))
-        if key not in self._others:
-            self._others[key] = self._made(overrides)
-        return self._others[key]
-
-    def _made(self, overrides: dict[str, Any]) -> Reference:
-        config = self._config
-        return Reference(
-            self._problem,
-            overrides,
-            config.device,
-            allow_tf32=config.options.allow_tf32,
-            eval_mode=config.options.eval_mode,
-        )
-
-    def derived(self, overrides: dict[str, Any]) -> Reference | None:
-        """Make the reference of a shape that the problem does not list; None where it fails or is not finite."""
-        try:
-            made = self._made(overrides)
-            return made if made.is_finite() else None
-        except Exception as error:
-            if is_of_the_device(error):
-                raise
-            return None
-
-    def _reserve(self, overrides: dict[str, Any]) -> None:
-        """Reserve device memory for a case before any of it is allocated, and give back what the last one had."""
-        self._room.close()
-        if not self._config.uuid or not backend(self.device).has_own_memory:
-            return
-        backend(self.device).release_cached()
-        case_bytes = problems.footprint_bytes(self._problem, overrides, SMALL_BYTES)
-        need_bytes = needed_bytes(case_bytes)
-        capacity_bytes = backend(self.device).identify().memory_bytes or need_bytes
-        self._room.enter_context(self._admission.reserve(need_bytes, capacity_bytes, self._wait))
-
-    def shared(self) -> contextlib.AbstractContextManager[None]:
-        """Use the device beside others, for verifying."""
-        return self._admission.shared(self._wait) if self._config.uuid else contextlib.nullcontext()
-
-    def exclusive(self) -> contextlib.AbstractContextManager[None]:
-        """Use the device alone, for timing."""
-        return self._admission.exclusive(self._wait) if self._config.uuid else contextlib.nullcontext()
-
-    @property
-    def _admission(self) -> Admission:
-        return Admission(uuid=self._config.uuid, signature=self._config.holder, folder=Path(self._config.leases))
-
-    @property
-    def _wait(self) -> Wait:
-        return Wait(on_wait=lambda holder: self.progress(stage="wait", holder=holder), again_s=HEARTBEAT_S)
-
-    def progress(self, **fields: Any) -> None:
-        """Tell the parent how far the present request is."""
-        self._channel.send({"progress": True, "n": self._number, **fields})
-
-    def _expect(self, compilers: list[str]) -> None:
-        """Have a worker get ready for each of the solutions that come next, in this order, and for no other."""
-        kept = 0
-        while kept < len(self._ahead) and [self._ahead[kept].compiler] == compilers[kept : kept + 1]:
-            kept += 1
-        for worker in self._ahead[kept:]:
-            worker.kill()
-        self._ahead[kept:] = [self._start_worker(compiler) for compiler in compilers[kept:]]
-
-    def _start_worker(self, compiler: str) -> StartedWorker:
-        if self._nursery is None or self._nursery.has_ended:
-            self._nursery = start_nursery(self._config)
-        self._workers += 1
-        return StartedWorker(self._config, self._nursery, self._workers, compiler=compiler)
-
-    def fresh_worker(self, compiler: str) -> StartedWorker:
-        """Return a worker that has heard of no solution yet."""
-        if [worker.compiler for worker in self._ahead[:1]] != [compiler]:
-            self._expect([compiler])
-        return self._watched(self._ahead.pop(0))
-
-    def _watched(self, worker: StartedWorker) -> StartedWorker:
-        worker.child.watch_memory(memory_limit_bytes(self._config.case_bytes))
-        return worker
-
-    @contextlib.contextmanager
-    def reference_opens(self, problem: str) -> Iterator[None]:
-        """Have the reference's worker open the device meanwhile, which disturbs whoever times there.
-
-        Not on a CPU, where it would take a processor from what is timed.
-        """
-        if backend(self.device).queues_calls:
-            self._open_reference_worker(problem)
-            if self._ahead and self._spare is None:
-                self._spare = self._start_worker("")
-        try:
-            yield
-        finally:  # also beside a solution that is refused at once: the device is shared only until then
-            if self._opening is not None:
-                wait([self._opening])
-
-    def take_reference_worker(self, problem: str) -> Candidate:
-        """Return a worker that has opened the device and will run the reference's own model."""
-        self._open_reference_worker(problem)
-        assert self._beside is not None and self._opening is not None, "just begun"  # noqa: PT018
-        self._is_taken = True
-        self._opening.result()
-        return self._beside
-
-    def _open_reference_worker(self, problem: str) -> None:
-        """Have a worker open the device for the reference, beside what else is done: the spare one, if any.
-
-        One that has done so for a solution that was never timed is still fresh.
-        """
-        if self._beside is not None and not self._beside.has_ended:
-            return
-        worker, self._spare = self._spare or self._start_worker(""), None
-        path = str(self._problem)
-        spec = SolutionSpec(
-            name="reference",
-            path=path,
-            builtin="eager",
-            entry="",
-            problem=problem,
-            artefacts="",
-            compiler="",
-            is_reference=True,
-        )
-        self._beside = Candidate(spec, self._config, self._watched(worker))
-        thread = ThreadPoolExecutor(max_workers=1)
-        self._opening = thread.submit(self._beside.prepare)
-        thread.shutdown(wait=False)
-
-    @property
-    def _has_failed_to_open(self) -> bool:
-        """Whether the worker could not open the device; it may have had no room beside the last solution."""
-        opening = self._opening
-        return opening is not None and opening.done() and opening.exception() is not None
-
-    def _end_reference_worker(self, *, unless_fresh: bool = False) -> None:
-        if unless_fresh and not self._is_taken and not self._has_failed_to_open:
-            return
-        if self._beside is not None:
-            self._beside.kill()
-        self._beside = self._opening = None
-        self._is_taken = False
 
 
 def encode(record: Any) -> Any:
@@ -357,6 +192,6 @@ def describe(error: BaseException) -> Message:
 def serve(channel: Channel, config: Message, nursery: Child) -> None:
     """Serve the parent at the other end; workers are forks of the nursery, which is this process's own child."""
     with contextlib.suppress(OSError):
-        rungs.become_subreaper()
+        process_tree.become_subreaper()
     known = {**config, "options": decode_options(config["options"])}
     JudgeService(channel, WorkerConfig(**known), nursery).serve()

@@ -12,12 +12,11 @@ from torch import Tensor
 
 from kbench.core.model import Mismatch
 from kbench.devices.backend import backend_of
+from kbench.devices.poison import POISON
 
 CHUNK_ELEMENTS = 1 << 24
 CPU_CHUNK_ELEMENTS = 1 << 19
 """A chunk and its temporaries then stay in the processor's cache."""
-POISON = 0x7FC0DEAD
-"""Bits of the quiet NaN that output buffers are filled with before every call (repeated per 4 bytes)."""
 SHOWN_MISMATCHES = 5
 
 
@@ -90,25 +89,59 @@ def compare(got: Tensor, want: Tensor, tolerance: Tolerance, name: str = "output
     """
     if want.dtype == torch.float32 and not tolerance.exact and (clean := _clean(got, want, tolerance)) is not None:
         return clean
-    totals = _Totals()
+    tops, poisoned, places = [[0.0] * 4], 0, list[Mismatch]()
     for start, c, r in chunks(got, want):
-        if tolerance.exact:
-            bad = c.view(torch.uint8) != r.view(torch.uint8) if c.dtype.itemsize == 1 else c != r
-            error = bad.double()
-            ratio = torch.where(bad, torch.inf, 0.0)
-            relative = error
-        else:
-            a, b = _working(c), _working(r)
-            error = (a - b).abs()
-            same = (a == b) | (a.isnan() & b.isnan())
-            error = torch.where(same, 0.0, error)
-            scale = b.abs()
-            ratio = error / (tolerance.atol + tolerance.rtol * scale)
-            ratio = torch.where(same, 0.0, torch.where(ratio.isfinite(), ratio, torch.inf))
-            relative = torch.where(same, 0.0, error / scale.clamp_min(tolerance.atol))
-            bad = ratio > 1
-        totals.add(start, c, r, bad, error, relative, ratio)
-    return totals.result(tuple(want.shape), name)
+        bad, error, relative, ratio = _exactly(c, r) if tolerance.exact else _nearly(c, r, tolerance)
+        # One transfer per chunk: the four numbers that every chunk contributes.
+        worst = torch.stack([_finite_max(error), _finite_max(relative), ratio.max().double(), bad.sum().double()])
+        tops.append(worst.tolist())
+        if tops[-1][3]:
+            poisoned += _count_poisoned(c)
+        if tops[-1][3] and len(places) < SHOWN_MISMATCHES:
+            places += _mismatches(start, c, r, bad, name, want.shape, most=SHOWN_MISMATCHES - len(places))
+    max_abs, max_rel, top, _ = (max(column) for column in zip(*tops, strict=True))
+    return Difference(
+        max_abs=max_abs,
+        max_rel=max_rel,
+        ratio=top,
+        elements=want.numel(),
+        wrong=int(sum(wrong for *_, wrong in tops)),
+        poisoned=poisoned,
+        mismatches=tuple(places),
+    )
+
+
+def _exactly(c: Tensor, r: Tensor) -> tuple[Tensor, ...]:
+    """Return which elements differ, by how much, that in units of the right ones, and in units of the tolerance."""
+    bad = c.view(torch.uint8) != r.view(torch.uint8) if c.dtype.itemsize == 1 else c != r
+    return bad, bad.double(), bad.double(), torch.where(bad, torch.inf, 0.0)
+
+
+def _nearly(c: Tensor, r: Tensor, tolerance: Tolerance) -> tuple[Tensor, ...]:
+    a, b = _working(c), _working(r)
+    same = (a == b) | (a.isnan() & b.isnan())
+    error = torch.where(same, 0.0, (a - b).abs())
+    scale = b.abs()
+    ratio = error / (tolerance.atol + tolerance.rtol * scale)
+    ratio = torch.where(same, 0.0, torch.where(ratio.isfinite(), ratio, torch.inf))
+    return ratio > 1, error, torch.where(same, 0.0, error / scale.clamp_min(tolerance.atol)), ratio
+
+
+def _count_poisoned(c: Tensor) -> int:
+    if c.element_size() != 4 or not c.is_contiguous():
+        return 0
+    return int((c.view(torch.int32) == POISON).sum().item())
+
+
+def _mismatches(
+    start: int, c: Tensor, r: Tensor, bad: Tensor, name: str, shape: Sequence[int], *, most: int
+) -> Iterator[Mismatch]:
+    """Yield the first bad elements of a chunk that begins at an element of the whole; of complex ones the sizes."""
+    for flat in bad.flatten().nonzero().flatten()[:most].tolist():
+        got, want = (t.flatten()[flat] for t in (c, r))
+        if got.is_complex():
+            got, want = got.abs(), want.abs()
+        yield Mismatch(output=name, index=unravel(start + flat, shape), got=float(got.item()), want=float(want.item()))
 
 
 def _clean(got: Tensor, want: Tensor, tolerance: Tolerance) -> Difference | None:
@@ -278,13 +311,6 @@ def all_finite(tensor: Tensor) -> bool:
     return _all(chunk.isfinite().all() for chunk in wide)
 
 
-def poison(block: Tensor) -> None:
-    """Fill a uint8 tensor with the poison pattern."""
-    words = block.numel() // 4 * 4
-    block[:words].view(torch.int32).fill_(POISON)
-    block[words:].fill_(0xFF)
-
-
 def _working(tensor: Tensor) -> Tensor:
     return tensor.to(_double(tensor))
 
@@ -335,50 +361,6 @@ def rms_apart(one: Tensor, other: Tensor) -> float:
     if apart == 0:
         return 0.0
     return math.sqrt(apart / whole) if math.isfinite(apart) and whole > 0 else math.inf
-
-
-class _Totals:
-    def __init__(self) -> None:
-        self.max_abs = self.max_rel = self.ratio = 0.0
-        self.elements = self.wrong = self.poisoned = 0
-        self.places: list[tuple[int, float, float]] = []
-
-    def add(
-        self, start: int, c: Tensor, r: Tensor, bad: Tensor, error: Tensor, relative: Tensor, ratio: Tensor
-    ) -> None:
-        # One transfer per chunk: the four numbers that every chunk contributes.
-        worst = torch.stack([_finite_max(error), _finite_max(relative), ratio.max().double(), bad.sum().double()])
-        max_abs, max_rel, top, wrong = worst.tolist()
-        self.max_abs, self.max_rel = max(self.max_abs, max_abs), max(self.max_rel, max_rel)
-        self.ratio = max(self.ratio, top)
-        self.elements += r.numel()
-        self.wrong += int(wrong)
-        if wrong:
-            if c.element_size() == 4 and c.is_contiguous():
-                self.poisoned += int((c.view(torch.int32) == POISON).sum().item())
-            if len(self.places) < SHOWN_MISMATCHES:
-                self._remember(start, c, r, bad)
-
-    def _remember(self, start: int, c: Tensor, r: Tensor, bad: Tensor) -> None:
-        for flat in bad.flatten().nonzero().flatten()[: SHOWN_MISMATCHES - len(self.places)].tolist():
-            got, want = c.flatten()[flat], r.flatten()[flat]
-            if got.is_complex():
-                got, want = got.abs(), want.abs()
-            self.places.append((start + flat, float(got.item()), float(want.item())))
-
-    def result(self, shape: tuple[int, ...], name: str) -> Difference:
-        mismatches = tuple(
-            Mismatch(output=name, index=unravel(flat, shape), got=got, want=want) for flat, got, want in self.places
-        )
-        return Difference(
-            max_abs=self.max_abs,
-            max_rel=self.max_rel,
-            ratio=self.ratio,
-            elements=self.elements,
-            wrong=self.wrong,
-            poisoned=self.poisoned,
-            mismatches=mismatches,
-        )
 
 
 def _finite_max(values: Tensor) -> Tensor:

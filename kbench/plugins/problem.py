@@ -10,7 +10,7 @@ import importlib.util
 import math
 import random
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 OVERRIDES = "__kbench_overrides__"
 """Name of the table with overridden constants: not every value (inf, nan) has a literal."""
+STATISTICS = MEAN, VARIANCE = "running_mean", "running_var"
+"""How the buffers of a batch norm end that vary with its inputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,12 +49,16 @@ class LoadedProblem:
 
     def inputs(self, seed: int) -> list[Any]:
         """Make the arguments of `forward` on the device; equal seeds give equal inputs."""
-        import torch
-
         seed_torch(seed, self.device)
         random.seed(seed)
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(seed & 0xFFFF_FFFF)
+        return self.unseeded_inputs()
+
+    def unseeded_inputs(self) -> list[Any]:
+        """Make the arguments of `forward` on the device, with the random generators as they are."""
+        import torch
+
         with torch.device(self.device):
             made = self.module.get_inputs()
         return [_to_device(value, self.device) for value in made]
@@ -105,7 +111,8 @@ def _execute(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
     sys.modules[name] = module
     module.__dict__[OVERRIDES] = dict(overrides)
     try:
-        code = compile(_override(path.read_text(), str(path), overrides), str(path), "exec")
+        source = importlib.util.decode_source(path.read_bytes())
+        code = compile(_override(source, str(path), overrides), str(path), "exec")
         exec(code, module.__dict__)  # noqa: S102 - importing a module is executing it; the problem is trusted
     except SyntaxError as error:
         raise PluginError(f"{path}:{error.lineno}: {error.msg}") from error
@@ -226,8 +233,14 @@ def _shapeless(model: "nn.Module") -> str | None:
     return next((name for name, tensor in state if torch.nn.parameter.is_lazy(tensor)), None)
 
 
-def randomise(model: "nn.Module", seed: int, *, keep_signs: bool = False) -> None:
-    """Give every parameter that is not an integer, and the statistics of batch norms, new random values in place.
+def variable(model: "nn.Module") -> list[str]:
+    """Return the names of what `randomise` changes: parameters that are no integers, and statistics of batch norms."""
+    values = [name for name, t in model.named_parameters() if (t.is_floating_point() or t.is_complex()) and t.numel()]
+    return [*sorted(values), *(name for name, _ in model.named_buffers() if name.endswith(STATISTICS))]
+
+
+def randomise(model: "nn.Module", seed: int, names: Collection[str], *, keep_signs: bool = False) -> None:
+    """Give what is `variable`, as far as it is named, new random values in place.
 
     A parameter that varies keeps its mean and standard deviation (uniform, so bounded); a constant one gets a random
     sign and magnitude around its constant, because defaults such as gamma = 1 and beta = 0 hide bugs. With
@@ -241,17 +254,17 @@ def randomise(model: "nn.Module", seed: int, *, keep_signs: bool = False) -> Non
     def uniform(like: "Tensor") -> "Tensor":
         return 2 * torch.rand(like.shape, generator=generator).to(like.device) - 1
 
+    state = dict([*model.named_parameters(), *model.named_buffers()])
     with torch.no_grad():
-        for _, parameter in sorted(model.named_parameters()):
-            if not (parameter.is_floating_point() or parameter.is_complex()) or parameter.numel() == 0:
-                continue
-            target = torch.view_as_real(parameter) if parameter.is_complex() else parameter
-            target.copy_(_other_values(target.double(), uniform(target), uniform(target), keep_signs=keep_signs))
-        for name, buffer in model.named_buffers():
-            if name.endswith("running_var"):
-                buffer.copy_(1 + 0.5 * uniform(buffer))
-            elif name.endswith("running_mean"):
-                buffer.copy_(0.5 * uniform(buffer))
+        for name in (name for name in variable(model) if name in names):
+            tensor = state[name]
+            if name.endswith(VARIANCE):
+                tensor.copy_(1 + 0.5 * uniform(tensor))
+            elif name.endswith(MEAN):
+                tensor.copy_(0.5 * uniform(tensor))
+            else:
+                target = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+                target.copy_(_other_values(target.double(), uniform(target), uniform(target), keep_signs=keep_signs))
 
 
 def _other_values(values: "Tensor", noise: "Tensor", magnitude: "Tensor", *, keep_signs: bool) -> "Tensor":

@@ -45,9 +45,13 @@ class Entry:
         """Return why a solution of a problem is not judged on a kind of device; None if it is."""
         if device in self.devices:
             return None
-        shown = shlex.quote(problem.recorded_path or problem.name)
-        reason = f"runs on {', '.join(self.devices)}, not on {device}; `kbench list {shown}` shows what does"
+        reason = f"runs on {', '.join(self.devices)}, not on {device}; `kbench list {problem.typed}` shows what does"
         return Failed(status=Status.SKIPPED, reason=reason)
+
+    @property
+    def typed(self) -> str:
+        """The word that names it on a command line."""
+        return shlex.quote(self.recorded_path or self.name)
 
     @property
     def recorded_path(self) -> str:
@@ -146,7 +150,7 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
             raise UsageError(
                 f"`{problem.name}` has no solution named `{name}`", f"a file of your own needs its path: `{own}`"
             )
-    listing = f"`kbench list {problem.name}` shows its solutions"
+    listing = f"`kbench list {problem.typed}` shows its solutions"
     raise UsageError(
         f"`{problem.name}` has no solution named `{name}`",
         did_you_mean(name, [one.name for one in known], listing=listing),

@@ -233,8 +233,7 @@ def _share(side: ComparedSide | None) -> float | None:
 def _time(side: ComparedSide | None, unit: units.TimeUnit) -> str:
     if side is None or side.time_ns is None:
         return units.ABSENT
-    interval = side.time_interval_ns
-    return units.time_cell(side.time_ns, unit, interval.half_width if interval else None)
+    return units.time_cell(side.time_ns, unit, side.shown_half_width_ns)
 
 
 def _bars(cases: Sequence[ComparedCase]) -> str:

@@ -10,7 +10,8 @@ def headline(run: RunSummary) -> str:
     timed = [case for case in passed if case.speedup is not None]
     if len(run.cases) == 1:
         return sentence(run.cases[0])
-    counted = f"{len(passed)} of {len(run.cases)} pass" if len(passed) < len(run.cases) else f"All {len(passed)} pass"
+    everyone = "Both" if len(passed) == 2 else f"All {len(passed)}"
+    counted = f"{everyone if len(passed) == len(run.cases) else f'{len(passed)} of {len(run.cases)}'} pass"
     if not timed:
         return f"{counted}."
     best = max(timed, key=lambda case: case.speedup or 0.0)

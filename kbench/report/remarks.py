@@ -1,8 +1,9 @@
 """Remarks of every report: findings, warnings, and what to do about them."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from kbench.core.explain import explain
+from kbench.core.explain import CAUSES, explain
 from kbench.core.model import FindingKind
 from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import one_line
@@ -22,30 +23,58 @@ class Remark:
 
 
 def remarks(run: RunSummary, verbosity: int = 0) -> list[Remark]:
-    """Return a line for each finding and flag of a case, and each code's advice once at the end.
+    """Return a line for each finding and flag, with all cases that it holds for, and each advice once at the end.
 
-    What keeps a case from a level that is not required stands in the table; with `-v` it is told in full.
+    Flags with the same advice share a line. What keeps a case from a level that is not required stands in the table;
+    with `-v` it is told in full.
     """
-    found, codes = [], []
+    found: dict[Remark, list[CaseSummary]] = {}
+    advised: dict[str, list[str]] = {}
     for case in run.cases:
-        found += remarks_of(case, verbosity)
+        for remark in _said_of(case, verbosity):
+            found.setdefault(remark, []).append(case)
         told = {case.status.value, case.diagnosis.code if case.diagnosis is not None else ""}
-        codes += [code for code in case.advice if code not in told]
-    advised = [(code, known) for code in dict.fromkeys(codes) if (known := explain(code)) is not None]
-    return found + [Remark(kind="hint", text=f"{code}: {known.fix}") for code, known in advised]
+        codes = [code for code in case.advice if code not in told]
+        for code in (code for code in codes if CAUSES.get(code, frozenset()).isdisjoint(codes)):
+            known = explain(code)
+            named = advised.setdefault(known.fix, []) if known is not None else []
+            named += [code] if code not in named else []
+    lines = [replace(remark, text=f"{_where(cases)}: {remark.text}") for remark, cases in found.items()]
+    return lines + [Remark(kind="hint", text=f"{', '.join(codes)}: {fix}") for fix, codes in advised.items()]
 
 
 def remarks_of(case: CaseSummary, verbosity: int = 0) -> list[Remark]:
-    """Return a line for each finding and flag of a case."""
+    """Return the lines on the findings and flags of a case."""
+    return [replace(remark, text=f"{_where([case])}: {remark.text}") for remark in _said_of(case, verbosity)]
+
+
+def _said_of(case: CaseSummary, verbosity: int) -> list[Remark]:
     found = []
-    where = f"{case.solution}, case {case.case}"
     for finding in case.findings:
         if finding.fatal and not case.passed and finding.kind is not FindingKind.LEVEL:
             continue  # the failure itself is this finding
         if finding.kind is FindingKind.LEVEL and not finding.fatal and verbosity < 1:
             continue
-        found.append(Remark(kind=finding.kind.value, text=f"{where}: {one_line(finding.message)} [{finding.code}]"))
-    return found + [Remark(kind="warning", text=f"{where}: {flag_text(flag)} [{flag}]") for flag in case.warnings]
+        found.append(Remark(kind=finding.kind.value, text=f"{one_line(finding.message)} [{finding.code}]"))
+    by_advice: dict[str, list[str]] = {}
+    for flag in case.warnings:
+        known = explain(flag)
+        by_advice.setdefault(known.fix if known is not None else flag, []).append(f"{flag_text(flag)} [{flag}]")
+    return found + [Remark(kind="warning", text="; ".join(texts)) for texts in by_advice.values()]
+
+
+def _where(cases: Sequence[CaseSummary]) -> str:
+    """Name solutions and cases: `eager and mine, case small; mine, case full`."""
+    solutions: dict[str, list[str]] = {}
+    for case in cases:
+        solutions.setdefault(case.case, []).append(case.solution)
+    return "; ".join(f"{_listed(names)}, case {case}" for case, names in solutions.items())
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Write names as people do: `a`, `a and b`, `a, b and c`."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def flag_text(flag: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree as Xml
 
+from kbench.core.events import StageFinished, StageStarted, Waiting
 from kbench.core.model import Failed
 from kbench.report import units
 from kbench.report.document import render_document
@@ -12,6 +13,7 @@ from kbench.report.junit import clean, render_suite
 from kbench.report.shown import stack_of
 from kbench.report.summary import constants_text, summarise
 from kbench.report.table import escape_markdown, one_line, table
+from kbench.report.waiting import render_waiting
 from kbench.storage.json_values import plain
 from kbench.sweep.ladder import counts_as_failure
 from kbench.sweep.summary import Share, SweepSummary, speedup_of
@@ -135,9 +137,11 @@ def describe(event: SweepEvent, done: int, tasks: int) -> str:
             return f"[{done:>{len(str(tasks))}}/{tasks}] {_line(event.verdict)}  {units.seconds(event.elapsed_s)}"
         case Retried():
             return f"  again, attempt {event.attempt + 1}: {one_line(event.task.name)}: {_short(event.reason)}"
+        case Waiting():
+            return f"  {render_waiting(event)}"
         case DeviceState():
             return f"  {event.device} is {event.state}: {_short(event.reason)}"
-        case Finished() | Ended():
+        case Finished() | Ended() | StageStarted() | StageFinished():
             return ""
 
 

@@ -140,7 +140,8 @@ def change(share: float | None, half_width: float | None = None) -> str:
     if share is None:
         return ABSENT
     text = number(abs(share) * 100, None if half_width is None else half_width * 100)
-    sign = "+" if share > 0 else "−" if share < 0 else "±"
+    is_zero = not text.strip("0.,")
+    sign = "±" if is_zero else "+" if share > 0 else "−"
     return f"{sign}{text} %"
 
 

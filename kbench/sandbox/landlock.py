@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from kbench.sandbox import libc
+
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 GET_VERSION = 1
 RULE_PATH_BENEATH = 1
@@ -18,7 +20,6 @@ READ_FILE = 1 << 2
 READ_DIR = 1 << 3
 MAKE_CHAR = 1 << 6
 MAKE_BLOCK = 1 << 11
-REFER = 1 << 13
 TRUNCATE = 1 << 14
 IOCTL_DEV = 1 << 15
 RIGHTS_OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
@@ -47,11 +48,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def _call(number: int, *arguments: object) -> int:
-    libc = ctypes.CDLL(None, use_errno=True)
-    result = int(libc.syscall(ctypes.c_long(number), *arguments))
-    if result < 0:
-        raise OSError(ctypes.get_errno(), f"landlock: {os.strerror(ctypes.get_errno())}")
-    return result
+    return libc.call("syscall", ctypes.c_long(number), *arguments, called="landlock")
 
 
 def abi() -> int:

@@ -13,6 +13,8 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from kbench.sandbox import libc
+
 CLONE_NEWNS = 0x00020000
 CLONE_NEWIPC = 0x08000000
 CLONE_NEWUSER = 0x10000000
@@ -77,7 +79,7 @@ def why_closed(error: BaseException) -> str:
 def enter() -> None:
     """Enter new user, IPC, PID and network namespaces as the same user; the next child is in them. Raises OSError."""
     uid, gid = os.getuid(), os.getgid()
-    _unshare(NAMESPACES)
+    libc.call("unshare", NAMESPACES)
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
     Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
@@ -88,7 +90,7 @@ def mount(surroundings: Surroundings | None) -> None:
 
     Raises OSError.
     """
-    _unshare(CLONE_NEWNS)
+    libc.call("unshare", CLONE_NEWNS)
     _mount(None, "/", flags=MS_REC_PRIVATE)
     _mount(None, "/proc", kind=b"proc", flags=MS_NOSUID_NODEV_NOEXEC)
     if Path(SHARED_MEMORY).is_dir():
@@ -183,18 +185,13 @@ def _make_read_only(path: Path) -> None:
     Kernels that are too old for the call have no Landlock either, and no rung there that keeps files from writes.
     """
     attributes = (ctypes.c_uint64 * 4)(ATTR_RDONLY, 0, 0, 0)
-    libc = ctypes.CDLL(None, use_errno=True)
     arguments = ctypes.c_int(AT_FDCWD), os.fsencode(path), ctypes.c_uint(AT_RECURSIVE), ctypes.byref(attributes)
-    if libc.syscall(ctypes.c_long(MOUNT_SETATTR), *arguments, ctypes.c_size_t(ctypes.sizeof(attributes))):
-        number = ctypes.get_errno()
-        if number != errno.ENOSYS:
-            raise OSError(number, f"mount_setattr {path}: {os.strerror(number)}")
-
-
-def _unshare(flags: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(flags):
-        raise OSError(ctypes.get_errno(), f"unshare: {os.strerror(ctypes.get_errno())}")
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    try:
+        libc.call("syscall", ctypes.c_long(MOUNT_SETATTR), *arguments, size, called=f"mount_setattr {path}")
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
 
 
 def _mount(
@@ -205,7 +202,5 @@ def _mount(
     flags: int = MS_BIND_REC,
     options: bytes | None = None,
 ) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
     named = os.fsencode(source) if source is not None else b"none"
-    if libc.mount(named, os.fsencode(target), kind, ctypes.c_ulong(flags), options):
-        raise OSError(ctypes.get_errno(), f"mount {target}: {os.strerror(ctypes.get_errno())}")
+    libc.call("mount", named, os.fsencode(target), kind, ctypes.c_ulong(flags), options, called=f"mount {target}")

@@ -8,6 +8,7 @@ started it, takes the tree along, and ends the way that the untrusted process en
 
 import contextlib
 import ctypes
+import math
 import os
 import resource
 import select
@@ -15,7 +16,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 
-from kbench.sandbox import namespaces
+from kbench.sandbox import libc, namespaces
 from kbench.sandbox.namespaces import Surroundings
 from kbench.sandbox.process_table import Census, members, read_process
 
@@ -36,9 +37,7 @@ Times = dict[tuple[int, int], tuple[int, int]]
 
 def prctl(option: int, value: int) -> None:
     """Set an attribute of this process. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0):
-        raise OSError(ctypes.get_errno(), f"prctl({option}): {os.strerror(ctypes.get_errno())}")
+    libc.call("prctl", option, ctypes.c_ulong(value), 0, 0, 0, called=f"prctl({option})")
 
 
 def become_subreaper() -> None:
@@ -59,15 +58,7 @@ def kill_tree(pid: int, limit_s: float = 10.0) -> int:
     seen: set[int] = set()
     try:
         _signal([pid] if is_own else [], signal.SIGSTOP)
-        census = Census(pid)
-        while (below := census.living() - {pid}) or not census.complete:
-            seen |= below
-            # Stopping before killing keeps a fork bomb from outrunning the sweep.
-            _signal(below, signal.SIGSTOP)
-            _signal(below, signal.SIGKILL)
-            if time.monotonic() > deadline:
-                break
-            time.sleep(POLL_INTERVAL_S)
+        seen = _kill_below(pid, deadline)
     finally:
         if root is not None:
             with contextlib.suppress(OSError):
@@ -78,6 +69,20 @@ def kill_tree(pid: int, limit_s: float = 10.0) -> int:
         time.sleep(POLL_INTERVAL_S)
     _reap(seen)
     return len(alive)
+
+
+def _kill_below(pid: int, deadline: float = math.inf) -> set[int]:
+    """Kill all descendants of a process, until none is left or time is up; return their pids."""
+    census, seen = Census(pid), set[int]()
+    while (below := census.living() - {pid}) or not census.complete:
+        seen |= below
+        # Stopping before killing keeps a fork bomb from outrunning the sweep.
+        _signal(below, signal.SIGSTOP)
+        _signal(below, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            break
+        time.sleep(POLL_INTERVAL_S)
+    return seen
 
 
 def stop_tree(pid: int) -> bool:
@@ -178,7 +183,7 @@ def supervise(mode: str, work: Callable[[], None], surroundings: Surroundings | 
     if mode == "plain":
         become_subreaper()
         status = _lead(work, starter)
-        _kill_descendants()
+        _kill_below(os.getpid())
     else:
         status = _lead_namespaces(work, starter, surroundings)
     _end_like(status)
@@ -270,14 +275,6 @@ def _ended() -> Iterable[tuple[int, int]]:
     with contextlib.suppress(ChildProcessError):
         while (entry := os.waitpid(-1, os.WNOHANG))[0]:
             yield entry
-
-
-def _kill_descendants() -> None:
-    census = Census(os.getpid())
-    while (below := census.living() - {os.getpid()}) or not census.complete:
-        _signal(below, signal.SIGSTOP)
-        _signal(below, signal.SIGKILL)
-        time.sleep(POLL_INTERVAL_S)
 
 
 def _lead_namespaces(work: Callable[[], None], starter: int | None, surroundings: Surroundings | None) -> int:

@@ -9,7 +9,6 @@ reached.
 import contextlib
 import errno
 import hashlib
-import json
 import os
 import platform
 import socket
@@ -24,8 +23,9 @@ from kbench.build import interpreter
 from kbench.devices import cuda_driver
 from kbench.devices.backend import backend
 from kbench.devices.cuda_driver import IPC_HANDLE_BYTES, Driver
-from kbench.sandbox import hidden_paths, landlock, namespaces, process_table, process_tree, rungs, seccomp
+from kbench.sandbox import hidden_paths, landlock, libc, namespaces, process_table, process_tree, rungs, seccomp
 from kbench.sandbox.rungs import Rung
+from kbench.storage import json_file
 
 TRIAL_LIMIT_S = 60.0
 CLOSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT}
@@ -34,6 +34,8 @@ TEMPORARY, SHOWN, HIDDEN, SECRET = "tmp", "shown", "hidden", "secret"
 """Folders of a trial: what becomes its /tmp, what it must not write, what it must not read; and a file in each."""
 WORDS = 256
 PATTERN = 0x6B62
+_found: dict[str, Rung] = {}
+"""What this process has found out, by fingerprint: for runs whose cache is another one, or cannot be written."""
 
 WRITE_PATTERN_PTX = f"""
 .version 7.0
@@ -59,12 +61,14 @@ def reached(device: str, cache_dir: Path) -> Rung:
     """Return the highest rung that works for `cpu`, `cuda` or `cuda:1`; `cache_dir` remembers it."""
     cache = cache_dir / CACHE_NAME
     key = _fingerprint(device)
-    known = _load(cache)
-    if key in known:
+    known = json_file.read(cache)
+    if known.get(key) in [*Rung]:
         return Rung(known[key])
-    rung = next(rung for rung in sorted(Rung, reverse=True) if works(rung, device) is None)
-    _save(cache, {key: int(rung)})
-    return rung
+    if key not in _found:
+        _found[key] = next(rung for rung in sorted(Rung, reverse=True) if works(rung, device) is None)
+    with contextlib.suppress(OSError):  # where it cannot be kept, the next process tries again
+        json_file.write(cache, {**known, key: int(_found[key])})
+    return _found[key]
 
 
 def works(rung: Rung, device: str) -> str | None:
@@ -104,7 +108,7 @@ def _fingerprint(device: str) -> str:
         *("/proc/sys/kernel/random/boot_id", "/proc/driver/nvidia/version", "/proc/self/status"),
         *(
             str(module.__file__)
-            for module in (rungs, landlock, seccomp, process_table, process_tree, namespaces, hidden_paths)
+            for module in (rungs, landlock, libc, seccomp, process_table, process_tree, namespaces, hidden_paths)
         ),
         str(cuda_driver.__file__),
         __file__,
@@ -121,38 +125,8 @@ def _fingerprint(device: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _load(cache: Path) -> dict[str, int]:
-    try:
-        known = json.loads(cache.read_text())
-    except (OSError, ValueError):
-        return {}
-    valid = isinstance(known, dict) and all(value in {*Rung} for value in known.values())
-    return known if valid else {}
-
-
-def _save(cache: Path, known: dict[str, int]) -> None:
-    """Write atomically; a cache that cannot be written costs the next run another probe, nothing else."""
-    try:
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        draft = cache.with_suffix(f".{os.getpid()}")
-        draft.write_text(json.dumps({**_load(cache), **known}))
-        draft.replace(cache)
-    except OSError:
-        return
-
-
 def _trial(rung: Rung, arguments: list[str], scratch: Path, outside: Path) -> str | None:
-    module = [
-        sys.executable,
-        "-P",
-        "-m",
-        __name__,
-        "worker",
-        str(int(rung)),
-        str(scratch),
-        str(outside),
-        *arguments,
-    ]
+    module = [sys.executable, "-P", "-m", __name__, "worker", str(int(rung)), str(scratch), str(outside), *arguments]
     hidden = [Path(os.path.realpath(outside / HIDDEN))]
     around = hidden_paths.surroundings(scratch / TEMPORARY, own=[scratch], files=[outside / "any.py"], hidden=hidden)
     child = subprocess.Popen(

@@ -16,25 +16,8 @@ from enum import IntEnum
 from pathlib import Path
 
 from kbench.core.errors import MachineError, UsageError
-from kbench.sandbox import landlock, namespaces, process_tree, seccomp
+from kbench.sandbox import landlock, libc, namespaces, process_tree, seccomp
 from kbench.sandbox.namespaces import Surroundings
-from kbench.sandbox.process_tree import become_subreaper, continue_tree, has_run, kill_tree, stop_tree, times_of
-
-__all__ = [
-    "Rung",
-    "become_subreaper",
-    "command",
-    "continue_tree",
-    "harden_judge",
-    "has_run",
-    "kill_tree",
-    "parse",
-    "require",
-    "restrict_self",
-    "restrict_tool",
-    "stop_tree",
-    "times_of",
-]
 
 PR_CAPBSET_DROP = 24
 PR_SET_NO_NEW_PRIVS = 38
@@ -230,10 +213,10 @@ class _CapabilityHeader(ctypes.Structure):
 
 def _drop_capabilities() -> None:
     """Give up every capability: as root they reach past a sandbox, into the judge's memory for one."""
-    libc = ctypes.CDLL(None, use_errno=True)
     for capability in range(MOST_CAPABILITIES):
-        libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0)
-    libc.prctl(PR_CAP_AMBIENT, ctypes.c_ulong(PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0)
+        with contextlib.suppress(OSError):  # one that this kernel does not know, or that is not its to drop
+            process_tree.prctl(PR_CAPBSET_DROP, capability)
+    with contextlib.suppress(OSError):
+        process_tree.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
     nothing = (ctypes.c_uint32 * 6)()
-    if libc.capset(ctypes.byref(_CapabilityHeader(CAPABILITY_VERSION_3, 0)), nothing):
-        raise OSError(ctypes.get_errno(), f"capset: {os.strerror(ctypes.get_errno())}")
+    libc.call("capset", ctypes.byref(_CapabilityHeader(CAPABILITY_VERSION_3, 0)), nothing)

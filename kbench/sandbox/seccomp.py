@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kbench.sandbox import libc
+
 PR_SET_SECCOMP = 22
 SECCOMP_MODE_FILTER = 2
 ALLOW = 0x7FFF0000
@@ -100,9 +102,8 @@ def install(*, allow_exec: bool, signals: bool, strangers: bool, truncate: bool,
         _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
     program = Program(len(instructions), ctypes.addressof(buffer))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(SECCOMP_MODE_FILTER), ctypes.byref(program), 0, 0):
-        raise OSError(ctypes.get_errno(), f"seccomp: {os.strerror(ctypes.get_errno())}")
+    filtered = ctypes.c_ulong(SECCOMP_MODE_FILTER), ctypes.byref(program)
+    libc.call("prctl", PR_SET_SECCOMP, *filtered, 0, 0, called="seccomp")
 
 
 def rules(*, allow_exec: bool, signals: bool, strangers: bool, truncate: bool, connect: bool = False) -> list[Rule]:

@@ -1,5 +1,6 @@
 """Devices that failed a probe: one marker file each in the cache, until a user removes it."""
 
+import contextlib
 import dataclasses
 import json
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kbench.core.errors import MachineError
-from kbench.storage import csvfile
+from kbench.storage import json_file
 
 FOLDER = "quarantine"
 FIX = "reset the device (`nvidia-smi --gpu-reset -i {uuid}`) or reboot, then `kbench doctor --clear-quarantine`"
@@ -40,12 +41,8 @@ def impose(cache_dir: Path, *, uuid: str, name: str, reason: str) -> Quarantine:
         return found
     stamp = datetime.now(UTC).isoformat(timespec="seconds")
     quarantine = Quarantine(uuid=uuid, name=name, reason=reason, since_utc=stamp)
-    path = _path(cache_dir, uuid)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        csvfile.replace_file(path, json.dumps(dataclasses.asdict(quarantine), indent=1))
-    except (OSError, MachineError):
-        pass  # this run has the mark; the next one probes again
+    with contextlib.suppress(OSError):  # this run has the mark; the next one probes again
+        json_file.write(_path(cache_dir, uuid), dataclasses.asdict(quarantine))
     return quarantine
 
 

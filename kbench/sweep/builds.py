@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kbench.build import sources
-from kbench.core.events import RunOptions
+from kbench.core.events import REFERENCE, RunOptions, StageEvent, StageStarted
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Status
 from kbench.devices.admission import Admission
@@ -22,6 +22,7 @@ from kbench.run.builds import job_of
 from kbench.sweep.dispatch import Dispatcher
 from kbench.sweep.task import Task, TaskVerdict
 from kbench.units.evaluator import Evaluator
+from kbench.units.stages import finished
 from kbench.units.unit import UnitResult
 
 BuildKey = tuple[Path, Path, str]
@@ -31,8 +32,9 @@ BuildKey = tuple[Path, Path, str]
 class DerivedShapes:
     """Shapes that problems do not list. One judge finds them, once for each problem's source and case."""
 
-    def __init__(self, evaluator: Evaluator):
+    def __init__(self, evaluator: Evaluator, tell: Callable[[StageEvent], None]):
         self._evaluator = evaluator
+        self._tell = tell
         self._found: dict[tuple[Path, str, str], Derived] = {}
         self._lock = threading.Lock()
 
@@ -45,8 +47,11 @@ class DerivedShapes:
             source = sources.source_sha256(problem.path)  # a server's problem may be edited
             key = problem.path, source, repr(sorted(task.case.overrides.items()))
             if key not in self._found:
+                began = time.monotonic()
+                self._tell(StageStarted(stage="shapes", solution=REFERENCE, case=task.case.name))
                 self._evaluator.turn_to(problem, [], options)
                 self._found[key] = self._evaluator.derive([], task.case)
+                self._tell(finished("shapes", task.case.name, time.monotonic() - began))
             return self._found[key]
 
     def close(self) -> None:
@@ -68,7 +73,7 @@ class Builds:
         shapes: DerivedShapes,
         *,
         jobs: int,
-        tell: Callable[[TaskVerdict | BaseException | None], None],
+        tell: Callable[[TaskVerdict | StageStarted | BaseException | None], None],
     ):
         self._device = device
         self._rung = rung
@@ -139,6 +144,7 @@ class Builds:
         job = job_of(problem, solution, cases, derived, options, self._device)
         failure, began = None, time.monotonic()
         if not job.is_done:
+            self._tell(StageStarted(stage="build", solution=solution.name, case=first.case.name))
             builder = Builder(problem, options, self._device, self._rung, self._scratch, turn=self._turn)
             with self._lock:
                 self._builders.append(builder)

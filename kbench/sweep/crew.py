@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kbench.core.errors import MachineError
-from kbench.core.events import RunOptions
+from kbench.core.events import RunOptions, StageStarted
 from kbench.devices import peaks
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
@@ -85,7 +85,7 @@ class Crew:
         if not options.run.verify_only and backend(device.kind).has_own_memory and options.run.wait_for_device:
             self._measure_peaks()
         self._closing.enter_context(nursery_process.nursery(nursery_process.OF_MANY_JUDGES))
-        shapes = DerivedShapes(Evaluator(device, options.rung, self._scratch, self._guards[0]))
+        shapes = DerivedShapes(Evaluator(device, options.rung, self._scratch, self._guards[0]), self._news.put)
         self._closing.callback(shapes.close)
         self._builds = Builds(
             options.run,
@@ -152,7 +152,7 @@ class Crew:
             self._news.put(error)
         self._news.put(None)
 
-    def _tell_of_builds(self, told: TaskVerdict | BaseException | None) -> None:
+    def _tell_of_builds(self, told: TaskVerdict | StageStarted | BaseException | None) -> None:
         if isinstance(told, TaskVerdict):
             self._news.put(Finished(verdict=told, device="", elapsed_s=sum(told.stage_s.values())))
         elif told is not None:

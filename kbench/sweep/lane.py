@@ -5,10 +5,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from kbench.core.events import StageStarted
+from kbench.core.events import StageEvent, StageStarted, Waiting
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.stats import worthwhile_precision
+from kbench.devices.admission import signature
 from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
 from kbench.sweep.builds import Builds, DerivedShapes
@@ -19,7 +20,7 @@ from kbench.sweep.task import Budgets, DeviceState, Finished, Retried, Task, sta
 from kbench.units.evaluator import Evaluator
 from kbench.units.unit import Unit, UnitResult
 
-Tell = Callable[[Finished | Retried | DeviceState], None]
+Tell = Callable[[Finished | Retried | DeviceState | StageEvent], None]
 
 
 class Post:
@@ -184,6 +185,8 @@ class Lane:
             finally:
                 if timer is not None:
                     timer.cancel()
+            if not (isinstance(news, Waiting) and news.holder.startswith(signature())):  # another lane's turn
+                self.tell(news)
             if isinstance(news, StageStarted) and (limit_s := budget_s(news.stage, self.budgets)) is not None:
                 timer = threading.Timer(limit_s, give_up, (news.stage, limit_s))
                 timer.daemon = True

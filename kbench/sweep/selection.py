@@ -22,6 +22,7 @@ SEPARATORS = "._-@"
 """Characters that may separate a problem's name from the rest of a solution's name."""
 FIELDS = frozenset({"problem", "solution", "entry", "name", "claim", "tags", "problem_source", "source"})
 LONGEST_SOURCE = 4 << 20
+PAIR_ALL = "`--pair all` judges every solution of every problem"
 MOST_OF_A_NAME = 60
 """Bytes of a text's name in the name of its file."""
 
@@ -77,12 +78,12 @@ def pairs(
     notes = []
     if strangers:
         are = "solution matches" if len(strangers) == 1 else "solutions match"
-        notes.append(f"{len(strangers)} {are} no problem by name, such as {strangers[0]}")
+        notes.append(f"{len(strangers)} {are} no problem by name, such as {strangers[0]}; {PAIR_ALL}")
     without = [name for name, of_problem in by_problem.items() if not of_problem]
     if without:
         have = "problem has" if len(without) == 1 else "problems have"
         notes.append(f"{len(without)} {have} no solution by name, such as {without[0]}")
-    hint = "`--pair all` judges every solution of every problem" if strangers else None
+    hint = PAIR_ALL if strangers else None
     return _some([SolutionPair(problem=p, solution=s) for p, names in by_problem.items() for s in names], hint), notes
 
 

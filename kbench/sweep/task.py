@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kbench.build import sources
-from kbench.core.events import Judged, RunOptions
+from kbench.core.events import Judged, RunOptions, StageEvent
 from kbench.core.model import Case, Failed, Passed, ResultRow, Sample, Status
 from kbench.plugins.registry import Entry
 from kbench.run.case_state import CaseState
@@ -164,4 +164,4 @@ class Ended:
     elapsed_s: float = 0.0
 
 
-SweepEvent = SweepPlanned | Finished | DeviceState | Retried | Ended
+SweepEvent = SweepPlanned | StageEvent | Finished | DeviceState | Retried | Ended

@@ -9,7 +9,7 @@ from pathlib import Path
 from kbench.build import cache, sources
 from kbench.children.child_error import ChildError
 from kbench.core.device_room import may_rest, needed_bytes
-from kbench.core.events import RunOptions, Waiting
+from kbench.core.events import RunOptions, StageEvent, Waiting
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome
 from kbench.core.own_share import OwnShare, ShareSource, share_source
 from kbench.devices import peaks
@@ -23,7 +23,7 @@ from kbench.plugins.shapes import Derived
 from kbench.sandbox import rungs
 from kbench.storage import rows as rowmaker
 from kbench.storage.settings import cache_dir
-from kbench.units.stages import StageEvent, ended, started
+from kbench.units.stages import ended, started
 from kbench.units.unit import Unit, UnitResult
 from kbench.wire.channel import Message
 from kbench.wire.options import encode_options

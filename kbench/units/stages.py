@@ -1,9 +1,7 @@
 """The stages of a unit as events of a run."""
 
-from kbench.core.events import OF_THE_REFERENCE, REFERENCE, StageFinished, StageStarted, Waiting
+from kbench.core.events import OF_THE_REFERENCE, REFERENCE, StageFinished, StageStarted
 from kbench.units.unit import Unit
-
-StageEvent = Waiting | StageStarted | StageFinished
 
 
 def name_of(stage: str, unit: Unit) -> str:

@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import numbers
 import re
 import select
 import socket
@@ -208,9 +209,9 @@ def encode_leaf(value: Any) -> Any:
     """Encode what holds nothing else; see `encode_tree`."""
     if value is None or isinstance(value, bool | str):
         return {"v": value}
-    if isinstance(value, int):
+    if isinstance(value, numbers.Integral):  # NumPy's are numbers, too
         return {"i": str(int(value))}
-    if isinstance(value, float):
+    if isinstance(value, numbers.Real):
         return {"f": float(value).hex()}
     if isinstance(value, complex):
         return {"c": [value.real.hex(), value.imag.hex()]}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kbench.build import toolkit
 from kbench.build.cache import ENVIRONMENT_FOLDERS
 from kbench.core.trace import (
     LONGEST_NAME,
@@ -71,14 +72,14 @@ def trace(call: Callable[[], Any], device: str) -> CallTrace:
     compiled, remark = _resources(on.names_kernels)
     return CallTrace(
         call_ns=round(call_ns),
-        profiled_ns=seen.host_ns if seen is not None else 0,
-        launches=tuple(_longest(seen.launches if seen is not None else [], MOST_LAUNCHES)),
-        operators=tuple(_longest(seen.operators if seen is not None else [], MOST_NAMES)),
-        runtime_calls=tuple(_longest(seen.runtime_calls if seen is not None else [], MOST_NAMES)),
+        profiled_ns=seen.host_ns,
+        launches=tuple(_longest(seen.launches, MOST_LAUNCHES)),
+        operators=tuple(_longest(seen.operators, MOST_NAMES)),
+        runtime_calls=tuple(_longest(seen.runtime_calls, MOST_NAMES)),
         resources=tuple(compiled[:MOST_NAMES]),
         shape=chrome_trace.shape_of(document.get("deviceProperties", [])),
         own_libraries=len(own_libraries()),
-        cut=seen is not None and len(seen.launches) > MOST_LAUNCHES,
+        cut=len(seen.launches) > MOST_LAUNCHES,
         remark=remark,
     )
 
@@ -136,7 +137,7 @@ def _resources(names_kernels: bool) -> tuple[list[KernelResources], str]:
     """Return what compiled kernels of the solution's own say of themselves, and why that is not known."""
     if not names_kernels:
         return [], ""
-    tool = resource_usage.find()
+    tool = toolkit.find(resource_usage.NAME)
     if tool is None:
         return [], f"spills are not known: {resource_usage.NAME} of the CUDA toolkit is not installed"
     import torch

@@ -70,14 +70,14 @@ class Worker:
                 return
             answer: Message
             try:
-                answer = getattr(self, f"do_{message['op']}")(message, fds) or {}
+                answer = getattr(self, f"do_{message['op']}")({**message, "fds": fds}) or {}
             except Exception as error:  # noqa: BLE001 - a child main: what a solution raises is an answer
                 answer = {"error": describe(error)}
             if self._originals is not None and (replaced := self._originals.replaced()):
                 answer["replaced"] = list(replaced)
             self._channel.send({"n": message["n"], **answer})
 
-    def do_setup(self, message: Message, _fds: list[int]) -> Message:
+    def do_setup(self, message: Message) -> Message:
         """Lock this process in, then import torch, before any solution is known."""
         os.nice(message.get("niceness", 0))
         restrict(message)
@@ -92,19 +92,19 @@ class Worker:
                 importlib.import_module(name)
         return {"pid": os.getpid()}
 
-    def do_open(self, message: Message, fds: list[int]) -> None:
+    def do_open(self, message: Message) -> None:
         """Open the device, which costs whoever computes on it some milliseconds; the gate's page comes with it."""
-        if fds:
-            self._queue = CallQueue(fds[0])
+        if message["fds"]:
+            self._queue = CallQueue(message["fds"][0])
         self._timer = backend(self._device).timer(message["mode"])
         self._originals = Originals()
 
-    def do_load(self, message: Message, fds: list[int]) -> Message:
+    def do_load(self, message: Message) -> Message:
         """Import the solution (once) and construct its model; answer with its parameters and buffers."""
         import torch
 
         require_builds()
-        blocks = attach(message["blocks"], fds)
+        blocks = attach(message)
         tensors = [blocks[0].view(TensorSpec.from_json(spec)).clone() for spec in message["tensors"]]
         for block in blocks:
             block.close()
@@ -115,7 +115,7 @@ class Worker:
             self._state = settled(self._model, message["example"], message["seed"], self._device)
         return {"state": descriptions(self._state)}
 
-    def do_build(self, message: Message, _fds: list[int]) -> None:
+    def do_build(self, message: Message) -> None:
         """Import the solution and construct its model once, compiling what they ask for unless it is all `built`."""
         if message["built"]:
             require_builds()
@@ -125,7 +125,7 @@ class Worker:
         problem = problem_of(message, self._device)
         self._construct(message, *problem.init_inputs(), seed=0)
 
-    def do_rehearse(self, message: Message, _fds: list[int]) -> None:
+    def do_rehearse(self, message: Message) -> None:
         """Call the model once on the problem's own inputs, so that just-in-time compilers do their work now.
 
         With `layouts` they are called again on other layouts of these, which a solution need not accept.
@@ -177,14 +177,14 @@ class Worker:
                 self._module = import_solution(path)
             return constructor_of(self._module, message["entry"])
 
-    def do_switches(self, _message: Message, _fds: list[int]) -> Message:
+    def do_switches(self, _message: Message) -> Message:
         """Answer with torch's precision switches that stand elsewhere than before the solution was imported."""
         return {"changed": precision_switches.changed(self._switches)}
 
-    def do_bind(self, message: Message, fds: list[int]) -> None:
+    def do_bind(self, message: Message) -> None:
         """Map the judge's memory: input and output slots, and the parameters' values."""
-        self.do_unbind(message, [])
-        self._block = block = attach(message["blocks"], fds)[0]
+        self.do_unbind(message)
+        self._block = block = attach(message)[0]
 
         def tensors(specs: list[Any]) -> "list[Tensor]":
             return [block.view(TensorSpec.from_json(spec)) for spec in specs]
@@ -192,10 +192,10 @@ class Worker:
         for number, slot in enumerate(message["slots"]):
             self._tensors.append(tensors(slot["inputs"]))
             self._outputs.append(tensors(slot["outputs"]))
-            self.do_arguments({"slot": number, "arguments": message["arguments"]}, [])
+            self.do_arguments({"slot": number, "arguments": message["arguments"]})
         self._weights = tensors(message["weights"])
 
-    def do_unbind(self, _message: Message, _fds: list[int]) -> None:
+    def do_unbind(self, _message: Message) -> None:
         """Close the judge's memory, and let go of what results took: the next call finds memory as a first one does."""
         self._inputs, self._tensors, self._outputs, self._weights, self._results = {}, [], [], [], []
         for block in (self._lent, self._block):
@@ -206,19 +206,19 @@ class Worker:
         if self._timer is not None:
             self._timer.forget()
 
-    def do_lend(self, message: Message, fds: list[int]) -> None:
+    def do_lend(self, message: Message) -> None:
         """Map the memory for the outputs of the next call, where that is not the arena's."""
-        self._lent = block = attach(message["blocks"], fds)[0]
+        self._lent = block = attach(message)[0]
         self._outputs = [[block.view(TensorSpec.from_json(spec)) for spec in message["outputs"]]]
 
-    def do_take_back(self, _message: Message, _fds: list[int]) -> None:
+    def do_take_back(self, _message: Message) -> None:
         """Close that memory again."""
         self._outputs = [[]]
         if self._lent is not None:
             self._lent.close()
         self._lent = None
 
-    def do_arguments(self, message: Message, _fds: list[int]) -> None:
+    def do_arguments(self, message: Message) -> None:
         """Replace the arguments of a slot that are not tensors."""
         import torch
 
@@ -227,16 +227,15 @@ class Worker:
         if self._timer is not None:
             self._timer.forget()
 
-    def do_weights(self, message: Message, _fds: list[int]) -> None:
-        """Copy the judge's parameter values into the model, in place; `names` has the target of each, or null."""
-        import torch
-
-        with torch.no_grad():
+    def do_weights(self, message: Message) -> None:
+        """Copy the judge's parameter values that are new into the model, in place; `names` has each one's target."""
+        with torch_no_grad():
             for mine, theirs in self._matched(message):
-                mine.copy_(theirs)
+                if not mine.equal(theirs):  # its version counter would move, and tell that others have changed
+                    mine.copy_(theirs)
         backend(self._device).synchronize()
 
-    def do_read_weights(self, message: Message, _fds: list[int]) -> None:
+    def do_read_weights(self, message: Message) -> None:
         """Copy the model's parameters back, so that the judge can see whether a call changed them."""
         for mine, theirs in self._matched(message):
             theirs.copy_(mine.detach())
@@ -246,7 +245,7 @@ class Worker:
         by_name = dict(self._state)
         return [(by_name[name], value) for name, value in zip(message["names"], self._weights, strict=True) if name]
 
-    def do_call(self, message: Message, _fds: list[int]) -> Message:
+    def do_call(self, message: Message) -> Message:
         """Call the model on the given slots, one after the other, and copy the results into the judge's buffers.
 
         Each result is copied and freed before the next call. Times are medians; copies are no part of them. With
@@ -272,7 +271,7 @@ class Worker:
         times = {"event_ns": round(median(event_ns or [0])), "submit_ns": round(median(submit_ns or [0]))}
         return {**times, "outputs": described}
 
-    def do_round(self, message: Message, _fds: list[int]) -> Message:
+    def do_round(self, message: Message) -> Message:
         """Call the model on the given slots in a row, behind the judge's gate or not, and tell where results lie.
 
         Nothing but the calls happens in between, unless the judge wants each result copied into its buffers
@@ -311,7 +310,7 @@ class Worker:
     def _forward(self, slot: int) -> Any:
         return self._model(*self._inputs[slot])
 
-    def do_profile(self, message: Message, _fds: list[int]) -> Message:
+    def do_profile(self, message: Message) -> Message:
         """Call the model once under the profiler and deliver the result; answer with what ran on the device."""
         import torch
 
@@ -322,13 +321,13 @@ class Worker:
         torch.cuda.synchronize()
         return {"activities": activities, "outputs": [described]}
 
-    def do_trace(self, message: Message, _fds: list[int]) -> Message:
+    def do_trace(self, message: Message) -> Message:
         """Call the constructed model on the problem's own inputs, under a profiler or a tool around this process."""
         inputs = problem_of(message, self._device).inputs(seed=0)
         with torch_no_grad():
             return call_trace.answer(self._model, inputs, self._device, counters=message["counters"])
 
-    def do_backward(self, message: Message, _fds: list[int]) -> Message:
+    def do_backward(self, message: Message) -> Message:
         """Run forward and backward; copy gradients of the inputs and parameters into the output slot's buffers."""
         import torch
 
@@ -378,10 +377,10 @@ def torch_no_grad() -> Any:
     return torch.no_grad()
 
 
-def attach(descriptors: list[Message], fds: list[int]) -> list[Block]:
+def attach(message: Message) -> list[Block]:
     """Map the blocks of a message; the file descriptors came in the order of the memfd blocks."""
-    remaining = iter(fds)
-    return [Block.attach(d, next(remaining) if d["kind"] == "memfd" else None) for d in descriptors]
+    remaining = iter(message["fds"])
+    return [Block.attach(d, next(remaining) if d["kind"] == "memfd" else None) for d in message["blocks"]]
 
 
 def problem_of(message: Message, device: str) -> Any:

@@ -12,16 +12,12 @@ from typing import Any
 MODULES = ("time", "torch", "torch.cuda", "torch.linalg", "torch.nn.functional")
 """Modules whose functions and classes must stay what they are."""
 CLASSES = (
-    "torch.Event",
-    "torch.Stream",
-    "torch.Tensor",
-    "torch.cuda.CUDAGraph",
-    "torch.cuda.Event",
-    "torch.cuda.Stream",
+    *("torch.Event", "torch.Stream", "torch.Tensor"),
+    *("torch.cuda.CUDAGraph", "torch.cuda.Event", "torch.cuda.Stream"),
 )
 """Classes whose methods must."""
-CHANGED_BY_TORCH = frozenset({"torch.manual_seed"})
-"""`torch._dynamo` wraps it when it is imported."""
+CHANGED_BY_TORCH = frozenset({"torch.manual_seed", "torch.Storage"})
+"""`torch._dynamo` wraps the first when it is imported; `torch.set_default_dtype` binds the second to another class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,24 @@ def pool() -> Pool:
     return Pool()
 
 
+def test_stages_are_told(pool, tmp_path) -> None:
+    stages: list[str] = []
+    with pool.judge(on_stage=lambda event: stages.append(f"{type(event).__name__} {event.stage}")) as judge:
+        judge.evaluate(CASES, solution(), cases="small")
+    assert stages == ["StageStarted verify", "StageFinished verify"]
+
+
+def test_messages_on_texts_name_no_temporary_folder(pool) -> None:
+    with pool.judge() as judge:
+        (broken,) = judge.evaluate(CASES, "class ModelNew(:\n", cases="small")
+        with pytest.raises(KbenchError) as refused:
+            judge.evaluate("class Model(:\n", solution())
+    for told in (broken.outcome.reason, broken.rows[0].reason):
+        assert told == f"{broken.solution}.py, line 1: invalid syntax"
+    assert refused.value.message.endswith(".py, line 1: invalid syntax")
+    assert "/" not in refused.value.message
+
+
 def test_texts_paths_and_names_are_taken(pool, tmp_path) -> None:
     problem = tmp_path / "mine.py"
     problem.write_text(CASES)

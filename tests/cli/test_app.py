@@ -248,3 +248,35 @@ def test_programs_of_an_environment_that_is_not_activated_are_found(monkeypatch,
     monkeypatch.setenv("PATH", "/nowhere")
     kbench("--version")
     assert os.environ["PATH"] == f"{Path(sys.executable).parent}{os.pathsep}/nowhere"
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "command"),
+    [
+        ("typer", "typer", ["list"]),
+        ("pydantic", "pydantic", ["list"]),
+        ("pynvml", "nvidia-ml-py", ["doctor"]),
+        ("numpy", "numpy", ["show"]),
+    ],
+)
+def test_a_missing_package_is_named_with_what_installs_it(tmp_path, module, package, command):
+    (tmp_path / f"{module}.py").write_text(f"raise ModuleNotFoundError('No module named {module}', name='{module}')")
+    saved = ROOT / "results" / "h200" / "group_norm.csv"
+    words = [*command, str(saved)] if command == ["show"] else command
+    done = run(*words, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])})
+    assert done.returncode == ExitCode.ENVIRONMENT
+    assert done.stderr.splitlines() == [
+        f"error: the Python package `{package}` is not installed",
+        "",
+        f"hint: `{sys.executable} -m pip install {package}`",
+    ]
+
+
+def test_a_missing_module_of_its_own_is_a_defect(kbench, monkeypatch):
+    def build(_command: str | None) -> None:
+        raise ModuleNotFoundError("No module named 'kbench.gone'", name="kbench.gone")
+
+    monkeypatch.setattr("kbench.cli.app.build_app", build)
+    done = kbench("list")
+    assert done.code == ExitCode.INTERNAL
+    assert "defect of kbench" in done.err

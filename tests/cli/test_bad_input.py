@@ -20,6 +20,11 @@ def rejected(kbench, *arguments):
     return people.code, people.err
 
 
+def test_what_was_typed_is_quoted_on_one_line(kbench):
+    done = kbench("verify", "no\nthere.py", "eager")
+    assert done.err == "error: no problem file no\\nthere.py\n\nhint: check the path\n"
+
+
 @pytest.mark.parametrize("command", ["run", "verify"])
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),

@@ -3,12 +3,14 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
 from records import make_run
 
 RESULTS = Path("results")
+H200 = Path(__file__).parents[2] / "results" / "h200"
 OLD = [0.5, 0.5002, 0.4999, 0.5001, 0.4998]
 FAST = {"fast": OLD}
 
@@ -31,6 +33,14 @@ def test_two_runs_worst_first(kbench, runs, golden):
     done = kbench("compare", "main", "pr-42")
     assert (done.code, done.err) == (0, "")
     golden("compare.txt", done.out.rstrip("\n"))
+
+
+def test_times_have_the_digits_that_show_gives_them(kbench):
+    run = str(H200 / "group_norm.csv")
+    shown = dict(re.findall(r"^  (\w+) +default +passed +general +([\d.]+)", kbench("show", run).out, re.M))
+    compared = dict(re.findall(r"^  \w+ +(\w+) +default +general +[\d.]+ +([\d.]+)", kbench("compare", run).out, re.M))
+    assert len(shown) == 5
+    assert compared == shown
 
 
 def test_verbose_draws_intervals_and_quiet_keeps_the_summary(kbench, runs, golden):

@@ -12,6 +12,7 @@ from kbench.core.bottleneck import Bottleneck
 from kbench.core.explain import EXPLANATIONS, explain
 from kbench.core.model import Status
 from kbench.core.verdict import Answer
+from kbench.judge.verify.variations import MIXED
 
 SOURCES = Path(package.__file__).parent
 
@@ -30,6 +31,7 @@ def finding_codes() -> set[str]:
             given += node.args[:1] if name == "note" else []
             if name in {"Finding", "Variation", "note"}:
                 codes |= {value.value for value in given if isinstance(value, ast.Constant)}
+    codes.discard(MIXED.code)  # others decide where it is wrong: no finding has it
     return {code for code in codes if isinstance(code, str) and code.isidentifier()}
 
 

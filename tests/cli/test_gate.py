@@ -285,6 +285,14 @@ def test_baseline_show_lists_what_set_made(kbench):
     assert json.loads(kbench("baseline", "show", "--json").out)["results"][0]["name"] == "main"
 
 
+def test_accept_until_a_day_that_is_over_is_refused(kbench):
+    make_run(RESULTS, "pr", {"quick": STEADY})
+    words = ("baseline", "accept", "quick/small", "--up-to", "5%", "--reason", "x")
+    done = kbench(*words, "--until", "2020-01-01")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: `--until 2020-01-01` is over, so nothing would be accepted\n\nhint: ")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

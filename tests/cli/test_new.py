@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import get_args
 
@@ -39,6 +40,20 @@ def test_a_new_solution_takes_over_the_constructor(kbench, language):
     problem = registry.find_problem("group_norm", Settings())
     entry = registry.find_solution(problem, path, Settings())
     assert entry.devices == {"torch": ("cuda", "cpu"), "cpp": ("cpu",)}.get(language, ("cuda",))
+
+
+def test_hints_on_files_can_be_typed_as_they_stand(kbench):
+    new = kbench("new", "problem", "plus", "--in", "my dir")
+    made = kbench("new", "solution", "my dir/plus.py", "fast", "--language", "cuda")
+    unknown = kbench("verify", "my dir/plus.py", "zzz", "--device", "cpu")
+    lines = [line for told in (new, made, unknown) for line in re.findall(r"`(kbench [^`]+)`", told.err)]
+    assert lines == [
+        "kbench run 'my dir/plus.py' eager",
+        "kbench new solution 'my dir/plus.py' NAME",
+        "kbench run 'my dir/plus.py' 'my dir/solutions/plus/fast.py'",
+        "kbench list 'my dir/plus.py'",
+    ]
+    assert kbench(*shlex.split(lines[-1])[1:]).code == 0
 
 
 def test_a_solution_of_a_file_lands_beside_it_and_is_found_by_name(kbench, tmp_path):

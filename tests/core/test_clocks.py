@@ -15,6 +15,8 @@ from kbench.core.clocks import (
     Round,
     UsualDelays,
     attest,
+    attest_claim,
+    attest_single,
     clock_to_quote,
     constant_of,
     per_call_ns,
@@ -173,3 +175,55 @@ def test_whose_time_is_quoted(event_ns, ns, half_width_ns, clock):
 def test_no_claim_that_is_quoted_is_below_what_the_judge_saw_by_a_tenth(claim, ns, half):
     if clock_to_quote(claim * ns, Attested(ns=ns, half_width_ns=half * ns)) is QuotedClock.EVENTS:
         assert claim * ns >= REFUTED_BELOW * ns
+
+
+@pytest.mark.parametrize(
+    ("claim_us", "slope_us", "expected"),
+    [
+        (4000, 4100, "held"),
+        (4000, 3000, "held"),
+        (3200, 4000, "weak"),
+        (2800, 4000, "weak"),
+        (2799, 4000, "failed"),
+        (2000, 4000, "failed"),
+        (900, 995, "held"),
+        (10, 19, "held"),  # apart by less than what two clocks differ by
+        (9, 19, "weak"),
+        (20, 110, "weak"),  # apart by no more than handing over a result takes
+        (20, 121, "failed"),
+    ],
+)
+def test_attest_on_a_host(claim_us, slope_us, expected) -> None:
+    claim_ns = 1e3 * claim_us
+    assert attest_claim(claim_ns, claim_ns, 1e3 * slope_us, slack_ns=100_000, doubtful_from=0.7) == expected
+
+
+@pytest.mark.parametrize(
+    ("claim_ns", "quiet_ns", "verdict"),
+    [
+        (1_000_000, 980_000, "held"),
+        (1_400_000, 1_000_000, "held"),
+        (1_000_000, 720_000, "weak"),
+        (1_000_000, 995_000, "held"),
+        (500_000, 490_000, "failed"),
+    ],
+)
+def test_a_claim_that_only_a_busy_machine_lengthens_to_the_slope_is_not_proved(claim_ns, quiet_ns, verdict) -> None:
+    assert attest_claim(claim_ns, quiet_ns, 1_000_000, doubtful_from=0.7) == verdict
+
+
+@pytest.mark.parametrize(
+    ("claim_us", "single_us", "verdict"),
+    [
+        (1000, 1000, "held"),
+        (1000, 1800, "held"),  # a first call may take half as long again, and what waking up takes
+        (1000, 1900, "weak"),
+        (1000, 3200, "failed"),
+        (5, 155, "held"),
+        (5, 200, "weak"),
+        (100, 1700, "weak"),  # tenfold, but not by a millisecond
+        (100, 1900, "failed"),
+    ],
+)
+def test_one_call_alone_may_take_no_longer_than_claimed(claim_us, single_us, verdict) -> None:
+    assert attest_single(claim_us * 1e3, single_us * 1e3, slack_ns=100_000) == verdict

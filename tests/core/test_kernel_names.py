@@ -3,7 +3,8 @@
 import pytest
 
 from kbench.core import kernel_names
-from kbench.core.kernel_names import Activity, KernelOrigin
+from kbench.core.kernel_names import KernelOrigin
+from kbench.core.trace import DeviceActivity
 
 LIBRARY_NAMES = [
     "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(...)>(int, ...)",
@@ -57,7 +58,7 @@ def test_copies(name):
 
 
 def activity(name="mine", start_ns=0, duration_ns=1000):
-    return Activity(name=name, start_ns=start_ns, duration_ns=duration_ns)
+    return DeviceActivity(name=name, start_ns=start_ns, duration_ns=duration_ns)
 
 
 @pytest.mark.parametrize(

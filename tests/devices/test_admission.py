@@ -50,12 +50,9 @@ print("ready", flush=True)
 sys.stdin.readline()
 for turn in range(12):
     need = (seed * 37 + turn * 53) % 60 + 1
-    with device.reserve(need, 100) as held:
+    with device.reserve(need, 100):
         print("event", time.monotonic_ns(), need, flush=True)
         time.sleep(0.002)
-        if held.resize(need + 30):
-            print("event", time.monotonic_ns(), 30, flush=True)
-            need += 30
         with device.exclusive() if turn % 3 == 0 else device.shared():
             how = 1000 if turn % 3 == 0 else 1
             print("use", time.monotonic_ns(), how, flush=True)
@@ -341,33 +338,39 @@ def test_memory_and_the_lock_do_not_wait_for_each_other(device, actors):
         pass
 
 
-def test_a_reservation_shrinks_and_grows_where_there_is_room(device, actors):
-    one, other = actors("one", "other")
+def test_a_reservation_is_in_the_way_of_those_that_wait_for_memory(device, actors):
+    one, other, timing = actors("one", "other", "timing")
     with device.reserve(50, 100) as held:
+        assert not held.is_in_the_way()
         one.has("reserve 40 100")
-        assert not held.resize(61)
-        assert held.need_bytes == 50
-        assert held.resize(60)
+        timing.has("exclusive")
+        assert not held.is_in_the_way(), "nobody waits for memory"
         other.queues("reserve 30 100")
-        assert not held.resize(61)
-        assert held.resize(30)
+        assert held.is_in_the_way()
+        one.has("release")
         other.has_at_last("reserve")
-        assert held.need_bytes == 30
-        assert not held.resize(31)
-    assert not held.resize(1)
+        assert not held.is_in_the_way()
 
 
-def test_alone_one_may_grow_beyond_what_there_is(device):
-    with device.reserve(50, 100) as held:
-        assert held.resize(200)
+def test_who_came_later_is_not_in_the_way(device, actors):
+    first, waiting = actors("first", "waiting")
+    first.has("reserve 60 100")
+    with device.reserve(30, 100) as held:
+        waiting.queues("reserve 50 100")
+        assert held.is_in_the_way(), "both are"
+        first.has("release")
+        waiting.has_at_last("reserve")
+    first.has("reserve 20 100")
+    huge = actors("huge")
+    huge.queues("reserve 1000 100")
+    with contextlib.suppress(DeviceBusyError), device.reserve(1, 2000, NOT_AT_ALL) as held:
+        assert not held.is_in_the_way(), "it is waited for by nobody that came after it"
 
 
 @pytest.mark.parametrize("need", [-1, -(1 << 40)])
 def test_less_than_nothing_is_refused(device, need):
     with pytest.raises(ValueError, match="cannot be reserved"):
         device.reserve(need, 100).__enter__()
-    with device.reserve(1, 100) as held, pytest.raises(ValueError, match="cannot be reserved"):
-        held.resize(need)
 
 
 def test_eight_at_once_never_exceed_the_capacity_and_never_time_beside_others(folder):
@@ -443,6 +446,14 @@ def test_a_holder_s_words_are_cleaned(device, actors):
     with refused(device, "shared") as holder:
         assert holder.startswith("?[31mred?and more xxx")
         assert len(holder) < 140
+
+
+def test_others_that_use_a_device_are_named_and_oneself_is_not(device, actors, monkeypatch):
+    monkeypatch.setenv("KBENCH_LEASES", str(device.folder))
+    with Admission(uuid=device.uuid).exclusive(NOT_AT_ALL):
+        assert admission.others_using(device.uuid) == ""
+    actors("kbench run gelu").has("shared")
+    assert admission.others_using(device.uuid).startswith("kbench run gelu, for ")
 
 
 def test_a_holder_without_words_is_another_process(device, actors):
@@ -526,7 +537,7 @@ def test_a_process_that_was_stopped_at_the_wrong_moment_is_told_of(device, folde
     with device.reserve(1, 10) as held, shared_folder.guarded(folder / "GPU-1", lambda _: None):
         with refused(device, "shared") as holder:
             assert "fuser" in holder
-        assert not held.resize(2)
+        assert not held.is_in_the_way(), "it cannot be looked at"
 
 
 def test_a_signal_that_raises_gives_the_place_back(device, actors, folder):

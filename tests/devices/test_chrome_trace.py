@@ -7,7 +7,7 @@ import torch
 
 from kbench.core.trace import DeviceActivity, DeviceShape, HostActivity
 from kbench.devices import chrome_trace
-from kbench.devices.chrome_trace import CALL, shape_of, shortest_call
+from kbench.devices.chrome_trace import CALL, TracedCall, shape_of, shortest_call
 
 
 def event(cat, name, ts, dur, tid=1, **args):
@@ -72,8 +72,8 @@ def test_operators_within_operators_count_once():
 
 
 def test_a_trace_without_a_call_has_none():
-    assert shortest_call([]) is None
-    assert shortest_call([kernel("k", 1, 1)]) is None
+    assert shortest_call([]) == TracedCall()
+    assert shortest_call([kernel("k", 1, 1)]) == TracedCall()
 
 
 def test_the_shape_of_the_device():

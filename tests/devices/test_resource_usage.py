@@ -4,7 +4,6 @@ import stat
 import sys
 
 from kbench.core.trace import KernelResources
-from kbench.devices import resource_usage
 from kbench.devices.resource_usage import parse, resources
 
 TEXT = """
@@ -48,13 +47,3 @@ def test_the_tool_is_asked_about_each_file(tmp_path):
     found = [*resources(str(tool), [tmp_path / "two.cubin", tmp_path / "one.so"])]
     assert [each.name for each in found] == ["_Z6scaledPf", "triton_kernel", "other"]
     assert [*resources(str(tmp_path / "missing"), [tmp_path / "one.so"])] == []
-
-
-def test_the_tool_is_found_on_path_then_in_cuda_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
-    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
-    (tmp_path / "bin").mkdir()
-    tool = tmp_path / "bin" / resource_usage.NAME
-    tool.write_text("")
-    tool.chmod(0o755)
-    assert resource_usage.find() == str(tool)

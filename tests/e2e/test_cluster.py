@@ -16,6 +16,7 @@ from tiny_corpus import BODIES, PROBLEM, SOLUTION
 from kbench.sandbox.process_table import processes
 
 pytest.importorskip("ray", reason="needs the extra `ray`")
+pytestmark = pytest.mark.xdist_group("cluster")
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 120.0

@@ -10,7 +10,7 @@ from kbench.plugins import registry
 from kbench.run.session import run
 from kbench.storage.settings import Settings
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow(seconds=5), pytest.mark.xdist_group("diagnosis")]  # one run judges all of it
 
 PROBLEM = """
 import torch

@@ -12,7 +12,7 @@ from kbench.run.session import run
 from kbench.storage.results import read_run
 from kbench.storage.settings import Settings
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow(seconds=40), pytest.mark.xdist_group("levels")]  # one run judges all of it
 
 PROBLEM = """
 import torch

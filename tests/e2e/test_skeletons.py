@@ -25,13 +25,14 @@ def problem(tmp_path: Path, monkeypatch) -> registry.Entry:
 def judged(text: str) -> int:
     Path("mine.py").write_text(text)
     with pytest.raises(SystemExit) as ended:
-        main(["verify", "double.py", "mine.py", "--device", "cpu", "--no-save"])
+        main(["verify", "double.py", "mine.py", "--device", "cpu", "--no-save", "--set", "n=256"])
     return int(ended.value.code)
 
 
-def test_the_cpp_skeleton_passes_once_it_is_filled_and_not_before(problem):
+def test_the_cpp_skeleton_passes_once_it_is_filled_and_writes_nothing_before(problem, capsys):
     skeleton = scaffold.solution(problem, "cpp")
     assert judged(skeleton) == 1
+    assert "unwritten_output: " in capsys.readouterr().out
     filled = skeleton.replace("  return 0;\n", "  for (int64_t i = 0; i < count; ++i) y[i] = 2 * x[i];\n  return 0;\n")
     assert judged(filled) == 0
 

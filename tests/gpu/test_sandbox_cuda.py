@@ -11,7 +11,7 @@ from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Passed
 from kbench.plugins import registry
 from kbench.run.session import run
-from kbench.sandbox import hidden_paths, rung_probe, rungs
+from kbench.sandbox import hidden_paths, process_tree, rung_probe, rungs
 from kbench.sandbox.rungs import Rung
 from kbench.storage.settings import Settings
 
@@ -132,7 +132,7 @@ def test_a_worker_that_holds_the_gpu_is_gone_at_once(tmp_path):
     child = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert child.stdout.readline() == "ready\n"
     assert torch.cuda.mem_get_info()[0] < free_before - (3 << 30)
-    assert rungs.kill_tree(child.pid) == 0
+    assert process_tree.kill_tree(child.pid) == 0
     child.wait(5)
     assert torch.cuda.mem_get_info()[0] > free_before - (1 << 30)
 

@@ -45,6 +45,14 @@ def test_it_lives_as_long_as_the_run() -> None:
         nurseries.present()
 
 
+def test_without_torch_nothing_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(ModuleNotFoundError, match="torch") as found, nurseries.nursery():
+        pass
+    assert found.value.name == "torch"
+    assert Started.every == []
+
+
 def test_runs_that_overlap_share_one() -> None:
     ready, over = threading.Event(), threading.Event()
 

@@ -110,11 +110,11 @@ class Near:
 
     def lend(self, arena: Arena) -> None:
         message, fds = arena.lend()
-        self.worker.do_lend(message, [os.dup(fd) for fd in fds])
+        self.worker.do_lend({**message, "fds": [os.dup(fd) for fd in fds]})
         self.asked.append("lend")
 
     def take_back(self, arena: Arena) -> None:
-        self.worker.do_take_back({}, [])
+        self.worker.do_take_back({})
         arena.take_back()
         self.asked.append("take_back")
 

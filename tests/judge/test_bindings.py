@@ -60,7 +60,7 @@ def bound(candidate, monkeypatch):
             raise WrongError(Status.WRONG_VALUE, "not the reference's weights", "", None)
 
     arena = SimpleNamespace(close=lambda: None)
-    trial = SimpleNamespace(arena=arena, exchange=exchange, take_back=lambda: None)
+    trial = SimpleNamespace(arena=arena, exchange=exchange, take_back=lambda: None, forget_told=lambda: None)
     battery = SimpleNamespace(bind=lambda *_, **__: trial)
     workers = SimpleNamespace(fresh_worker=lambda _compiler: None)
     gpu = SimpleNamespace(has_own_memory=True, queues_calls=False, release_cached=lambda: None)
@@ -118,9 +118,47 @@ def test_a_second_model_that_fails_is_made_in_a_fresh_worker(monkeypatch, refere
     trying.constructed(reference)
     assert trying.second_model is None
     for _ in range(2):
-        trying.seeded(reference)
-    assert candidate.said == ["load 1", *["load 2", "revive", "prepare", "load 1", "bind"] * 2]
+        trying.seeded(reference, lambda: None)
+    assert candidate.said == ["load 1", "load 2", *["revive", "prepare", "load 1", "bind"] * 2]
     assert trying.second_model.reason == "no model 2"
+
+
+def test_a_second_model_that_is_wrong_is_made_in_a_fresh_worker(monkeypatch, reference):
+    candidate, first = Candidate(), "load 1"
+    trying = bound(candidate, monkeypatch)
+    trying.constructed(reference)
+
+    def check():
+        candidate.said.append("check")
+        if candidate.said[-3:-1] == ["load 2", "push"]:
+            raise RefusalError(Status.WRONG_VALUE, "the first model's weights")
+
+    for _ in range(2):
+        trying.seeded(reference, check)
+    fresh = ["revive", "prepare", first, "bind", "check"]
+    assert candidate.said == [first, "load 2", "push", "check", *fresh, *fresh]
+    assert trying.second_model.reason == "the first model's weights"
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (Status.WRONG_VALUE, ["load 2", "push", "revive", "prepare", "load 1", "bind"]),
+        (Status.NONDETERMINISTIC, ["load 2", "push"]),
+    ],
+)
+def test_what_is_wrong_in_a_fresh_worker_too_says_nothing_of_a_second_model(monkeypatch, reference, status, said):
+    candidate = Candidate()
+    trying = bound(candidate, monkeypatch)
+    trying.constructed(reference)
+
+    def check():
+        raise RefusalError(status, f"wrong after {candidate.said[-1]}")
+
+    with pytest.raises(RefusalError, match="wrong after push"):
+        trying.seeded(reference, check)
+    assert candidate.said == ["load 1", *said]
+    assert trying.second_model is None
 
 
 def test_one_that_a_fresh_worker_does_not_make_either_is_refused_and_says_nothing_of_a_second(monkeypatch, reference):
@@ -134,5 +172,5 @@ def test_models_that_are_made_as_often_as_asked_stay_in_their_worker(monkeypatch
     candidate = Candidate()
     trying = bound(candidate, monkeypatch)
     trying.constructed(reference)
-    trying.seeded(reference)
+    trying.seeded(reference, lambda: None)
     assert candidate.said == ["load 1", "load 2", "push"]

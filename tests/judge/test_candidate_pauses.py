@@ -39,7 +39,7 @@ def candidate() -> Candidate:
 
 
 def ask(candidate: Candidate) -> None:
-    candidate._ask({"op": "ask"}, 1.0, Status.CALL_TIMEOUT)
+    candidate._ask({"op": "ask"})
 
 
 def test_it_stands_still_until_it_is_asked(candidate) -> None:

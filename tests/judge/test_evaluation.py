@@ -9,15 +9,15 @@ import pytest
 from fakes import CORRECT, timing
 
 from kbench.core.events import RunOptions
-from kbench.core.kernel_names import Activity
 from kbench.core.model import Failed, Passed, Status
+from kbench.core.trace import DeviceActivity
 from kbench.judge import evaluation
 from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.exchange import WrongError
 from kbench.judge.timing.profile import Profile
 
 HALF = Profile(
-    seen=tuple(Activity(name=name, start_ns=0, duration_ns=10) for name in ("mine", "ampere_sgemm_128x64_tn")),
+    seen=tuple(DeviceActivity(name=name, start_ns=0, duration_ns=10) for name in ("mine", "ampere_sgemm_128x64_tn")),
     device="cuda",
 )
 

@@ -8,11 +8,12 @@ import pytest
 
 from kbench.children.worker_start import WorkerConfig
 from kbench.core.errors import PluginError, ReferenceRaisedError
-from kbench.core.kernel_names import Activity
 from kbench.core.model import Status
-from kbench.judge import main
+from kbench.core.trace import DeviceActivity
+from kbench.judge import main, state
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.profile import Profile
+from kbench.wire.channel import DeadlineError
 
 
 class Worker:
@@ -30,9 +31,10 @@ class Worker:
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> main.JudgeService:
-    monkeypatch.setattr(main, "StartedWorker", Worker)
-    monkeypatch.setattr(main, "Candidate", lambda _spec, _config, worker: worker)
-    monkeypatch.setattr(main, "start_nursery", lambda _config: SimpleNamespace(has_ended=False))
+    monkeypatch.setattr(state, "StartedWorker", Worker)
+    monkeypatch.setattr(state, "start_nursery", lambda _config: SimpleNamespace(has_ended=False))
+    for module in (main, state):
+        monkeypatch.setattr(module, "Candidate", lambda _spec, _config, worker: worker)
     return main.JudgeService(None, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"))
 
 
@@ -124,7 +126,7 @@ def test_a_call_is_profiled_in_one_more_worker_that_is_dead_afterwards(
     profiles: main.JudgeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers whose times count, and those that get ready for other solutions, are left alone."""
-    seen = Profile(seen=(Activity(name="mine", start_ns=0, duration_ns=10),), device="cuda")
+    seen = Profile(seen=(DeviceActivity(name="mine", start_ns=0, duration_ns=10),), device="cuda")
     monkeypatch.setattr(
         main, "list_kernels", lambda trial, _device: seen if trial == "bound to the reference" else None
     )
@@ -156,6 +158,46 @@ def test_a_solution_that_fails_below_the_profiler_is_an_answer(
     assert answer == {"share": None, "reason": "the process died of SIGSEGV", "status": "crashed"}
     (bound,) = Bound.every
     assert (bound.closed, bound.candidate.alive) == (True, False)
+
+
+class Quiet:
+    """A channel on which nothing comes for some time."""
+
+    def __init__(self, quiet: int):
+        self.quiet = quiet
+        self.waited: list[float | None] = []
+
+    def receive(self, timeout_s: float | None = None) -> dict[str, str]:
+        self.waited.append(timeout_s)
+        self.quiet -= 1
+        if timeout_s is not None and self.quiet >= 0:
+            raise DeadlineError
+        return {"op": "evaluate"}
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_judge_without_a_request_gives_memory_to_those_who_wait_for_it(
+    service: main.JudgeService, monkeypatch: pytest.MonkeyPatch, wanted: bool
+) -> None:
+    made: list[dict[str, int]] = []
+    reserved = SimpleNamespace(is_in_the_way=lambda: wanted)
+
+    def reserve() -> None:
+        service._reservation = reserved
+        service._room.callback(lambda: made.append({"given back": 1}))
+
+    monkeypatch.setattr(service, "_reserve", reserve)
+    monkeypatch.setattr(service, "_made", lambda overrides: made.append(overrides) or "the reference")
+    service._overrides = {"n": 3}
+    service._bring_out()
+    service._channel = quiet = Quiet(2)
+    assert service._receive() == {"op": "evaluate"}
+    assert quiet.waited == ([main.IDLE_S, None] if wanted else [main.IDLE_S] * 3)
+    assert (service._reference is None) is wanted
+    service._bring_out()
+    service._bring_out()
+    assert service.reference == "the reference"
+    assert made == ([{"n": 3}, {"given back": 1}, {"n": 3}] if wanted else [{"n": 3}])
 
 
 def test_those_still_expected_go_on_getting_ready(service: main.JudgeService) -> None:

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kbench.devices.poison import poison, poison_floats
 from kbench.numerics import elements
 from kbench.numerics.elements import Tolerance
 
@@ -334,13 +335,22 @@ def test_a_fingerprint_of_what_requires_a_gradient() -> None:
 @pytest.mark.parametrize("nbytes", [0, 1, 3, 4, 11, 256])
 def test_poison_reaches_every_byte(nbytes) -> None:
     block = torch.zeros(nbytes, dtype=torch.uint8)
-    elements.poison(block)
+    poison(block)
     assert (block != 0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.float8_e5m2])
+def test_poison_of_floats_is_nan_wherever_they_lie(dtype) -> None:
+    block = torch.zeros(6, 4, dtype=dtype)
+    poison_floats(block[::2, 1:3])
+    seen = block.float().isnan()
+    assert seen[::2, 1:3].all()
+    assert int(seen.sum()) == 6
 
 
 def test_poison_is_recognised_in_wrong_outputs() -> None:
     block = torch.zeros(40, dtype=torch.uint8)
-    elements.poison(block)
+    poison(block)
     got = block.view(torch.float32)
     assert got.isnan().all()
     got[:7] = 1

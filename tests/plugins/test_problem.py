@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kbench.core.errors import PluginError, UsageError
-from kbench.plugins.problem import LoadedProblem, load, randomise
+from kbench.plugins.problem import LoadedProblem, load, randomise, variable
 
 SOURCE = """
 import random
@@ -120,6 +120,17 @@ def test_a_broken_file_is_named(tmp_path, text, complaint) -> None:
         load(file, {}, "cpu")
 
 
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [("", "utf-8-sig"), ("# -*- coding: latin-1 -*-\n", "latin-1"), ("# café\n", "utf-8")],
+    ids=["byte order mark", "declared", "default"],
+)
+def test_a_file_is_read_in_its_own_encoding(path, head, encoding) -> None:
+    text = head + SOURCE.replace("batch = 4", 'name = "größe"\nbatch = 4')
+    path.write_bytes(text.encode(encoding))
+    assert load(path, {}, "cpu").module.name == "größe"
+
+
 def test_equal_seeds_give_equal_inputs(path) -> None:
     """Whichever generator a problem draws from: torch's, Python's or numpy's."""
     problem = loaded(path)
@@ -176,7 +187,7 @@ def model() -> Norms:
 
 def test_parameters_that_vary_keep_their_distribution(model) -> None:
     before = model.fc.weight.detach().clone()
-    randomise(model, 7)
+    randomise(model, 7, variable(model))
     after = model.fc.weight.detach()
     assert not torch.isclose(before, after).any(dim=1).all()
     assert after.mean().item() == pytest.approx(before.mean().item(), abs=0.02 * before.std().item())
@@ -185,7 +196,7 @@ def test_parameters_that_vary_keep_their_distribution(model) -> None:
 
 
 def test_gamma_and_beta_leave_their_defaults(model) -> None:
-    randomise(model, 7)
+    randomise(model, 7, variable(model))
     gamma, beta = model.norm.weight.detach(), model.norm.bias.detach()
     assert (gamma < 0).any()
     assert (gamma > 0).any()
@@ -197,22 +208,29 @@ def test_gamma_and_beta_leave_their_defaults(model) -> None:
 
 
 def test_a_constant_parameter_keeps_its_magnitude(model) -> None:
-    randomise(model, 7)
+    randomise(model, 7, variable(model))
     magnitude = model.scale.detach().abs()
     assert ((magnitude >= 0.005) & (magnitude <= 0.015)).all()
     assert magnitude.unique().numel() > 300
 
 
 def test_statistics_of_batch_norms_are_random_and_positive(model) -> None:
-    randomise(model, 7)
+    randomise(model, 7, variable(model))
     assert (model.batch.running_var > 0).all()
     assert model.batch.running_var.std() > 0.1
     assert model.batch.running_mean.std() > 0.1
     assert model.batch.num_batches_tracked == 0
 
 
+def test_what_is_not_named_keeps_its_values(model) -> None:
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    randomise(model, 7, {"norm.weight", "batch.running_var", "mask"})
+    changed = {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert changed == {"norm.weight", "batch.running_var"}
+
+
 def test_masks_and_integers_are_left_alone(model) -> None:
-    randomise(model, 7)
+    randomise(model, 7, variable(model))
     assert torch.equal(model.mask, torch.tril(torch.ones(4, 4)))
     assert model.steps.tolist() == [0, 1, 2]
 
@@ -222,7 +240,7 @@ def test_a_seed_decides(model) -> None:
     for seed in (1, 1, 2):
         torch.manual_seed(0)
         fresh = Norms()
-        randomise(fresh, seed)
+        randomise(fresh, seed, variable(fresh))
         values.append(fresh.norm.weight.detach())
     assert torch.equal(values[0], values[1])
     assert not torch.isclose(values[0], values[2]).all()

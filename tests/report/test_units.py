@@ -152,6 +152,8 @@ def test_texts():
     assert units.change(0.078, 0.001) == "+7.80 %"
     assert units.change(-0.066) == "−6.60 %"
     assert units.change(0.0) == "±0 %"
+    assert units.change(-0.001, 0.1) == "±0 %"
+    assert units.change(0.01, 0.1) == "+1 %"
     assert units.percent(81.7) == "82 %"
     assert units.percent(8.24) == "8.2 %"
     assert units.error_size(3.14e-7) == "3.1e-07"

@@ -15,7 +15,7 @@ from require import require_rung
 
 from kbench.children import child as children_child
 from kbench.core.errors import MachineError, UsageError
-from kbench.sandbox import landlock, process_table, rung_probe, rungs
+from kbench.sandbox import landlock, process_table, process_tree, rung_probe, rungs
 from kbench.sandbox.rungs import Rung
 
 ROOT = Path(__file__).parents[2]
@@ -256,7 +256,7 @@ def test_nothing_of_a_killed_tree_is_left(rung, code, monkeypatch):
     monkeypatch.setenv(marker, "1")
     child = start(rung, code)
     wait_until(lambda: len(alive_with(marker)) >= 2)
-    assert rungs.kill_tree(child.pid, PATIENCE_S) == 0
+    assert process_tree.kill_tree(child.pid, PATIENCE_S) == 0
     assert child.wait(PATIENCE_S) == -signal.SIGKILL
     assert alive_with(marker) == []
 
@@ -305,12 +305,12 @@ def test_a_tree_is_stopped_and_goes_on(rung):
     require_rung(rung)
     child = start(rung, DAEMON)
     try:
-        assert rungs.stop_tree(child.pid)
+        assert process_tree.stop_tree(child.pid)
         assert states(child.pid) == {"T"}
-        rungs.continue_tree(child.pid)
+        process_tree.continue_tree(child.pid)
         wait_until(lambda: states(child.pid) == {"S"})
     finally:
-        rungs.kill_tree(child.pid)
+        process_tree.kill_tree(child.pid)
         child.wait()
 
 
@@ -319,22 +319,28 @@ def test_a_tree_is_weighed():
     try:
         assert 200 << 20 < children_child.tree_rss_bytes(child.pid) < 700 << 20
     finally:
-        rungs.kill_tree(child.pid)
+        process_tree.kill_tree(child.pid)
         child.wait()
     assert children_child.tree_rss_bytes(child.pid) == 0
 
 
 def test_the_probe_remembers(tmp_path, monkeypatch):
+    monkeypatch.setattr(rung_probe, "_found", {})
     first = rung_probe.reached("cpu", tmp_path)
     assert first >= Rung.NONE
     monkeypatch.setattr(rung_probe, "works", lambda *_: pytest.fail("probed again"))
-    assert rung_probe.reached("cpu", tmp_path) == first
+    assert rung_probe.reached("cpu", tmp_path / "another cache") == first
+    assert (tmp_path / "another cache" / rung_probe.CACHE_NAME).is_file()
+    monkeypatch.setattr(rung_probe, "_found", {})
+    assert rung_probe.reached("cpu", tmp_path) == first, "by the cache alone"
 
 
 def test_the_probe_falls_to_what_works(tmp_path, monkeypatch):
+    monkeypatch.setattr(rung_probe, "_found", {})
     monkeypatch.setattr(rung_probe, "works", lambda rung, _: "no" if rung > Rung.LIMITS else None)
     assert rung_probe.reached("cpu", tmp_path) == Rung.LIMITS
     (tmp_path / rung_probe.CACHE_NAME).write_text("not JSON")
+    monkeypatch.setattr(rung_probe, "_found", {})
     assert rung_probe.reached("cpu", tmp_path) == Rung.LIMITS
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from sweeping import FakeJudge, entry, task
 
+from kbench.core.events import StageEvent, StageFinished, StageStarted
 from kbench.core.model import Case
 from kbench.devices.selection import cpu
 from kbench.host.health import Watch
@@ -15,6 +16,10 @@ def test_shapes_that_were_derived_for_one_case_are_not_anothers(tmp_path: Path) 
     first = replace(task(0, tmp_path), solution=entry("solution", tmp_path / "p.py"))
     second = replace(first, case=Case(name="default", overrides={"n": 7}))
     judge = FakeJudge({}, Watch(cpu(), tmp_path))
-    shapes = DerivedShapes(judge)
+    told: list[StageEvent] = []
+    shapes = DerivedShapes(judge, told.append)
     assert [shapes.of(one).cases for one in (first, second, first)] == [[{"n": 5}], [{"n": 7}], [{"n": 5}]]
     assert judge.turned == ["p", "p"], "each is found once"
+    assert [(type(event), event.stage, event.case) for event in told] == [
+        (kind, "shapes", case) for case in (first.case.name, "default") for kind in (StageStarted, StageFinished)
+    ]

@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 from sweeping import OPTIONS, PROBLEM, FakeJudge, failed, passed, task
 
+from kbench.cli.output import Output
+from kbench.cli.sweep_progress import Pace, progress_for
 from kbench.core.errors import MachineError, UsageError
+from kbench.core.events import StageFinished, Waiting
 from kbench.core.model import Failed, Status
 from kbench.devices import selection
+from kbench.devices.admission import signature
 from kbench.host import health
 from kbench.storage import quarantine
 from kbench.storage.results import read_run
@@ -43,10 +47,12 @@ class Stage:
         self.judges: list[FakeJudge] = []
         self.script: dict[str, list] = {}
         self.hangs: set[str] = set()
+        self.waits_for: list[str] = []
 
     def make(self, _device, guard, _scratch) -> FakeJudge:
         judge = FakeJudge(self.script, guard)
         judge.hangs = self.hangs
+        judge.waits_for = self.waits_for
         self.judges.append(judge)
         return judge
 
@@ -109,6 +115,23 @@ def test_a_task_of_several_processes(stage) -> None:
     run = read_run(Path(events[-1].csv_path))
     assert [row.process for row in run.rows] == [0, 1]
     assert all(row.speedup_low is not None for row in run.rows)
+
+
+def test_another_process_that_uses_the_device_is_told_once_in_a_log_and_another_lane_never(stage, capsys) -> None:
+    stage.waits_for = ["pid 7 (ann): kbench run gelu", f"{signature()}, and 1 more"]
+    with progress_for(Output()) as show:
+        for event in stage.run(many(stage.folder, 3)):
+            show(event)
+    told = [line for line in capsys.readouterr().err.splitlines() if "waiting" in line]
+    assert told == [f"  waiting for {CPU.name}, in use by pid 7 (ann): kbench run gelu"]
+
+
+def test_the_live_line_names_the_holder_while_it_is_waited_for() -> None:
+    pace = Pace()
+    pace.take(Waiting(device="H200", holder="pid 7"))
+    assert pace.line().endswith("waiting for H200, in use by pid 7")
+    pace.take(StageFinished(stage="wait", solution="s", case="c", process=0, ok=True, elapsed_s=1, detail=""))
+    assert "waiting" not in pace.line()
 
 
 def test_what_refuses_to_parse_never_meets_a_judge(stage) -> None:

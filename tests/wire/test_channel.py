@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy
 import pytest
 import torch
 from hypothesis import given, settings
@@ -251,6 +252,15 @@ def test_a_named_tuple_keeps_its_names_on_the_wire() -> None:
     assert repr(found) == "Span(low=0.5, high=(1, 2))"
     assert type(found) is type(wire_channel.decode_tree(tree, [])[0])
     assert (found.low, *found.high) == (0.5, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [(numpy.float32(0.1), float(numpy.float32(0.1))), (numpy.prod((3, 4)), 12), (numpy.float64(2), 2.0)],
+)
+def test_a_number_of_numpy_arrives_as_one_of_python(value, told) -> None:
+    found = wire_channel.decode_tree(wire_channel.encode_tree(value, lambda _: None), [])
+    assert (type(found), found) == (type(told), told)
 
 
 def test_tensors_are_numbers_in_a_tree() -> None:

@@ -54,7 +54,7 @@ def test_every_result_of_a_request_arrives(worker: Worker, model: Any, attest: b
     for slots in ([0, 1, 2, 3], [2], [3, 1]):
         for target in worker._outputs:
             target[0].fill_(-1)
-        answer = worker.do_call({"slots": slots, "attest": attest}, [])
+        answer = worker.do_call({"slots": slots, "attest": attest})
         assert len(answer["outputs"]) == len(slots)
         for slot in slots:
             assert worker._outputs[slot][0].tolist() == [2.0 * slot] * 3
@@ -122,7 +122,7 @@ def round_of(slots: list[int], **changes: bool) -> dict[str, Any]:
 @pytest.mark.parametrize("slots", [[2, 0, 3, 1], [1], []])
 def test_a_gated_round_tells_where_results_lie_before_it_is_let_go(worker: Worker, queue: Queued, slots) -> None:
     worker._model = fresh
-    answer = worker.do_round(round_of(slots), [])
+    answer = worker.do_round(round_of(slots))
     (told,) = worker._channel.sent  # type: ignore[attr-defined]
     assert (told["progress"], told["n"], told["handles"]) == ("queued", 3, [])
     assert told["places"] == [[[0, result.data_ptr(), [1]]] for result in worker._results]
@@ -134,7 +134,7 @@ def test_a_gated_round_tells_where_results_lie_before_it_is_let_go(worker: Worke
 
 def test_a_round_that_delivers_copies_inside_of_it_and_tells_no_places(worker: Worker, queue: Queued) -> None:
     worker._model = OneBuffer()
-    answer = worker.do_round(round_of([3, 1], deliver=True), [])
+    answer = worker.do_round(round_of([3, 1], deliver=True))
     assert (answer["places"], len(answer["outputs"])) == ([], 2)
     assert [worker._outputs[slot][0].tolist() for slot in (3, 1)] == [[6.0] * 3, [2.0] * 3]
     assert worker._results == []
@@ -142,7 +142,7 @@ def test_a_round_that_delivers_copies_inside_of_it_and_tells_no_places(worker: W
 
 def test_a_plain_loop_says_done_when_the_device_is(worker: Worker, queue: Queued) -> None:
     worker._model = fresh
-    answer = worker.do_round(round_of([0, 1, 0, 1, 0], gated=False, keep=False), [])
+    answer = worker.do_round(round_of([0, 1, 0, 1, 0], gated=False, keep=False))
     assert worker._channel.sent == [{"progress": "done", "n": 3}]  # type: ignore[attr-defined]
     assert queue.asked == ["forget", "time 5", "timed", "read"]
     assert (answer["places"], answer["outputs"], worker._results) == ([], [], [])
@@ -151,11 +151,11 @@ def test_a_plain_loop_says_done_when_the_device_is(worker: Worker, queue: Queued
 def test_results_of_the_last_round_are_let_go_before_the_next(worker: Worker, queue: Queued) -> None:
     """And the memory of unbound slots with all that was kept of them."""
     worker._model = fresh
-    worker.do_round(round_of([0, 1, 2, 3]), [])
-    worker.do_round(round_of([0]), [])
+    worker.do_round(round_of([0, 1, 2, 3]))
+    worker.do_round(round_of([0]))
     assert len(worker._results) == 1
     worker._device = "cpu"
-    worker.do_unbind({}, [])
+    worker.do_unbind({})
     assert worker._results == []
 
 

@@ -41,3 +41,12 @@ def test_what_torch_does_itself_is_no_tampering():
         torch.nn.Linear(2, 2)(torch.ones(1, 2))
     torch.ones(2).share_memory_()
     assert originals.replaced() == ()
+
+
+def test_another_default_type_is_no_tampering():
+    originals, before = Originals(), torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        assert originals.replaced() == ()
+    finally:
+        torch.set_default_dtype(before)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.diagnosis import rewrites
 from kbench.judge.diagnosis.rewrites import Change, rewriting
-from kbench.judge.diagnosis.rounding import Arithmetic, arithmetics, computing_in
+from kbench.judge.diagnosis.rounding import Arithmetic, arithmetics, computing_in, rounded_by
 from kbench.judge.reference.drawing import over_tensors
 
 MOST_TENSORS, MOST_NUMBERS = 12, 6
@@ -66,12 +66,9 @@ class Forms:
 
     def left_out(self) -> Iterator[Alternative]:
         """Yield the reference without a bias, a scale, an affine, a summand or a factor."""
-        vectors = {
-            n: t for n, t in self.state.items() if t.is_floating_point() and t.numel() == max(t.shape, default=1)
-        }
-        vectors = dict(list(vectors.items())[:MOST_TENSORS])
-        zeros = {name: torch.zeros_like(tensor) for name, tensor in vectors.items()}
-        ones = {name: torch.ones_like(tensor) for name, tensor in vectors.items()}
+        vectors = [name for name, tensor in self.state.items() if _is_vector(tensor)][:MOST_TENSORS]
+        zeros = {name: torch.zeros_like(self.state[name]) for name in vectors}
+        ones = {name: torch.ones_like(self.state[name]) for name in vectors}
         for name in vectors:
             yield self._without("missing_bias", f"leaves out `{name}`", {name: zeros[name]})
             yield self._without("missing_scale", f"leaves out `{name}`", {name: ones[name]})
@@ -85,94 +82,67 @@ class Forms:
                 yield self._without("missing_scale", f"leaves out `{weight}` and `{bias}`", both)
         yield from self._inputs_left_out()
         for kind, number in list(self.seen.numbers)[:MOST_NUMBERS]:
-            what = "summand" if kind == "bias" else "factor"
-            yield Alternative(
-                code=f"missing_{kind}",
-                sentence=f"leaves out the {what} {number:g}",
-                evidence=f"the reference without the {what} {number:g}",
-                run=functools.partial(self.changed, Change(without=(kind, number))),
-            )
+            what = f"the {'summand' if kind == 'bias' else 'factor'} {number:g}"
+            run = functools.partial(self.changed, Change(without=(kind, number)))
+            yield _form(f"missing_{kind}", f"leaves out {what}", f"without {what}", run)
 
     def _without(self, code: str, sentence: str, state: Mapping[str, Tensor]) -> Alternative:
-        value = "1" if code == "missing_scale" else "0"
+        value = "0" if code == "missing_bias" else "1" if len(state) == 1 else "1 and 0"
         named = " and ".join(f"`{name}`" for name in state)
-        evidence = f"the reference with {named} = {value}"
-        if len(state) > 1 and code == "missing_scale":
-            evidence = f"the reference with {named} = 1 and 0"
-        return Alternative(code=code, sentence=sentence, evidence=evidence, run=functools.partial(self.run, state))
+        return _form(code, sentence, f"with {named} = {value}", functools.partial(self.run, state))
 
     def _inputs_left_out(self) -> Iterator[Alternative]:
         """Yield the reference without an input that is a vector beside larger ones: a bias or scale that is passed."""
         leaves = tensor_leaves(self._arguments)
         largest = max((t.numel() for t in leaves), default=0)
         for number, leaf in enumerate(leaves):
-            if not leaf.is_floating_point() or leaf.numel() != max(leaf.shape, default=1) or leaf.numel() == largest:
-                continue
-            for code, value in (("missing_bias", 0.0), ("missing_scale", 1.0)):
+            if _is_vector(leaf) and leaf.numel() != largest:
+                what = f"input tensor {number}"
+                for code, value in (("missing_bias", 0.0), ("missing_scale", 1.0)):
+                    run = self._with_input(number, functools.partial(torch.full_like, fill_value=value))
+                    yield _form(code, f"leaves out {what}", f"with {what} = {value:g}", run)
 
-                def filled(place: int, tensor: Tensor, at: int = number, value: float = value) -> Tensor:
-                    return tensor.clone().fill_(value) if place == at else tensor
-
-                yield Alternative(
-                    code=code,
-                    sentence=f"leaves out input tensor {number}",
-                    evidence=f"the reference with input tensor {number} = {value:g}",
-                    run=functools.partial(self.run, None, filled),
-                )
+    def _with_input(self, number: int, change: Callable[[Tensor], Tensor]) -> Callable[[], list[Tensor]]:
+        """Return a run with one input tensor changed."""
+        return lambda: self.run(change=lambda place, tensor: change(tensor) if place == number else tensor)
 
     def statistics(self) -> Iterator[Alternative]:
         """Yield the reference with another epsilon, or another divisor of its variances."""
         if self.seen.variances:
-            yield Alternative(
-                code="biased_variance",
-                sentence="divides the variance by n - 1 where the reference divides by n, or the reverse",
-                evidence="the reference with that divisor",
-                run=functools.partial(self.changed, Change(other_variance=True)),
-            )
-        if not self.seen.epsilons:
+            sentence = "divides the variance by n - 1 where the reference divides by n, or the reverse"
+            run = functools.partial(self.changed, Change(other_variance=True))
+            yield _form("biased_variance", sentence, "with that divisor", run)
+        own = sorted(self.seen.epsilons)
+        if not own:
             return
-        true = ", ".join(f"{number:g}" for number in sorted(self.seen.epsilons))
-        near = [e for e in rewrites.EPSILONS if not any(abs(e - own) <= 1e-3 * own for own in self.seen.epsilons)]
-        for epsilon in near:
-            yield Alternative(
-                code="epsilon",
-                sentence=f"adds another epsilon than the reference's {true}: about {epsilon:g}",
-                evidence=f"the reference with epsilon = {epsilon:g}",
-                run=functools.partial(self.changed, Change(epsilon=epsilon)),
-            )
+        true = ", ".join(f"{number:g}" for number in own)
+        for epsilon in rewrites.EPSILONS:
+            if not any(abs(epsilon - number) <= 1e-3 * number for number in own):
+                sentence = f"adds another epsilon than the reference's {true}: about {epsilon:g}"
+                run = functools.partial(self.changed, Change(epsilon=epsilon))
+                yield _form("epsilon", sentence, f"with epsilon = {epsilon:g}", run)
         if self.seen.variances:
-            yield Alternative(
-                code="epsilon",
-                sentence=f"adds the epsilon {true} to the deviation, where the reference adds it to the variance",
-                evidence="the reference with its epsilon outside the root",
-                run=functools.partial(self.changed, Change(epsilon=min(self.seen.epsilons), outside=True)),
-            )
+            sentence = f"adds the epsilon {true} to the deviation, where the reference adds it to the variance"
+            run = functools.partial(self.changed, Change(epsilon=own[0], outside=True))
+            yield _form("epsilon", sentence, "with its epsilon outside the root", run)
 
     def turned(self) -> Iterator[Alternative]:
         """Yield the reference with the last two dimensions of one square operand exchanged."""
-        for name, tensor in list(self.state.items())[:MOST_TENSORS]:
-            if _is_square(tensor):
-                yield Alternative(
-                    code="transposed",
-                    sentence=f"takes `{name}` transposed",
-                    evidence=f"the reference with `{name}` transposed",
-                    run=functools.partial(self.run, {name: tensor.detach().mT.contiguous()}),
-                )
-        for number, leaf in enumerate(tensor_leaves(self._arguments)[:MOST_TENSORS]):
-            if _is_square(leaf):
+        operands: list[tuple[str, Tensor, Callable[[], list[Tensor]]]] = [
+            (f"`{name}`", tensor, functools.partial(self.run, {name: tensor.detach().mT.contiguous()}))
+            for name, tensor in list(self.state.items())[:MOST_TENSORS]
+            if _is_square(tensor)
+        ]
+        operands += [
+            (f"input tensor {number}", leaf, self._with_input(number, lambda tensor: tensor.mT))
+            for number, leaf in enumerate(tensor_leaves(self._arguments)[:MOST_TENSORS])
+        ]
+        for what, operand, run in operands:
+            if _is_square(operand):
+                yield _form("transposed", f"takes {what} transposed", f"with {what} transposed", run)
 
-                def turned(place: int, tensor: Tensor, at: int = number) -> Tensor:
-                    return tensor.mT if place == at else tensor
-
-                yield Alternative(
-                    code="transposed",
-                    sentence=f"takes input tensor {number} transposed",
-                    evidence=f"the reference with input tensor {number} transposed",
-                    run=functools.partial(self.run, None, turned),
-                )
-
-    def frozen(self, before: Mapping[str, Tensor], when: str) -> Iterator[Alternative]:
-        """Yield the reference with some or all of its state as it was before."""
+    def frozen(self, before: Mapping[str, Tensor]) -> Iterator[Alternative]:
+        """Yield the reference with some or all of its state as it was constructed."""
         old = {n: t for n, t in before.items() if n in self.state and not torch.equal(t, self.state[n])}
         groups = [list(old)]
         if len(old) > 1:
@@ -183,36 +153,31 @@ class Forms:
             groups += [[n for n in old if n != name] for name in old]
         for names in groups[: 2 * MOST_TENSORS] if old else []:
             which = "all weights" if len(names) == len(old) else ", ".join(f"`{name}`" for name in names)
-            yield Alternative(
-                code="frozen_weights",
-                sentence=f"right with the weights {when}, wrong once they change",
-                evidence=f"the reference with {which} as before",
-                run=functools.partial(self.run, {name: old[name] for name in names}),
-            )
+            sentence = "right with the weights it was constructed with, wrong once they change"
+            run = functools.partial(self.run, {name: old[name] for name in names})
+            yield _form("frozen_weights", sentence, f"with {which} as before", run)
 
     def rounded(self) -> Iterator[Alternative]:
         """Yield the reference in coarser arithmetics."""
-        for arithmetic in arithmetics():
+        for each in arithmetics():
+            sentence = f"computes in {each.code}, or stores values in it"
+            run = functools.partial(self._rounded, each)
+            yield _form(each.code, "multiplies in TF32" if each.code == "tf32" else sentence, f"with {each.words}", run)
 
-            def run(arithmetic: Arithmetic = arithmetic) -> list[Tensor]:
-                given = arithmetic.given
+    def _rounded(self, arithmetic: Arithmetic) -> list[Tensor]:
+        state = {name: rounded_by(arithmetic.given, tensor.detach()) for name, tensor in self.state.items()}
+        with computing_in(arithmetic):
+            found = self.run(state, lambda _, tensor: rounded_by(arithmetic.given, tensor))
+        return [rounded_by(arithmetic.result, tensor) for tensor in found]
 
-                def round_it(tensor: Tensor) -> Tensor:
-                    return given(tensor) if given is not None and tensor.dtype == torch.float32 else tensor
 
-                state = {name: round_it(tensor.detach()) for name, tensor in self.state.items()}
-                with computing_in(arithmetic):
-                    found = self.run(state, lambda _, tensor: round_it(tensor))
-                last = arithmetic.result
-                return [last(t) if last is not None and t.dtype == torch.float32 else t for t in found]
+def _form(code: str, sentence: str, how: str, run: Callable[[], list[Tensor]]) -> Alternative:
+    """Return the reference `how` it is changed."""
+    return Alternative(code=code, sentence=sentence, evidence=f"the reference {how}", run=run)
 
-            name = {"tf32": "TF32"}.get(arithmetic.code, arithmetic.code)
-            yield Alternative(
-                code=arithmetic.code,
-                sentence=f"computes in {name}, or stores values in it" if name != "TF32" else "multiplies in TF32",
-                evidence=f"the reference with {arithmetic.words}",
-                run=run,
-            )
+
+def _is_vector(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.numel() == max(tensor.shape, default=1)
 
 
 def _is_square(tensor: Tensor) -> bool:

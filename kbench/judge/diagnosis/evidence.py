@@ -1,7 +1,6 @@
 """What the judge knows of a wrong answer, put together for a diagnosis; here the worker is asked once more."""
 
 import contextlib
-from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
@@ -11,8 +10,6 @@ from kbench.judge.exchange import Tally, Trial, secret_seed
 from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
 
-CONSTRUCTED = "it was constructed with"
-"""Names the first weights in the sentence `right with the weights ...`."""
 ASKING_S = 10.0
 """Time limit for all further questions to a worker (chosen): one that hangs must cost no more than a call."""
 
@@ -34,44 +31,36 @@ def _wrong(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: bo
     got = outputs[: len(want)]
     if sum(t.numel() for t in got) <= MOST_ELEMENTS[trial.reference.device]:
         got = [t.clone() for t in got]  # calling once more overwrites them
-    before = _weights_before(trial)
     return WrongAnswer(
         got=got,
         want=want,
         tolerances=[trial.reference.tolerance(t) for t in want],
         arguments=expected.recalled(),
         model=trial.reference.model,
-        weights_before={when: _reader(trial, weights) for when, weights in before.items()},
-        confirm=lambda when: _is_right_with(trial, before[when]),
+        constructed=lambda: _constructed(trial),
+        confirm=lambda: _is_right_as_constructed(trial),
         earlier=list(trial.earlier),
         switched=lambda: _switched(trial),
         plain=plain,
     )
 
 
-def _weights_before(trial: Trial) -> dict[str, Mapping[str, Tensor]]:
-    """Return the weights that the solution had before, by what they are called; those of construction are empty."""
-    candidate = trial.candidate
-    known = candidate.follows and candidate.weights in {"name", "order"} and not trial.reference.keeps_weights
-    return {CONSTRUCTED: {}} if known else {}
+def _constructed(trial: Trial) -> dict[str, Tensor]:
+    """Return the weights that both were constructed with, where they have changed since."""
+    if not trial.candidate.follows or not trial.candidate.matches or trial.reference.keeps_weights:
+        return {}
+    with trial.reference.with_weights({}):
+        return trial.reference.small_state()
 
 
-def _reader(trial: Trial, weights: Mapping[str, Tensor]) -> Callable[[], Mapping[str, Tensor]]:
-    def read() -> Mapping[str, Tensor]:
-        with trial.reference.with_weights(weights):
-            return trial.reference.small_state()
-
-    return read
-
-
-def _is_right_with(trial: Trial, weights: Mapping[str, Tensor]) -> bool | None:
-    """Call the solution on fresh inputs with other weights; return whether it is right, None if it cannot be called."""
+def _is_right_as_constructed(trial: Trial) -> bool | None:
+    """Call the solution on fresh inputs with these weights; return whether it is right, None if it cannot be called."""
     if trial.candidate.has_ended:
         return None
     held = trial.tally
     trial.tally = Tally()
     try:
-        with trial.reference.with_weights(weights):
+        with trial.reference.with_weights({}):
             trial.candidate.push_weights(trial.reference)
             expected = trial.reference.expect(trial.arguments(secret_seed()))
             reply = trial.call([expected])

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from kbench.core.diagnosis import Diagnosis
+from kbench.devices.poison import POISON
 from kbench.judge.diagnosis import likeness, regions
 from kbench.numerics import elements
 
@@ -80,6 +81,6 @@ def poisoned(tensor: Tensor) -> Tensor:
     word = {2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
     bits = tensor.contiguous().view(word)
     if size == 2:  # the two halves of a word alternate from one element to the next
-        low, high = ((half ^ 0x8000) - 0x8000 for half in (elements.POISON & 0xFFFF, elements.POISON >> 16))
+        low, high = ((half ^ 0x8000) - 0x8000 for half in (POISON & 0xFFFF, POISON >> 16))
         return (bits == low) | (bits == high)
-    return bits == (elements.POISON if size == 4 else elements.POISON << 32 | elements.POISON)
+    return bits == (POISON if size == 4 else POISON << 32 | POISON)

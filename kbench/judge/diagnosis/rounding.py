@@ -110,13 +110,14 @@ class _Rounding(OperatorMode):
         if any(alias is not None for alias in aliases):
             found = func(*args, **(kwargs or {}))  # a view, or in place: other tensors would break the alias
             if after is not None and aliases[0] is not None and aliases[0].is_write:
-                found.copy_(_by(after, found))
+                found.copy_(rounded_by(after, found))
             return found
-        given = [arg if place in kept else _by(before, arg) for place, arg in enumerate(args)]
-        return _by(after, func(*given, **_by(before, kwargs or {})))
+        given = [arg if place in kept else rounded_by(before, arg) for place, arg in enumerate(args)]
+        return rounded_by(after, func(*given, **rounded_by(before, kwargs or {})))
 
 
-def _by(change: Rounder | None, value: Any) -> Any:
+def rounded_by(change: Rounder | None, value: Any) -> Any:
+    """Return a value with every fp32 tensor in it rounded, if at all."""
     if change is None:
         return value
 

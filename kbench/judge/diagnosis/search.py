@@ -5,8 +5,8 @@ Nothing here decides a verdict. Whatever goes wrong in a trial ends that trial, 
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -44,16 +44,41 @@ class WrongAnswer:
     """Of the reference, on which it returned `want`."""
     model: nn.Module | None = None
     """The reference's, with the weights of this call; None where there is none to run."""
-    weights_before: Mapping[str, Callable[[], Mapping[str, Tensor]]] = field(default_factory=dict)
-    """Weights that the solution had earlier, by what they are called in words."""
-    confirm: Callable[[str], bool | None] = lambda _: None
-    """Calls the solution again with weights of that name: whether it is right; None where it cannot be called."""
+    constructed: Callable[[], Mapping[str, Tensor]] = dict
+    """Returns the weights that the solution was constructed with; none where it has these still."""
+    confirm: Callable[[], bool | None] = lambda: None
+    """Calls the solution again with these: whether it is right; None where it cannot be called."""
     earlier: Sequence[Sequence[Tensor]] = ()
     """Right outputs of earlier calls."""
     switched: Callable[[], Sequence[str]] = tuple
     """Returns the precision switches that the solution changed."""
     plain: bool = True
     """Whether inputs are as the problem draws them, so that all parts of an output are of one kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongOutput:
+    """One output that is wrong."""
+
+    place: int
+    """Among all outputs."""
+    got: Tensor
+    want: Tensor
+    tolerance: elements.Tolerance
+
+    @classmethod
+    def all_of(cls, wrong: WrongAnswer) -> list[Self]:
+        """Return those of an answer that are not too large to be looked at."""
+        triples = zip(wrong.got, wrong.want, wrong.tolerances, strict=True)
+        every = (cls(place=n, got=g, want=w, tolerance=t) for n, (g, w, t) in enumerate(triples))
+        return [one for one in every if one.got.numel() <= MOST_LOOKED_AT and one.is_wrong()]
+
+    def is_wrong(self) -> bool:
+        """Return whether it differs from the right one by more than the tolerance."""
+        if self.tolerance.exact:
+            return not elements.same_bits(self.got, self.want)
+        least = self.tolerance.atol * min(1.0, elements.rms(self.want))
+        return elements.compare(self.got, self.want, replace(self.tolerance, atol=least)).ratio > 1
 
 
 def diagnose(wrong: WrongAnswer, *, budget_s: float = BUDGET_S) -> Diagnosis | None:
@@ -68,17 +93,15 @@ class Search:
         self._wrong = wrong
         self._budget_s = budget_s
         self._deadline_s = 0.0
-        self._places: list[int] = []
+        self._bad = WrongOutput.all_of(wrong)
         self._forms: Forms | None = None
 
     def run(self) -> Diagnosis | None:
         """Try everything in order; an exception of one kind leaves the others."""
-        places = [n for n, (g, w) in enumerate(self._pairs()) if g.numel() <= MOST_LOOKED_AT and self._is_wrong(n)]
-        self._places = places
-        if not places:
+        if not self._bad:
             return None
         kinds = [self._unwritten]
-        if sum(self._wrong.got[p].numel() for p in places) <= MOST_ELEMENTS[self._wrong.got[0].device.type]:
+        if sum(bad.got.numel() for bad in self._bad) <= self._most_elements:
             kinds += [self._stale, self._transposed, self._other_forms, self._frozen, self._precision, self._region]
         for kind in kinds:
             self._deadline_s = time.monotonic() + self._budget_s
@@ -90,26 +113,18 @@ class Search:
                 return found
         return None
 
-    def _pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return zip(self._wrong.got, self._wrong.want, strict=True)
-
-    def _is_wrong(self, place: int) -> bool:
-        got, want, tolerance = self._wrong.got[place], self._wrong.want[place], self._wrong.tolerances[place]
-        if tolerance.exact:
-            return not elements.same_bits(got, want)
-        return (
-            elements.compare(got, want, replace(tolerance, atol=tolerance.atol * min(1.0, elements.rms(want)))).ratio
-            > 1
-        )
+    @property
+    def _most_elements(self) -> int:
+        return MOST_ELEMENTS[self._wrong.got[0].device.type]
 
     def _unwritten(self) -> Diagnosis | None:
-        return next((d for p in self._places if (d := faults.unwritten(self._wrong.got[p]))), None)
+        return next((found for bad in self._bad if (found := faults.unwritten(bad.got))), None)
 
     def _stale(self) -> Diagnosis | None:
-        if self._is_constant() or any(self._wrong.got[p].numel() < likeness.FEW for p in self._places):
+        if self._is_constant() or any(bad.got.numel() < likeness.FEW for bad in self._bad):
             return None  # a mean of many terms is much the same in every call, and so are zeros
         for back, outputs in enumerate(reversed(self._wrong.earlier), start=1):
-            if self._fits(outputs):
+            if self._has_all(outputs) and self._fits(outputs):
                 when = "the call before" if back == 1 else "an earlier call"
                 return Diagnosis(
                     code="stale_output",
@@ -119,38 +134,31 @@ class Search:
         return None
 
     def _transposed(self) -> Diagnosis | None:
-        wrong = self._wrong
-        found = [faults.transposed(wrong.got[p], wrong.want[p], wrong.tolerances[p]) for p in self._places]
+        found = [faults.transposed(bad.got, bad.want, bad.tolerance) for bad in self._bad]
         return found[0] if all(found) else None
 
     def _other_forms(self) -> Diagnosis | None:
         forms = self._may_run()
         if forms is None or self._is_constant():
             return None
-        alternatives = [*forms.statistics(), *forms.left_out(), *forms.turned()]
-        return self._best(alternatives)
+        return self._best([*forms.statistics(), *forms.left_out(), *forms.turned()])
 
     def _frozen(self) -> Diagnosis | None:
         forms = self._may_run()
         if forms is None or self._is_constant():
             return None
-        for when, weights in self._wrong.weights_before.items():
-            found = self._best(forms.frozen(weights(), when))
-            if found is None:
-                continue
-            confirmed = self._wrong.confirm(when)
-            if confirmed is False:
-                continue
-            more = "; called with all of them as before it is right" if confirmed else ""
-            return replace(found, evidence=found.evidence + more)
-        return None
+        found = self._best(forms.frozen(self._wrong.constructed()))
+        confirmed = None if found is None else self._wrong.confirm()
+        if found is None or confirmed is False:
+            return None
+        more = "; called with all of them as before it is right" if confirmed else ""
+        return replace(found, evidence=found.evidence + more)
 
     def _precision(self) -> Diagnosis | None:
-        wrong = self._wrong
-        if any(not str(wrong.want[p].dtype).endswith(("float32", "float64")) for p in self._places):
+        if any(not str(bad.want.dtype).endswith(("float32", "float64")) for bad in self._bad):
             return None
-        switched = list(wrong.switched())
-        size = max(likeness.relative_error(wrong.got[p], wrong.want[p]) for p in self._places)
+        switched = list(self._wrong.switched())
+        size = max(likeness.relative_error(bad.got, bad.want) for bad in self._bad)
         found = self._rounded()
         if switched and (found is not None or size <= SWITCHED_ERROR):
             evidence = f"relative error {size:.2g}" if found is None else found.evidence
@@ -175,14 +183,14 @@ class Search:
         return Diagnosis(code=best.code, sentence=sentence, evidence=evidence)
 
     def _alike(self, alternative: Alternative) -> float:
-        wrong, outputs = self._wrong, self._outputs(alternative)
-        if outputs is None or any(p >= len(outputs) for p in self._places):
+        outputs = self._outputs(alternative)
+        if outputs is None:
             return 0.0
-        return min(likeness.rounding_likeness(wrong.got[p], wrong.want[p], outputs[p]) for p in self._places)
+        return min(likeness.rounding_likeness(bad.got, bad.want, outputs[bad.place]) for bad in self._bad)
 
     def _stored(self) -> Diagnosis | None:
         for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
-            if all(likeness.is_stored_as(self._wrong.got[p], self._wrong.want[p], dtype) for p in self._places):
+            if all(likeness.is_stored_as(bad.got, bad.want, dtype) for bad in self._bad):
                 evidence = f"every value of the output is one of {name}, which the reference's are not"
                 return Diagnosis(code=name, sentence=f"computes in {name}, or stores values in it", evidence=evidence)
         return None
@@ -190,8 +198,7 @@ class Search:
     def _region(self) -> Diagnosis | None:
         if not self._wrong.plain:
             return None  # inputs that stand out in one place make errors there alone larger than the tolerance
-        wrong = self._wrong
-        found = [faults.partial_block(wrong.got[p], wrong.want[p], wrong.tolerances[p]) for p in self._places]
+        found = [faults.partial_block(bad.got, bad.want, bad.tolerance) for bad in self._bad]
         return found[0] if all(found) else None
 
     def _may_run(self) -> Forms | None:
@@ -202,7 +209,7 @@ class Search:
         if self._forms is None:
             state = [t for _, t in (*wrong.model.named_parameters(), *wrong.model.named_buffers())]
             tensors = [*wrong.got, *state, *(a for a in wrong.arguments if hasattr(a, "numel"))]
-            if sum(t.numel() for t in tensors) > MOST_ELEMENTS[wrong.got[0].device.type]:
+            if sum(t.numel() for t in tensors) > self._most_elements:
                 return None
             forms = Forms(wrong.model, wrong.arguments)
             if not self._gives(forms.look()):
@@ -212,14 +219,18 @@ class Search:
 
     def _gives(self, outputs: Sequence[Tensor]) -> bool:
         """Return whether a run of the model gives what is wanted: one that remembers its calls may not."""
-        wrong = self._wrong
-        pairs = [(outputs[p], wrong.want[p], wrong.tolerances[p]) for p in self._places if p < len(outputs)]
-        alike = (o.shape == w.shape and likeness.rounding_apart(o, w, t) <= likeness.ROUNDING for o, w, t in pairs)
-        return len(pairs) == len(self._places) and all(alike)
+        return self._has_all(outputs) and all(
+            outputs[bad.place].shape == bad.want.shape
+            and likeness.rounding_apart(outputs[bad.place], bad.want, bad.tolerance) <= likeness.ROUNDING
+            for bad in self._bad
+        )
+
+    def _has_all(self, outputs: Sequence[Tensor]) -> bool:
+        return len(outputs) > max(bad.place for bad in self._bad)
 
     def _is_constant(self) -> bool:
         """Return whether an output is one value everywhere, which many forms of a reference come down to."""
-        gots = [self._wrong.got[p].flatten() for p in self._places]
+        gots = [bad.got.flatten() for bad in self._bad]
         return any(g.numel() >= likeness.FEW and bool((g == g[0]).all()) for g in gots)
 
     def _in_time(self, alternatives: Iterable[Alternative]) -> Iterator[Alternative]:
@@ -248,22 +259,18 @@ class Search:
 
     def _outputs(self, alternative: Alternative) -> list[Tensor] | None:
         try:
-            return alternative.run()
+            outputs = alternative.run()
         except Exception:  # noqa: BLE001 - as in `run`
             return None
+        return outputs if self._has_all(outputs) else None
 
     def _rest_of(self, outputs: Sequence[Tensor]) -> float:
         """Return the largest share of the error of a wrong output that the outputs of an alternative leave."""
-        wrong = self._wrong
-        if any(p >= len(outputs) for p in self._places):
-            return float("inf")
-        return max(likeness.rest(wrong.got[p], wrong.want[p], outputs[p]) for p in self._places)
+        return max(likeness.rest(bad.got, bad.want, outputs[bad.place]) for bad in self._bad)
 
     def _fits(self, outputs: Sequence[Tensor]) -> bool:
-        wrong = self._wrong
         return all(
-            p < len(outputs)
-            and outputs[p].shape == wrong.want[p].shape
-            and likeness.is_same(wrong.got[p], wrong.want[p], outputs[p], wrong.tolerances[p])
-            for p in self._places
+            outputs[bad.place].shape == bad.want.shape
+            and likeness.is_same(bad.got, bad.want, outputs[bad.place], bad.tolerance)
+            for bad in self._bad
         )

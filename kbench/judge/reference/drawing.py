@@ -75,6 +75,11 @@ class Inputs:
         torch.manual_seed(seed)
         return [over_leaves(value, jittered) for value in made]
 
+    def unseeded(self) -> list[Any]:
+        """Make the arguments with the random generators as they are, and without `jitter`."""
+        made: list[Any] = self._problem.unseeded_inputs()
+        return made
+
 
 def jittered(value: Any) -> Any:
     """Return a floating-point tensor with a random factor on it and on each of its elements; others as they are."""

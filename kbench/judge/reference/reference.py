@@ -4,7 +4,7 @@ import contextlib
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from kbench.judge.reference.drawing import (
 from kbench.judge.reference.expected import Expected, aliased_outputs
 from kbench.judge.reference.oracle import Fp64Model, batch_size, entry_of, numbers
 from kbench.judge.reference.repeatability import same_values, unlike
-from kbench.judge.reference.supported_values import require_comparable, require_dense
+from kbench.judge.reference.supported_values import require_comparable, require_dense, require_own_elements
 from kbench.numerics import elements, ties
 from kbench.plugins import problem as problems
 from kbench.wire.channel import flatten
@@ -66,6 +66,7 @@ class Reference:
         self.constructs_on = device  # both sides: where their parameters are drawn
         self.model = self.problem.model(self.init_seed)
         require_dense(self.state(), "of the reference's state")
+        require_own_elements([*self.model.named_parameters()])
         self.eval_mode = eval_mode
         self.mutates: frozenset[int] = frozenset()
         """Numbers of the input tensors that the reference changes: a solution may change these too."""
@@ -246,19 +247,24 @@ class Reference:
         finally:
             self.model, self._double = held, None
 
-    def randomise(self, seed: int) -> None:
-        """Give all parameters new values; a caller pushes them to the workers.
+    def variable(self) -> list[str]:
+        """Return the names of the parameters and buffers that `randomise` can change."""
+        return problems.variable(self.model)
+
+    def randomise(self, seed: int, names: Collection[str] | None = None) -> None:
+        """Give all parameters new values, or those that are named; a caller pushes them to the workers.
 
         Where the reference raises or is no longer finite with them (a logarithm), they keep their signs, or values.
         """
         self._double = None
         if not list(self.model.parameters()):
-            problems.randomise(self.model, seed)
+            problems.randomise(self.model, seed, self.variable())
             return
         if self._finite is None:
             self._finite = self.is_finite()
+        chosen = self.variable() if names is None else names
         for keep_signs in (False, True):
-            problems.randomise(self.model, seed, keep_signs=keep_signs)
+            problems.randomise(self.model, seed, chosen, keep_signs=keep_signs)
             found = self.try_expect(self.arguments(secrets.randbits(31)))
             if not isinstance(found, Exception) and (found.is_finite or not self._finite):
                 return

@@ -32,3 +32,14 @@ def require_dense(leaves: Sequence[tuple[str, Any]], whose: str) -> None:
                 f"{path} {whose} is a {layout} tensor; only dense (strided) ones are supported",
                 hint="`to_dense`, `to_padded_tensor` or `dequantize` makes one",
             )
+
+
+def require_own_elements(state: Sequence[tuple[str, Any]]) -> None:
+    """Raise PluginError where elements of a parameter share memory: it could not be given other values."""
+    for name, tensor in state:
+        strides = zip(tensor.shape, tensor.stride(), strict=True)
+        if any(size > 1 and stride == 0 for size, stride in strides):
+            raise PluginError(
+                f"`{name}` of the reference is expanded: several of its elements are one",
+                hint="`clone` it before it becomes a parameter",
+            )

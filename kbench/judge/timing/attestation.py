@@ -6,8 +6,8 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from kbench.core.clocks import GROSS, GROSS_NS, attest_claim, attest_single
 from kbench.core.model import Status
-from kbench.core.values import GROSS, GROSS_NS, attest, attest_single
 from kbench.judge.arena import Arena
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.other_load import OtherLoad
@@ -51,11 +51,7 @@ class Attestation:
     """
 
     def __init__(
-        self,
-        arena: Arena,
-        wall: Callable[[str, int], int],
-        claims: Mapping[str, Sequence[int]],
-        others: OtherLoad,
+        self, arena: Arena, wall: Callable[[str, int], int], claims: Mapping[str, Sequence[int]], others: OtherLoad
     ):
         self._arena = arena
         self._wall = wall
@@ -81,14 +77,15 @@ class Attestation:
             slope = slope_of(shortest, lambda calls: self._wall("candidate", calls))
             # A worker could lengthen its short requests, so that all of them take the same.
             slope = max(slope, (shortest[longest] - REQUEST_NS) / longest) - copy_ns
-            verdict, factor = attest(claim_ns, quiet_ns, slope, slack_ns=slack_ns, doubtful_from=DOUBTFUL_FROM), 1.0
+            verdict = attest_claim(claim_ns, quiet_ns, slope, slack_ns=slack_ns, doubtful_from=DOUBTFUL_FROM)
+            factor = 1.0
             if verdict == "failed":
                 factor = self._congestion(references, copy_ns)
                 slope /= factor
                 wider_ns = factor * slack_ns
                 busy = factor >= CONGESTED_FROM or self._others.share >= BUSY_FROM
                 least = BUSY_DOUBTFUL_FROM if busy else DOUBTFUL_FROM
-                verdict = attest(claim_ns, quiet_ns, slope, slack_ns=wider_ns, doubtful_from=least)
+                verdict = attest_claim(claim_ns, quiet_ns, slope, slack_ns=wider_ns, doubtful_from=least)
             if verdict != "failed" and not single:
                 single_ns, by_one = self._single(claim_ns, copy_ns, factor)
                 verdict = by_one if by_one != "held" else verdict

@@ -29,6 +29,7 @@ from kbench.devices.cuda_driver import Driver
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.readings import ArmSample, Conclusion
+from kbench.judge.timing.recorded_draws import RecordedDraws
 from kbench.judge.timing.rounds import LateError, RoundResult, Rounds, UnmappableError
 
 TARGET_NS = 1_000_000
@@ -60,9 +61,10 @@ class DeviceClock:
 
     def __init__(self, candidate: Trial, reference: Trial, *, cold: bool):
         cache = L2Cache(Driver()) if cold else None
+        draws = RecordedDraws(candidate)
         self._rounds = {
-            "candidate": Rounds(candidate, cache, judged=True),
-            "reference": Rounds(reference, cache, judged=False),
+            "candidate": Rounds(candidate, cache, draws, judged=True),
+            "reference": Rounds(reference, cache, draws, judged=False),
         }
         self._calls = {"candidate": 1, "reference": 1}
         self._seen: dict[str, list[Round]] = {"candidate": [], "reference": []}

@@ -6,13 +6,14 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from kbench.core.model import Sample, Timing
 from kbench.core.stats import counted, median_interval, pair_log_ratios, timing_flags
 from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.exchange import Trial
-from kbench.judge.timing.readings import ArmSample, Conclusion
+from kbench.judge.timing.gate_clock import DeviceClock
+from kbench.judge.timing.host_clock import HostClock
+from kbench.judge.timing.readings import Conclusion
 
 ARMS = ("reference", "candidate")
 SETTLE_PAIRS = 3
@@ -33,50 +34,17 @@ NEGLIGIBLE = 3
 a tenth of the width, of an interval over three processes that just reaches it: more pairs would hardly narrow it."""
 
 
-class ArmClock(Protocol):
-    """Times either arm: `DeviceClock` on a GPU, `HostClock` on a CPU."""
-
-    l2: str
-
-    def prepare(self) -> None:
-        """Find how many calls make a sample."""
-        ...
-
-    def read(self, arm: str) -> ArmSample:
-        """Take one sample of an arm."""
-        ...
-
-    def prove(self, event_ns: float) -> None:
-        """Hold the candidate's median claim against the judge's clock, while its worker lives. Raises RefusalError."""
-        ...
-
-    def kill_verify(self) -> None:
-        """Kill the candidate's worker after a last request and check what it left."""
-        ...
-
-    def conclude(self, event_ns: float) -> Conclusion:
-        """Say what the judge's clock makes of the claim, once the worker is dead. Raises RefusalError."""
-        ...
-
-    def slower_beside(self, paired_ns: float) -> bool:
-        """Return whether the reference is slower beside the candidate than alone."""
-        ...
-
-    def close(self) -> None:
-        """Let go of what the clock holds."""
-        ...
+ArmClock = DeviceClock | HostClock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pacing:
-    """How long to time: pairs per process at most, the precision to stop at, and when to stop in any case."""
+    """How long to time: pairs per process at most, and the precision to stop at."""
 
     pairs: int
     process: int
     precision: float
     device: str
-    until: float = math.inf
-    """Monotonic time."""
 
 
 class Pairing:
@@ -97,7 +65,7 @@ class Pairing:
         """
         self._clock.prepare()
         self._settle()
-        pairs_until = min(time.monotonic() + PAIRS_LIMIT_S, self._pacing.until)
+        pairs_until = time.monotonic() + PAIRS_LIMIT_S
         block, target = 0, self._pacing.pairs
         limit = math.ceil(target * (1 + REPEAT_SHARE))
         while self._counted_pairs() < target and block < limit and not self._suffice(pairs_until):

@@ -6,9 +6,10 @@ only what `--require-custom` asks, and no time rests on it.
 
 from dataclasses import dataclass
 
-from kbench.core.kernel_names import Activity, KernelOrigin, crosscheck, describe_kernels, origin
+from kbench.core.kernel_names import KernelOrigin, crosscheck, describe_kernels, origin
 from kbench.core.model import Finding, Status
 from kbench.core.own_share import share_of
+from kbench.core.trace import LARGEST, LONGEST_NAME, DeviceActivity
 from kbench.devices.backend import backend
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference.expected import Expected
@@ -16,19 +17,20 @@ from kbench.judge.refusal import RefusalError
 from kbench.wire.channel import WireError
 
 NOTHING_RECORDED = "the profiler recorded nothing: is CUPTI installed?"
+TIMES_NS = range(LARGEST + 1)
 WARM_UPS = 3
 """Chosen. Calls before the profiled one: the first compiles and tunes, the second may record a CUDA graph."""
 
 
-def activities(answer: object) -> tuple[Activity, ...]:
+def activities(answer: object) -> tuple[DeviceActivity, ...]:
     """Validate a worker's list. Raises WireError for anything but [name, start, duration] with times from 0."""
     if not isinstance(answer, list):
         raise WireError("activities come as a list")
     found = []
     for item in answer:
         match item:
-            case [str() as name, int() as start, int() as duration] if start >= 0 and duration >= 0:
-                found.append(Activity(name=name[:300], start_ns=start, duration_ns=duration))
+            case [str() as name, int() as start, int() as duration] if start in TIMES_NS and duration in TIMES_NS:
+                found.append(DeviceActivity(name=name[:LONGEST_NAME], start_ns=start, duration_ns=duration))
             case _:
                 raise WireError("an activity is a name, a start and a duration")
     return tuple(found)
@@ -38,7 +40,7 @@ def activities(answer: object) -> tuple[Activity, ...]:
 class Profile:
     """What one call launched, or why nobody could see it."""
 
-    seen: tuple[Activity, ...]
+    seen: tuple[DeviceActivity, ...]
     device: str
     reason: str = ""
     log: str = ""
@@ -93,9 +95,6 @@ def _profiled(trial: Trial, device: str) -> tuple[Profile, int, Expected]:
     trial.fill([slot], [expected])
     listed, numbers = trial.candidate.profile(slot, expected)
     trial.told(slot, numbers)
-    log = trial.candidate.log
-    try:
+    with trial.candidate.understood():
         seen = activities(listed)
-    except WireError as error:
-        raise trial.candidate.nonsense(error) from error
-    return Profile(seen=seen, device=device, reason=NOTHING_RECORDED, log=log), slot, expected
+    return Profile(seen=seen, device=device, reason=NOTHING_RECORDED, log=trial.candidate.log), slot, expected

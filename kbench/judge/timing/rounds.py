@@ -21,6 +21,7 @@ from kbench.devices.cuda import L2Cache, recorded
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.mapped_results import Mapped
+from kbench.judge.timing.recorded_draws import RecordedDraws
 from kbench.numerics import elements
 from kbench.wire.channel import Message, WireError, list_of
 from kbench.wire.channel import field as wire_field
@@ -62,8 +63,9 @@ class RoundResult:
 class Batch:
     """The inputs of one round, new in every slot, and what a few of its calls are to return."""
 
-    def __init__(self, trial: Trial, calls: int, checked: int):
+    def __init__(self, trial: Trial, calls: int, checked: int, draws: RecordedDraws):
         self._trial = trial
+        self._draws = draws
         self.order = sorted(range(calls), key=lambda _: secrets.randbits(32))
         drawn = secrets.SystemRandom().sample(self.order, min(checked, calls))
         if drawn:
@@ -74,7 +76,8 @@ class Batch:
     def fill(self) -> None:
         """Put all inputs where the worker does not see them yet."""
         trial, arena = self._trial, self._trial.arena
-        for slot in self.order:
+        left = self.expected if self._draws.stage(len(self.order)) else self.order
+        for slot in left:
             known = self.expected.get(slot)
             arguments = known.arguments if known is not None else trial.reference.arguments(secret_seed())
             trial.tell(slot, arguments)
@@ -142,8 +145,9 @@ def undisturbed() -> Iterator[None]:
 class Rounds:
     """The rounds of one worker; those of a candidate are `judged`."""
 
-    def __init__(self, trial: Trial, cache: L2Cache | None, *, judged: bool):
+    def __init__(self, trial: Trial, cache: L2Cache | None, draws: RecordedDraws, *, judged: bool):
         self.trial = trial
+        self._draws = draws
         self.delivers = False
         """Whether the worker copies results inside the round."""
         self._cache = cache
@@ -163,7 +167,7 @@ class Rounds:
         """
         candidate, gate = self.trial.candidate, self.trial.candidate.gate
         assert gate is not None, "on a GPU"
-        batch = Batch(self.trial, calls, self._checked)
+        batch = Batch(self.trial, calls, self._checked, self._draws)
         fills_beside = self._fills_beside
         if not fills_beside:
             self._fill(batch)
@@ -206,7 +210,7 @@ class Rounds:
         With `delivers`: until their results are in the judge's buffers, where some are checked. With `kill` the worker
         is killed the moment it has answered.
         """
-        batch = Batch(self.trial, calls, self._checked)
+        batch = Batch(self.trial, calls, self._checked, self._draws)
         self._fill(batch)
         batch.reveal(self._cache)
         started, ended, answer = self._loop(batch.order, keep=True, kill=kill)

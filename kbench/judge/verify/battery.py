@@ -6,6 +6,7 @@ becomes a note: never a silent pass.
 
 import functools
 import math
+import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,7 +27,6 @@ from kbench.judge.refusal import RefusalError
 from kbench.judge.verify.fp64_errors import Truth
 from kbench.judge.verify.variations import Variation
 from kbench.numerics import elements, tails
-from kbench.wire.layouts import layouts_of
 
 SEEDS = 3
 REPEATS = 3
@@ -98,10 +98,16 @@ class Battery:
             log = self._candidate.log
             raise RefusalError(Status.PARAMETER_MUTATED, f"a call changed the parameter `{changed}`", log)
 
-    def weights(self, trial: Trial, draws: int) -> None:
-        """Check parameters that change after construction, and that they do so by the judge's hand only."""
-        for _ in range(draws):
-            self._candidate.vary_weights(trial.reference, secret_seed())
+    def weights(self, trial: Trial) -> None:
+        """Check parameters that change after construction, and that they do so by the judge's hand only.
+
+        All change at first, then a secret half of them, then the other half: what is computed from two of them is
+        stale if it is computed anew only where one of them changes.
+        """
+        names = trial.reference.variable()
+        half = set(secrets.SystemRandom().sample(names, len(names) // 2))
+        for part in (set(names), half, set(names) - half):
+            self._candidate.vary_weights(trial.reference, secret_seed(), part)
             trial.exchange(secret_seed(), oracle=True)
         self.unchanged(trial)
         if trial.reference.keeps_weights:
@@ -160,11 +166,14 @@ class Battery:
             raise refusal from None
         return None
 
-    def vary(self, trial: Trial, variation: Variation, seeds: Sequence[int]) -> None:
-        """Check inputs of other values than the problem's own, of the first seed whose inputs can decide."""
+    def vary(self, trial: Trial, variation: Variation, seeds: Sequence[int]) -> bool:
+        """Check inputs of other values than the problem's own, of the first seed whose inputs can decide.
+
+        Return whether any could.
+        """
         drawn = self._draw(trial, variation, seeds)
         if drawn is None:
-            return
+            return False
         expected, truth = drawn
         if is_few(expected) and truth.pieces is not None and variation.within > UNATTAINABLE_ABOVE:
             own = trial.own_errors(variation.transform, variation.applies, FEW_DRAWS)
@@ -184,10 +193,10 @@ class Battery:
         # Two honest roundings may lie more than a tolerance apart on inputs that the problem did not choose; a
         # different function is far from fp64 too. Exact and non-finite outputs that differ are infinitely far apart.
         if ruling.right or (tally.explained and math.isfinite(tally.contract)):
-            return
+            return True
         said = trial.describe(differences, ruling, expected)
         wrong = RefusalError(Status.WRONG_VALUE, f"wrong on {variation.inputs}: {said}", self._candidate.log)
-        if variation.level is Level.MODULE:
+        if variation.level is Level.MODULE and variation.is_last:
             wrong.diagnosis = explain(trial, trial.results(reply.slots[0]), expected, plain=False)
         raise wrong
 
@@ -199,15 +208,17 @@ class Battery:
         for seed in seeds:
             expected = trial.reference.try_expect(trial.arguments(seed, variation.transform, variation.applies))
             if isinstance(expected, Exception):
-                self._refused_by_reference(variation.code, expected)
+                if variation.is_last:
+                    self._refused_by_reference(variation.code, expected)
                 return None
             truth = trial.truth(expected)
             if variation.level is not Level.MODULE or self._valid(trial, expected, truth, variation.within):
                 return expected, truth
             if not is_few(expected):
                 break
-        message = f"the reference is not finite or not accurate on {variation.code} inputs"
-        self.note(f"skipped_{variation.code}", message)
+        if variation.is_last:
+            message = f"the reference is not finite or not accurate on {variation.code} inputs"
+            self.note(f"skipped_{variation.code}", message)
         return None
 
     @staticmethod
@@ -232,10 +243,6 @@ class Battery:
                 if elements.oracle_ratio(part, double, tolerance, atol=tolerance.atol * elements.rms(double)) > within:
                     return False
         return True
-
-    def layouts(self, reference: Reference) -> list[tuple[str, Any, int]]:
-        """Return (code, arguments, misalignment in bytes) for the layouts that the inputs admit."""
-        return list(layouts_of(reference.arguments(secret_seed())))
 
     def other_numbers(self, reference: Reference) -> Any:
         """Return arguments with other values of the Python numbers among them, which no seed changes; None for none."""

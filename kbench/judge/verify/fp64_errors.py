@@ -53,9 +53,7 @@ class Truth:
         least = self.own_at_least or (0.0,) * len(found)
         return [
             replace(
-                ratio,
-                reference=max(own, ratio.reference or 0.0),
-                scaled=(ratio.scaled[0], max(own, ratio.scaled[1])),
+                ratio, reference=max(own, ratio.reference or 0.0), scaled=(ratio.scaled[0], max(own, ratio.scaled[1]))
             )
             for ratio, own in zip(found, least, strict=True)
         ]

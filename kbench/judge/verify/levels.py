@@ -2,9 +2,10 @@
 
 import copy
 import functools
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from kbench.core.errors import ReferenceRaisedError
 from kbench.core.levels import PROPERTIES, Level, blocking
@@ -15,9 +16,10 @@ from kbench.judge.diagnosis.other_shape import needs_other_shape, shape_in_words
 from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
-from kbench.judge.verify.battery import SEEDS, Battery
-from kbench.judge.verify.variations import EXTREME, VALID, Variation, at_full_size
-from kbench.wire.layouts import MOST_BYTES
+from kbench.judge.state import JudgeState
+from kbench.judge.verify.battery import Battery
+from kbench.judge.verify.variations import EXTREME, MIXED, VALID, Variation
+from kbench.wire.layouts import MOST_BYTES, layouts_of
 
 DRAWS = 4
 """Draws of other values before a check is skipped (chosen): a sum of centred values may be near zero."""
@@ -61,18 +63,6 @@ def by_status(wrong: str, refused: str) -> CodeOf:
     return lambda refusal: lacking(refusal.status, wrong, refused)
 
 
-class Shapes(Protocol):
-    """Who has the references."""
-
-    def other(self, overrides: dict[str, Any]) -> Reference:
-        """Return the reference of another case of the problem."""
-        ...
-
-    def derived(self, overrides: dict[str, Any]) -> Reference | None:
-        """Return the reference of a shape that the problem does not list; None where that fails."""
-        ...
-
-
 @dataclass(slots=True)
 class LackingProperties:
     """What was found to be lacking, with the refusal of the first check of each property."""
@@ -102,12 +92,12 @@ class LackingProperties:
 class Levels:
     """Tries one candidate that does the task."""
 
-    def __init__(self, bound: BoundCandidate, battery: Battery, candidate: Candidate, shapes: Shapes, own: Reference):
+    def __init__(self, bound: BoundCandidate, battery: Battery, candidate: Candidate, judge: JudgeState):
         self._bound = bound
         self._battery = battery
         self._candidate = candidate
-        self._shapes = shapes
-        self._own = own
+        self._judge = judge
+        self._own = judge.reference
         self.lacks = LackingProperties()
         self.tally = Tally()
         """Of the calls at the problem's own shape that were right."""
@@ -117,23 +107,26 @@ class Levels:
     ) -> None:
         """Try every property; `gradients` come at the problem's own shape. Raises RefusalError for what is fatal.
 
-        Where a small case holds, it carries the extremes and the layouts; else a derived shape does.
+        Where a smaller shape holds, a listed case or a derived one, it carries most values and the layouts.
         """
-        references = [self._shapes.other(overrides) for overrides in others]
-        self._weights(draws=1 if references else SEEDS)
-        self._values(self._own, at_full_size() if references else VALID)
+        references = [self._judge.other(overrides) for overrides in others]
+        self._weights()
+        together = self._values_together()
         gradients(self._bound.on(self._own))
-        holding = [reference for reference in references if self._case(reference)]
-        if holding:
-            self._values(holding[0], VALID)
+        holding = [reference for reference in references if self._essentials(reference, "case")]
         small = [*holding[:1], *(reference for overrides in derived if (reference := self._derived(overrides)))]
-        self._values((small or [self._own])[0], EXTREME)
+        self._values((small or [self._own])[0], (*VALID, *EXTREME))
+        if small and not together:
+            self._values(self._own, VALID)
         fits = self._own.cost.dram_bytes <= MOST_BYTES
         laid_out = holding[0] if holding else self._own if fits or not small else small[0]
-        self._numbers(laid_out)
-        self._layouts(laid_out)
+        numbers = self._battery.other_numbers(laid_out)
+        if numbers is not None:
+            self._anew("other_numbers", "values_refused", laid_out, numbers)
+        for code, arguments, misalign in layouts_of(laid_out.arguments(secret_seed())):
+            self._anew(code, f"{code}_refused", laid_out, arguments, misalign)
 
-    def _weights(self, draws: int) -> None:
+    def _weights(self) -> None:
         """Try parameters that change after construction; where they are not followed, the rest goes on without."""
         candidate = self._candidate
         if candidate.weights == "none":
@@ -148,54 +141,57 @@ class Levels:
             why = refusal.diagnosis.code if refusal.diagnosis is not None else None
             return of_weights(refusal.status, candidate.weights, why)
 
-        held = self._try(code_of, self._own, lambda trial: self._battery.weights(trial, draws))
+        held = self._try(code_of, self._own, self._battery.weights)
         candidate.follows = held
 
     def _values(self, reference: Reference, variations: Sequence[Variation]) -> None:
         for variation in variations:
-            if not reference.inputs.has(variation.applies):
-                continue
-            refused = "values_refused" if variation.level is Level.MODULE else "extremes_refused"
-            check = functools.partial(
-                self._battery.vary, variation=variation, seeds=[secret_seed() for _ in range(DRAWS)]
-            )
-            self._try(by_status(variation.lacking, refused), reference, check)
+            if reference.inputs.has(variation.applies):
+                refused = "values_refused" if variation.level is Level.MODULE else "extremes_refused"
+                self._try(by_status(variation.lacking, refused), reference, functools.partial(self._vary, variation))
 
-    def _case(self, reference: Reference) -> bool:
-        """Try another case that the problem lists."""
-        return self._essentials(reference, "case_specialised", "case_refused")
+    def _values_together(self) -> bool:
+        """Try valid values of all kinds in one call of the problem's own shape, where a call may be long.
+
+        Return whether they could decide and the solution is right; then one kind, drawn by chance, has a call of its
+        own. Else each kind needs one, and only these tell what is lacking.
+        """
+        decided: list[bool] = []
+        refused = self._refusal(
+            by_status(MIXED.code, MIXED.code), self._own, lambda trial: decided.append(self._vary(MIXED, trial))
+        )
+        if refused is not None or decided != [True]:
+            return False
+        self._values(self._own, [secrets.choice(VALID)])
+        return True
+
+    def _vary(self, variation: Variation, trial: Trial) -> bool:
+        return self._battery.vary(trial, variation, [secret_seed() for _ in range(DRAWS)])
 
     def _derived(self, overrides: dict[str, Any]) -> Reference | None:
         """Try a shape that the problem does not list; return its reference where all held there."""
         shape = ", ".join(f"{name}={value}" for name, value in overrides.items())
-        reference = self._shapes.derived(overrides)
+        reference = self._judge.derived(overrides)
         try:
             if reference is not None:
-                return reference if self._essentials(reference, "shape_specialised", "shape_refused") else None
+                return reference if self._essentials(reference, "shape") else None
         except ReferenceRaisedError:  # on inputs drawn later
             self._bound.leave()
         self._battery.note("skipped_shape", f"the reference does not accept {shape}")
         return None
 
-    def _essentials(self, reference: Reference, wrong: str, refused: str) -> bool:
+    def _essentials(self, reference: Reference, what: str) -> bool:
+        """Try another `case` that the problem lists, or a `shape` that it does not."""
+
         def code_of(refusal: RefusalError) -> str | None:
             shape = shape_in_words(reference, self._own)
             if shape and refusal.status in {Status.WRONG_VALUE, Status.UNWRITTEN_OUTPUT}:
                 refusal.diagnosis = needs_other_shape(refusal.diagnosis, shape)
             elif shape:
                 refusal.reason = f"at {shape}: {refusal.reason}"
-            return lacking(refusal.status, wrong, refused)
+            return lacking(refusal.status, f"{what}_specialised", f"{what}_refused")
 
         return self._try(code_of, reference, self._battery.essentials)
-
-    def _numbers(self, reference: Reference) -> None:
-        arguments = self._battery.other_numbers(reference)
-        if arguments is not None:
-            self._anew("other_numbers", "values_refused", reference, arguments)
-
-    def _layouts(self, reference: Reference) -> None:
-        for code, arguments, misalign in self._battery.layouts(reference):
-            self._anew(code, f"{code}_refused", reference, arguments, misalign)
 
     def _anew(self, code: str, refused: str, reference: Reference, arguments: Any, misalign: int = 0) -> None:
         """Try inputs that need an arena of their own."""
@@ -204,10 +200,20 @@ class Levels:
             self._battery.bound_anew(reference, code, arguments, misalign)
             self._bound.leave()
         except RefusalError as refusal:
-            self._note(by_status(code, refused), refusal, reference)
+            lacking_code = self._survived(by_status(code, refused), refusal, reference)
+            self.lacks.refusals.setdefault(lacking_code, refusal)
 
-    def _try(self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], None]) -> bool:
-        """Return whether a check holds on a shape; if not, that is noted, and leaves no trace in the figures."""
+    def _try(self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], object]) -> bool:
+        """Return whether a check holds on a shape; if not, that is noted."""
+        found = self._refusal(code_of, reference, check)
+        if found is not None:
+            self.lacks.refusals.setdefault(*found)
+        return found is None
+
+    def _refusal(
+        self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], object]
+    ) -> tuple[str, RefusalError] | None:
+        """Return what a check on a shape tells to be lacking, and how; that leaves no trace in the figures."""
         before = copy.copy(self.tally)
         try:
             trial = self._bound.on(reference)
@@ -217,11 +223,11 @@ class Levels:
             check(trial)
         except RefusalError as refusal:
             self.tally = before
-            self._note(code_of, refusal, reference)
-            return False
-        return True
+            return self._survived(code_of, refusal, reference), refusal
+        return None
 
-    def _note(self, code_of: CodeOf, refusal: RefusalError, reference: Reference) -> None:
+    def _survived(self, code_of: CodeOf, refusal: RefusalError, reference: Reference) -> str:
+        """Return the code of what is lacking, and have the next check begin afresh; raise a refusal that is fatal."""
         code = code_of(refusal)
         if code is None:
             raise refusal
@@ -229,7 +235,7 @@ class Levels:
             refusal.reason = f"right in its first calls, wrong after {self.tally.calls}: {refusal.reason}"
             raise refusal
         self._bound.spoil(refusal)
-        self.lacks.refusals.setdefault(code, refusal)
+        return code
 
     def _does_the_task(self) -> bool:
         """Return whether the same instance is still right with the weights of construction; else it cannot be used.

@@ -1,7 +1,7 @@
 """Other valid values of the inputs, and badly conditioned ones: a solution was not made for one kind of them."""
 
 import functools
-import secrets
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,11 +27,6 @@ CANCELLING = 4.0
 """Multiple of the tolerance that is allowed if terms cancel: fp32 misses by a little, TF32 by a factor of 100."""
 
 
-def negated(x: Tensor) -> Tensor:
-    """Return -x."""
-    return -x
-
-
 def shifted(x: Tensor) -> Tensor:
     """Return x + 3; zeros stay as in `moved_by`."""
     return moved_by(3, x)
@@ -51,11 +46,6 @@ def moved_by(distance: float | Tensor, x: Tensor) -> Tensor:
     return moved
 
 
-def rescaled(factor: float, x: Tensor) -> Tensor:
-    """Return factor * x."""
-    return factor * x
-
-
 def spiked(dimension: int, x: Tensor) -> Tensor:
     """Return x with one random entry of a dimension scaled up and the others down: no sample of them stands for all.
 
@@ -68,6 +58,24 @@ def spiked(dimension: int, x: Tensor) -> Tensor:
     if dimension >= x.dim() - 2 >= 0 and x.shape[-1] == x.shape[-2] and torch.equal(x, x.mT):
         return x * factors.sqrt() * factors.sqrt()[:, None]
     return x * along
+
+
+def mixed(x: Tensor) -> Tensor:
+    """Return x with each sixth of its first dimension changed in another way, in a random order.
+
+    Where the first dimension is shorter than that, all of x is changed in one way.
+    """
+    dimensions = [dimension for dimension in range(x.dim()) if x.shape[dimension] > 1]
+    dimension = dimensions[int(torch.randint(len(dimensions), ()))] if dimensions else None
+    spikes = [] if dimension is None else [functools.partial(spiked, dimension)]
+    changes: list[Callable[[Tensor], Tensor]] = [*WAYS, *spikes]
+    order: list[int] = torch.randperm(len(changes)).tolist()
+    if not x.dim() or x.shape[0] < len(changes):
+        return changes[order[0]](x)
+    y = torch.empty_like(x)
+    for number, part, there in zip(order, x.tensor_split(len(changes)), y.tensor_split(len(changes)), strict=True):
+        there.copy_(changes[number](part))
+    return y
 
 
 def kept_at_samples(x: Tensor) -> Tensor:
@@ -137,11 +145,6 @@ def flipped(x: Tensor) -> Tensor:
     return x ^ (torch.rand(x.shape, device=x.device) < 0.1)
 
 
-def denormal(x: Tensor) -> Tensor:
-    """Return x scaled into the denormal range."""
-    return x * 1e-40
-
-
 def wide_range(x: Tensor) -> Tensor:
     """Return x with magnitudes spread over 1e-6 to 1e6."""
     exponents = 12 * torch.rand(x.shape, device=x.device, dtype=x.abs().dtype) - 6
@@ -169,6 +172,8 @@ class Variation:
     """How far from fp64, in tolerances, the reference may be for a fault to be told from its own rounding."""
     words: str = ""
     """Which inputs these are, where the code does not say it."""
+    is_last: bool = True
+    """Whether it is the last word: else others decide where it is wrong or cannot decide, and nothing is noted."""
 
     @property
     def lacking(self) -> str:
@@ -181,6 +186,11 @@ class Variation:
         return f"{self.code.replace('_', ' ')} inputs" if not self.words else f"inputs {self.words}"
 
 
+WAYS: tuple[Callable[[Tensor], Tensor], ...] = (
+    *(operator.neg, shifted, centred),
+    *(functools.partial(operator.mul, scale) for scale in (SCALE_UP, SCALE_DOWN)),
+)
+"""Ways to change values that are as valid as the problem's own."""
 SPIKED = tuple(
     Variation(
         code=f"spikes_in_dim_{dimension}",
@@ -191,17 +201,17 @@ SPIKED = tuple(
     for dimension in range(DIMENSIONS)
 )
 VARIATIONS = (
-    Variation(code="negated", level=Level.MODULE, transform=negated),
+    Variation(code="negated", level=Level.MODULE, transform=operator.neg),
     Variation(code="shifted", level=Level.MODULE, transform=shifted),
     Variation(code="centred", level=Level.MODULE, transform=centred, within=CANCELLING),
-    Variation(code="scaled_up", level=Level.MODULE, transform=functools.partial(rescaled, SCALE_UP)),
-    Variation(code="scaled_down", level=Level.MODULE, transform=functools.partial(rescaled, SCALE_DOWN)),
+    Variation(code="scaled_up", level=Level.MODULE, transform=functools.partial(operator.mul, SCALE_UP)),
+    Variation(code="scaled_down", level=Level.MODULE, transform=functools.partial(operator.mul, SCALE_DOWN)),
     *SPIKED,
     Variation(code="flipped_masks", level=Level.MODULE, transform=flipped, applies=is_constant_mask),
     Variation(code="mean_offset_30", level=Level.GENERAL, transform=functools.partial(mean_offset, 30.0)),
     Variation(code="mean_offset_100", level=Level.GENERAL, transform=functools.partial(mean_offset, 100.0)),
     Variation(code="constant_rows", level=Level.GENERAL, transform=constant_rows),
-    Variation(code="denormals", level=Level.GENERAL, transform=denormal),
+    Variation(code="denormals", level=Level.GENERAL, transform=functools.partial(operator.mul, 1e-40)),
     Variation(code="wide_range", level=Level.GENERAL, transform=wide_range),
     Variation(code="planted_nan", level=Level.GENERAL, transform=functools.partial(planted, float("nan"))),
     Variation(code="planted_inf", level=Level.GENERAL, transform=functools.partial(planted, float("inf"))),
@@ -225,11 +235,7 @@ RESEMBLING = (
 """Inputs that resemble those of the call before: a result that is remembered by a few samples of these is wrong."""
 VALID = tuple(v for v in VARIATIONS if v.level is Level.MODULE)
 """Values as valid as the problem's own, which cost one temporary of the inputs' size."""
+MIXED = Variation(code="mixed", level=Level.MODULE, transform=mixed, is_last=False)
+"""Several of them in one call."""
 EXTREME = tuple(v for v in VARIATIONS if v.level is Level.GENERAL)
 """Ill-conditioned and non-finite values."""
-
-
-def at_full_size() -> tuple[Variation, ...]:
-    """Return those that are tried where a small case has been through all: of the spikes those of one dimension."""
-    left_out = {*SPIKED} - {secrets.choice(SPIKED)}
-    return tuple(variation for variation in VALID if variation not in left_out)

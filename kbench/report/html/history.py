@@ -25,6 +25,11 @@ class PastRun:
     low: float | None
     high: float | None
 
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of its interval, as a share."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2 / self.speedup
+
     def is_apart_from(self, other: "PastRun") -> bool:
         """Whether both intervals leave a gap; False if one is unknown."""
         if self.low is None or self.high is None or other.low is None or other.high is None:
@@ -60,7 +65,7 @@ def _chart(base: PastRun, told: Sequence[PastRun]) -> Chart:
             ChartRow(
                 label=past.run,
                 note=f"{past.started_utc[:16].replace('T', ' ')} {at}".strip(),
-                value=units.change(change(past.speedup) / 100),
+                value=units.change(change(past.speedup) / 100, past.half_width),
                 value_note="changed here" if moved else "",
                 marks=(Mark(x=scale.at(change(past.speedup)), kind="failed" if moved else "point"),),
                 spans=(*noise, *_span(past, change, scale, "interval")),

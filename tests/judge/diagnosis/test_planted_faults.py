@@ -9,7 +9,7 @@ from planted import NAMELESS, OF_OUTPUTS, PROBLEMS, Planted, faults
 from kbench.core.diagnosis import Diagnosis
 from kbench.judge.diagnosis.search import WrongAnswer, diagnose
 from kbench.numerics import elements
-from kbench.plugins.problem import randomise
+from kbench.plugins.problem import randomise, variable
 
 MOST_WRONG = 0.05
 LEAST_RIGHT = 0.9
@@ -29,23 +29,20 @@ def planted(problem: Planted, fault: str, draw: int = 0) -> WrongAnswer:
     torch.manual_seed(1000 * draw + len(fault) + len(problem.name))
     model = problem.make()
     constructed = values(model)
-    randomise(model, 2 * draw + 11)
-    first = values(model)
-    randomise(model, 2 * draw + 12)
+    randomise(model, 2 * draw + 11, variable(model))
+    randomise(model, 2 * draw + 12, variable(model))
     with torch.no_grad():
         earlier = [model(*problem.inputs()) for _ in range(2)]
         inputs = problem.inputs()
-        want, now = model(*inputs), values(model)
-        got = output(
-            problem, fault, want, earlier, inputs, model, {"all": constructed, "one": constructed, "first call": first}
-        )
+        want = model(*inputs)
+        got = output(problem, fault, want, earlier, inputs, model, constructed)
     return WrongAnswer(
         got=[got],
         want=[want],
         tolerances=[elements.tolerance_for(want.dtype)],
         arguments=inputs,
         model=model,
-        weights_before={"of construction": lambda: constructed, "of its first call": lambda: first} if now else {},
+        constructed=lambda: constructed,
         earlier=[[outputs] for outputs in earlier],
     )
 
@@ -59,11 +56,10 @@ def output(problem, fault, want, earlier, inputs, model, old) -> torch.Tensor:
         return earlier[-1].clone()
     now = values(model)
     if fault.startswith("frozen_weights"):
-        when = fault.partition("/")[2]
-        kept = old[when]
-        if when == "one":
-            name = next(iter(kept))
-            kept = {**now, name: kept[name]}
+        kept = old
+        if fault.endswith("/one"):
+            name = next(iter(old))
+            kept = {**now, name: old[name]}
         return torch.func.functional_call(model, kept, tuple(inputs))
     return {**problem.wrong, **problem.strange}[fault](now, *inputs)
 

@@ -6,7 +6,8 @@ from planted import no_first_block, no_tail, no_third_row, poison
 from torch import nn
 
 from kbench.core import traces
-from kbench.core.diagnosis import MEANINGS, Diagnosis
+from kbench.core.codes import TEXTS
+from kbench.core.diagnosis import Diagnosis
 from kbench.core.explain import explain
 from kbench.core.levels import PROPERTIES
 from kbench.judge.diagnosis import faults, likeness, regions
@@ -234,10 +235,11 @@ def test_weights_that_a_call_refutes_are_not_named() -> None:
     x, old = torch.randn(64, 8), {name: torch.randn_like(t) for name, t in model.named_parameters()}
     with torch.no_grad():
         want, got = model(x), torch.func.functional_call(model, old, (x,))
-    known = {"model": model, "arguments": [x], "weights_before": {"of old": lambda: old}}
-    assert diagnose(wrong(got, want, **known)).sentence == "right with the weights of old, wrong once they change"
-    assert diagnose(wrong(got, want, confirm=lambda _: True, **known)).code == "frozen_weights"
-    assert diagnose(wrong(got, want, confirm=lambda _: False, **known)) is None
+    known = {"model": model, "arguments": [x], "constructed": lambda: old}
+    named = "right with the weights it was constructed with, wrong once they change"
+    assert diagnose(wrong(got, want, **known)).sentence == named
+    assert diagnose(wrong(got, want, confirm=lambda: True, **known)).code == "frozen_weights"
+    assert diagnose(wrong(got, want, confirm=lambda: False, **known)) is None
 
 
 def test_regions_are_not_named_on_inputs_that_stand_out_in_one_place() -> None:
@@ -314,7 +316,7 @@ def test_an_exception_of_torch_alone_keeps_its_frames() -> None:
     assert not traces.is_machinery("/home/me/torch/solution.py")
 
 
-@pytest.mark.parametrize("code", list(MEANINGS))
+@pytest.mark.parametrize("code", list(TEXTS["diagnosis"]))
 def test_every_code_is_explained(code) -> None:
     known = explain(code)
     kind = "property" if code in PROPERTIES else "diagnosis"

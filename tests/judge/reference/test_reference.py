@@ -154,7 +154,7 @@ def test_inputs_that_cannot_be_varied_are_known_to_repeat(tmp_path, forward, inp
     [
         ("[torch.randn(9), 2.5, torch.ones(4, dtype=torch.bool)]", {is_value, is_number, is_constant_mask}),
         ("[{'mask': torch.zeros(4, dtype=torch.bool)}, torch.arange(4)]", {is_constant_mask}),
-        ("[torch.rand(9) > 0.5, 3]", set()),
+        ("[torch.rand(99) > 0.5, 3]", set()),
         ("[torch.ones(1, dtype=torch.bool), (torch.rand(99) > 0.5).float()]", set()),
     ],
 )
@@ -323,6 +323,13 @@ def test_a_buffer_that_is_not_dense_is_refused(tmp_path) -> None:
     buffer = "self.register_buffer('mask', torch.eye(3).to_sparse())"
     path.write_text(WEIGHTED.replace("WEIGHT)", f"torch.rand(3)); {buffer}").replace("FUNCTION", "2"))
     with pytest.raises(PluginError, match="mask of the reference's state is a sparse_coo tensor"):
+        Reference(path, {}, "cpu", allow_tf32=False)
+
+
+def test_a_parameter_whose_elements_are_one_is_refused(tmp_path) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(WEIGHTED.replace("WEIGHT", "torch.rand(1).expand(50)").replace("FUNCTION", "self.weight"))
+    with pytest.raises(PluginError, match="`weight` of the reference is expanded"):
         Reference(path, {}, "cpu", allow_tf32=False)
 
 

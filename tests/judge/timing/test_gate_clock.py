@@ -71,7 +71,8 @@ class Arm:
 def clock_of(monkeypatch: pytest.MonkeyPatch) -> Any:
     def make(candidate: Arm, reference: Arm | None = None) -> DeviceClock:
         arms = {"candidate": candidate, "reference": reference or Arm(ns=20_000)}
-        monkeypatch.setattr(gate_clock, "Rounds", lambda trial, _cache, *, judged: arms[trial])
+        monkeypatch.setattr(gate_clock, "Rounds", lambda trial, _cache, _draws, *, judged: arms[trial])
+        monkeypatch.setattr(gate_clock, "RecordedDraws", lambda _trial: None)
         return DeviceClock("candidate", "reference", cold=False)  # type: ignore[arg-type]
 
     return make

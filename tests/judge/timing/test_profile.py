@@ -1,18 +1,19 @@
 """What a profile of one call is taken for: whose kernels ran, how long, and what that means for `--require-custom`."""
 
+import contextlib
 from types import SimpleNamespace
 
 import pytest
 
-from kbench.core.kernel_names import Activity
 from kbench.core.model import Status
+from kbench.core.trace import DeviceActivity
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.profile import Profile, activities, list_kernels, take_profile
 from kbench.wire.channel import WireError
 
 
 def activity(name="mine", start_ns=0, duration_ns=1000):
-    return Activity(name=name, start_ns=start_ns, duration_ns=duration_ns)
+    return DeviceActivity(name=name, start_ns=start_ns, duration_ns=duration_ns)
 
 
 def test_the_difference_is_told_and_gaps_are_named():
@@ -39,7 +40,7 @@ class FakeTrial:
         self.asked = []
         self.reference = SimpleNamespace(expect=lambda arguments: arguments)
         self.arena = SimpleNamespace(random_slot=lambda: 2)
-        self.candidate = SimpleNamespace(profile=self.profile, log="", nonsense=lambda error: error)
+        self.candidate = SimpleNamespace(profile=self.profile, log="", understood=contextlib.nullcontext)
         self.listed = [["mine", 0, 1000]]
 
     def arguments(self, _seed):

@@ -21,6 +21,8 @@ from kbench.judge.timing.rounds import CHECKED, Batch, EarlyRead, LateError, Rou
 from kbench.wire.channel import WireError
 
 SIZE = 100
+ONE_BY_ONE: Any = SimpleNamespace(stage=lambda _calls: False)
+"""In place of recorded draws."""
 MEMORY: dict[int, torch.Tensor] = {}
 """Allocations of workers by their number; in place of a device's."""
 
@@ -200,7 +202,7 @@ def worker(trial: Known) -> Any:
 
 
 def judged(trial: Known) -> Rounds:
-    return Rounds(trial, None, judged=True)
+    return Rounds(trial, None, ONE_BY_ONE, judged=True)
 
 
 # --- what is asked of a round ------------------------------------------------------
@@ -210,7 +212,7 @@ def judged(trial: Known) -> Rounds:
 def test_calls_come_in_an_order_that_is_drawn_and_the_last_is_always_checked(trial: Known, calls: int, checked: int):
     asked, orders = Counter[int](), set()
     for _ in range(20):
-        batch = Batch(trial, calls, checked)
+        batch = Batch(trial, calls, checked, ONE_BY_ONE)
         assert sorted(batch.order) == list(range(calls))
         assert set(batch.expected) <= set(batch.order)
         assert max(0, min(calls, checked) - 1) <= len(batch.expected) <= min(calls, checked)
@@ -234,6 +236,22 @@ def test_inputs_are_new_in_every_call_and_in_no_slot_before_the_gate_opens(trial
         assert not (one == three).any()
         assert not (two == three).any()
     assert len({tuple(x.tolist()) for x in after}) == 8
+
+
+def test_recorded_draws_are_staged_under_the_inputs_that_are_checked(trial: Known):
+    drawn = torch.arange(8 * SIZE, dtype=torch.float32).view(8, SIZE)
+
+    def stage(calls: int) -> bool:
+        for slot in range(calls):
+            trial.arena.stage(slot, [drawn[slot]])
+        return True
+
+    batch = Batch(trial, 8, 2, SimpleNamespace(stage=stage))  # type: ignore[arg-type]
+    batch.fill()
+    batch.reveal(None)
+    for slot in range(8):
+        known = batch.expected.get(slot)
+        assert torch.equal(trial.arena.inputs(slot)[0], drawn[slot] if known is None else known.arguments[0])
 
 
 def test_a_round_is_told_by_both_clocks(trial: Known, worker: Worker):
@@ -261,7 +279,7 @@ def test_a_round_of_no_call(trial: Known, worker: Worker):
 
 
 def test_the_reference_is_not_checked_and_goes_on(trial: Known, worker: Worker):
-    Rounds(trial, None, judged=False).gated(8)
+    Rounds(trial, None, ONE_BY_ONE, judged=False).gated(8)
     assert (trial.checked, worker.said) == ([], ["begin gated", "finish"])
 
 
@@ -374,7 +392,7 @@ def test_who_waits_for_the_device_is_let_go_and_stopped(trial: Known, worker: Wo
 def test_results_need_memory_of_their_own_that_can_be_mapped(trial: Known, worker: Worker, place: Any, mappable: bool):
     worker.place = place  # type: ignore[method-assign]
     if mappable:
-        batch = Batch(trial, 8, 4)
+        batch = Batch(trial, 8, 4, ONE_BY_ONE)
         worker.order, worker.delivers = batch.order, False
         found = judged(trial)._places(batch, worker.message())
         assert sorted(found) == list(range(8))
@@ -388,7 +406,7 @@ def test_results_need_memory_of_their_own_that_can_be_mapped(trial: Known, worke
 def test_results_of_another_structure_are_for_their_description_to_tell(trial: Known, worker: Worker):
     worker.told = {"places": [[]] * 8}
     found = judged(trial)
-    batch = Batch(trial, 8, 4)
+    batch = Batch(trial, 8, 4, ONE_BY_ONE)
     worker.order, worker.delivers = batch.order, False
     assert found._places(batch, worker.message() | worker.told) == {}
     assert found._looked_at(batch, {}) == [trial.arena.any_place()] * CHECKED
@@ -396,8 +414,8 @@ def test_results_of_another_structure_are_for_their_description_to_tell(trial: K
 
 @pytest.mark.parametrize("calls", [0, 1, 3, 8])
 def test_every_round_is_looked_at_in_as_many_places(trial: Known, worker: Worker, calls: int):
-    for of_arm in (judged(trial), Rounds(trial, None, judged=False)):
-        batch = Batch(trial, calls, 4)
+    for of_arm in (judged(trial), Rounds(trial, None, ONE_BY_ONE, judged=False)):
+        batch = Batch(trial, calls, 4, ONE_BY_ONE)
         worker.order, worker.delivers = batch.order, False
         assert len(of_arm._looked_at(batch, of_arm._places(batch, worker.message()))) == CHECKED
 
@@ -412,7 +430,7 @@ def test_where_the_worker_copies_results_they_are_in_the_judges_buffers(lends: b
     for _ in range(3):
         of_trial.gated(calls)
         of_trial.plain(calls)
-        Rounds(trial, None, judged=False).gated(0)
+        Rounds(trial, None, ONE_BY_ONE, judged=False).gated(0)
     assert len(trial.checked) >= 6
     if lends:
         assert worker.said.count("lend") == worker.said.count("take back") >= 6
@@ -426,7 +444,7 @@ def test_two_arms_are_lent_memory_of_one_arena_in_turn(gated: bool):
     """What one worker was lent is taken back before the other one is lent any."""
     trial = bound(lends=True)
     beside = Known(trial.reference, Worker(trial.arena), trial.arena)  # type: ignore[arg-type]
-    arms = [judged(trial), Rounds(beside, None, judged=False)]
+    arms = [judged(trial), Rounds(beside, None, ONE_BY_ONE, judged=False)]
     for of_arm in arms * 3:
         of_arm.delivers = True
         of_arm.gated(1)

@@ -69,3 +69,18 @@ def test_inputs_that_cannot_decide_are_drawn_again(battery, size, accurate, trie
 
 def test_extreme_values_need_no_accurate_reference(battery):
     assert battery._draw(Answers(1, set()), PLANTED, [1, 2]) is not None
+
+
+@pytest.mark.parametrize("names", [["weight", "bias"], ["a", "b", "c", "d", "e"], ["weight"], []])
+def test_all_weights_change_and_then_either_half_of_them_alone(names):
+    parts, calls = [], []
+    candidate = SimpleNamespace(vary_weights=lambda _reference, _seed, part: parts.append(set(part)))
+    reference = SimpleNamespace(variable=lambda: names, keeps_weights=False)
+    battery = Battery(candidate)
+    battery.unchanged = lambda _trial: None
+    battery.weights(SimpleNamespace(reference=reference, exchange=lambda _seed, **_: calls.append(len(parts))))
+    first, half, rest = parts
+    assert calls == [1, 2, 3]
+    assert first == set(names) == half | rest
+    assert not half & rest
+    assert len(rest) - len(half) in {0, 1}

@@ -3,18 +3,15 @@
 import pytest
 import torch
 
-from kbench.core.levels import Level
 from kbench.judge.reference.drawing import is_value, jittered, transformed
 from kbench.judge.verify.variations import (
     RESEMBLING,
     SCALE_DOWN,
     SCALE_UP,
-    SPIKED,
-    VALID,
     VARIATIONS,
-    at_full_size,
     changed_in_places,
     kept_at_samples,
+    mixed,
     spiked,
 )
 
@@ -83,12 +80,32 @@ def test_a_symmetric_matrix_stays_symmetric_and_definite() -> None:
         torch.linalg.cholesky(b)
 
 
-def test_full_size_goes_through_the_spikes_of_one_dimension() -> None:
-    chosen = [at_full_size() for _ in range(100)]
-    assert all(set(some) <= set(VALID) for some in chosen)
-    assert {len(set(SPIKED) & set(some)) for some in chosen} == {1}
-    assert {one for some in chosen for one in set(SPIKED) & set(some)} == set(SPIKED)
-    assert all(variation.level is Level.MODULE for variation in SPIKED)
+def test_mixed_inputs_are_of_every_kind_by_rows() -> None:
+    x = torch.rand(60, 5) + 1
+    seen = set()
+    for _ in range(20):
+        parts = [(part.sign().min().item(), (part / was).mean().item()) for part, was in pairs(mixed(x), x)]
+        assert len(set(parts)) == 6, "each sixth is changed in another way"
+        assert sum(ratio == -1 for _, ratio in parts) == 1
+        assert sum(ratio == SCALE_UP for _, ratio in parts) == 1
+        seen.add(tuple(sign for sign, _ in parts))
+    assert len(seen) > 1, "in an order of their own"
+
+
+def pairs(y: torch.Tensor, x: torch.Tensor) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    return list(zip(y.tensor_split(6), x.tensor_split(6), strict=True))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5, 8), (6, 1), (7, 3, 2), (0, 3)])
+def test_mixed_inputs_follow_the_seed_whatever_the_shape(shape) -> None:
+    x = torch.rand(shape)
+    drawn = []
+    for seed in (1, 1, 2, 3, 4, 5):
+        torch.manual_seed(seed)
+        drawn.append(mixed(x))
+    assert all(y.shape == x.shape and y.dtype == x.dtype for y in drawn)
+    assert torch.equal(drawn[0], drawn[1])
+    assert not x.numel() or any(not torch.equal(drawn[0], y) for y in drawn[2:])
 
 
 @pytest.mark.parametrize("shape", [(4096,), (64, 300), (3, 7, 11, 13), (1, 1 << 20)])

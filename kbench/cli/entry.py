@@ -1,0 +1,20 @@
+"""Where the command `kbench` begins: it tells what is missing where the command line itself cannot be imported."""
+
+import sys
+from typing import NoReturn
+
+from kbench.cli.missing import missing_package
+from kbench.cli.output import Output
+
+
+def main() -> NoReturn:
+    """Run the command line."""
+    try:
+        from kbench.cli.app import main as run
+    except ModuleNotFoundError as error:
+        missing = missing_package(error)
+        if missing is None:
+            raise
+        Output().error(missing)
+        sys.exit(int(missing.exit_code))
+    run()

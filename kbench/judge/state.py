@@ -1,0 +1,205 @@
+"""What the judge has for its evaluations: the references of the open case, workers, the device."""
+
+import contextlib
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+from kbench.children.child import Child
+from kbench.children.child_error import is_of_the_device
+from kbench.children.worker_start import StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
+from kbench.core.device_room import needed_bytes
+from kbench.devices.admission import Admission, Reservation, Wait
+from kbench.devices.backend import backend
+from kbench.judge.candidate import Candidate
+from kbench.judge.load_request import SolutionSpec
+from kbench.judge.reference.reference import Reference
+from kbench.plugins import problem as problems
+from kbench.wire.channel import Channel
+
+SMALL_BYTES = 32 << 20
+"""Inputs and parameters of a small problem, whose outputs hardly need more than `device_room.QUEUE_BYTES`."""
+HEARTBEAT_S = 5.0
+"""While the judge waits for the device, it says so this often, so that the parent knows it is alive."""
+
+
+class JudgeState:
+    """State of the judge between requests: the case that is open, and the workers started ahead."""
+
+    def __init__(self, channel: Channel, config: WorkerConfig, nursery: Child | None = None):
+        self._channel = channel
+        self._config = config
+        self._nursery = nursery
+        self._number = 0
+        self._workers = 0
+        self._ahead: list[StartedWorker] = []
+        self._beside: Candidate | None = None
+        """The worker that runs the reference beside the present candidate."""
+        self._opening: Future[None] | None = None
+        self._is_taken = False
+        """Whether the reference ran in its worker, which then is no fresh one."""
+        self._spare: StartedWorker | None = None
+        """The same for the next one; it has not opened the device."""
+        self._reference: Reference | None = None
+        self._problem = Path()
+        self._overrides: dict[str, Any] = {}
+        self._others: dict[str, Reference] = {}
+        self._room = contextlib.ExitStack()
+        self._reservation: Reservation | None = None
+
+    @property
+    def reference(self) -> Reference:
+        """The reference of the open case."""
+        assert self._reference is not None, "a case is open"
+        return self._reference
+
+    @property
+    def device(self) -> str:
+        """`cuda` or `cpu`."""
+        return self._config.device
+
+    def other(self, overrides: dict[str, Any]) -> Reference:
+        """Return the reference of another case of the problem, made once."""
+        key = repr(sorted(overrides.items()))
+        if key not in self._others:
+            self._others[key] = self._made(overrides)
+        return self._others[key]
+
+    def _made(self, overrides: dict[str, Any]) -> Reference:
+        device, options = self._config.device, self._config.options
+        return Reference(self._problem, overrides, device, allow_tf32=options.allow_tf32, eval_mode=options.eval_mode)
+
+    def derived(self, overrides: dict[str, Any]) -> Reference | None:
+        """Make the reference of a shape that the problem does not list; None where it fails or is not finite."""
+        try:
+            made = self._made(overrides)
+            return made if made.is_finite() else None
+        except Exception as error:
+            if is_of_the_device(error):
+                raise
+            return None
+
+    def _put_away(self) -> None:
+        """Free what the open case takes of the device; `_bring_out` makes it again."""
+        self._reference, self._others = None, {}
+        self._end_reference_worker()
+        if self._reservation is not None:
+            backend(self.device).release_cached()
+        self._room.close()
+        self._reservation = None
+
+    def _bring_out(self) -> None:
+        """Make the reference of the open case, unless it is there, once there is room for it on the device."""
+        if self._reference is None:
+            self._reserve()
+            with self.shared():
+                self._reference = self._made(self._overrides)
+
+    def _reserve(self) -> None:
+        """Reserve device memory for the open case before any of it is allocated."""
+        if not self._config.uuid or not backend(self.device).has_own_memory:
+            return
+        case_bytes = problems.footprint_bytes(self._problem, self._overrides, SMALL_BYTES)
+        need_bytes = needed_bytes(case_bytes)
+        capacity_bytes = backend(self.device).identify().memory_bytes or need_bytes
+        reservation = self._admission.reserve(need_bytes, capacity_bytes, self._wait)
+        self._reservation = self._room.enter_context(reservation)
+
+    def shared(self) -> contextlib.AbstractContextManager[None]:
+        """Use the device beside others, for verifying."""
+        return self._admission.shared(self._wait) if self._config.uuid else contextlib.nullcontext()
+
+    def exclusive(self) -> contextlib.AbstractContextManager[None]:
+        """Use the device alone, for timing."""
+        return self._admission.exclusive(self._wait) if self._config.uuid else contextlib.nullcontext()
+
+    @property
+    def _admission(self) -> Admission:
+        return Admission(uuid=self._config.uuid, signature=self._config.holder, folder=Path(self._config.leases))
+
+    @property
+    def _wait(self) -> Wait:
+        return Wait(on_wait=lambda holder: self.progress(stage="wait", holder=holder), again_s=HEARTBEAT_S)
+
+    def progress(self, **fields: Any) -> None:
+        """Tell the parent how far the present request is."""
+        self._channel.send({"progress": True, "n": self._number, **fields})
+
+    def _expect(self, compilers: list[str]) -> None:
+        """Have a worker get ready for each of the solutions that come next, in this order, and for no other."""
+        kept = 0
+        while kept < len(self._ahead) and [self._ahead[kept].compiler] == compilers[kept : kept + 1]:
+            kept += 1
+        for worker in self._ahead[kept:]:
+            worker.kill()
+        self._ahead[kept:] = [self._start_worker(compiler) for compiler in compilers[kept:]]
+
+    def _start_worker(self, compiler: str) -> StartedWorker:
+        if self._nursery is None or self._nursery.has_ended:
+            self._nursery = start_nursery(self._config)
+        self._workers += 1
+        return StartedWorker(self._config, self._nursery, self._workers, compiler=compiler)
+
+    def fresh_worker(self, compiler: str) -> StartedWorker:
+        """Return a worker that has heard of no solution yet."""
+        if [worker.compiler for worker in self._ahead[:1]] != [compiler]:
+            self._expect([compiler])
+        return self._watched(self._ahead.pop(0))
+
+    def _watched(self, worker: StartedWorker) -> StartedWorker:
+        worker.child.watch_memory(memory_limit_bytes(self._config.case_bytes))
+        return worker
+
+    @contextlib.contextmanager
+    def reference_opens(self, problem: str) -> Iterator[None]:
+        """Have the reference's worker open the device meanwhile, which disturbs whoever times there.
+
+        Not on a CPU, where it would take a processor from what is timed.
+        """
+        if backend(self.device).queues_calls:
+            self._open_reference_worker(problem)
+            if self._ahead and self._spare is None:
+                self._spare = self._start_worker("")
+        try:
+            yield
+        finally:  # also beside a solution that is refused at once: the device is shared only until then
+            if self._opening is not None:
+                wait([self._opening])
+
+    def take_reference_worker(self, problem: str) -> Candidate:
+        """Return a worker that has opened the device and will run the reference's own model."""
+        self._open_reference_worker(problem)
+        assert self._beside is not None and self._opening is not None, "just begun"  # noqa: PT018
+        self._is_taken = True
+        self._opening.result()
+        return self._beside
+
+    def _open_reference_worker(self, problem: str) -> None:
+        """Have a worker open the device for the reference, beside what else is done: the spare one, if any.
+
+        One that has done so for a solution that was never timed is still fresh.
+        """
+        if self._beside is not None and not self._beside.has_ended:
+            return
+        worker, self._spare = self._spare or self._start_worker(""), None
+        path = str(self._problem)
+        spec = SolutionSpec(name="reference", path=path, problem=problem, builtin="eager", is_reference=True)
+        self._beside = Candidate(spec, self._config, self._watched(worker))
+        thread = ThreadPoolExecutor(max_workers=1)
+        self._opening = thread.submit(self._beside.prepare)
+        thread.shutdown(wait=False)
+
+    @property
+    def _has_failed_to_open(self) -> bool:
+        """Whether the worker could not open the device; it may have had no room beside the last solution."""
+        opening = self._opening
+        return opening is not None and opening.done() and opening.exception() is not None
+
+    def _end_reference_worker(self, *, unless_fresh: bool = False) -> None:
+        if unless_fresh and not self._is_taken and not self._has_failed_to_open:
+            return
+        if self._beside is not None:
+            self._beside.kill()
+        self._beside = self._opening = None
+        self._is_taken = False

@@ -1,0 +1,48 @@
+"""Remarks of a run: what says the same is one line, and each advice is given once."""
+
+from fakes import passed
+
+from kbench.core.model import Finding
+from kbench.report.remarks import remarks, remarks_of
+from kbench.report.summary import RunSummary, summarise
+
+NOISY = "attestation_weak bimodal congested not_settled outliers"
+
+
+def lines(*judged) -> list[str]:
+    return [one.line for one in remarks(RunSummary(problem="p", cases=tuple(map(summarise, judged))))]
+
+
+def test_flags_of_one_cause_share_a_line_and_its_advice_and_what_follows_from_it_has_none():
+    weak, disturbed, hint = lines(passed(flags=NOISY))
+    assert weak.startswith("warning: online, case default: the judge's clock cannot confirm the time")
+    assert disturbed == (
+        "warning: online, case default: times fall into two groups, by clocks or placement [bimodal]; "
+        "other programs used the processor while timing, for which the judge's time is corrected [congested]; "
+        "times were still changing when timing began [not_settled]; "
+        "some times are far from the rest, and are kept [outliers]"
+    )
+    assert hint == (
+        "hint: bimodal, congested, not_settled, outliers: Close other programs and run again; "
+        "`kbench show @latest --samples` shows every time."
+    )
+
+
+def test_a_weak_time_without_a_known_cause_has_its_own_advice():
+    assert lines(passed(flags="attestation_weak"))[-1].startswith("hint: attestation_weak: See the other warnings")
+
+
+def test_one_remark_for_all_cases_that_it_holds_for():
+    cases = [passed(solution, case, flags="throttled") for case in ("small", "full") for solution in ("a", "b", "c")]
+    warning, hint = lines(*cases[:4])
+    assert warning == (
+        "warning: a, b and c, case small; a, case full: the device lowered its clocks while timing [throttled]"
+    )
+    assert hint.startswith("hint: throttled: ")
+
+
+def test_remarks_of_different_solutions_are_kept_apart():
+    one = passed("a", findings=(Finding.note("kernels", "own: x"),))
+    other = passed("b", findings=(Finding.note("kernels", "own: y"),))
+    assert lines(one, other) == ["note: a, case default: own: x [kernels]", "note: b, case default: own: y [kernels]"]
+    assert [remark.line for remark in remarks_of(summarise(one))] == ["note: a, case default: own: x [kernels]"]
