@@ -8,7 +8,7 @@ that a run detects; the gate refuses to promise less.
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,22 +105,6 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubjectStarted:
-    """A subject is being timed against itself, the `number`th of `total`."""
-
-    subject: Subject
-    number: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubjectMeasured:
-    """One subject is done."""
-
-    result: AgainstItself
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
     """All are done, and the calibration is saved."""
 
@@ -128,7 +112,8 @@ class Calibrated:
     path: Path
 
 
-CalibrationEvent = SubjectStarted | SubjectMeasured | Calibrated
+CalibrationEvent = Subject | AgainstItself | Calibrated
+"""A subject that is measured next, what came of it, and at the end the calibration."""
 
 Measure = Callable[[Subject, int], Iterable[Timing]]
 """Times a subject's reference against itself in the given number of fresh processes, with one Timing each."""
@@ -141,18 +126,16 @@ def calibrate(
     *,
     processes: int = DEFAULT_PROCESSES,
     directory: Path | None = None,
-) -> Iterator[CalibrationEvent]:
+) -> Generator[CalibrationEvent]:
     """Time every subject against itself, and save what comes out.
 
-    Raises:
-        MachineError: a subject has fewer than two processes with usable pairs, or the file cannot
-            be written.
+    Raises MachineError: a subject has fewer than two processes with usable pairs, or the file cannot be written.
     """
     results = []
-    for number, subject in enumerate(subjects, start=1):
-        yield SubjectStarted(subject=subject, number=number, total=len(subjects))
+    for subject in subjects:
+        yield subject
         results.append(analyse(subject, tuple(measure(subject, processes))))
-        yield SubjectMeasured(result=results[-1])
+        yield results[-1]
     calibration = Calibration(
         schema=SCHEMA,
         gpu_name=environment.gpu_name,
@@ -167,8 +150,7 @@ def calibrate(
 def analyse(subject: Subject, timings: Sequence[Timing]) -> AgainstItself:
     """Turn the A/A timings of one subject, one per process, into its noise.
 
-    Raises:
-        MachineError: for fewer than two processes with a pair.
+    Raises MachineError for fewer than two processes with a pair.
     """
     ratios = [(timing, found) for timing in timings if (found := pair_log_ratios(timing.samples))]
     if len(ratios) < 2:
@@ -216,8 +198,7 @@ def save(calibration: Calibration, directory: Path | None = None) -> Path:
 def load(gpu_uuid: str, directory: Path | None = None) -> Calibration | None:
     """Read the calibration of a device; None if there is none.
 
-    Raises:
-        ResultsError: for a file that does not hold one.
+    Raises ResultsError for a file that does not hold one.
     """
     from pydantic import TypeAdapter, ValidationError
 

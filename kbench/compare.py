@@ -83,11 +83,6 @@ class ComparedSide:
         return self.time_ns * ratio.half_width / ratio.centre if ratio.basis == "processes" else None
 
     @property
-    def key(self) -> CaseKey:
-        """What this is a measurement of."""
-        return self.problem, self.solution, self.case
-
-    @property
     def passed(self) -> bool:
         """Whether every check held."""
         return self.measurement.status is Status.PASSED
@@ -323,10 +318,7 @@ def _compare_solutions(
         raise UsageError(f"{run.name} has no solution `{base}`", hint=hint)
     lines = []
     for (problem, solution, case), new in found.items():
-        old = found.get((problem, base, case))
-        line = ComparedCase(
-            problem=problem, solution=solution, case=case, old=old, new=new, verdict=None, label=solution
-        )
+        line = _line((problem, solution, case), found.get((problem, base, case)), new, solution)
         lines.append(line if solution == base else _judged(line, thresholds, paired=True))
     return Comparison(
         by="solution", base=base, labels=solutions, cases=tuple(lines), confidence=thresholds.confidence, time=time
@@ -347,21 +339,16 @@ def _compare_runs(
     lines = []
     for label, run in zip(labels[1:], runs[1:], strict=True):
         others = measured(run, cases, time)
-        for key in dict.fromkeys((*base, *others)):
-            problem, solution, case = key
-            line = ComparedCase(
-                problem=problem,
-                solution=solution,
-                case=case,
-                old=base.get(key),
-                new=others.get(key),
-                verdict=None,
-                label=label,
-            )
-            lines.append(_judged(line, thresholds, paired=False))
+        unjudged = [_line(key, base.get(key), others.get(key), label) for key in dict.fromkeys((*base, *others))]
+        lines += [_judged(line, thresholds, paired=False) for line in unjudged]
     return Comparison(
         by="run", base=labels[0], labels=labels[1:], cases=tuple(lines), confidence=thresholds.confidence, time=time
     )
+
+
+def _line(key: CaseKey, old: ComparedSide | None, new: ComparedSide | None, label: str) -> ComparedCase:
+    problem, solution, case = key
+    return ComparedCase(problem=problem, solution=solution, case=case, old=old, new=new, verdict=None, label=label)
 
 
 def _labels(runs: Sequence[Run]) -> tuple[str, ...]:

@@ -32,6 +32,7 @@ from kbench.plugins.registry import Entry
 from kbench.run.session import sandbox_rung
 from kbench.storage import quarantine
 from kbench.storage.settings import cache_dir
+from kbench.units.stages import finished
 
 MOST_SOLUTIONS = 2
 NO_PEAKS = "the device's peaks are not known, so there is no limit: `kbench doctor` measures them"
@@ -54,7 +55,7 @@ ProfileEvent = Waiting | StageStarted | StageFinished | Explained
 
 def profile(
     problem: Entry, solutions: Sequence[Entry], options: RunOptions, *, counters: bool = False, keep: Path | None = None
-) -> Iterator[ProfileEvent]:
+) -> Generator[ProfileEvent]:
     """Profile one or two solutions at one case, with hardware counters if `counters` is set.
 
     `keep` is where the report of Nsight Compute goes, of one solution. A refusal to read counters is a note.
@@ -213,12 +214,6 @@ class ProfileSession:
         return Admission(uuid=self._device.uuid).exclusive()
 
     def _finished(self, stage: str, solution: str, began: float, failed: Failed | None = None) -> StageFinished:
-        return StageFinished(
-            stage=stage,
-            solution=solution,
-            case=self._case.name,
-            process=None,
-            ok=failed is None,
-            elapsed_s=time.monotonic() - began,
-            detail="" if failed is None else failed.reason,
-        )
+        ok, detail = failed is None, "" if failed is None else failed.reason
+        spent_s = time.monotonic() - began
+        return finished(stage, self._case.name, spent_s, solution=solution, ok=ok, detail=detail)

@@ -15,7 +15,7 @@ from kbench.core.events import RunOptions
 from kbench.core.model import Failed
 from kbench.plugins import registry
 from kbench.profile import Explained, profile
-from kbench.report.table import Column, one_line, render_table
+from kbench.report.table import Column, Table, one_line
 from kbench.storage.settings import Settings
 
 FOLDER = Path(__file__).parent / "gpu" / "bottlenecks"
@@ -79,7 +79,8 @@ def enough(found: list[Named], *, counters: bool) -> bool:
 def table(found: list[Named]) -> str:
     """Write what was expected beside what was named."""
     rows = [[each.expected.value, each.named, "yes" if each.right else "NO", one_line(each.sentence)] for each in found]
-    return f"{render_table(COLUMNS, rows, width=140)}\n{sum(each.right for each in found)} of {len(found)} are right"
+    shown = Table(columns=COLUMNS, rows=rows).text(width=140)
+    return f"{shown}\n{sum(each.right for each in found)} of {len(found)} are right"
 
 
 def main(arguments: list[str]) -> int:

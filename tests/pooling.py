@@ -7,10 +7,11 @@ from pathlib import Path
 from sweeping import PROBLEM, FakeJudge, failed, passed
 
 from kbench.api.judge import Judge
+from kbench.core.events import StageEvent
 from kbench.core.model import Case, Status
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
-from kbench.units.evaluator import StageProgress
+from kbench.units.stages import ended, started
 from kbench.units.unit import Unit, UnitResult
 
 CASES = f"CASES = {{'default': {{}}, 'small': {{'n': 2}}, 'ragged': {{'n': 3}}}}\nn = 4\n{PROBLEM}"
@@ -27,11 +28,11 @@ class SourceJudge(FakeJudge):
 
     def evaluate(
         self, unit: Unit, following: Sequence[Entry] = (), deadline_s: float | None = None
-    ) -> Generator[StageProgress, None, UnitResult]:
+    ) -> Generator[StageEvent, None, UnitResult]:
         text = Path(unit.solution.path).read_text()
         said = text.split()[1] if text.startswith("# ") else "passed"
         self.judged.append((text, unit.process))
-        yield StageProgress(stage="verify")
+        yield started("verify", unit)
         if said == "hangs":
             self.interrupted.wait(30)
             self.interrupted.clear()
@@ -41,7 +42,7 @@ class SourceJudge(FakeJudge):
         if said[0].isdigit():
             time.sleep(float(said))
             said = "passed"
-        yield StageProgress(stage="verify", elapsed_s=0.0)
+        yield ended("verify", unit, 0.0)
         if said == "passed":
             return passed(unit.process, timed=not unit.options.verify_only)
         return failed(Status(said), f"because of {text.splitlines()[0]}")

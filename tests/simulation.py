@@ -22,6 +22,7 @@ from scipy.stats import beta, mannwhitneyu, ttest_ind
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from kbench.compare import process_differences
 from kbench.core.model import Sample, Status, Timing
 from kbench.core.stats import needs_more_processes, process_estimate, ratio_interval
 from kbench.core.verdict import Conditions, Measurement
@@ -235,7 +236,7 @@ def gate_three_arms(
     def contest(change: float, processes: int) -> Contest:
         fixed = replace(design, processes=processes, max_processes=processes)
         old, new = (run_case(rng, noise, fixed, moved, session) for moved in (0.0, change))
-        return Contest.side_by_side(old, new)
+        return Contest(old=old, new=new, differences=process_differences(old, new) or None)
 
     keys: dict[CaseKey, float] = {("p", "s", str(n)): np.log1p(change) for n, change in enumerate(changes)}
     contests = {key: contest(change, design.processes) for key, change in keys.items()}

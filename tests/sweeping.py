@@ -6,14 +6,15 @@ from pathlib import Path
 
 from fakes import CORRECT, ENVIRONMENT, timing
 
-from kbench.core.events import RunOptions
+from kbench.core.events import RunOptions, StageEvent, Waiting
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Outcome, Passed, Status
+from kbench.devices.selection import cpu
 from kbench.host.health import Watch
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.sweep.task import Task, TaskVerdict
-from kbench.units.evaluator import StageProgress
+from kbench.units.stages import ended, started
 from kbench.units.unit import Unit, UnitResult
 
 OPTIONS = RunOptions(device="cpu", processes=1, max_processes=1, verify_only=True, wait_for_device=False)
@@ -83,20 +84,21 @@ class FakeJudge:
 
     def evaluate(
         self, unit: Unit, following: Sequence[Entry] = (), deadline_s: float | None = None
-    ) -> Generator[StageProgress, None, UnitResult]:
+    ) -> Generator[StageEvent, None, UnitResult]:
         name = unit.solution.name
         self.judged.append((name, unit.process))
         for holder in self.waits_for:
-            yield StageProgress(stage="wait", holder=holder)
-            yield StageProgress(stage="wait", elapsed_s=0.0)
-        yield StageProgress(stage="verify")
+            yield Waiting(device=cpu().name, holder=holder)
+            yield started("wait", unit)
+            yield ended("wait", unit, 0.0)
+        yield started("verify", unit)
         if name in self.hangs:
             self.interrupted.wait(30)
             self.interrupted.clear()
             return failed(Status.HARNESS_ERROR, "the judge is gone")
         steps = self.script.get(name, [Status.PASSED])
         found = steps.pop(0) if len(steps) > 1 else steps[0]
-        yield StageProgress(stage="verify", elapsed_s=0.1)
+        yield ended("verify", unit, 0.1)
         result = found if isinstance(found, UnitResult) else self._result(found, unit)
         outcome: Outcome = result.outcome
         if isinstance(outcome, Failed):

@@ -13,8 +13,6 @@ from kbench.calibrate import (
     Calibrated,
     Calibration,
     Subject,
-    SubjectMeasured,
-    SubjectStarted,
     analyse,
     calibrate,
     load,
@@ -102,7 +100,7 @@ def test_the_verb_yields_events_and_saves(tmp_path: Path) -> None:
         return [noisy(process, 0.001, 0.002) for process in range(processes)]
 
     events = list(calibrate([NORM, NORM], measure, ENVIRONMENT, processes=4, directory=tmp_path))
-    assert [type(event) for event in events] == [*[SubjectStarted, SubjectMeasured] * 2, Calibrated]
+    assert [type(event) for event in events] == [*[Subject, AgainstItself] * 2, Calibrated]
     final = events[-1]
     assert isinstance(final, Calibrated)
     assert final.path == tmp_path / "GPU-1-x.json"

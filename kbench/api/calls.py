@@ -27,8 +27,7 @@ def evaluate(
     >>> found.outcome.correctness.contract_ratio <= 1
     True
 
-    Raises:
-        KbenchError: an unknown option or name, a problem that cannot be used, or a missing device.
+    Raises KbenchError: an unknown option or name, a problem that cannot be used, or a missing device.
     """
     with Judge(lanes=1, **options) as judge:
         return judge.evaluate(problem, solution, entry=entry)

@@ -43,8 +43,7 @@ class EvaluationResult(OutcomeProperties, Judged):
         Policies are `correct` (1 or 0), `speedup` (the measured one, 0 for a failure) and `speedup_low` (the lower end
         of its 95 % interval, 0 for a failure). Failures that are not the solution's fault give None.
 
-        Raises:
-            UsageError: an unknown policy.
+        Raises UsageError: an unknown policy.
         """
         return reward(policy, self.status, self.speedup, self.interval[0] if self.interval is not None else None)
 
@@ -56,7 +55,7 @@ class EvaluationResult(OutcomeProperties, Judged):
         return pd.DataFrame([dataclasses.asdict(row) for row in self.rows], columns=columns)
 
 
-def evaluation_of(verdict: TaskVerdict, started_utc: str, run_id: str = "unsaved") -> EvaluationResult:
+def evaluation_of(verdict: TaskVerdict, started_utc: str) -> EvaluationResult:
     """Make an EvaluationResult of a verdict. Raises OSError if a source no longer exists."""
     task = verdict.task
     state = state_of(task, verdict.results)
@@ -66,7 +65,7 @@ def evaluation_of(verdict: TaskVerdict, started_utc: str, run_id: str = "unsaved
         solution=task.solution.name,
         case=(verdict.last.case or task.case).name,
         outcome=state.outcome,
-        rows=tuple(row for row, _ in verdict.rows(run_id, started_utc)),
+        rows=tuple(row for row, _ in verdict.rows("unsaved", started_utc)),
         stage_s=state.stage_s,
         speedup=speedup_of(verdict),
         environment=verdict.last.environment,

@@ -11,20 +11,21 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, Unpack
 
 from kbench.api.evaluation import EvaluationResult, evaluation_of, without
-from kbench.api.options import OF_THE_POOL, Options, fit_to, make_options
+from kbench.api.options import OF_THE_POOL, Options, make_options
 from kbench.core.errors import KbenchError, MachineError, UsageError
 from kbench.core.events import RunOptions, StageEvent, StageFinished, StageStarted, Waiting
 from kbench.core.model import Passed
 from kbench.devices import selection
+from kbench.host import sanitizer
 from kbench.plugins import registry
+from kbench.run.plan import fit_to
 from kbench.run.session import sandbox_rung
 from kbench.storage import quarantine, settings
 from kbench.storage.results import RunWriter
-from kbench.sweep.crew import Crew, MakeJudging, SweepOptions, default_jobs, default_lanes
+from kbench.sweep.crew import Crew, MakeEvaluator, SweepOptions, default_jobs, default_lanes
 from kbench.sweep.plan import make_tasks
 from kbench.sweep.selection import SolutionPair, keep_text
 from kbench.sweep.session import require_alike
@@ -80,7 +81,7 @@ class Judge:
         budgets: Budgets | None = None,
         config: Path | None = None,
         on_stage: Callable[[StageEvent], None] | None = None,
-        make: MakeJudging | None = None,
+        make: MakeEvaluator | None = None,
         **options: Unpack[Options],
     ):
         self._settings = settings.load(config)
@@ -89,7 +90,7 @@ class Judge:
         found = selection.choose_devices(devices) if devices is not None else (selection.choose(asked.device),)
         require_alike(found)
         self.device = found[0]
-        run = fit_to(asked, self.device)
+        run = self._fitted(asked)
         self._pool = SweepOptions(
             run=run,
             devices=found,
@@ -113,9 +114,7 @@ class Judge:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -206,7 +205,7 @@ class Judge:
 
     def _options(self, given: Mapping[str, Any]) -> RunOptions:
         """Return the options of one call. Raises UsageError for those that only a pool can have."""
-        options = fit_to(make_options(self._settings, {**self._given, **given}), self.device)
+        options = self._fitted(make_options(self._settings, {**self._given, **given}))
         base = self._pool.run
         for name in OF_THE_POOL:
             if name in given and getattr(options, name) != getattr(base, name):
@@ -214,6 +213,10 @@ class Judge:
         if base.verify_only and not options.verify_only:
             raise UsageError("this `Judge` verifies only", "`kbench.Judge(...)` without `verify_only` times as well")
         return replace(options, device=base.device)
+
+    def _fitted(self, options: RunOptions) -> RunOptions:
+        sanitizer.require(options, self.device)
+        return replace(fit_to(options, self.device), device=self.device.kind)
 
     def _ask(
         self,

@@ -1,21 +1,16 @@
 """Keyword arguments of the Python interface: typed, checked before anything starts, defaults from the settings."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from kbench.core.budget import DEFAULT_S
 from kbench.core.errors import UsageError
 from kbench.core.events import RunOptions, TimeLimits
 from kbench.core.levels import require_codes
-from kbench.devices.backend import backend
-from kbench.devices.selection import DeviceChoice
-from kbench.host import sanitizer
 from kbench.plugins.source import did_you_mean
 from kbench.run.plan import options_from
-from kbench.storage.settings import Settings, is_share
+from kbench.storage.settings import Settings, out_of_range
 
 NOT_FOR_A_POOL = frozenset({"lock_clocks_mhz"})
 """Options of `kbench run`, which holds the device from start to end."""
@@ -65,8 +60,7 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
 
     One string stands for a sequence of one, in `cases` and `accept`.
 
-    Raises:
-        UsageError: an option that does not exist, or a value of the wrong type or out of range.
+    Raises UsageError: an option that does not exist, or a value of the wrong type or out of range.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -100,22 +94,9 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
 
 def _require_ranges(options: RunOptions) -> None:
     """Raise UsageError for an invalid value."""
-    for name in ("processes", "max_processes", "pairs"):
-        if getattr(options, name) < 1:
-            raise UsageError(f"`{name}` is {getattr(options, name)}", "it must be 1 or more")
+    values = {field.name: getattr(options, field.name) for field in fields(options)}
+    values |= {f"limits.{field.name}": getattr(options.limits, field.name) for field in fields(options.limits)}
+    if (wrong := out_of_range(values)) is not None:
+        raise UsageError(f"`{wrong[0]}", wrong[1])
     if options.processes > options.max_processes:
         raise UsageError(f"`processes` is {options.processes}, more than `max_processes`", "raise `max_processes`")
-    if not is_share(options.precision):
-        raise UsageError(f"`precision` is {options.precision}, which is not a share", "write for example 0.003")
-    limits = {f"limits.{field.name}": getattr(options.limits, field.name) for field in fields(options.limits)}
-    for name, value in {"budget_s": options.budget_s, **limits}.items():
-        if value is not None and not 0 < value < math.inf:
-            raise UsageError(f"`{name}` is {value}", "it must be a number of seconds above 0")
-
-
-def fit_to(options: RunOptions, device: DeviceChoice) -> RunOptions:
-    """Return the options with this device. Raises UsageError for an option that it does not support."""
-    if options.mode == "graph" and not backend(device.kind).replays_graphs:
-        raise UsageError("`mode='graph'` needs a GPU, and the device is a CPU", "leave it out")
-    sanitizer.require(options, device)
-    return replace(options, device=device.kind, budget_s=options.budget_s or DEFAULT_S[device.kind])

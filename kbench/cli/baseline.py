@@ -1,20 +1,29 @@
 """`kbench baseline`: show and set baselines, and accept slow-downs. The files are for git."""
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from kbench.cli import completion
 from kbench.cli.command import Command, Group
-from kbench.cli.options import DocumentFlags, OutputFlags, ResultsOption, RunArgument, command, parse_slowdown
+from kbench.cli.options import (
+    DocumentFlags,
+    OutputFlags,
+    argument,
+    command,
+    option,
+    parse_slowdown,
+    results_option,
+    run_argument,
+)
 from kbench.cli.output import Format
 from kbench.core.errors import ExitCode, UsageError
 from kbench.plugins.source import did_you_mean
-from kbench.report import csvout
 from kbench.report.document import render_document
-from kbench.report.table import Column, one_line, render_markdown_table, render_table
+from kbench.report.table import one_line, table
 from kbench.storage.runfiles import LATEST
 
 if TYPE_CHECKING:
@@ -35,37 +44,28 @@ def parse_date(text: str) -> date:
 class BaselineShowFlags(OutputFlags):
     """Flags of `kbench baseline show`."""
 
-    results: ResultsOption = None
+    results: Path | None = results_option()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetFlags(DocumentFlags):
     """Flags of `kbench baseline set`."""
 
-    run: RunArgument = LATEST
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the baseline (default main)")] = (
-        None
-    )
-    results: ResultsOption = None
+    run: str = run_argument()
+    name: str | None = option("--name NAME", "Name of the baseline (default main)")
+    results: Path | None = results_option()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptFlags(DocumentFlags):
     """Flags of `kbench baseline accept`."""
 
-    case: Annotated[str, typer.Argument(metavar="CASE", help="PROBLEM/SOLUTION/CASE, or its unique ending")]
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why the slow-down is accepted")]
-    until: Annotated[
-        date, typer.Option("--until", metavar="DATE", parser=parse_date, help="Last day on which it is accepted")
-    ]
-    up_to: Annotated[
-        float,
-        typer.Option("--up-to", metavar="SHARE", parser=parse_slowdown, help="Largest slow-down that is accepted"),
-    ]
-    run: Annotated[
-        str, typer.Option("--run", metavar="RUN", help="Run that shows the slow-down", autocompletion=completion.runs)
-    ] = LATEST
-    results: ResultsOption = None
+    case: str = argument("CASE", "PROBLEM/SOLUTION/CASE, or its unique ending")
+    reason: str = option("--reason TEXT", "Why the slow-down is accepted", default=MISSING)
+    until: date = option("--until DATE", "Last day on which it is accepted", default=MISSING, parser=parse_date)
+    up_to: float = option("--up-to SHARE", "Largest slow-down that is accepted", default=MISSING, parser=parse_slowdown)
+    run: str = option("--run RUN", "Run that shows the slow-down", default=LATEST, autocompletion=completion.runs)
+    results: Path | None = results_option()
 
 
 @command(BaselineShowFlags)
@@ -78,9 +78,19 @@ def show(flags: BaselineShowFlags) -> int:
     found = baselines.list_baselines(root)
     gpus = dict.fromkeys(summary.gpu for summary in found)
     accepted = [(gpu, one) for gpu in gpus for one in baselines.load_acceptances(gpu, root)]
-    columns = [Column(title=title, wraps=title in {"solutions", "cases"}) for title in TITLES]
-    cells = [[s.name, s.gpu, s.problem, s.git_commit[:10], " ".join(s.solutions), " ".join(s.cases)] for s in found]
-    if not cells and output.format is Format.TEXT:
+    rows = [
+        {
+            "baseline": one.name,
+            "device": one.gpu,
+            "problem": one.problem,
+            "commit": one.git_commit[:10],
+            "solutions": " ".join(one.solutions),
+            "cases": " ".join(one.cases),
+        }
+        for one in found
+    ]
+    shown = table(rows, titles=TITLES, wraps={"solutions", "cases"})
+    if not rows and output.format is Format.TEXT:
         output.note("no baseline yet\n\nhint: `kbench baseline set @latest`")
         return ExitCode.OK
     lines = [
@@ -90,10 +100,10 @@ def show(flags: BaselineShowFlags) -> int:
     ]
     pairs = [{"device": gpu, "acceptance": one} for gpu, one in accepted]
     output.show(
-        text=lambda: "\n".join([render_table(columns, cells, indent="", width=output.width), *lines]),
+        text=lambda: "\n".join([shown.text(indent="", width=output.width), *lines]),
         json=lambda: render_document("baseline", status="ok", results=found, accepted=pairs),
-        csv=lambda: csvout.render_cells(TITLES, cells),
-        md=lambda: render_markdown_table(columns, cells),
+        csv=shown.csv,
+        md=shown.markdown,
     )
     return ExitCode.OK
 

@@ -1,14 +1,12 @@
 """`kbench calibrate`: how noisy this device is, which limits what the gate can resolve."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from kbench.cli import completion
-from kbench.cli.options import DeviceOption, OutputFlags, command
+from kbench.cli.options import OutputFlags, argument, command, device_option, option
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, InternalError, MachineError
 from kbench.core.events import Judged, RunOptions
@@ -29,19 +27,15 @@ DEFAULT_CASES = {"cuda": ("small", "default"), "cpu": ("small",)}
 class CalibrateFlags(OutputFlags):
     """Flags of `kbench calibrate`."""
 
-    problems: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PROBLEM",
-            help="Problems: names or paths (default: all shipped)",
-            autocompletion=completion.problems,
-        ),
-    ] = None
-    case: Annotated[list[str] | None, typer.Option("--case", metavar="NAME", help="Only this case; repeatable")] = None
-    device: DeviceOption = None
-    processes: Annotated[
-        int | None, typer.Option("--processes", metavar="N", min=2, help="Processes per case (default 10)")
-    ] = None
+    problems: list[str] | None = argument(
+        "PROBLEM",
+        "Problems: names or paths (default: all shipped)",
+        default=None,
+        autocompletion=completion.problems,
+    )
+    case: list[str] | None = option("--case NAME", "Only this case; repeatable")
+    device: str | None = device_option()
+    processes: int | None = option("--processes N", "Processes per case (default 10)", min=2)
 
 
 @command(CalibrateFlags)
@@ -56,12 +50,13 @@ def main(flags: CalibrateFlags) -> int:
     subjects = _subjects(flags, device.kind, settings)
     measure = reference_against_itself(flags.device or settings.run.device, settings)
     processes = flags.processes or verb.DEFAULT_PROCESSES
-    done = _follow(verb.calibrate(subjects, measure, _environment(device), processes=processes), output)
+    done = _follow(verb.calibrate(subjects, measure, _environment(device), processes=processes), len(subjects), output)
+    table = rendering.table_of(done.calibration, processes)
     output.show(
-        text=lambda: rendering.render_text(done.calibration, processes),
+        text=lambda: f"{done.calibration.gpu_name}\n{table.text()}",
         json=lambda: rendering.render_json(done.calibration),
-        csv=lambda: rendering.render_csv(done.calibration, processes),
-        md=lambda: rendering.render_markdown(done.calibration, processes),
+        csv=table.csv,
+        md=table.markdown,
     )
     output.note(f"saved {done.path}")
     return ExitCode.OK
@@ -115,16 +110,18 @@ def _environment(device: DeviceChoice) -> Environment:
     )
 
 
-def _follow(events: "Iterator[CalibrationEvent]", output: Output) -> "Calibrated":
-    from kbench.calibrate import Calibrated, SubjectMeasured, SubjectStarted
+def _follow(events: "Generator[CalibrationEvent]", total: int, output: Output) -> "Calibrated":
+    from kbench.calibrate import AgainstItself, Calibrated, Subject
 
-    with closing(events) as stream:  # type: ignore[type-var]  # the verb is a generator
+    number = 0
+    with closing(events) as stream:
         for event in stream:
             match event:
-                case SubjectStarted(subject=subject, number=number, total=total):
-                    output.note(f"{number}/{total}  {subject.problem}  {subject.case}")
-                case SubjectMeasured(result=result):
-                    output.note(f"     {units.duration(result.time_ns)}, spread {100 * result.between:.2g} %")
+                case Subject(problem=problem, case=case):
+                    number += 1
+                    output.note(f"{number}/{total}  {problem}  {case}")
+                case AgainstItself(time_ns=time_ns, between=between):
+                    output.note(f"     {units.duration(time_ns)}, spread {100 * between:.2g} %")
                 case Calibrated():
                     return event
     raise InternalError("the calibration ended without a result")

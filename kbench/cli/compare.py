@@ -1,71 +1,43 @@
 """`kbench compare`: saved runs side by side, or the solutions of one run."""
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated
-
-import typer
+from pathlib import Path
+from typing import Literal
 
 from kbench.cli import completion
-from kbench.cli.options import OutputFlags, ResultsOption, SlowerOption, TimeOption, command, parse_share
+from kbench.cli.options import (
+    OutputFlags,
+    argument,
+    cases_option,
+    command,
+    option,
+    results_option,
+    share_option,
+    slower_option,
+    switch,
+    time_option,
+)
 from kbench.core.errors import ExitCode, NothingSelectedError
 from kbench.core.model import Time
-
-
-class By(StrEnum):
-    """What is compared."""
-
-    SOLUTION = "solution"
-    RUN = "run"
-
-
-class Only(StrEnum):
-    """Which lines to show."""
-
-    CHANGED = "changed"
-    SLOWER = "slower"
-
-
-class Sort(StrEnum):
-    """Order of the lines."""
-
-    VERDICT = "verdict"
-    CHANGE = "change"
-    NAME = "name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareFlags(OutputFlags):
     """Flags of `kbench compare`."""
 
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN", help="Runs: names, paths or @latest; the first is the base", autocompletion=completion.runs
-        ),
-    ]
-    by: Annotated[By | None, typer.Option("--by", help="What to compare (default: solutions of one run, or runs)")] = (
-        None
+    runs: list[str] = argument(
+        "RUN", "Runs: names, paths or @latest; the first is the base", autocompletion=completion.runs
     )
-    base: Annotated[
-        str | None,
-        typer.Option("--base", metavar="SOLUTION", help="Solution that the others are compared with"),
-    ] = None
-    case: Annotated[
-        list[str] | None, typer.Option("--case", metavar="GLOB", help="Only cases whose name matches; repeatable")
-    ] = None
-    only: Annotated[Only | None, typer.Option("--only", help="Show only these lines")] = None
-    sort: Annotated[Sort, typer.Option("--sort", help="Order of the lines")] = Sort.VERDICT
-    time: TimeOption = None
-    slower: SlowerOption = None
-    confidence: Annotated[
-        float | None,
-        typer.Option(
-            "--confidence", metavar="SHARE", parser=parse_share, help="Confidence level of each bound (default 99%)"
-        ),
-    ] = None
-    any_gpu: Annotated[bool, typer.Option("--any-gpu", help="Show ratios between different GPUs")] = False
-    results: ResultsOption = None
+    by: Literal["solution", "run"] | None = option("--by", "What to compare (default: solutions of one run, or runs)")
+    base: str | None = option("--base SOLUTION", "Solution that the others are compared with")
+    case: list[str] | None = cases_option()
+    only: Literal["changed", "slower"] | None = option("--only", "Show only these lines")
+    sort: Literal["verdict", "change", "name"] = option("--sort", "Order of the lines", default="verdict")
+    time: Time | None = time_option()
+    slower: float | None = slower_option()
+    confidence: float | None = share_option("--confidence SHARE", "Confidence level of each bound (default 99%)")
+    any_gpu: bool = switch("--any-gpu", "Show ratios between different GPUs")
+    results: Path | None = results_option()
 
 
 @command(CompareFlags)
@@ -81,7 +53,7 @@ def main(flags: CompareFlags) -> int:
     given = {"margin": flags.slower, "confidence": flags.confidence}
     found = verb.compare(
         [find_run(name, folder, settings) for name in flags.runs],
-        by=flags.by.value if flags.by else None,
+        by=flags.by,
         base=flags.base,
         cases=tuple(flags.case or ()),
         thresholds=Thresholds(**{name: value for name, value in given.items() if value is not None}),
@@ -93,7 +65,7 @@ def main(flags: CompareFlags) -> int:
             f"`{found.base}` is all there is: nothing to compare it with",
             "`kbench run PROBLEM A B` makes a run of two solutions, `kbench compare OLD NEW` takes two runs",
         )
-    shown = report.chosen(found, flags.only.value if flags.only else None, flags.sort.value)
+    shown = report.chosen(found, flags.only, flags.sort)
     output.show(
         text=lambda: report.render_text(shown, verbosity=output.verbosity, width=output.width),
         json=lambda: report.render_json(shown),

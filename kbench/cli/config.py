@@ -6,7 +6,7 @@ from kbench.cli.options import OutputFlags, command
 from kbench.core.errors import ExitCode
 from kbench.report import csvout
 from kbench.report.document import render_document
-from kbench.report.table import Column, render_markdown_table, render_table
+from kbench.report.table import table
 from kbench.storage import settings
 
 
@@ -20,12 +20,16 @@ def main(flags: ConfigFlags) -> int:
     """Print effective settings and where each came from."""
     output = flags.output()
     values = settings.effective(flags.settings())
-    columns = [Column(title="setting"), Column(title="value"), Column(title="from")]
-    cells = [[item.key, "" if item.value is None else str(item.value), item.origin] for item in values]
+    shown = table(
+        [
+            {"setting": item.key, "value": "" if item.value is None else str(item.value), "from": item.origin}
+            for item in values
+        ]
+    )
     output.show(
-        text=lambda: render_table(columns, cells, indent="", width=output.width),
+        text=lambda: shown.text(indent="", width=output.width),
         json=lambda: render_document("config", status="ok", results=values),
         csv=lambda: csvout.render_records(values, settings.EffectiveValue),
-        md=lambda: render_markdown_table(columns, cells),
+        md=shown.markdown,
     )
     return ExitCode.OK

@@ -1,18 +1,15 @@
 """`kbench doctor`: is this machine ready, and how to fix it if not."""
 
 from dataclasses import dataclass
-from typing import Annotated
-
-import typer
 
 from kbench import doctor as verb
-from kbench.cli.options import DeviceOption, OutputFlags, command
+from kbench.cli.options import OutputFlags, command, device_option, switch
 from kbench.cli.output import Format, Output
 from kbench.core.errors import ExitCode
 from kbench.doctor import Check, Health
 from kbench.report import csvout
 from kbench.report.document import render_document
-from kbench.report.table import Column, one_line, render_markdown_table
+from kbench.report.table import one_line, table
 from kbench.storage.settings import cache_dir
 
 
@@ -20,11 +17,9 @@ from kbench.storage.settings import cache_dir
 class DoctorFlags(OutputFlags):
     """Flags of `kbench doctor`."""
 
-    device: DeviceOption = None
-    remeasure: Annotated[bool, typer.Option("--remeasure", help="Measure the peaks again")] = False
-    clear_quarantine: Annotated[
-        bool, typer.Option("--clear-quarantine", help="Probe a quarantined device; use it again if it answers")
-    ] = False
+    device: str | None = device_option()
+    remeasure: bool = switch("--remeasure", "Measure the peaks again")
+    clear_quarantine: bool = switch("--clear-quarantine", "Probe a quarantined device; use it again if it answers")
 
 
 @command(DoctorFlags)
@@ -54,8 +49,10 @@ def _print(output: Output, checks: list[Check], code: ExitCode) -> None:
     unfit = [check for check in checks if check.status is not Health.OK]
     failing = [check for check in unfit if check.status is Health.FAIL]
     reason = "; ".join(f"{check.name}: {check.detail}" for check in failing)
-    columns = [Column(title=title) for title in ("status", "code", "check", "detail", "fix")]
-    cells = [[check.status.value, check.code, check.name, check.detail, check.fix] for check in checks]
+    rows = [
+        {"status": one.status.value, "code": one.code, "check": one.name, "detail": one.detail, "fix": one.fix}
+        for one in checks
+    ]
     status = "failed" if failing else "passed"
     output.show(
         text=str,  # each check was printed when it was made
@@ -63,7 +60,7 @@ def _print(output: Output, checks: list[Check], code: ExitCode) -> None:
             "doctor", status=status, reason=reason, exit_code=code, findings=map(_finding, unfit), results=checks
         ),
         csv=lambda: csvout.render_records(checks, Check),
-        md=lambda: render_markdown_table(columns, cells),
+        md=table(rows).markdown,
     )
 
 

@@ -1,17 +1,14 @@
 """`kbench explain`: what a code means and what to do about it."""
 
 from dataclasses import dataclass
-from typing import Annotated
 
-import typer
-
-from kbench.cli.options import OutputFlags, command
+from kbench.cli.options import OutputFlags, argument, command
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.explain import EXPLANATIONS, Explanation, explain
 from kbench.plugins.source import did_you_mean
 from kbench.report import csvout
 from kbench.report.document import render_document
-from kbench.report.table import Column, render_markdown_table, render_table
+from kbench.report.table import table
 
 
 def complete(incomplete: str) -> list[str]:
@@ -23,9 +20,7 @@ def complete(incomplete: str) -> list[str]:
 class ExplainFlags(OutputFlags):
     """Flags of `kbench explain`."""
 
-    code: Annotated[
-        str | None, typer.Argument(metavar="CODE", help="Code to explain (default: list all)", autocompletion=complete)
-    ] = None
+    code: str | None = argument("CODE", "Code to explain (default: list all)", default=None, autocompletion=complete)
 
 
 @command(ExplainFlags)
@@ -33,22 +28,14 @@ def main(flags: ExplainFlags) -> int:
     """Explain a status, finding, flag or verdict."""
     output = flags.output()
     found = _find(flags.code) if flags.code else tuple(EXPLANATIONS.values())
-    columns = [
-        Column(title="code"),
-        Column(title="kind"),
-        Column(title="meaning", wraps=True),
-        Column(title="what to do"),
-    ]
-    cells = [[entry.code, entry.kind, entry.meaning, entry.fix] for entry in found]
+    rows = [{"code": one.code, "kind": one.kind, "meaning": one.meaning} for one in found]
     output.show(
         text=lambda: (
-            _described(found[0])
-            if flags.code
-            else render_table(columns[:3], [row[:3] for row in cells], indent="", width=output.width)
+            _described(found[0]) if flags.code else table(rows, wraps={"meaning"}).text(indent="", width=output.width)
         ),
         json=lambda: render_document("explain", status="ok", results=found),
         csv=lambda: csvout.render_records(found, Explanation),
-        md=lambda: render_markdown_table(columns, cells),
+        md=table([row | {"what to do": one.fix} for row, one in zip(rows, found, strict=True)]).markdown,
     )
     return ExitCode.OK
 

@@ -3,14 +3,20 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING, Literal
 
 from kbench.cli import completion
-from kbench.cli.options import OutputFlags, ResultsOption, SlowerOption, TimeOption, command
+from kbench.cli.options import (
+    OutputFlags,
+    argument,
+    command,
+    option,
+    results_option,
+    slower_option,
+    switch,
+    time_option,
+)
 from kbench.cli.output import Output
 from kbench.core.errors import UsageError
 from kbench.core.model import Time
@@ -23,59 +29,30 @@ if TYPE_CHECKING:
     from kbench.gate.rule import GateReport, Policy
 
 
-class Unclear(StrEnum):
-    """What an unclear case does to the exit code."""
-
-    PASS = "pass"  # noqa: S105  # no password
-    WARN = "warn"
-    FAIL = "fail"
-
-
-class Missing(StrEnum):
-    """What a case of the baseline that was not measured does to the exit code."""
-
-    WARN = "warn"
-    FAIL = "fail"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateFlags(OutputFlags):
     """Flags of `kbench gate`."""
 
-    targets: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="RUN",
-            help="Run (default @latest); with --against: PROBLEM [SOLUTION]...",
-            autocompletion=completion.runs,
-        ),
-    ] = None
-    against: Annotated[
-        str | None,
-        typer.Option("--against", metavar="REV", help="Measure this checkout and another commit side by side"),
-    ] = None
-    case: Annotated[
-        list[str] | None, typer.Option("--case", metavar="GLOB", help="With --against: only cases whose name matches")
-    ] = None
-    device: Annotated[
-        str | None, typer.Option("--device", metavar="DEVICE", help="With --against: auto, cpu, cuda, cuda:INDEX")
-    ] = None
-    baseline: Annotated[
-        str | None,
-        typer.Option("--baseline", metavar="NAME", help="Baseline: a name or the path of a CSV (default main)"),
-    ] = None
-    time: TimeOption = None
-    slower: SlowerOption = None
-    unclear: Annotated[Unclear | None, typer.Option("--unclear", help="Effect of an unclear case")] = None
-    missing: Annotated[Missing | None, typer.Option("--missing", help="Effect of a missing case")] = None
-    confirm: Annotated[bool, typer.Option("--confirm", help="Measure flagged cases again before they fail")] = False
-    github: Annotated[bool, typer.Option("--github", help="Print GitHub annotations and write the step summary")] = (
-        False
+    targets: list[str] | None = argument(
+        "RUN",
+        "Run (default @latest); with --against: PROBLEM [SOLUTION]...",
+        default=None,
+        autocompletion=completion.runs,
     )
-    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML")] = None
-    summary: Annotated[Path | None, typer.Option("--summary", metavar="FILE", help="Append Markdown to a file")] = None
-    strict: Annotated[bool, typer.Option("--strict", help="Same as --unclear fail")] = False
-    results: ResultsOption = None
+    against: str | None = option("--against REV", "Measure this checkout and another commit side by side")
+    case: list[str] | None = option("--case GLOB", "With --against: only cases whose name matches")
+    device: str | None = option("--device DEVICE", "With --against: auto, cpu, cuda, cuda:INDEX")
+    baseline: str | None = option("--baseline NAME", "Baseline: a name or the path of a CSV (default main)")
+    time: Time | None = time_option()
+    slower: float | None = slower_option()
+    unclear: Literal["pass", "warn", "fail"] | None = option("--unclear", "Effect of an unclear case")
+    missing: Literal["warn", "fail"] | None = option("--missing", "Effect of a missing case")
+    confirm: bool = switch("--confirm", "Measure flagged cases again before they fail")
+    github: bool = switch("--github", "Print GitHub annotations and write the step summary")
+    junit: Path | None = option("--junit FILE", "Write JUnit XML")
+    summary: Path | None = option("--summary FILE", "Append Markdown to a file")
+    strict: bool = switch("--strict", "Same as --unclear fail")
+    results: Path | None = results_option()
 
 
 @command(GateFlags)
@@ -120,12 +97,12 @@ def _against_baseline(flags: GateFlags, settings: Settings, output: Output) -> "
     first = run.rows[0]
     name = flags.baseline or settings.gate.baseline
     policy = make_policy(settings.gate, flags)
-    with progress_for(output) as progress:
+    with progress_for(output) as show:
         report = rule.gate(
             run,
             baselines.load_baseline(run, name, root),
             policy,
-            confirm=confirm.by_running(run, settings, progress.show, policy.time) if flags.confirm else None,
+            confirm=confirm.by_running(run, settings, show, policy.time) if flags.confirm else None,
             pinned=baselines.load_pinned(run, root),
             accepted=baselines.load_acceptances(first.gpu_name, root),
             calibration=calibrate.load(first.gpu_uuid),
@@ -153,20 +130,19 @@ def _against_commit(flags: GateFlags, settings: Settings, output: Output) -> "Ga
         max_processes=max(policy.processes, settings.run.max_processes),
     )
     solutions = choose_solutions(problem, flags.targets[1:], options.device, settings)
-    with progress_for(output) as progress:
-        return against.against(problem, solutions, str(flags.against), options, policy, settings, progress.show)
+    with progress_for(output) as show:
+        return against.against(problem, solutions, str(flags.against), options, policy, settings, show)
 
 
 def make_policy(given: GateSettings, flags: GateFlags) -> "Policy":
     """Let a flag win over the settings."""
     from kbench.gate.rule import Policy
 
-    unclear = flags.unclear.value if flags.unclear else given.unclear
     return Policy(
         slower=given.slower if flags.slower is None else flags.slower,
         overrides={glob: override.slower for glob, override in given.override.items()},
-        unclear="fail" if flags.strict else unclear,
-        missing=flags.missing.value if flags.missing else given.missing,
+        unclear="fail" if flags.strict else flags.unclear or given.unclear,
+        missing=flags.missing or given.missing,
         time=flags.time or Time(given.time),
     )
 

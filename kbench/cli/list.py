@@ -3,19 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from kbench.cli import completion
-from kbench.cli.options import OutputFlags, ResultsOption, command
+from kbench.cli.options import OutputFlags, argument, command, results_option, switch
 from kbench.cli.output import Format, Output
 from kbench.core.errors import ExitCode, PluginError
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
-from kbench.report import csvout
 from kbench.report.document import render_document
-from kbench.report.table import Column, one_line, render_markdown_table, render_table
+from kbench.report.table import Column, Table, one_line
 from kbench.storage.saved_runs import list_runs
 from kbench.storage.settings import Settings
 
@@ -36,15 +33,12 @@ class Listing:
 class ListFlags(OutputFlags):
     """Flags of `kbench list`."""
 
-    problem: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="PROBLEM", help="List the solutions of this problem", autocompletion=completion.problems
-        ),
-    ] = None
-    cases: Annotated[bool, typer.Option("--cases", help="List the problem's cases instead")] = False
-    runs: Annotated[bool, typer.Option("--runs", help="List saved runs instead")] = False
-    results: ResultsOption = None
+    problem: str | None = argument(
+        "PROBLEM", "List the solutions of this problem", default=None, autocompletion=completion.problems
+    )
+    cases: bool = switch("--cases", "List the problem's cases instead")
+    runs: bool = switch("--runs", "List saved runs instead")
+    results: Path | None = results_option()
 
 
 @command(ListFlags)
@@ -115,29 +109,29 @@ def _runs(folder: Path) -> Listing:
 
 
 def _print(output: Output, listing: Listing) -> None:
-    columns, cells = _table(listing)
-    if not cells and output.format is Format.TEXT and output.verbosity >= 0:
+    shown = _table(listing)
+    if not listing.rows and output.format is Format.TEXT and output.verbosity >= 0:
         output.note("nothing to list")
         return
     found = [dict(zip(listing.names, row, strict=True)) for row in listing.rows]
     output.show(
         text=lambda: _render_text(output, listing),
         json=lambda: render_document("list", status="ok", results=found),
-        csv=lambda: csvout.render_cells(listing.names, cells),
-        md=lambda: render_markdown_table(columns, cells),
+        csv=shown.csv,
+        md=shown.markdown,
     )
 
 
-def _table(listing: Listing) -> tuple[list[Column], list[list[str]]]:
+def _table(listing: Listing) -> Table:
     columns = [Column(title=name, wraps=name in WRAPPING) for name in listing.names]
-    return columns, [[_text(value) for value in row] for row in listing.rows]
+    return Table(columns=columns, rows=[[_text(value) for value in row] for row in listing.rows])
 
 
 def _render_text(output: Output, listing: Listing) -> str:
-    columns, cells = _table(listing)
+    table = _table(listing)
     if output.verbosity < 0:
-        return "\n".join(row[0] for row in cells)
-    shown = render_table(columns, cells, indent="", width=output.width)
+        return "\n".join(row[0] for row in table.rows)
+    shown = table.text(indent="", width=output.width)
     return shown if listing.below is None else f"{shown}\n\n{_render_text(output, listing.below)}"
 
 

@@ -3,7 +3,7 @@
 import importlib.util
 from dataclasses import dataclass
 
-from kbench.cli.options import DeviceOption, SettingsFlags, command
+from kbench.cli.options import SettingsFlags, command, device_option
 from kbench.core.errors import ExitCode, MachineError
 
 
@@ -11,7 +11,7 @@ from kbench.core.errors import ExitCode, MachineError
 class McpFlags(SettingsFlags):
     """Flags of `kbench mcp`."""
 
-    device: DeviceOption = None
+    device: str | None = device_option()
 
 
 @command(McpFlags)

@@ -3,32 +3,18 @@
 import re
 import shlex
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Literal
 
 import typer
 
-from kbench.cli import completion, scaffold
+from kbench.cli import scaffold
 from kbench.cli.command import Command, Group
-from kbench.cli.options import DocumentFlags, command
+from kbench.cli.options import DocumentFlags, argument, command, option, problem_argument
 from kbench.core.errors import ExitCode, MachineError, UsageError
 from kbench.plugins import registry
 
-
-class Language(StrEnum):
-    """Language of a new solution."""
-
-    CUDA = "cuda"
-    CUDA_TORCH = "cuda-torch"
-    TRITON = "triton"
-    CUTE = "cute"
-    TILELANG = "tilelang"
-    HELION = "helion"
-    CPP = "cpp"
-    TORCH = "torch"
-
-
+Language = Literal["cuda", "cuda-torch", "triton", "cute", "tilelang", "helion", "cpp", "torch"]
 LANGUAGE_HELP = "Language of the solution; cuda-torch, cute, tilelang and helion were not tried on a GPU yet"
 
 
@@ -36,29 +22,25 @@ LANGUAGE_HELP = "Language of the solution; cuda-torch, cute, tilelang and helion
 class ProblemFlags(DocumentFlags):
     """Flags of `kbench new problem`."""
 
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the problem, a Python identifier")]
-    folder: Annotated[Path, typer.Option("--in", metavar="DIR", help="Folder to write to")] = Path()
+    name: str = argument("NAME", "Name of the problem, a Python identifier")
+    folder: Path = option("--in DIR", "Folder to write to", default=Path())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolutionFlags(DocumentFlags):
     """Flags of `kbench new solution`."""
 
-    problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help="Problem: a name or a path", autocompletion=completion.problems)
-    ]
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the solution")]
-    language: Annotated[Language, typer.Option("--language", help=LANGUAGE_HELP)] = Language.CUDA
-    folder: Annotated[
-        Path | None, typer.Option("--in", metavar="DIR", help="Folder to write to (default: beside the problem)")
-    ] = None
+    problem: str = problem_argument()
+    name: str = argument("NAME", "Name of the solution")
+    language: Language = option("--language", LANGUAGE_HELP, default="cuda")
+    folder: Path | None = option("--in DIR", "Folder to write to (default: beside the problem)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentsFlags(DocumentFlags):
     """Flags of `kbench new agents`."""
 
-    folder: Annotated[Path, typer.Option("--in", metavar="DIR", help="Folder to write to")] = Path()
+    folder: Path = option("--in DIR", "Folder to write to", default=Path())
 
 
 @command(ProblemFlags)
@@ -81,7 +63,7 @@ def solution(flags: SolutionFlags) -> int:
     shipped = owner.origin == "kbench"
     beside = Path("solutions") if shipped else owner.path.parent / "solutions"
     path = _from_here((flags.folder or beside / owner.name) / f"{name}.py")
-    _write(path, scaffold.solution(owner, flags.language.value))
+    _write(path, scaffold.solution(owner, flags.language))
     line = shlex.join(["kbench", "run", flags.problem, str(path)])
     _tell(flags, path, f"fill in the kernel, then `{line}`")
     return ExitCode.OK
@@ -91,7 +73,7 @@ def solution(flags: SolutionFlags) -> int:
 def agents(flags: AgentsFlags) -> int:
     """Write an AGENTS.md: how an agent checks kernels in this repository."""
     path = flags.folder / "AGENTS.md"
-    _write(path, scaffold.AGENTS)
+    _write(path, scaffold.agents())
     _tell(flags, path, "add what is particular to this repository")
     return ExitCode.OK
 

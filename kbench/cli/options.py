@@ -6,8 +6,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
-from enum import StrEnum
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
@@ -16,26 +15,12 @@ import typer
 from kbench.cli import completion
 from kbench.cli.output import Color, Format, Output
 from kbench.core.errors import UsageError
-from kbench.core.model import Time
 from kbench.storage import settings
+from kbench.storage.runfiles import LATEST
 from kbench.storage.settings import Settings
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|min|h)?")
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, None: 1.0}
-
-
-class Mode(StrEnum):
-    """State of the L2 cache, or of the launch, when a call is timed."""
-
-    COLD = "cold"
-    WARM = "warm"
-    GRAPH = "graph"
-
-
-class Crosscheck(StrEnum):
-    """A second opinion on the time of a call."""
-
-    CUPTI = "cupti"
 
 
 def parse_duration(text: str) -> float:
@@ -87,32 +72,55 @@ def parse_overrides(pairs: list[str]) -> dict[str, Any]:
     return overrides
 
 
-DeviceOption = Annotated[str | None, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX")]
-ResultsOption = Annotated[Path | None, typer.Option("--results", metavar="DIR", help="Results folder")]
-RunArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN",
-        help="Name of a run or its unique ending, a path, or @latest~N",
-        autocompletion=completion.runs,
-    ),
-]
-SlowerOption = Annotated[
-    float | None,
-    typer.Option("--slower", metavar="SHARE", parser=parse_share, help="Smallest slow-down that counts (default 0.5%)"),
-]
-TimeOption = Annotated[Time | None, typer.Option("--time", help="Time to compare (default device)")]
-"""For the commands that compare times."""
+FLAG = "flag"
+"""Key of the flag in the metadata of a field."""
+
+
+def option(spec: str, text: str, *, default: Any = None, **more: Any) -> Any:
+    """Declare the flag of a field: `--name METAVAR`, `--name -n` or `--on/--off`, and its help text."""
+    words = spec.split()
+    names = [word for word in words if word.startswith("-")]
+    metavar = next((word for word in words if word not in names), None)
+    flag = typer.Option(*names, metavar=metavar, help=text, **more)
+    return field(default=default, metadata={FLAG: flag})
+
+
+def switch(spec: str, text: str, **more: Any) -> Any:
+    """Declare a flag that is off unless it is given."""
+    return option(spec, text, default=False, **more)
+
+
+def argument(metavar: str, text: str, *, default: Any = MISSING, **more: Any) -> Any:
+    """Declare the positional argument of a field; required without a default."""
+    return field(default=default, metadata={FLAG: typer.Argument(metavar=metavar, help=text, **more)})
+
+
+seconds_option = functools.partial(option, parser=parse_duration)
+share_option = functools.partial(option, parser=parse_share)
+problem_argument = functools.partial(
+    argument, "PROBLEM", "Problem: a name or a path", autocompletion=completion.problems
+)
+run_argument = functools.partial(
+    argument,
+    "RUN",
+    "Name of a run or its unique ending, a path, or @latest~N",
+    default=LATEST,
+    autocompletion=completion.runs,
+)
+cases_option = functools.partial(option, "--case GLOB", "Only cases whose name matches; repeatable")
+set_option = functools.partial(option, "--set NAME=VALUE", "Override a constant of the problem; repeatable")
+device_option = functools.partial(option, "--device DEVICE", "auto, cpu, cuda or cuda:INDEX")
+trusted_option = functools.partial(switch, "--trusted", "Trust the solution: run it with a lighter sandbox")
+results_option = functools.partial(option, "--results DIR", "Results folder")
+slower_option = functools.partial(share_option, "--slower SHARE", "Smallest slow-down that counts (default 0.5%)")
+time_option = functools.partial(option, "--time", "Time to compare (default device)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsFlags:
     """The flag of every command that reads settings."""
 
-    config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", help="Settings file instead of the nearest pyproject.toml"),
-    ] = None
+    config: Path | None = option("--config FILE", "Settings file instead of the nearest pyproject.toml")
 
     def settings(self) -> Settings:
         """Read the settings that hold for this command."""
@@ -123,8 +131,8 @@ class SettingsFlags:
 class DocumentFlags(SettingsFlags):
     """Flags of every command that writes a file and reports nothing else."""
 
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document, also on errors")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no hints")] = False
+    json: bool = switch("--json", "Print one JSON document, also on errors")
+    quiet: bool = switch("--quiet -q", "Show no hints")
 
     def output(self) -> Output:
         """Combine the flags that say what to print."""
@@ -135,18 +143,14 @@ class DocumentFlags(SettingsFlags):
 class OutputFlags(SettingsFlags):
     """Flags of every command that reports something."""
 
-    format: Annotated[Format, typer.Option("--format", help="What to print on stdout")] = Format.TEXT
-    json: Annotated[bool, typer.Option("--json", help="Same as --format json: always one document")] = False
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show more details")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show verdicts only")] = False
-    color: Annotated[Color, typer.Option("--color", help="When to colour the output")] = Color.AUTO
+    format: Format = option("--format", "What to print on stdout", default=Format.TEXT)
+    json: bool = switch("--json", "Same as --format json: always one document")
+    verbose: bool = switch("--verbose -v", "Show more details")
+    quiet: bool = switch("--quiet -q", "Show verdicts only")
+    color: Color = option("--color", "When to colour the output", default=Color.AUTO)
 
     def output(self) -> Output:
-        """Combine the flags that say what to print.
-
-        Raises:
-            UsageError: for two flags that contradict each other.
-        """
+        """Combine the flags that say what to print. Raises UsageError for two flags that contradict each other."""
         if self.json and self.format not in {Format.TEXT, Format.JSON}:
             raise UsageError(f"`--json` contradicts `--format {self.format.value}`", "give one of them")
         if self.verbose and self.quiet:
@@ -166,18 +170,18 @@ def command(kind: type[Flags]) -> Callable[[Callable[[Flags], int]], Callable[..
 
     The record's own flags come first in the help text, inherited ones after them.
     """
-    hints = get_type_hints(kind, include_extras=True)
+    hints = get_type_hints(kind)
     owner = {
         name: place for place, cls in reversed(list(enumerate(kind.__mro__))) for name in inspect.get_annotations(cls)
     }
     parameters = [
         inspect.Parameter(
-            field.name,
+            one.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
+            default=inspect.Parameter.empty if one.default is MISSING else one.default,
+            annotation=Annotated[hints[one.name], one.metadata[FLAG]],
         )
-        for field in sorted(fields(kind), key=lambda field: owner[field.name])
+        for one in sorted(fields(kind), key=lambda one: owner[one.name])
     ]
 
     def wrap(function: Callable[[Flags], int]) -> Callable[..., int]:

@@ -1,15 +1,23 @@
 """`kbench profile`: why a solution is slow."""
 
-from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
-
-import typer
+from typing import TYPE_CHECKING
 
 from kbench.cli import completion
-from kbench.cli.options import DeviceOption, OutputFlags, command, parse_overrides
+from kbench.cli.options import (
+    OutputFlags,
+    argument,
+    command,
+    device_option,
+    option,
+    parse_overrides,
+    problem_argument,
+    set_option,
+    switch,
+    trusted_option,
+)
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode
 from kbench.core.events import RunOptions
@@ -18,7 +26,7 @@ from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 
 if TYPE_CHECKING:
-    from kbench.profile import Explained, ProfileEvent
+    from kbench.profile import Explained
 
 OF_KBENCH = frozenset({Status.HARNESS_ERROR})
 NOT_SELECTED = frozenset({Status.SKIPPED})
@@ -28,38 +36,18 @@ NOT_SELECTED = frozenset({Status.SKIPPED})
 class ProfileFlags(OutputFlags):
     """Flags of `kbench profile`."""
 
-    problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help="Problem: a name or a path", autocompletion=completion.problems)
-    ]
-    solutions: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SOLUTION",
-            help="One solution, or two to compare: names or paths",
-            autocompletion=completion.solutions,
-        ),
-    ]
-    case: Annotated[
-        str | None,
-        typer.Option("--case", metavar="NAME", help="Case to profile", autocompletion=completion.cases),
-    ] = None
-    entry: Annotated[
-        str | None,
-        typer.Option("--entry", metavar="NAME", help="Class or function of the solution file (default ModelNew)"),
-    ] = None
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Override a constant of the problem; repeatable"),
-    ] = None
-    device: DeviceOption = None
-    ncu: Annotated[bool, typer.Option("--ncu", help="Read hardware counters with Nsight Compute")] = False
-    keep: Annotated[
-        Path | None, typer.Option("--keep", metavar="FILE", help="Save the report of `--ncu` as this .ncu-rep file")
-    ] = None
-    allow_tf32: Annotated[bool, typer.Option("--allow-tf32", help="Allow TF32")] = False
-    trusted: Annotated[bool, typer.Option("--trusted", help="Trust the solution: run it with a lighter sandbox")] = (
-        False
+    problem: str = problem_argument()
+    solutions: list[str] = argument(
+        "SOLUTION", "One solution, or two to compare: names or paths", autocompletion=completion.solutions
     )
+    case: str | None = option("--case NAME", "Case to profile", autocompletion=completion.cases)
+    entry: str | None = option("--entry NAME", "Class or function of the solution file (default ModelNew)")
+    set_: list[str] | None = set_option()
+    device: str | None = device_option()
+    ncu: bool = switch("--ncu", "Read hardware counters with Nsight Compute")
+    keep: Path | None = option("--keep FILE", "Save the report of `--ncu` as this .ncu-rep file")
+    allow_tf32: bool = switch("--allow-tf32", "Allow TF32")
+    trusted: bool = trusted_option()
 
 
 @command(ProfileFlags)
@@ -98,13 +86,13 @@ def _follow(
     from kbench.profile import Explained, profile
 
     found: list[Explained] = []
-    stream = cast("Generator[ProfileEvent]", profile(problem, chosen, options, counters=flags.ncu, keep=flags.keep))
-    with progress_for(output) as progress, closing(stream) as events:
+    stream = profile(problem, chosen, options, counters=flags.ncu, keep=flags.keep)
+    with progress_for(output) as show, closing(stream) as events:
         for event in events:
             if isinstance(event, Explained):
                 found.append(event)
             else:
-                progress.show(event)
+                show(event)
     return tuple(found)
 
 

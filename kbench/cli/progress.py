@@ -1,9 +1,9 @@
 """Progress of a run on stderr: on a terminal one live line per solution, and one that stays for each verdict."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Protocol, Self
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
 
 from kbench.cli.output import Output
 from kbench.core.events import Estimated, Event, Judged, LargeCases, Planned, StageFinished, StageStarted, Waiting
@@ -13,33 +13,7 @@ from kbench.report.summary import summarise
 from kbench.report.table import one_line
 from kbench.report.waiting import render_waiting
 
-
-class Progress(Protocol):
-    """Shows events as they come."""
-
-    def show(self, event: Event) -> None:
-        """Show one event."""
-
-
-class Silent:
-    """Shows nothing."""
-
-    def show(self, event: Event) -> None:
-        """Ignore the event."""
-
-
-class Lines:
-    """Writes one line per important event, for logs."""
-
-    def __init__(self, output: Output):
-        self._output = output
-        self._holders: set[str] = set()
-
-    def show(self, event: Event) -> None:
-        """Write the line of this event, if it has one that is new."""
-        text = describe(event, self._output.verbosity)
-        if text and is_new(event, self._holders):
-            self._output.note(text)
+T = TypeVar("T")
 
 
 class Live:
@@ -62,9 +36,9 @@ class Live:
         self._estimates: dict[tuple[str, str], str] = {}
         self._holders: set[str] = set()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Callable[[Event], None]:
         self._live.start()
-        return self
+        return self.show
 
     def __exit__(self, *_: object) -> None:
         self._live.stop()
@@ -89,16 +63,24 @@ class Live:
         self._live.update(self._tasks[key], description=text)
 
 
+def progress_for(output: Output) -> AbstractContextManager[Callable[[Event], None]]:
+    """Return what shows the events of a run."""
+    return shown(output, lambda: Live(output), lambda event: describe(event, output.verbosity))
+
+
 @contextmanager
-def progress_for(output: Output) -> Iterator[Progress]:
-    """Choose how progress is shown: nothing when quiet, live on a terminal, lines elsewhere."""
+def shown(
+    output: Output, live: Callable[[], AbstractContextManager[Callable[[T], None]]], line: Callable[[T], str]
+) -> Iterator[Callable[[T], None]]:
+    """Choose how events are shown: not when quiet, live on a terminal, by their lines elsewhere, as in a log."""
     if output.verbosity < 0:
-        yield Silent()
+        yield lambda _event: None
     elif sys.stderr.isatty():
-        with Live(output) as live:
-            yield live
+        with live() as show:
+            yield show
     else:
-        yield Lines(output)
+        holders: set[str] = set()
+        yield lambda event: output.note(text) if (text := line(event)) and is_new(event, holders) else None
 
 
 def is_new(event: object, holders: set[str]) -> bool:

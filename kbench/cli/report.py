@@ -3,16 +3,12 @@
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from kbench.cli.options import DocumentFlags, ResultsOption, RunArgument, SlowerOption, TimeOption, command
+from kbench.cli.options import DocumentFlags, command, option, results_option, run_argument, slower_option, time_option
 from kbench.cli.saved import find_path
 from kbench.core.errors import ExitCode, KbenchError, ResultsError, UsageError
 from kbench.core.model import ResultRow, Time
 from kbench.storage import csvfile
-from kbench.storage.runfiles import LATEST
 from kbench.storage.settings import Settings
 
 NO_SAMPLES = "the raw samples are missing, so the figures could not be checked against them"
@@ -22,18 +18,12 @@ NO_SAMPLES = "the raw samples are missing, so the figures could not be checked a
 class ReportFlags(DocumentFlags):
     """Flags of `kbench report`."""
 
-    run: RunArgument = LATEST
-    file: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="File to write, - for stdout (default: beside the CSV)"),
-    ] = None
-    baseline: Annotated[
-        str | None,
-        typer.Option("--baseline", metavar="RUN", help="Compare with this run, or baseline, instead"),
-    ] = None
-    time: TimeOption = None
-    slower: SlowerOption = None
-    results: ResultsOption = None
+    run: str = run_argument()
+    file: Path | None = option("--output -o FILE", "File to write, - for stdout (default: beside the CSV)")
+    baseline: str | None = option("--baseline RUN", "Compare with this run, or baseline, instead")
+    time: Time | None = time_option()
+    slower: float | None = slower_option()
+    results: Path | None = results_option()
 
 
 @command(ReportFlags)

@@ -3,30 +3,33 @@
 import shlex
 import sys
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal
 
 from kbench.cli import completion
 from kbench.cli.command import show_all
 from kbench.cli.options import (
-    Crosscheck,
-    DeviceOption,
-    Mode,
     OutputFlags,
-    ResultsOption,
+    argument,
+    cases_option,
     command,
-    parse_duration,
+    device_option,
+    option,
     parse_overrides,
-    parse_share,
+    problem_argument,
+    results_option,
+    seconds_option,
+    set_option,
+    share_option,
+    switch,
+    trusted_option,
 )
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, KbenchError, UsageError
-from kbench.core.events import OF_THE_REFERENCE, Event, Judged, Planned, RunOptions, Saved, StageFinished
+from kbench.core.events import OF_THE_REFERENCE, Judged, RunOptions, Saved, StageFinished
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Status
 from kbench.plugins import registry
@@ -47,142 +50,57 @@ INCONCLUSIVE_FLAGS = frozenset({"unstable", "imprecise", "resolution_limited", "
 class VerifyFlags(OutputFlags):
     """Flags of `kbench verify`."""
 
-    problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help="Problem: a name or a path", autocompletion=completion.problems)
-    ]
-    solutions: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SOLUTION",
-            help="Solutions: names or paths (default: all that run on the device)",
-            autocompletion=completion.solutions,
-        ),
-    ] = None
-    case: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--case", metavar="GLOB", help="Only cases whose name matches; repeatable", autocompletion=completion.cases
-        ),
-    ] = None
-    entry: Annotated[
-        str | None,
-        typer.Option(
-            "--entry", metavar="NAME", help="Class or function of the solution file to judge (default ModelNew)"
-        ),
-    ] = None
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Override a constant of the problem; repeatable"),
-    ] = None
-    device: DeviceOption = None
-    import_timeout: Annotated[
-        float | None,
-        typer.Option("--import-timeout", metavar="SECONDS", parser=parse_duration, help="Import timeout (default 60s)"),
-    ] = None
-    build_timeout: Annotated[
-        float | None,
-        typer.Option("--build-timeout", metavar="SECONDS", parser=parse_duration, help="Build timeout (default 300s)"),
-    ] = None
-    call_timeout: Annotated[
-        float | None,
-        typer.Option(
-            "--call-timeout",
-            metavar="SECONDS",
-            parser=parse_duration,
-            help="Timeout of one call (default 10s or 50 x the reference)",
-        ),
-    ] = None
-    timeout: Annotated[
-        float | None,
-        typer.Option(
-            "--timeout",
-            metavar="SECONDS",
-            parser=parse_duration,
-            help="Timeout of each solution in total (default none)",
-        ),
-    ] = None
-    isolation: Annotated[
-        int | None,
-        typer.Option("--isolation", metavar="RUNG", min=0, help="Fail unless the sandbox reaches this rung"),
-    ] = None
-    trusted: Annotated[bool, typer.Option("--trusted", help="Trust the solution: run it with a lighter sandbox")] = (
-        False
+    problem: str = problem_argument()
+    solutions: list[str] | None = argument(
+        "SOLUTION",
+        "Solutions: names or paths (default: all that run on the device)",
+        default=None,
+        autocompletion=completion.solutions,
     )
-    level: Annotated[
-        Level | None,
-        typer.Option("--level", help="Level that a solution must hold (default module)", case_sensitive=False),
-    ] = None
-    accept: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--accept",
-            metavar="CODE",
-            help="Accept a solution that lacks this property; repeatable",
-            autocompletion=completion.properties,
-        ),
-    ] = None
-    backward: Annotated[bool, typer.Option("--backward", help="Verify gradients as well")] = False
-    require_custom: Annotated[
-        bool, typer.Option("--require-custom", help="Fail a solution without a kernel of its own")
-    ] = False
-    sanitize: Annotated[
-        bool | None,
-        typer.Option(
-            "--sanitize/--no-sanitize", help="Run compute-sanitizer first (default: only after an illegal access)"
-        ),
-    ] = None
-    allow_tf32: Annotated[bool, typer.Option("--allow-tf32", help="Allow TF32 on both sides")] = False
-    eval_mode: Annotated[bool, typer.Option("--eval", help="Run both sides in eval mode")] = False
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the saved run")] = None
-    no_save: Annotated[bool, typer.Option("--no-save", help="Write no files")] = False
-    results: ResultsOption = None
-    help_all: Annotated[
-        bool, typer.Option("--help-all", is_eager=True, callback=show_all, help="Show all options and exit")
-    ] = False
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 4 when a result is inconclusive")] = False
+    case: list[str] | None = cases_option(autocompletion=completion.cases)
+    entry: str | None = option("--entry NAME", "Class or function of the solution file to judge (default ModelNew)")
+    set_: list[str] | None = set_option()
+    device: str | None = device_option()
+    import_timeout: float | None = seconds_option("--import-timeout SECONDS", "Import timeout (default 60s)")
+    build_timeout: float | None = seconds_option("--build-timeout SECONDS", "Build timeout (default 300s)")
+    call_timeout: float | None = seconds_option(
+        "--call-timeout SECONDS", "Timeout of one call (default 10s or 50 x the reference)"
+    )
+    timeout: float | None = seconds_option("--timeout SECONDS", "Timeout of each solution in total (default none)")
+    isolation: int | None = option("--isolation RUNG", "Fail unless the sandbox reaches this rung", min=0)
+    trusted: bool = trusted_option()
+    level: Level | None = option("--level", "Level that a solution must hold (default module)", case_sensitive=False)
+    accept: list[str] | None = option(
+        "--accept CODE", "Accept a solution that lacks this property; repeatable", autocompletion=completion.properties
+    )
+    backward: bool = switch("--backward", "Verify gradients as well")
+    require_custom: bool = switch("--require-custom", "Fail a solution without a kernel of its own")
+    sanitize: bool | None = option(
+        "--sanitize/--no-sanitize", "Run compute-sanitizer first (default: only after an illegal access)"
+    )
+    allow_tf32: bool = switch("--allow-tf32", "Allow TF32 on both sides")
+    eval_mode: bool = switch("--eval", "Run both sides in eval mode")
+    name: str | None = option("--name NAME", "Name of the saved run")
+    no_save: bool = switch("--no-save", "Write no files")
+    results: Path | None = results_option()
+    help_all: bool = switch("--help-all", "Show all options and exit", is_eager=True, callback=show_all)
+    strict: bool = switch("--strict", "Exit 4 when a result is inconclusive")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFlags(VerifyFlags):
     """Flags of `kbench run`, besides those of `kbench verify`."""
 
-    processes: Annotated[
-        int | None, typer.Option("--processes", metavar="N", min=1, help="Least number of processes (default 3)")
-    ] = None
-    max_processes: Annotated[
-        int | None, typer.Option("--max-processes", metavar="N", min=1, help="Largest number of processes (default 10)")
-    ] = None
-    precision: Annotated[
-        float | None,
-        typer.Option(
-            "--precision",
-            metavar="SHARE",
-            parser=parse_share,
-            help="Stop when the 95 % interval is ± this (default 0.3%)",
-        ),
-    ] = None
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            "--budget",
-            metavar="SECONDS",
-            parser=parse_duration,
-            help="Time to measure each solution and case (default 20s)",
-        ),
-    ] = None
-    quick: Annotated[bool, typer.Option("--quick", help="Measure in one process only")] = False
-    mode: Annotated[Mode | None, typer.Option("--mode", help="Cache state before each timed call (default cold)")] = (
-        None
+    processes: int | None = option("--processes N", "Least number of processes (default 3)", min=1)
+    max_processes: int | None = option("--max-processes N", "Largest number of processes (default 10)", min=1)
+    precision: float | None = share_option("--precision SHARE", "Stop when the 95 % interval is ± this (default 0.3%)")
+    budget: float | None = seconds_option("--budget SECONDS", "Time to measure each solution and case (default 20s)")
+    quick: bool = switch("--quick", "Measure in one process only")
+    mode: Literal["cold", "warm", "graph"] | None = option(
+        "--mode", "Cache state before each timed call (default cold)"
     )
-    lock_clocks: Annotated[
-        int | None,
-        typer.Option(
-            "--lock-clocks", metavar="MHZ", min=1, help="Lock the SM clock while measuring (needs privileges)"
-        ),
-    ] = None
-    crosscheck: Annotated[
-        Crosscheck | None, typer.Option("--crosscheck", help="Compare with kernel times from the profiler")
-    ] = None
+    lock_clocks: int | None = option("--lock-clocks MHZ", "Lock the SM clock while measuring (needs privileges)", min=1)
+    crosscheck: Literal["cupti"] | None = option("--crosscheck", "Compare with kernel times from the profiler")
 
 
 @command(RunFlags)
@@ -260,9 +178,9 @@ def _timing(flags: RunFlags, settings: Settings) -> dict[str, Any]:
         "max_processes": max(least, most),
         "precision": flags.precision,
         "budget_s": flags.budget,
-        "mode": flags.mode.value if flags.mode is not None else None,
+        "mode": flags.mode,
         "lock_clocks_mhz": flags.lock_clocks,
-        "crosscheck": flags.crosscheck.value if flags.crosscheck is not None else None,
+        "crosscheck": flags.crosscheck,
     }
 
 
@@ -284,7 +202,6 @@ def _follow(
     from kbench.report.summary import RunSummary, summarise
     from kbench.run import session
 
-    planned: Planned | None = None
     saved: Saved | None = None
     judged: list[Judged] = []
     error: KbenchError | None = None
@@ -292,11 +209,9 @@ def _follow(
     reference_s: dict[tuple[str, str], float] = {}
     began, started = time.time() - CLOCK_STEP_S, time.monotonic()
     try:
-        stream = cast("Generator[Event]", session.run(problem, chosen, options))
-        with progress_for(output) as progress, closing(stream) as events:
+        with progress_for(output) as show, closing(session.run(problem, chosen, options)) as events:
             for event in events:
-                progress.show(event)
-                planned = event if isinstance(event, Planned) else planned
+                show(event)
                 saved = event if isinstance(event, Saved) else saved
                 judged += [event] if isinstance(event, Judged) else []
                 if isinstance(event, StageFinished) and event.stage in OF_THE_REFERENCE:
@@ -310,7 +225,6 @@ def _follow(
         raise error
     return tuple(judged), RunSummary(
         problem=problem.name,
-        planned=planned,
         cases=tuple(summarise(one) for one in judged),
         environment=saved.environment if saved else None,
         csv_path=saved.csv_path if saved else _written(options, began),

@@ -4,11 +4,9 @@ import datetime
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from kbench.cli.options import OutputFlags, command
+from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
 from kbench.core.errors import InternalError, MachineError
 from kbench.selftest import corpus
@@ -29,20 +27,12 @@ def complete(incomplete: str) -> list[str]:
 class SelftestFlags(OutputFlags):
     """Flags of `kbench selftest`."""
 
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="Fixtures to judge (default all)", autocompletion=complete),
-    ] = None
-    device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:INDEX")] = "auto"
-    fast: Annotated[bool, typer.Option("--fast", help="Only the fixtures that CI runs")] = False
-    jobs: Annotated[int, typer.Option("--jobs", min=1, help="Parallel builds and verdicts")] = 3
-    corpus: Annotated[
-        Path | None,
-        typer.Option("--corpus", metavar="DIR", help="Another corpus: a folder with cheats, honest and problems"),
-    ] = None
-    save: Annotated[
-        Path | None, typer.Option("--save", metavar="DIR", help="Also write CSV and JSON to this folder")
-    ] = None
+    names: list[str] | None = argument("NAME", "Fixtures to judge (default all)", default=None, autocompletion=complete)
+    device: str = option("--device", "auto, cpu, cuda or cuda:INDEX", default="auto")
+    fast: bool = switch("--fast", "Only the fixtures that CI runs")
+    jobs: int = option("--jobs", "Parallel builds and verdicts", default=3, min=1)
+    corpus: Path | None = option("--corpus DIR", "Another corpus: a folder with cheats, honest and problems")
+    save: Path | None = option("--save DIR", "Also write CSV and JSON to this folder")
 
 
 @command(SelftestFlags)

@@ -4,11 +4,9 @@ import os
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from kbench.cli.options import SettingsFlags, command
+from kbench.cli.options import SettingsFlags, command, option, switch
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, MachineError, UsageError
 
@@ -17,31 +15,18 @@ from kbench.core.errors import ExitCode, MachineError, UsageError
 class ServeFlags(SettingsFlags):
     """Flags of `kbench serve`."""
 
-    host: Annotated[str, typer.Option("--host", help="Address to listen on; needs a token unless loopback")] = (
-        "127.0.0.1"
-    )
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port to listen on")] = 8765
-    token_file: Annotated[
-        Path | None, typer.Option("--token-file", metavar="FILE", help="File with the token (default: KBENCH_TOKEN)")
-    ] = None
-    devices: Annotated[
-        str | None,
-        typer.Option("--devices", metavar="DEVICES", help="all, cpu, or indices such as 0,1 (default: settings)"),
-    ] = None
-    lanes: Annotated[int | None, typer.Option("--lanes", metavar="N", min=1, help="Judges per device")] = None
-    jobs: Annotated[int | None, typer.Option("--jobs", metavar="N", min=1, help="Parallel builds")] = None
-    quick: Annotated[bool, typer.Option("--quick", help="Measure in one process only")] = False
-    verify_only: Annotated[bool, typer.Option("--verify-only", help="Verify, and time nothing")] = False
-    queue: Annotated[int, typer.Option("--queue", metavar="N", min=1, help="Largest number of waiting tasks")] = 1000
-    state: Annotated[
-        Path | None, typer.Option("--state", metavar="DIR", help="Folder for tasks and answers (default RESULTS/serve)")
-    ] = None
-    keep_days: Annotated[
-        float, typer.Option("--keep-days", metavar="N", min=0, max=36500, help="Delete answers after this many days")
-    ] = 30.0
-    accept_references: Annotated[
-        bool, typer.Option("--accept-references", help="Accept problem sources, which the trusted judge runs")
-    ] = False
+    host: str = option("--host", "Address to listen on; needs a token unless loopback", default="127.0.0.1")
+    port: int = option("--port", "Port to listen on", default=8765, min=1, max=65535)
+    token_file: Path | None = option("--token-file FILE", "File with the token (default: KBENCH_TOKEN)")
+    devices: str | None = option("--devices DEVICES", "all, cpu, or indices such as 0,1 (default: settings)")
+    lanes: int | None = option("--lanes N", "Judges per device", min=1)
+    jobs: int | None = option("--jobs N", "Parallel builds", min=1)
+    quick: bool = switch("--quick", "Measure in one process only")
+    verify_only: bool = switch("--verify-only", "Verify, and time nothing")
+    queue: int = option("--queue N", "Largest number of waiting tasks", default=1000, min=1)
+    state: Path | None = option("--state DIR", "Folder for tasks and answers (default RESULTS/serve)")
+    keep_days: float = option("--keep-days N", "Delete answers after this many days", default=30.0, min=0, max=36500)
+    accept_references: bool = switch("--accept-references", "Accept problem sources, which the trusted judge runs")
 
 
 @command(ServeFlags)

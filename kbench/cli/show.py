@@ -1,58 +1,51 @@
 """`kbench show` and `kbench export`: a saved run again, on the terminal or as a file of another format."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
-import typer
-
-from kbench.cli.options import DocumentFlags, OutputFlags, ResultsOption, RunArgument, command
+from kbench.cli.options import (
+    DocumentFlags,
+    OutputFlags,
+    cases_option,
+    command,
+    option,
+    results_option,
+    run_argument,
+    switch,
+)
 from kbench.cli.output import Format
 from kbench.core.errors import ExitCode, MachineError, UsageError
 from kbench.core.events import Judged
-from kbench.storage.runfiles import LATEST
 
 if TYPE_CHECKING:
     from kbench.report.summary import RunSummary
 
 
-class Target(StrEnum):
-    """Formats of an export."""
-
-    JSON = "json"
-    MD = "md"
-    CSV = "csv"
-    SUMMARY = "summary"
-    """CSV with one row for each solution and case, as the text report shows them."""
-    HTML = "html"
+Target = Literal["json", "md", "csv", "summary", "html"]
+"""Format of an export; `summary` is CSV with one row for each solution and case, as the text report shows them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowFlags(OutputFlags):
     """Flags of `kbench show`."""
 
-    run: RunArgument = LATEST
-    case: Annotated[
-        list[str] | None, typer.Option("--case", metavar="GLOB", help="Only cases whose name matches; repeatable")
-    ] = None
-    samples: Annotated[bool, typer.Option("--samples", help="Draw the raw samples")] = False
-    results: ResultsOption = None
+    run: str = run_argument()
+    case: list[str] | None = cases_option()
+    samples: bool = switch("--samples", "Draw the raw samples")
+    results: Path | None = results_option()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportFlags(DocumentFlags):
     """Flags of `kbench export`."""
 
-    run: RunArgument = LATEST
-    to: Annotated[
-        Target | None,
-        typer.Option("--to", help="Format; summary: CSV, a row per case (default: by the ending of FILE, else json)"),
-    ] = None
-    file: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write (default stdout)")
-    ] = None
-    results: ResultsOption = None
+    run: str = run_argument()
+    to: Target | None = option(
+        "--to", "Format; summary: CSV, a row per case (default: by the ending of FILE, else json)"
+    )
+    file: Path | None = option("--output -o FILE", "File to write (default stdout)")
+    results: Path | None = results_option()
 
 
 @command(ShowFlags)
@@ -66,7 +59,7 @@ def show(flags: ShowFlags) -> int:
     run = find_run(flags.run, flags.results or settings.results, settings)
     judged, summary = recall(run, flags.case or ())
     if output.format is not Format.TEXT:
-        output.data(_render(Target(output.format.value), summary, judged, "show"))
+        output.data(_render(output.format.value, summary, judged, "show"))
     elif flags.samples:
         output.data(samples.render_samples(summary, judged))
     else:
@@ -85,11 +78,11 @@ def export(flags: ExportFlags) -> int:
     from kbench.storage.results import read_run
 
     output, target = flags.output(), _target(flags)
-    if output.wants_json and flags.file is None and target is not Target.JSON:
-        raise UsageError(f"`--json` contradicts `--to {target.value}` on stdout", "write it to a file with `-o FILE`")
+    if output.wants_json and flags.file is None and target != "json":
+        raise UsageError(f"`--json` contradicts `--to {target}` on stdout", "write it to a file with `-o FILE`")
     settings = flags.settings()
     path = find_path(flags.run, flags.results or settings.results, settings)
-    if target is Target.HTML:
+    if target == "html":
         text = page_of(path, settings)
     else:
         judged, summary = recall(read_run(path))
@@ -108,22 +101,22 @@ def export(flags: ExportFlags) -> int:
 def _target(flags: ExportFlags) -> Target:
     """Return the selected format, else the one of the file's ending."""
     ending = flags.file.suffix.removeprefix(".").lower() if flags.file is not None else ""
-    known = {target.value: target for target in Target}
+    known = get_args(Target)
     if flags.to is None and ending and ending not in known:
         hint = f"name it `.{'`, `.'.join(known)}`, or choose a format with `--to`"
         raise UsageError(f"`{flags.file}`: cannot export to `{ending}`", hint)
-    return flags.to or known.get(ending, Target.JSON)
+    return flags.to or cast("Target", ending or "json")
 
 
-def _render(target: Target, summary: "RunSummary", judged: tuple[Judged, ...], command: str) -> str:
+def _render(target: str, summary: "RunSummary", judged: tuple[Judged, ...], command: str) -> str:
     from kbench.report import csvout, jsonout, markdown, summary_csv
 
     match target:
-        case Target.JSON:
+        case "json":
             return jsonout.render_run(summary, judged, exit_code=ExitCode.OK, command=command)
-        case Target.CSV:
+        case "csv":
             return csvout.render_rows(row for case in summary.cases for row in case.rows)
-        case Target.MD:
+        case "md":
             return markdown.render_run(summary)
         case _:
             return summary_csv.render_summary(summary)

@@ -5,19 +5,16 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, fields, replace
-from enum import Enum, StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kbench.cli import completion
-from kbench.cli.options import command, parse_duration
-from kbench.cli.output import Format, Output
+from kbench.cli.options import argument, command, option, seconds_option, switch
+from kbench.cli.output import Output
 from kbench.cli.run import RunFlags, code_of_statuses, make_options
-from kbench.core.budget import DEFAULT_S
 from kbench.core.errors import ExitCode, KbenchError, UsageError
 from kbench.core.events import RunOptions
+from kbench.core.levels import Level
 from kbench.core.model import Status
 from kbench.storage.settings import Settings
 from kbench.sweep.selection import PairBy, SolutionPair, is_manifest, keep_lines, pairs, read_manifest
@@ -30,89 +27,37 @@ if TYPE_CHECKING:  # numpy, which completion does not need
     from kbench.sweep.summary import Collector, SweepSummary
 
 
-class Until(StrEnum):
-    """The last step of a sweep."""
-
-    VERIFY = "verify"
-    TIME = "time"
-
-
-class ExecutorFlag(StrEnum):
-    """Where a sweep judges."""
-
-    LOCAL = "local"
-    RAY = "ray"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepFlags(RunFlags):
     """Flags of `kbench sweep`, besides those of `kbench run`."""
 
-    problem: Annotated[
-        str,
-        typer.Argument(
-            metavar="PROBLEMS",
-            help="Name, file, folder, glob, or manifest (.csv, .jsonl, - for lines on stdin)",
-            autocompletion=completion.problems,
-        ),
-    ] = ""
-    solutions: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="SOLUTIONS", help="Names, files, folders or globs (default: those found by name)"),
-    ] = None
-    self_: Annotated[
-        bool,
-        typer.Option("--self", help="Judge each problem against itself (the solution `eager`); all names are problems"),
-    ] = False
-    pair: Annotated[
-        PairBy | None,
-        typer.Option("--pair", help="How to match solutions to problems (default: name for folders, else all)"),
-    ] = None
-    until: Annotated[Until, typer.Option("--until", help="The last step to take")] = Until.TIME
-    device: Annotated[
-        str | None, typer.Option("--devices", metavar="DEVICES", help="all, cpu, or indices such as 0,1 (default all)")
-    ] = None
-    lanes: Annotated[
-        int | None,
-        typer.Option("--lanes", metavar="N", min=1, help="Judges per device (default 3; 1 on a CPU)"),
-    ] = None
-    executor: Annotated[
-        ExecutorFlag, typer.Option("--executor", help="Judge on this host, or on all nodes of a Ray cluster")
-    ] = ExecutorFlag.LOCAL
-    address: Annotated[
-        str | None,
-        typer.Option("--address", metavar="HOST:PORT", help="With --executor ray: the cluster (default: this host's)"),
-    ] = None
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", metavar="N", min=1, help="Parallel builds (default: one per processor)")
-    ] = None
-    verify_limit: Annotated[
-        float | None,
-        typer.Option(
-            "--verify-limit", metavar="SECONDS", parser=parse_duration, help="Timeout for verifying (default 300s)"
-        ),
-    ] = None
-    time_limit: Annotated[
-        float | None,
-        typer.Option(
-            "--time-limit", metavar="SECONDS", parser=parse_duration, help="Timeout for measuring (default 300s)"
-        ),
-    ] = None
-    resume: Annotated[
-        str | None, typer.Option("--resume", metavar="RUN", help="Continue a sweep; finished verdicts are kept")
-    ] = None
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="With --resume: judge again what did not pass")
-    ] = False
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="STATUS", help="With --resume: judge again what has this status; repeatable"),
-    ] = None
-    exit_first: Annotated[bool, typer.Option("--exitfirst", "-x", help="End at the first failure")] = False
-    max_failures: Annotated[
-        int | None, typer.Option("--max-failures", metavar="N", min=1, help="End after this many failures")
-    ] = None
-    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML as well")] = None
+    problem: str = argument(
+        "PROBLEMS",
+        "Name, file, folder, glob, or manifest (.csv, .jsonl, - for lines on stdin)",
+        default="",
+        autocompletion=completion.problems,
+    )
+    solutions: list[str] | None = argument(
+        "SOLUTIONS", "Names, files, folders or globs (default: those found by name)", default=None
+    )
+    self_: bool = switch("--self", "Judge each problem against itself (the solution `eager`); all names are problems")
+    pair: PairBy | None = option("--pair", "How to match solutions to problems (default: name for folders, else all)")
+    until: Literal["verify", "time"] = option("--until", "The last step to take", default="time")
+    device: str | None = option("--devices DEVICES", "all, cpu, or indices such as 0,1 (default all)")
+    lanes: int | None = option("--lanes N", "Judges per device (default 3; 1 on a CPU)", min=1)
+    executor: Literal["local", "ray"] = option(
+        "--executor", "Judge on this host, or on all nodes of a Ray cluster", default="local"
+    )
+    address: str | None = option("--address HOST:PORT", "With --executor ray: the cluster (default: this host's)")
+    jobs: int | None = option("--jobs N", "Parallel builds (default: one per processor)", min=1)
+    verify_limit: float | None = seconds_option("--verify-limit SECONDS", "Timeout for verifying (default 300s)")
+    time_limit: float | None = seconds_option("--time-limit SECONDS", "Timeout for measuring (default 300s)")
+    resume: str | None = option("--resume RUN", "Continue a sweep; finished verdicts are kept")
+    retry_failed: bool = switch("--retry-failed", "With --resume: judge again what did not pass")
+    only: list[str] | None = option("--only STATUS", "With --resume: judge again what has this status; repeatable")
+    exit_first: bool = switch("--exitfirst -x", "End at the first failure")
+    max_failures: int | None = option("--max-failures N", "End after this many failures", min=1)
+    junit: Path | None = option("--junit FILE", "Write JUnit XML as well")
 
 
 @command(SweepFlags)
@@ -158,7 +103,7 @@ def _sweep(flags: SweepFlags) -> int:
         flags, begun = _begin(flags, results)
         asked = flags.device or settings.run.device
         with ExitStack() as executing:
-            if flags.executor is ExecutorFlag.RAY:
+            if flags.executor == "ray":
                 devices, make = _cluster(executing, flags, asked)
             elif flags.address is not None:
                 raise UsageError("`--address` names a Ray cluster", "add `--executor ray`")
@@ -228,8 +173,7 @@ def _now() -> str:
 def _told(flags: SweepFlags) -> dict[str, Any]:
     """Return the flags that select what to judge, as JSON values."""
     told = {f.name: getattr(flags, f.name) for f in fields(flags) if f.name not in OF_THIS_COMMAND}
-    plain = {name: value.value if isinstance(value, Enum) else value for name, value in told.items()}
-    return {"folder": str(Path.cwd()), **plain}
+    return {"folder": str(Path.cwd()), **told}
 
 
 def _again(flags: SweepFlags, header: "Header") -> SweepFlags:
@@ -238,37 +182,25 @@ def _again(flags: SweepFlags, header: "Header") -> SweepFlags:
     folder = str(told.pop("folder", ""))
     if folder != str(Path.cwd()):
         raise UsageError(f"this sweep started in {folder}, and its paths are relative to it", f"cd {folder}")
-    hints = get_type_hints(SweepFlags)
     known = {f.name for f in fields(SweepFlags)} - OF_THIS_COMMAND
-    values: dict[str, Any] = {}
-    for name, value in told.items():
-        if name in known:
-            kinds = _enums(hints[name])
-            values[name] = kinds[0](value) if kinds and value is not None else value
+    values = {name: value for name, value in told.items() if name in known}
+    if values.get("level") is not None:
+        values["level"] = Level(values["level"])
     return replace(flags, **values)
 
 
-def _enums(hint: Any) -> list[type[Enum]]:
-    """List the enumerations in an annotation."""
-    if isinstance(hint, type):
-        return [hint] if issubclass(hint, Enum) else []
-    return [found for part in getattr(hint, "__args__", ()) for found in _enums(part)]
-
-
 def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Sequence[DeviceChoice]") -> "SweepOptions":
-    from kbench.devices.backend import backend
     from kbench.host import sanitizer
+    from kbench.run.plan import fit_to
     from kbench.run.session import sandbox_rung
     from kbench.sweep.crew import SweepOptions, default_jobs, default_lanes
-    from kbench.sweep.task import Budgets, Halt
+    from kbench.sweep.task import Budgets
 
-    timed = flags.until is Until.TIME
+    timed = flags.until == "time"
     run = replace(make_options(flags, flags if timed else None, settings), results_dir=results, name=None)
     kind = devices[0].kind
-    run = replace(run, device=kind, budget_s=run.budget_s or DEFAULT_S[kind], save=True)
-    if run.mode == "graph" and not backend(kind).replays_graphs:
-        raise UsageError("`--mode graph` needs a GPU, and this sweep runs on a CPU", "leave it out")
-    local = flags.executor is ExecutorFlag.LOCAL  # a supervisor looks at its own host
+    run = replace(fit_to(run, devices[0]), device=kind, save=True)
+    local = flags.executor == "local"  # a supervisor looks at its own host
     if local:
         sanitizer.require(run, devices[0])
     known = Budgets()
@@ -280,7 +212,7 @@ def _options(flags: SweepFlags, settings: Settings, results: Path, devices: "Seq
         lanes=flags.lanes or default_lanes(kind, timed=timed),
         jobs=flags.jobs or default_jobs(),
         budgets=budgets,
-        halt=Halt(failures=1 if flags.exit_first else flags.max_failures),
+        max_failures=1 if flags.exit_first else flags.max_failures,
     )
 
 
@@ -319,7 +251,7 @@ def _pairs(flags: SweepFlags, begun: Begun, settings: Settings) -> tuple[list[So
         sources = begun.path.with_name(f"{begun.header.run}.sources")
         folder = Path.cwd() if path.parent.absolute() == sources.absolute() else path.parent.absolute()
         return read_manifest(text, path.name, folder, sources), []
-    if flags.pair is PairBy.MANIFEST:
+    if flags.pair == "manifest":
         raise UsageError(f"{flags.problem} is not a manifest", "its name ends in .csv or .jsonl")
     if flags.self_:  # what a shell makes of a glob is several arguments: problems, all of them
         return pairs([flags.problem, *(flags.solutions or [])], ["eager"], flags.pair, settings)
@@ -335,12 +267,12 @@ def _follow(
 
     try:
         stream = cast("Any", judge_all(work, options, make))
-        with progress_for(output) as progress, closing(stream) as events:
+        with progress_for(output) as show, closing(stream) as events:
             for note in work.notes:
                 output.note(f"note: {note}")
             for event in events:
                 followed.take(event)
-                progress.show(event)
+                show(event)
     except KbenchError as error:
         if not followed.sorted:
             raise
@@ -363,15 +295,10 @@ def _exit_code(code: ExitCode, summary: "SweepSummary") -> ExitCode:
 def _print(output: Output, summary: "SweepSummary", followed: "Collector", code: ExitCode) -> None:
     from kbench.report import csvout, swept
 
-    verdicts = followed.sorted
-    match output.format:
-        case Format.JSON:
-            hint = followed.error.hint if followed.error is not None else None
-            output.data(swept.render_json(summary, verdicts, exit_code=int(code), hint=hint))
-        case Format.CSV:
-            groups = [verdict.rows(summary.run, "") for verdict in verdicts]
-            output.data(csvout.render_rows(row for group in groups for row, _ in group))
-        case Format.MD:
-            output.data(swept.render_markdown(summary, verdicts))
-        case Format.TEXT:
-            output.data(swept.render_text(summary, verdicts, verbosity=output.verbosity, width=output.width))
+    verdicts, error = followed.sorted, followed.error
+    output.show(
+        text=lambda: swept.render_text(summary, verdicts, verbosity=output.verbosity, width=output.width),
+        json=lambda: swept.render_json(summary, verdicts, exit_code=int(code), hint=error.hint if error else None),
+        csv=lambda: csvout.render_rows(row for one in verdicts for row, _ in one.rows(summary.run, "")),
+        md=lambda: swept.render_markdown(summary, verdicts),
+    )

@@ -1,26 +1,17 @@
 """Progress of a sweep on stderr: one live line on a terminal, one plain line for each verdict in a pipe."""
 
-import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Protocol, Self
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from kbench.cli.output import Output
-from kbench.cli.progress import is_new
+from kbench.cli.progress import shown
 from kbench.core.events import StageFinished, Waiting
 from kbench.core.model import Status
 from kbench.report import swept, units
 from kbench.report.waiting import render_waiting
 from kbench.sweep.task import DeviceState, Finished, Retried, SweepEvent, SweepPlanned
-
-
-class SweepProgress(Protocol):
-    """Shows events as they come."""
-
-    def show(self, event: SweepEvent) -> None:
-        """Show one event."""
 
 
 class Pace:
@@ -32,6 +23,7 @@ class Pace:
         self.devices: dict[str, str] = {}
         self.waiting: Waiting | None = None
         """Who uses the device that a lane waits for."""
+        self._holders: set[str] = set()
         self._fresh = 0
         self._began = time.monotonic()
 
@@ -52,6 +44,15 @@ class Pace:
         elif isinstance(event, DeviceState):
             self.devices[event.device] = event.state
 
+    def log_line(self, event: SweepEvent) -> str:
+        """Count an event and describe it in one line; empty for events that a log does not need, or has already."""
+        self.take(event)
+        if isinstance(event, Waiting):
+            if event.who in self._holders:
+                return ""
+            self._holders.add(event.who)
+        return swept.describe(event, self.done, self.tasks)
+
     def line(self) -> str:
         """Describe the state in one line."""
         elapsed_s = time.monotonic() - self._began
@@ -65,29 +66,6 @@ class Pace:
         return " · ".join(parts)
 
 
-class SweepSilent:
-    """Shows nothing."""
-
-    def show(self, event: SweepEvent) -> None:
-        """Ignore the event."""
-
-
-class SweepLines:
-    """Writes a line for each verdict, and for whoever is waited for once, for logs."""
-
-    def __init__(self, output: Output):
-        self._output = output
-        self._pace = Pace()
-        self._holders: set[str] = set()
-
-    def show(self, event: SweepEvent) -> None:
-        """Write the line of this event, if it has one."""
-        self._pace.take(event)
-        text = swept.describe(event, self._pace.done, self._pace.tasks)
-        if text and is_new(event, self._holders):
-            self._output.note(text)
-
-
 class SweepLive:
     """Keeps one line with the state of the whole sweep; failures stay above it."""
 
@@ -99,9 +77,9 @@ class SweepLive:
         self._status = RichStatus("", console=self._console)
         self._pace = Pace()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Callable[[SweepEvent], None]:
         self._status.start()
-        return self
+        return self.show
 
     def __exit__(self, *_: object) -> None:
         self._status.stop()
@@ -110,20 +88,13 @@ class SweepLive:
         """Count the event; failures, retries and devices in trouble become lines of their own."""
         from rich.text import Text
 
-        self._pace.take(event)
+        text = self._pace.log_line(event)
         failed = isinstance(event, Finished) and not event.verdict.resumed and event.verdict.status is not Status.PASSED
         if failed or isinstance(event, SweepPlanned | Retried | DeviceState):
-            self._console.print(swept.describe(event, self._pace.done, self._pace.tasks), soft_wrap=True)
+            self._console.print(text, soft_wrap=True)
         self._status.update(Text(self._pace.line()))
 
 
-@contextmanager
-def progress_for(output: Output) -> Iterator[SweepProgress]:
-    """Choose how progress is shown: nothing when quiet, live on a terminal, lines elsewhere."""
-    if output.verbosity < 0:
-        yield SweepSilent()
-    elif sys.stderr.isatty():
-        with SweepLive() as live:
-            yield live
-    else:
-        yield SweepLines(output)
+def progress_for(output: Output) -> AbstractContextManager[Callable[[SweepEvent], None]]:
+    """Return what shows the events of a sweep."""
+    return shown(output, SweepLive, Pace().log_line)

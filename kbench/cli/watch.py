@@ -1,25 +1,31 @@
 """`kbench watch`: verify and quickly time a file at each save."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from kbench.cli import completion
-from kbench.cli.options import DeviceOption, SettingsFlags, command, parse_duration
+from kbench.cli.options import (
+    SettingsFlags,
+    argument,
+    command,
+    device_option,
+    option,
+    problem_argument,
+    seconds_option,
+    switch,
+)
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, UsageError
-from kbench.core.events import StageEvent, StageFinished
+from kbench.core.events import Event, StageEvent, StageFinished
 from kbench.plugins import registry
 
 if TYPE_CHECKING:
     from kbench.api.evaluation import EvaluationResult
     from kbench.api.judge import Judge
-    from kbench.cli.progress import Progress
 
 PROCESSES = 3
 """The interval of two processes is too wide to use: t is 12.7."""
@@ -31,26 +37,13 @@ BUDGET_S = 6.0
 class WatchFlags(SettingsFlags):
     """Flags of `kbench watch`."""
 
-    problem: Annotated[
-        str, typer.Argument(metavar="PROBLEM", help="Problem: a name or a path", autocompletion=completion.problems)
-    ]
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Solution file to watch")]
-    case: Annotated[
-        str | None,
-        typer.Option("--case", metavar="GLOB", help="Only cases whose name matches", autocompletion=completion.cases),
-    ] = None
-    device: DeviceOption = None
-    entry: Annotated[
-        str | None,
-        typer.Option(
-            "--entry", metavar="NAME", help="Class or function of the solution file to judge (default ModelNew)"
-        ),
-    ] = None
-    verify_only: Annotated[bool, typer.Option("--verify-only", help="Verify, and time nothing")] = False
-    budget: Annotated[
-        float | None,
-        typer.Option("--budget", metavar="SECONDS", parser=parse_duration, help="Time to measure (default 6s)"),
-    ] = None
+    problem: str = problem_argument()
+    file: Path = argument("FILE", "Solution file to watch")
+    case: str | None = option("--case GLOB", "Only cases whose name matches", autocompletion=completion.cases)
+    device: str | None = device_option()
+    entry: str | None = option("--entry NAME", "Class or function of the solution file to judge (default ModelNew)")
+    verify_only: bool = switch("--verify-only", "Verify, and time nothing")
+    budget: float | None = seconds_option("--budget SECONDS", "Time to measure (default 6s)")
 
 
 class Shown:
@@ -60,19 +53,19 @@ class Shown:
 
     def __init__(self, output: Output):
         self._output = output
-        self._progress: Progress | None = None
+        self._show: Callable[[Event], None] | None = None
 
     def evaluate(self, problem: str, solution: Path, *, entry: str | None = None) -> "Sequence[EvaluationResult]":
         """Judge a solution; one result for each case."""
         from kbench.cli.progress import progress_for
 
-        with progress_for(self._output) as self._progress:
+        with progress_for(self._output) as self._show:
             return self.judge.evaluate(problem, solution, entry=entry)
 
     def show(self, event: StageEvent) -> None:
         """Show a stage; why one failed is in the verdict."""
-        if self._progress is not None and not (isinstance(event, StageFinished) and not event.ok):
-            self._progress.show(event)
+        if self._show is not None and not (isinstance(event, StageFinished) and not event.ok):
+            self._show(event)
 
 
 @command(WatchFlags)

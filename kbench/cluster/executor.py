@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.cluster import membership, parcels
-from kbench.cluster.assignment import Load, assign, is_to_blame
+from kbench.cluster.assignment import assign, is_to_blame
 from kbench.cluster.membership import Member
 from kbench.cluster.supervisor import Over, Supervisor, TaskDone, Told, TriedAgain, UnitDone
 from kbench.core.errors import MachineError, UsageError
@@ -212,8 +212,9 @@ class Cluster:
     def _assign(self) -> None:
         alive = [post for post in self._posts if not post.is_gone and not self._halted]
         for post in alive:
-            load = Load(flying=[*post.flying], lanes=self._options.lanes, problem=post.problem)
-            batch = assign(self._waiting, self._losses, load, self._options.lanes * len(alive))
+            lanes = self._options.lanes
+            known = self._waiting, self._losses, [*post.flying], post.problem
+            batch = assign(*known, lanes=lanes, all_lanes=lanes * len(alive))
             if batch:
                 self._send(post, batch)
 
@@ -294,7 +295,7 @@ class Cluster:
     def _verdict(self, task: Task, device: str, elapsed_s: float) -> Finished:
         verdict = TaskVerdict(task=task, results=self._results.pop(task.key))
         self._failures += counts_as_failure(verdict.last)
-        if not self._halted and (reason := halted(self._failures, self._options.halt)):
+        if not self._halted and (reason := halted(self._failures, self._options.max_failures)):
             self._halted = reason
             for post in self._posts:
                 if not post.is_gone:

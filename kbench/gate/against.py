@@ -10,19 +10,18 @@ import subprocess
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kbench.compare import ComparedSide, measured
+from kbench.compare import ComparedSide, measured, process_differences
 from kbench.core.errors import MachineError, NothingSelectedError, PluginError, UsageError
 from kbench.core.events import Event, RunOptions
 from kbench.core.model import Time
 from kbench.gate.rule import Contest, GateReport, Policy, decide, report
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
-from kbench.run import session as verb
-from kbench.storage.results import CaseKey, read_run
+from kbench.run import session
+from kbench.storage.results import CaseKey
 from kbench.storage.settings import Settings
 
 
@@ -54,7 +53,7 @@ def against(
         tree = Path(folder, "tree")
         commit = extract(root, revision, tree)
         arms, notes = pair(problem, solutions, root, tree, commit, settings)
-        run = _measure(problem, arms, options, Path(folder), watch, policy.time)
+        run = _measure(problem, arms, options, watch, policy.time)
 
         def remeasure(keys: tuple[CaseKey, ...], processes: int) -> Mapping[CaseKey, Contest]:
             names = {key[1] for key in keys}
@@ -65,7 +64,7 @@ def against(
                 max_processes=processes,
             )
             flagged = [one for one in arms if one.new.name in names]
-            return contests(_measure(problem, flagged, again, Path(folder), watch, policy.time), flagged)
+            return contests(_measure(problem, flagged, again, watch, policy.time), flagged)
 
         found = contests(run, arms)
         decided = decide(found, policy, remeasure=remeasure)
@@ -81,7 +80,9 @@ def contests(run: Mapping[CaseKey, ComparedSide], arms: Sequence[Arms]) -> dict[
     for key, new in run.items():
         if key[1] not in news:
             continue
-        found[key] = Contest.side_by_side(run[_old_key(key, arms)].measurement, new.measurement)
+        old = run[_old_key(key, arms)].measurement
+        apart = process_differences(old, new.measurement) or None
+        found[key] = Contest(old=old, new=new.measurement, differences=apart)
     return found
 
 
@@ -136,16 +137,11 @@ def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def _measure(
-    problem: Entry, arms: Sequence[Arms], options: RunOptions, folder: Path, watch: Callable[[Event], None], time: Time
+    problem: Entry, arms: Sequence[Arms], options: RunOptions, watch: Callable[[Event], None], time: Time
 ) -> dict[CaseKey, ComparedSide]:
-    """Run both sides in one run, in a folder of its own."""
-    with tempfile.TemporaryDirectory(dir=folder) as results:
-        chosen = tuple(entry for one in arms for entry in (one.old, one.new))
-        events = verb.run(problem, chosen, replace(options, results_dir=Path(results), name="run"))
-        with closing(events) as stream:  # type: ignore[type-var]  # the verb is a generator
-            for event in stream:
-                watch(event)
-        return measured(read_run(Path(results, "run.csv")), time=time)
+    """Run both sides in one run."""
+    chosen = tuple(entry for one in arms for entry in (one.old, one.new))
+    return measured(session.saved_run(problem, chosen, options, watch), time=time)
 
 
 def _old_key(key: CaseKey, arms: Sequence[Arms]) -> CaseKey:

@@ -2,11 +2,8 @@
 
 import json
 import re
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from kbench.compare import measurements
@@ -18,9 +15,9 @@ from kbench.core.verdict import Measurement
 from kbench.gate.rule import Confirm
 from kbench.plugins import case_selection, registry
 from kbench.plugins.registry import Entry
-from kbench.run import session as verb
+from kbench.run import session
 from kbench.run.plan import options_from
-from kbench.storage.results import CaseKey, Run, case_key, read_run
+from kbench.storage.results import CaseKey, Run, case_key
 from kbench.storage.rows import clocks_locked, evaluates
 from kbench.storage.settings import Settings
 
@@ -52,29 +49,22 @@ def _measure(
     first = rows[0]
     problem = registry.find_problem(first.problem_path or first.problem, settings)
     solutions = [_solution(problem, row, settings) for row in rows]
-    with tempfile.TemporaryDirectory(prefix="kbench-confirm-") as folder:
-        options = options_from(
-            settings,
-            device=first.device,
-            cases=(first.case,),
-            overrides=case_selection.set_by_hand(problem, first.case, _constants(first)),
-            processes=processes,
-            max_processes=processes,
-            mode=first.mode,
-            lock_clocks_mhz=locked_clock_mhz(first),
-            trusted=first.isolation == "none",
-            level=Level(first.required_level or Level.MODULE),
-            accept=tuple(first.accepted.split()),
-            allow_tf32=first.tf32,
-            eval_mode=evaluates(first),
-            results_dir=Path(folder),
-            name="confirm",
-        )
-        events = verb.run(problem, solutions, options)
-        with closing(events) as stream:  # type: ignore[type-var]  # the verb is a generator
-            for event in stream:
-                watch(event)
-        fresh = read_run(Path(folder) / "confirm.csv")
+    options = options_from(
+        settings,
+        device=first.device,
+        cases=(first.case,),
+        overrides=case_selection.set_by_hand(problem, first.case, _constants(first)),
+        processes=processes,
+        max_processes=processes,
+        mode=first.mode,
+        lock_clocks_mhz=locked_clock_mhz(first),
+        trusted=first.isolation == "none",
+        level=Level(first.required_level or Level.MODULE),
+        accept=tuple(first.accepted.split()),
+        allow_tf32=first.tf32,
+        eval_mode=evaluates(first),
+    )
+    fresh = session.saved_run(problem, solutions, options, watch)
     if fresh.rows[0].gpu_name != first.gpu_name:
         raise MachineError(
             f"the run was measured on {first.gpu_name}, this machine has {fresh.rows[0].gpu_name}",

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Literal, Self
+from typing import Literal
 
 from kbench.calibrate import Calibration
-from kbench.compare import ComparedSide, measured, process_differences
+from kbench.compare import ComparedSide, measured
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.model import Time
 from kbench.core.verdict import (
@@ -68,11 +68,6 @@ class Contest:
     old: Measurement
     new: Measurement
     differences: tuple[float, ...] | None = None
-
-    @classmethod
-    def side_by_side(cls, old: Measurement, new: Measurement) -> Self:
-        """Compare two measurements of one run, process by process if both were timed."""
-        return cls(old=old, new=new, differences=process_differences(old, new) or None)
 
 
 Remeasure = Callable[[tuple[CaseKey, ...], int], Mapping[CaseKey, Contest]]
@@ -361,29 +356,21 @@ def _outcome(verdict: Verdict, policy: Policy) -> GateOutcome:
 
 def _unmatched(key: CaseKey, new: ComparedSide | None, policy: Policy) -> GatedCase:
     """Decide about a case of one side only. A new case that fails is a failure, with or without a baseline."""
-    problem, solution, case = key
+    answer, outcome = Answer.NOT_COMPARABLE, GateOutcome.NO_VERDICT
     if new is None:
-        verdict = Verdict(
-            status=Answer.NOT_COMPARABLE,
-            reason_code="not_in_new",
-            message="in the baseline, but not in the run",
-        )
-        outcome = GateOutcome.WARNED if policy.missing == "warn" else GateOutcome.NO_VERDICT
+        code, message = "not_in_new", "in the baseline, but not in the run"
+        outcome = GateOutcome.WARNED if policy.missing == "warn" else outcome
     elif new.passed:
-        verdict = Verdict(
-            status=Answer.NOT_COMPARABLE,
-            reason_code="not_in_old",
-            message="new: the baseline does not have it",
-        )
-        outcome = GateOutcome.WARNED
+        code, message, outcome = "not_in_old", "new: the baseline does not have it", GateOutcome.WARNED
     elif new.measurement.status in NOT_EVALUATED:
         code, why = "not_evaluated", new.measurement.reason or new.measurement.status.value
-        verdict = Verdict(status=Answer.NOT_COMPARABLE, reason_code=code, message=f"was not judged: {why}")
-        outcome = GateOutcome.NO_VERDICT
+        message = f"was not judged: {why}"
     else:
-        status, reason = new.measurement.status.value, new.measurement.reason
-        verdict = Verdict(status=Answer.NEW_FAIL, reason_code=status, message=f"{status}: {reason}")
-        outcome = GateOutcome.FAILED
+        answer, outcome = Answer.NEW_FAIL, GateOutcome.FAILED
+        code = new.measurement.status.value
+        message = f"{code}: {new.measurement.reason}"
+    problem, solution, case = key
+    verdict = Verdict(status=answer, reason_code=code, message=message)
     return GatedCase(problem=problem, solution=solution, case=case, outcome=outcome, verdict=verdict)
 
 

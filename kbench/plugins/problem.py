@@ -4,6 +4,7 @@ Only trusted processes (the judge) and the build's rehearsal import problems. to
 that the command line can import this module for free.
 """
 
+import ast
 import hashlib
 import importlib.util
 import math
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.core.errors import PluginError, UsageError
 from kbench.plugins.combined_file import holds_a_solution, problem_part
+from kbench.plugins.constant_folding import bound
 from kbench.plugins.source import did_you_mean
 
 if TYPE_CHECKING:
@@ -123,8 +125,6 @@ def _execute(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
 
 def _override(source: str, path: str, overrides: Mapping[str, Any]) -> Any:
     """Return the module's syntax tree with every top-level assignment of an overridden name replaced."""
-    import ast
-
     tree = ast.parse(source, path)
     if holds_a_solution(tree):
         tree.body = problem_part(tree, keep=overrides)
@@ -145,15 +145,10 @@ def _override(source: str, path: str, overrides: Mapping[str, Any]) -> Any:
 
 
 def _assigned(statement: Any) -> set[str]:
-    import ast
-
-    if isinstance(statement, ast.Assign):
-        targets = statement.targets
-    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-        targets = [statement.target]
-    else:
-        return set()
-    return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
+    assigns = isinstance(statement, ast.Assign) or (
+        isinstance(statement, ast.AnnAssign) and statement.value is not None
+    )
+    return set(bound(statement)) if assigns else set()
 
 
 def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int = 0) -> int:

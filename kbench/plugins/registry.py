@@ -181,8 +181,7 @@ def _ends_alike(name: str, other: Entry) -> bool:
 def case_table(problem: Entry) -> dict[str, dict[str, Any]]:
     """Read the constants that each case of a problem overrides; `{"default": {}}` for a file without CASES.
 
-    Raises:
-        PluginError: CASES is not a literal, or sets a name that the file does not define.
+    Raises PluginError: CASES is not a literal, or sets a name that the file does not define.
     """
     return source.parse(problem.path).cases
 

@@ -121,8 +121,7 @@ class Source:
 def parse(path: Path) -> Source:
     """Read and parse a plugin file.
 
-    Raises:
-        PluginError: it cannot be read, or its syntax is wrong; the message has the line.
+    Raises PluginError: it cannot be read, or its syntax is wrong; the message has the line.
     """
     try:
         text = _text(path)

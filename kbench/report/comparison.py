@@ -11,9 +11,10 @@ from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import csvout, units
-from kbench.report.document import plain, render_document
+from kbench.report.document import render_document
 from kbench.report.summary import constants_in
-from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
+from kbench.report.table import Table, escape_markdown, one_line, table
+from kbench.storage.json_values import plain
 
 WORDS = {
     Answer.NEW_FAIL: "NEW FAIL",
@@ -36,7 +37,7 @@ def render_text(comparison: Comparison, *, verbosity: int = 0, width: int | None
     summary = summary_line(comparison)
     if verbosity < 0:
         return summary
-    blocks = [heading(comparison), render_table(*table_of(comparison), width=width)]
+    blocks = [heading(comparison), table_of(comparison).text(width=width)]
     if verbosity > 0:
         blocks.append(_bars(comparison.cases))
     return "\n\n".join([*(block for block in blocks if block), summary])
@@ -44,12 +45,13 @@ def render_text(comparison: Comparison, *, verbosity: int = 0, width: int | None
 
 def render_markdown(comparison: Comparison) -> str:
     """Write a comparison for a pull request."""
-    columns, rows = table_of(comparison)
-    used = [place for place, _ in enumerate(columns) if any(row[place] for row in rows)]
+    whole = table_of(comparison)
+    used = [place for place, _ in enumerate(whole.columns) if any(row[place] for row in whole.rows)]
+    shown = Table(columns=[whole.columns[p] for p in used], rows=[[row[p] for p in used] for row in whole.rows])
     return "\n\n".join(
         [
             f"### {escape_markdown(comparison.base)} → {escape_markdown(', '.join(_others(comparison)))}",
-            render_markdown_table([columns[p] for p in used], [[row[p] for p in used] for row in rows]),
+            shown.markdown(),
             *(escape_markdown(line) for line in constants_of(case.new or case.old for case in comparison.cases)),
             summary_line(comparison),
         ]
@@ -195,48 +197,33 @@ def _others(comparison: Comparison) -> list[str]:
     return [label for label in comparison.labels if label != comparison.base]
 
 
-def table_of(comparison: Comparison) -> tuple[list[Column], list[list[str]]]:
-    """Return the columns and cells of a comparison, a row per case."""
+def table_of(comparison: Comparison) -> Table:
+    """Return the table of a comparison, a row per case."""
     cases = comparison.cases
     unit = units.unit_for(side.time_ns for case in cases for side in (case.old, case.new) if side is not None)
     others = _others(comparison)
     several = len(others) != 1
-    bound = f"{100 * comparison.confidence:.3g} % bounds"
-    columns = [
-        Column(title="verdict"),
-        Column(title="problem"),
-        Column(title="solution"),
-        Column(title="case"),
-        Column(title="run"),
-        Column(title="level", spare=True),
-        Column(title=f"{comparison.base} {unit.name}", right=True),
-        Column(title=f"{'new' if several else others[0]} {unit.name}", right=True),
-        Column(title="change", right=True),
-        Column(title=bound, right=True),
-        Column(title="of limit", right=True),
-        Column(title="", spare=True),
-        Column(title="reason", wraps=True),
-    ]
+    new = others[0] if not several else "new" if comparison.base != "new" else "newer"
     problems = {case.problem for case in cases}
     rows = [
-        [
-            word_of(case),
-            case.problem if len(problems) > 1 else "",
-            case.solution,
-            case.case,
-            case.label if several and comparison.by == "run" else "",
-            level_of(case),
-            _time(case.old, unit),
-            _time(case.new, unit),
-            change_of(case.verdict),
-            bounds_of(case.verdict),
-            units.percent(case.new.percent_of_limit) if case.new else units.ABSENT,
-            units.bar(_share(case.new)),
-            one_line(case.verdict.message) if case.verdict else "",
-        ]
+        {
+            "verdict": word_of(case),
+            "problem": case.problem if len(problems) > 1 else "",
+            "solution": case.solution,
+            "case": case.case,
+            "run": case.label if several and comparison.by == "run" else "",
+            "level": level_of(case),
+            f">{comparison.base} {unit.name}": _time(case.old, unit),
+            f">{new} {unit.name}": _time(case.new, unit),
+            ">change": change_of(case.verdict),
+            f">{100 * comparison.confidence:.3g} % bounds": bounds_of(case.verdict),
+            ">of limit": units.percent(case.new.percent_of_limit) if case.new else units.ABSENT,
+            "": units.bar(_share(case.new)),
+            "reason": one_line(case.verdict.message) if case.verdict else "",
+        }
         for case in cases
     ]
-    return columns, rows
+    return table(rows, wraps={"reason"}, spare={"level", ""})
 
 
 def _share(side: ComparedSide | None) -> float | None:
@@ -255,10 +242,13 @@ def _bars(cases: Sequence[ComparedCase]) -> str:
     if not known:
         return ""
     reach = max(abs(end - 1) for _, verdict in known for end in (verdict.low or 1, verdict.high or 1)) or 1e-6
-    rows = [[case.solution, case.case, case.label, interval_bar(verdict, reach)] for case, verdict in known]
     scale = f"−{100 * reach:.2g} %".ljust(BAR_WIDTH - 6) + f"+{100 * reach:.2g} %"
-    columns = [Column(title="solution"), Column(title="case"), Column(title="of"), Column(title=scale)]
-    return render_table(columns, rows)
+    return table(
+        [
+            {"solution": case.solution, "case": case.case, "of": case.label, scale: interval_bar(verdict, reach)}
+            for case, verdict in known
+        ]
+    ).text()
 
 
 def interval_bar(verdict: Verdict, reach: float) -> str:

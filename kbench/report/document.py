@@ -1,15 +1,12 @@
 """One JSON document per command, also on errors: common keys, and the command's own data."""
 
-import dataclasses
 import json
-import math
-from collections.abc import Iterable, Mapping
-from enum import Enum
-from pathlib import PurePath
+from collections.abc import Iterable
 from typing import Any
 
 from kbench.core.errors import KbenchError
 from kbench.core.version import __version__
+from kbench.storage.json_values import plain
 
 SCHEMA = 1
 """Version of the documents: names and meanings of the keys. New keys may come without a new version."""
@@ -51,17 +48,3 @@ def render_document(
 def render_error(command: str, error: KbenchError) -> str:
     """Write the document of a command that ended with an error before it had a result."""
     return render_document(command, status="error", reason=error.message, hint=error.hint, exit_code=error.exit_code)
-
-
-def plain(value: Any) -> Any:
-    """Convert records, enums, paths and non-finite numbers to JSON values."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Enum):
-        return plain(value.value)
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
-    nameless = isinstance(value, PurePath) or (isinstance(value, float) and not math.isfinite(value))
-    return str(value) if nameless else value

@@ -12,8 +12,9 @@ from kbench.core.verdict import Answer, Verdict
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
 from kbench.report import csvout
 from kbench.report.comparison import WORDS, bounds_of, change_of, constants_of
-from kbench.report.document import plain, render_document
-from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
+from kbench.report.document import render_document
+from kbench.report.table import Table, escape_markdown, one_line, table
+from kbench.storage.json_values import plain
 
 HEADLINES = {
     ExitCode.OK: "GATE PASSED",
@@ -32,7 +33,7 @@ def render_text(report: GateReport, *, verbosity: int = 0, width: int | None = N
     shown = report.cases if verbosity > 0 else [case for case in report.cases if case.outcome is not GateOutcome.OK]
     blocks = ["\n".join([headline(report), *constants_of(case.new or case.old for case in shown)])]
     if shown:
-        blocks.append(render_table(*_table(worst_first(shown)), width=width))
+        blocks.append(_table(shown).text(width=width))
     lines = [f"warning: {one_line(text)}" for text in warnings(report)]
     lines += [f"hint: {text}" for text in hints(report)]
     return "\n\n".join([*blocks, *(["\n".join(lines)] if lines else [])])
@@ -40,10 +41,9 @@ def render_text(report: GateReport, *, verbosity: int = 0, width: int | None = N
 
 def render_markdown(report: GateReport) -> str:
     """Write the report for a step summary or a comment: every case, the worst first."""
-    columns, rows = _table(worst_first(report.cases))
     blocks = [f"### {escape_markdown(headline(report))}"]
-    if rows:
-        blocks.append(render_markdown_table(columns, rows))
+    if report.cases:
+        blocks.append(_table(report.cases).markdown())
     blocks += [escape_markdown(line) for line in constants_of(case.new or case.old for case in report.cases)]
     blocks += [f"- {escape_markdown(text)}" for text in warnings(report)]
     blocks += [f"- {text}" for text in hints(report)]
@@ -174,27 +174,19 @@ def cells(case: GatedCase, time: Time) -> dict[str, Any]:
     }
 
 
-def _table(cases: Sequence[GatedCase]) -> tuple[list[Column], list[list[str]]]:
-    columns = [
-        Column(title="verdict"),
-        Column(title="case"),
-        Column(title="change", right=True),
-        Column(title="bounds", right=True),
-        Column(title="measurements", right=True),
-        Column(title="reason", wraps=True),
-    ]
+def _table(cases: Sequence[GatedCase]) -> Table:
     rows = [
-        [
-            word_of(case),
-            case.name,
-            change_of(deciding(case)),
-            bounds_of(deciding(case)),
-            str(len(case.looks)) if case.looks else "",
-            one_line(deciding(case).message),
-        ]
-        for case in cases
+        {
+            "verdict": word_of(case),
+            "case": case.name,
+            ">change": change_of(deciding(case)),
+            ">bounds": bounds_of(deciding(case)),
+            ">measurements": str(len(case.looks)) if case.looks else "",
+            "reason": one_line(deciding(case).message),
+        }
+        for case in worst_first(cases)
     ]
-    return columns, rows
+    return table(rows, wraps={"reason"})
 
 
 def _up_to(case: GatedCase) -> str:

@@ -5,8 +5,9 @@ from typing import Any
 
 from kbench.core.events import Judged
 from kbench.core.model import Passed, Sample, Timing
-from kbench.report.document import plain, render_document
+from kbench.report.document import render_document
 from kbench.report.summary import CaseSummary, RunSummary
+from kbench.storage.json_values import plain
 
 
 def render_run(run: RunSummary, judged: tuple[Judged, ...], *, exit_code: int, command: str = "run") -> str:

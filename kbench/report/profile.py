@@ -1,7 +1,6 @@
 """Profiles of one or two solutions: the sentence first, then the figures behind it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kbench.core.counters import Counters
@@ -9,50 +8,20 @@ from kbench.core.model import Failed
 from kbench.core.profile import KernelDifference, ProfiledKernel, SolutionProfile, differences
 from kbench.profile import Explained
 from kbench.report import csvout, units
-from kbench.report.document import plain, render_document
-from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
+from kbench.report.document import render_document
+from kbench.report.table import Table, escape_markdown, one_line, table
+from kbench.storage.json_values import plain
 
 SHOWN, LISTED = 12, 40
 """Largest number of kernels in a table or a document, the longest ones."""
 LONGEST_NAME = 70
 HEARSAY = "a profile is what the solution's own process reports: it explains a time, it proves nothing"
-COLUMNS = (
-    Column(title="kernel"),
-    Column(title="whose"),
-    Column(title="launches", right=True),
-    Column(title="time", right=True),
-    Column(title="share", right=True),
-    Column(title="blocks × threads", right=True, spare=True),
-    Column(title="registers", right=True, spare=True),
-    Column(title="shared", right=True, spare=True),
-    Column(title="stack", right=True, spare=True),
-    Column(title="occupancy", right=True),
+KERNEL_COLUMNS = (
+    *("solution", "kernel", "origin", "launches", "time_ns", "share", "blocks", "threads"),
+    *("registers", "shared_bytes", "stack_bytes", "occupancy", "limiter"),
 )
-CHANGES = (
-    Column(title="kernel"),
-    Column(title="first", right=True),
-    Column(title="second", right=True),
-    Column(title="change", right=True),
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelLine:
-    """One kernel of one solution in the CSV."""
-
-    solution: str
-    kernel: str
-    origin: str
-    launches: int
-    time_ns: float
-    share: float
-    blocks: int | None
-    threads: int | None
-    registers: int | None
-    shared_bytes: int | None
-    stack_bytes: int | None
-    occupancy: float | None
-    limiter: str
+"""Of the CSV."""
+SPARE = {"blocks × threads", "registers", "shared", "stack"}
 
 
 def render_text(problem: str, found: Sequence[Explained], *, verbosity: int = 0, width: int | None = None) -> str:
@@ -61,10 +30,10 @@ def render_text(problem: str, found: Sequence[Explained], *, verbosity: int = 0,
     for each in found:
         parts.append(_sentence(each))
         if isinstance(each.outcome, SolutionProfile) and verbosity >= 0:
-            table = render_table(COLUMNS, _cells(each.outcome), width=width)
-            parts.append("\n".join([table, *(f"  {line}" for line in _details(each.outcome))]))
+            kernels = _table(each.outcome).text(width=width)
+            parts.append("\n".join([kernels, *(f"  {line}" for line in _details(each.outcome))]))
     if verbosity >= 0 and (changes := _changes(found)):
-        parts += [_changed(found), render_table(CHANGES, changes, width=width)]
+        parts += [_changed(found), table(changes).text(width=width)]
     if verbosity >= 0:
         parts.append("\n".join(f"note: {note}" for note in _notes(found)))
     return "\n\n".join(parts)
@@ -76,37 +45,28 @@ def render_markdown(problem: str, found: Sequence[Explained]) -> str:
     for each in found:
         parts.append(escape_markdown(_sentence(each)))
         if isinstance(each.outcome, SolutionProfile):
-            parts.append(render_markdown_table(COLUMNS, _cells(each.outcome)))
+            parts.append(_table(each.outcome).markdown())
             parts.append("\n".join(f"- {escape_markdown(line)}" for line in _details(each.outcome)))
     if changes := _changes(found):
-        parts += [escape_markdown(_changed(found)), render_markdown_table(CHANGES, changes)]
+        parts += [escape_markdown(_changed(found)), table(changes).markdown()]
     return "\n\n".join([*parts, "\n".join(f"- {escape_markdown(note)}" for note in _notes(found))])
 
 
 def render_csv(found: Sequence[Explained]) -> str:
     """Write one line per kernel."""
-    return csvout.render_records(
-        (
-            KernelLine(
-                solution=each.solution,
-                kernel=one_line(kernel.name),
-                origin=kernel.origin.value,
-                launches=kernel.launches,
-                time_ns=kernel.time_ns,
-                share=kernel.share,
-                blocks=kernel.blocks,
-                threads=kernel.threads,
-                registers=kernel.registers,
-                shared_bytes=kernel.shared_bytes,
-                stack_bytes=kernel.stack_bytes,
-                occupancy=kernel.occupancy.share if kernel.occupancy is not None else None,
-                limiter=kernel.occupancy.limiter if kernel.occupancy is not None else "",
-            )
+    return csvout.render_cells(
+        KERNEL_COLUMNS,
+        [
+            [
+                *(each.solution, one_line(kernel.name), kernel.origin.value, kernel.launches, kernel.time_ns),
+                *(kernel.share, kernel.blocks, kernel.threads),
+                *(kernel.registers, kernel.shared_bytes, kernel.stack_bytes),
+                *((held.share, held.limiter) if (held := kernel.occupancy) is not None else (None, "")),
+            ]
             for each in found
             if isinstance(each.outcome, SolutionProfile)
             for kernel in each.outcome.kernels
-        ),
-        KernelLine,
+        ],
     )
 
 
@@ -162,34 +122,36 @@ def _sentence(each: Explained) -> str:
     return f"{each.solution}: {each.advice.bottleneck.value}\n  {one_line(each.advice.sentence)}"
 
 
-def _cells(found: SolutionProfile) -> list[list[str]]:
+def _table(found: SolutionProfile) -> Table:
     unit = units.unit_for(kernel.time_ns for kernel in found.kernels[:1])
-    rows = [_row(kernel, unit) for kernel in found.kernels[:SHOWN]]
+    rows = [_cells(kernel, unit) for kernel in found.kernels[:SHOWN]]
     rest = found.kernels[SHOWN:]
     if rest:
         time_ns, share = sum(kernel.time_ns for kernel in rest), sum(kernel.share for kernel in rest)
-        launches = sum(kernel.launches for kernel in rest)
-        figures = [str(launches), f"{units.time_cell(time_ns, unit)} {unit.name}", units.percent(100 * share)]
-        rows.append([f"{len(rest)} more", "", *figures, *[""] * (len(COLUMNS) - 5)])
-    return rows
+        figures = {
+            "kernel": f"{len(rest)} more",
+            ">launches": str(sum(kernel.launches for kernel in rest)),
+            ">time": f"{units.time_cell(time_ns, unit)} {unit.name}",
+            ">share": units.percent(100 * share),
+        }
+        rows.append(dict.fromkeys(rows[0], "") | figures)
+    return table(rows, spare=SPARE)
 
 
-def _row(kernel: ProfiledKernel, unit: units.TimeUnit) -> list[str]:
+def _cells(kernel: ProfiledKernel, unit: units.TimeUnit) -> dict[str, str]:
     held = kernel.occupancy
-    occupancy = "" if held is None else f"{units.percent(100 * held.share)} {held.limiter}".rstrip()
-    shape = f"{kernel.blocks} × {kernel.threads}" if kernel.blocks else ""
-    return [
-        _name(kernel.name),
-        kernel.origin.value,
-        str(kernel.launches),
-        f"{units.time_cell(kernel.time_ns, unit)} {unit.name}",
-        units.percent(100 * kernel.share),
-        shape,
-        str(kernel.registers) if kernel.registers else "",
-        units.byte_size(kernel.shared_bytes) if kernel.shared_bytes else "",
-        f"{kernel.stack_bytes} B" if kernel.stack_bytes else "",
-        occupancy,
-    ]
+    return {
+        "kernel": _name(kernel.name),
+        "whose": kernel.origin.value,
+        ">launches": str(kernel.launches),
+        ">time": f"{units.time_cell(kernel.time_ns, unit)} {unit.name}",
+        ">share": units.percent(100 * kernel.share),
+        ">blocks × threads": f"{kernel.blocks} × {kernel.threads}" if kernel.blocks else "",
+        ">registers": str(kernel.registers) if kernel.registers else "",
+        ">shared": units.byte_size(kernel.shared_bytes) if kernel.shared_bytes else "",
+        ">stack": f"{kernel.stack_bytes} B" if kernel.stack_bytes else "",
+        ">occupancy": "" if held is None else f"{units.percent(100 * held.share)} {held.limiter}".rstrip(),
+    }
 
 
 def _details(found: SolutionProfile) -> list[str]:
@@ -236,12 +198,16 @@ def _counted(seen: Counters) -> str:
     return f"{_name(seen.name)}: {', '.join(told) or 'no counter could be read'}"
 
 
-def _changes(found: Sequence[Explained]) -> list[list[str]]:
-    def cells(row: KernelDifference) -> list[str]:
-        times = (units.duration(time_ns or None) for time_ns in (row.first_ns, row.second_ns))
-        return [_name(row.name), *times, signed(row.change_ns)]
-
-    return [cells(row) for row in _differences(found)[:SHOWN]]
+def _changes(found: Sequence[Explained]) -> list[dict[str, str]]:
+    return [
+        {
+            "kernel": _name(row.name),
+            ">first": units.duration(row.first_ns or None),
+            ">second": units.duration(row.second_ns or None),
+            ">change": signed(row.change_ns),
+        }
+        for row in _differences(found)[:SHOWN]
+    ]
 
 
 def _differences(found: Sequence[Explained]) -> tuple[KernelDifference, ...]:

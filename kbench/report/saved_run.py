@@ -45,7 +45,6 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
     judged = tuple(_judged(run, rows, told.of(rows[0].solution, rows[0].case)) for rows in groups.values())
     return judged, RunSummary(
         problem=" and ".join(dict.fromkeys(key[0] for key in groups)),
-        planned=None,
         cases=tuple(summarise(one) for one in judged),
         environment=Environment(
             device=first.device,

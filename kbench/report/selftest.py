@@ -3,15 +3,8 @@
 from kbench.core.levels import level_in_words
 from kbench.report import csvout, units
 from kbench.report.document import render_document
-from kbench.report.table import Column, one_line, render_markdown_table, render_table
+from kbench.report.table import one_line, table
 from kbench.selftest.session import Checked, ClassFigures, SelftestReport
-
-COLUMNS = (
-    Column(title="class"),
-    Column(title="right", right=True),
-    Column(title="of", right=True),
-    Column(title="s per check", right=True),
-)
 
 
 def render_selftest(report: SelftestReport, *, verbosity: int = 0) -> str:
@@ -22,7 +15,7 @@ def render_selftest(report: SelftestReport, *, verbosity: int = 0) -> str:
     for title, honest in (("attacks", False), ("honest look-alikes", True)):
         tallies = [tally for tally in report.tallies if tally.honest is honest]
         if tallies:
-            blocks.append(f"{title}\n{render_table(COLUMNS, [*map(_cells, tallies), _sum(tallies)])}")
+            blocks.append(f"{title}\n{table([*map(_cells, tallies), _sum(tallies)]).text()}")
     if verbosity > 0:
         blocks.append("\n".join(line(check) for check in report.checks))
     blocks += [_miss(check) for check in report.misses]
@@ -31,20 +24,19 @@ def render_selftest(report: SelftestReport, *, verbosity: int = 0) -> str:
 
 def render_markdown(report: SelftestReport) -> str:
     """Write a report for a step summary: every fixture, then the verdict."""
-    titles = ("result", "fixture", "problem", "class", "status", "level", "complaint")
     cells = [
-        [
-            "ok" if check.complaint is None else "MISS",
-            check.name,
-            check.problem,
-            f"{'honest' if check.honest else 'attack'}: {check.category}",
-            check.status,
-            level_in_words(check.level, check.lacks),
-            check.complaint or "",
-        ]
+        {
+            "result": "ok" if check.complaint is None else "MISS",
+            "fixture": check.name,
+            "problem": check.problem,
+            "class": f"{'honest' if check.honest else 'attack'}: {check.category}",
+            "status": check.status,
+            "level": level_in_words(check.level, check.lacks),
+            "complaint": check.complaint or "",
+        }
         for check in report.checks
     ]
-    return render_markdown_table([Column(title=title) for title in titles], cells) + f"\n\n{verdict(report)}"
+    return f"{table(cells).markdown()}\n\n{verdict(report)}"
 
 
 def render_json(report: SelftestReport) -> str:
@@ -101,14 +93,15 @@ def line(check: Checked) -> str:
     return f"{word:<4}  {kind}  {check.name}  {check.status}{level}{speedup}  {units.seconds(check.elapsed_s)}"
 
 
-def _cells(tally: ClassFigures) -> list[str]:
-    return [tally.category, str(tally.right), str(tally.checks), f"{tally.seconds_per_check:.1f}"]
+def _cells(tally: ClassFigures) -> dict[str, str]:
+    mean_s = f"{tally.seconds_per_check:.1f}"
+    return {"class": tally.category, ">right": str(tally.right), ">of": str(tally.checks), ">s per check": mean_s}
 
 
-def _sum(tallies: list[ClassFigures]) -> list[str]:
-    checks = sum(tally.checks for tally in tallies)
-    seconds = sum(tally.elapsed_s for tally in tallies)
-    return ["all", str(sum(tally.right for tally in tallies)), str(checks), f"{seconds / checks:.1f}"]
+def _sum(tallies: list[ClassFigures]) -> dict[str, str]:
+    checks, right = sum(tally.checks for tally in tallies), sum(tally.right for tally in tallies)
+    elapsed_s = sum(tally.elapsed_s for tally in tallies)
+    return _cells(ClassFigures(category="all", honest=True, checks=checks, right=right, elapsed_s=elapsed_s))
 
 
 def _miss(check: Checked) -> str:

@@ -7,7 +7,6 @@ from kbench.core.model import Environment
 from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.summary import CaseSummary, RunSummary
-from kbench.report.table import Column
 from kbench.report.units import TimeUnit
 
 
@@ -59,40 +58,27 @@ def shown(case: CaseSummary, unit: TimeUnit) -> ShownCase:
     )
 
 
-def table_of(run: RunSummary, *, walls_apart: bool) -> tuple[list[Column], list[list[str]]]:
-    """Return the columns and cells of a run, a row per case.
+def rows_of(run: RunSummary, *, walls_apart: bool) -> list[dict[str, str]]:
+    """Return the cells of a run by column, a row per case.
 
     Wall times have their own columns if `walls_apart`; else only that of a case that is bound by the host is shown.
     """
     unit = unit_of(run.cases)
-    columns = [
-        Column(title="solution"),
-        Column(title="case"),
-        Column(title="verdict"),
-        Column(title="level"),
-        Column(title=f"time {unit.name}", right=True),
-        Column(title=f"wall {unit.name}", right=True),
-        Column(title=f"reference {unit.name}", right=True, spare=True),
-        Column(title=f"reference wall {unit.name}", right=True, spare=True),
-        Column(title="speed-up", right=True),
-        Column(title="95 % interval", right=True),
-        Column(title="of limit", right=True),
-    ]
-    return columns, [_cells(case, unit, walls_apart=walls_apart) for case in run.cases]
+    return [_cells(case, unit, walls_apart=walls_apart) for case in run.cases]
 
 
-def _cells(case: CaseSummary, unit: TimeUnit, *, walls_apart: bool) -> list[str]:
+def _cells(case: CaseSummary, unit: TimeUnit, *, walls_apart: bool) -> dict[str, str]:
     cells = shown(case, unit)
-    return [
-        case.solution,
-        case.case,
-        cells.verdict,
-        cells.level,
-        cells.time if walls_apart else units.both_times(cells.time, case.remarked_wall_ns, unit),
-        cells.wall if walls_apart else units.ABSENT,
-        cells.reference,
-        cells.reference_wall if walls_apart else units.ABSENT,
-        cells.speedup,
-        cells.interval,
-        cells.of_limit,
-    ]
+    return {
+        "solution": case.solution,
+        "case": case.case,
+        "verdict": cells.verdict,
+        "level": cells.level,
+        f">time {unit.name}": cells.time if walls_apart else units.both_times(cells.time, case.remarked_wall_ns, unit),
+        f">wall {unit.name}": cells.wall if walls_apart else units.ABSENT,
+        f">reference {unit.name}": cells.reference,
+        f">reference wall {unit.name}": cells.reference_wall if walls_apart else units.ABSENT,
+        ">speed-up": cells.speedup,
+        ">95 % interval": cells.interval,
+        ">of limit": cells.of_limit,
+    }

@@ -9,7 +9,7 @@ from typing import Any
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.errors import KbenchError
-from kbench.core.events import Judged, Planned
+from kbench.core.events import Judged
 from kbench.core.levels import Level, level_in_words
 from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Status
 from kbench.core.noise import of_one_process
@@ -141,7 +141,6 @@ class RunSummary:
     """A run, complete or not; `error` and `interrupted` say why it ended early."""
 
     problem: str
-    planned: Planned | None
     cases: tuple[CaseSummary, ...]
     environment: Environment | None = None
     csv_path: str | None = None

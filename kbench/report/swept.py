@@ -8,12 +8,13 @@ from xml.etree import ElementTree as Xml
 from kbench.core.events import StageFinished, StageStarted, Waiting
 from kbench.core.model import Failed
 from kbench.report import units
-from kbench.report.document import plain, render_document
+from kbench.report.document import render_document
 from kbench.report.junit import clean, render_suite
 from kbench.report.shown import stack_of
 from kbench.report.summary import constants_text, summarise
-from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
+from kbench.report.table import escape_markdown, one_line, table
 from kbench.report.waiting import render_waiting
+from kbench.storage.json_values import plain
 from kbench.sweep.ladder import counts_as_failure
 from kbench.sweep.summary import Share, SweepSummary, speedup_of
 from kbench.sweep.task import DeviceState, Ended, Finished, Retried, SweepEvent, SweepPlanned, TaskVerdict
@@ -34,15 +35,9 @@ def render_text(summary: SweepSummary, verdicts: Sequence[TaskVerdict], *, verbo
     failed = [verdict for verdict in verdicts if isinstance(verdict.last.outcome, Failed)]
     if failed and verbosity >= 0:
         shown = failed if verbosity > 0 else failed[:MOST_SHOWN]
-        columns = [
-            Column(title="problem"),
-            Column(title="solution"),
-            Column(title="status"),
-            Column(title="reason", wraps=True),
-        ]
-        table = render_table(columns, [_failure(verdict) for verdict in shown], width=width)
+        failures = table([_failure(verdict) for verdict in shown], wraps={"reason"}).text(width=width)
         more = f"\n  and {len(failed) - len(shown)} more: `-v` shows all" if len(shown) < len(failed) else ""
-        blocks.append(table + more)
+        blocks.append(failures + more)
     blocks.append("\n".join(f"  {name:<12}{text}" for name, text in figures(summary).items()))
     if summary.reason or summary.left:
         blocks.append(_broken_off(summary))
@@ -80,21 +75,11 @@ def figures(summary: SweepSummary) -> dict[str, str]:
 
 def render_markdown(summary: SweepSummary, verdicts: Sequence[TaskVerdict]) -> str:
     """Write a sweep for a pull request: the figures, and one line for each verdict."""
-    columns = [
-        Column(title="problem"),
-        Column(title="solution"),
-        Column(title="case"),
-        Column(title="status"),
-        Column(title="level"),
-        Column(title="speed-up", right=True),
-        Column(title="claim", right=True),
-        Column(title="reason"),
-    ]
     blocks = [f"### {escape_markdown(headline(summary))}", escape_markdown(stack_of(summary.environment))]
     blocks += [escape_markdown(line) for line in _constants(verdicts)]
     blocks.append("\n".join(f"- {name}: {escape_markdown(text)}" for name, text in figures(summary).items()))
     if verdicts:
-        blocks.append(render_markdown_table(columns, [_cells(verdict) for verdict in verdicts]))
+        blocks.append(table([_cells(verdict) for verdict in verdicts]).markdown())
     if summary.reason or summary.left:
         blocks.append(escape_markdown(_broken_off(summary)))
     return "\n\n".join(block for block in blocks if block)
@@ -182,24 +167,28 @@ def _short(text: str) -> str:
     return shown if len(shown) <= LONGEST_REASON else shown[: LONGEST_REASON - 1] + "…"
 
 
-def _failure(verdict: TaskVerdict) -> list[str]:
+def _failure(verdict: TaskVerdict) -> dict[str, str]:
     task, outcome = verdict.task, verdict.last.outcome
-    reason = outcome.reason if isinstance(outcome, Failed) else ""
-    return [one_line(task.problem.name), one_line(task.solution.name), verdict.status.value.upper(), _short(reason)]
+    return {
+        "problem": one_line(task.problem.name),
+        "solution": one_line(task.solution.name),
+        "status": verdict.status.value.upper(),
+        "reason": _short(outcome.reason) if isinstance(outcome, Failed) else "",
+    }
 
 
-def _cells(verdict: TaskVerdict) -> list[str]:
+def _cells(verdict: TaskVerdict) -> dict[str, str]:
     task, outcome = verdict.task, verdict.last.outcome
-    return [
-        task.problem.name,
-        task.solution.name,
-        task.case.name,
-        verdict.status.value,
-        outcome.level or "",
-        _speedup(verdict),
-        "" if task.claim is None else f"{task.claim:g}×",
-        _short(outcome.reason) if isinstance(outcome, Failed) else "",
-    ]
+    return {
+        "problem": task.problem.name,
+        "solution": task.solution.name,
+        "case": task.case.name,
+        "status": verdict.status.value,
+        "level": outcome.level or "",
+        ">speed-up": _speedup(verdict),
+        ">claim": "" if task.claim is None else f"{task.claim:g}×",
+        "reason": _short(outcome.reason) if isinstance(outcome, Failed) else "",
+    }
 
 
 def _result(verdict: TaskVerdict) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 import textwrap
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kbench.core.printable import printable
+from kbench.report import csvout
 from kbench.report.units import ABSENT
 
 LEAST_WIDTH = 32
@@ -26,26 +27,68 @@ class Column:
     """May be left out: the rightmost spare column goes first."""
 
 
-def render_table(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: str = "  ", width: int | None = None
-) -> str:
-    """Align the cells below their headings; columns that are empty in every row are left out.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Columns, and the text of their cells row by row."""
 
-    `width` is a terminal's. To fit, spare columns are left out, texts are wrapped, and finally put below their rows.
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str]]
+
+    def text(self, *, indent: str = "  ", width: int | None = None) -> str:
+        """Align the cells below their headings; columns that are empty in every row are left out.
+
+        `width` is a terminal's. To fit, spare columns are left out, texts are wrapped, and finally put below their
+        rows.
+        """
+        columns, used = self.columns, self.used
+        widths = {i: max(_width(cell) for cell in (columns[i].title, *(row[i] for row in self.rows))) for i in used}
+        below: list[int] = []
+        if width is not None:
+            widths, below = _fit(columns, widths, width - len(indent))
+        lines = _row(columns, [column.title for column in columns], widths)
+        for row in self.rows:
+            lines += _row(columns, row, widths)
+            for i in below:
+                start = f"    {columns[i].title}: "
+                room = (width or 0) - len(indent)
+                lines += textwrap.wrap(start + row[i], room, subsequent_indent="      ", **KEEP_WORDS) if row[i] else []
+        return "\n".join((indent + line).rstrip() for line in lines)
+
+    def markdown(self) -> str:
+        """Write the table for Markdown; cells are escaped, because names and messages are untrusted text."""
+        heads = "| " + " | ".join(column.title for column in self.columns) + " |"
+        rule = "|" + "|".join(" ---: " if column.right else " --- " for column in self.columns) + "|"
+        body = ["| " + " | ".join(escape_markdown(cell) for cell in row) + " |" for row in self.rows]
+        return "\n".join([heads, rule, *body])
+
+    def csv(self) -> str:
+        """Write the table as CSV, with its headings."""
+        return csvout.render_cells([column.title for column in self.columns], self.rows)
+
+    @property
+    def used(self) -> list[int]:
+        """Places of the columns that are not empty in every row."""
+        return [i for i, _ in enumerate(self.columns) if any(row[i] not in {"", ABSENT} for row in self.rows)]
+
+
+def table(
+    rows: Sequence[Mapping[str, str]],
+    *,
+    titles: Sequence[str] = (),
+    wraps: Collection[str] = (),
+    spare: Collection[str] = (),
+) -> Table:
+    """Make a table of cells by their headings. `>` before a heading aligns its column to the right, for numbers.
+
+    `wraps` and `spare` name columns without the `>`; `titles` are the headings of a table that may have no row.
     """
-    used = [i for i, _ in enumerate(columns) if any(row[i] not in {"", ABSENT} for row in rows)]
-    widths = {i: max(_width(cell) for cell in (columns[i].title, *(row[i] for row in rows))) for i in used}
-    below: list[int] = []
-    if width is not None:
-        widths, below = _fit(columns, widths, width - len(indent))
-    lines = _row(columns, [column.title for column in columns], widths)
-    for row in rows:
-        lines += _row(columns, row, widths)
-        for i in below:
-            start = f"    {columns[i].title}: "
-            room = (width or 0) - len(indent)
-            lines += textwrap.wrap(start + row[i], room, subsequent_indent="      ", **KEEP_WORDS) if row[i] else []
-    return "\n".join((indent + line).rstrip() for line in lines)
+
+    def column(name: str) -> Column:
+        title = name.removeprefix(">")
+        return Column(title=title, right=name != title, wraps=title in wraps, spare=title in spare)
+
+    names = [*titles] or [*(rows[0] if rows else ())]
+    return Table(columns=[*map(column, names)], rows=[[row[name] for name in names] for row in rows])
 
 
 KEEP_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
@@ -82,14 +125,6 @@ def _fit(columns: Sequence[Column], widths: dict[int, int], room: int) -> tuple[
     if excess() <= 0:
         return fitted, []
     return {i: size for i, size in fitted.items() if i not in texts}, texts
-
-
-def render_markdown_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
-    """Write the same table for Markdown; cells are escaped, because names and messages are untrusted text."""
-    heads = "| " + " | ".join(column.title for column in columns) + " |"
-    rule = "|" + "|".join(" ---: " if column.right else " --- " for column in columns) + "|"
-    body = ["| " + " | ".join(escape_markdown(cell) for cell in row) + " |" for row in rows]
-    return "\n".join([heads, rule, *body])
 
 
 def escape_markdown(text: str) -> str:

@@ -7,9 +7,9 @@ from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.headline import headline
 from kbench.report.remarks import remarks
-from kbench.report.shown import shown, table_of, unit_of
+from kbench.report.shown import rows_of, shown, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
-from kbench.report.table import Column, one_line, render_table
+from kbench.report.table import one_line, table
 
 LOG_LINES = 12
 """Lines of a build or crash log that are shown without `-v`."""
@@ -82,24 +82,22 @@ def _stack(row: ResultRow) -> list[str]:
 
 
 def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
-    """Write one line per case, and the mean of each solution."""
-    columns, rows = table_of(run, walls_apart=verbosity > 0)
-    columns += [Column(title="", spare=True), Column(title="worst error", right=True, spare=True)]
+    """Write one line per case, and the geometric mean of each solution with several cases."""
     unit = unit_of(run.cases)
-    for row, case in zip(rows, run.cases, strict=True):
-        share = case.percent_of_limit
-        row += [units.bar(None if share is None else share / 100), shown(case, unit).worst_error]
-    return render_table(columns, rows + _means(run), width=width)
-
-
-def _means(run: RunSummary) -> list[list[str]]:
-    """One line with the geometric mean per solution with several cases."""
-    lines = []
-    for solution in run.solutions:
-        cases = [case for case in run.cases if case.solution == solution]
-        if len(cases) > 1 and run.speedup_of(solution) is not None:
-            lines.append([solution, "geometric mean", *[""] * 6, run.shown_speedup_of(solution), *[""] * 4])
-    return lines
+    rows = [
+        {
+            **row,
+            "": units.bar(None if case.percent_of_limit is None else case.percent_of_limit / 100),
+            ">worst error": shown(case, unit).worst_error,
+        }
+        for row, case in zip(rows_of(run, walls_apart=verbosity > 0), run.cases, strict=True)
+    ]
+    for name in run.solutions:
+        if sum(case.solution == name for case in run.cases) > 1 and run.speedup_of(name) is not None:
+            mean = {"solution": name, "case": "geometric mean", ">speed-up": run.shown_speedup_of(name)}
+            rows.append(dict.fromkeys(rows[0], "") | mean)
+    spare = [title.removeprefix(">") for title in rows[0] if title.startswith((">reference", ">worst"))]
+    return table(rows, spare={"", *spare}).text(width=width)
 
 
 def failure(case: CaseSummary, verbosity: int) -> str:
@@ -142,35 +140,24 @@ def _processes(run: RunSummary) -> str:
     """Every process of every timed case: the spread behind the interval."""
     rows = [row for case in run.cases for row in case.rows if row.time_ns_median is not None]
     unit = units.unit_for(row.time_ns_median for row in rows)
-    columns = [
-        Column(title="solution"),
-        Column(title="case"),
-        Column(title="process", right=True),
-        Column(title=f"median {unit.name}", right=True),
-        Column(title="q1", right=True),
-        Column(title="q3", right=True),
-        Column(title="min", right=True),
-        Column(title="speed-up", right=True),
-        Column(title=f"judge's clock {unit.name}", right=True),
-        Column(title=f"wall {unit.name}", right=True),
-        Column(title="reference wall", right=True),
-        Column(title="SM MHz", right=True),
-    ]
     cells = [
-        [
-            row.solution,
-            row.case,
-            str(row.process),
-            *(_precise(time, unit) for time in (row.time_ns_median, row.time_ns_q1, row.time_ns_q3, row.time_ns_min)),
-            units.ABSENT if row.speedup is None else f"{row.speedup:.4f}×",
-            units.plus_minus(row.attested_ns, row.attested_half_width_ns, unit),
-            _precise(row.wall_ns, unit),
-            _precise(row.ref_wall_ns, unit),
-            units.ABSENT if row.sm_clock_mhz is None else str(row.sm_clock_mhz),
-        ]
+        {
+            "solution": row.solution,
+            "case": row.case,
+            ">process": str(row.process),
+            f">median {unit.name}": _precise(row.time_ns_median, unit),
+            ">q1": _precise(row.time_ns_q1, unit),
+            ">q3": _precise(row.time_ns_q3, unit),
+            ">min": _precise(row.time_ns_min, unit),
+            ">speed-up": units.ABSENT if row.speedup is None else f"{row.speedup:.4f}×",
+            f">judge's clock {unit.name}": units.plus_minus(row.attested_ns, row.attested_half_width_ns, unit),
+            f">wall {unit.name}": _precise(row.wall_ns, unit),
+            ">reference wall": _precise(row.ref_wall_ns, unit),
+            ">SM MHz": units.ABSENT if row.sm_clock_mhz is None else str(row.sm_clock_mhz),
+        }
         for row in rows
     ]
-    return "processes\n" + render_table(columns, cells) if rows else "no process was timed"
+    return "processes\n" + table(cells).text() if rows else "no process was timed"
 
 
 def _precise(time_ns: float | None, unit: units.TimeUnit) -> str:
@@ -179,53 +166,37 @@ def _precise(time_ns: float | None, unit: units.TimeUnit) -> str:
 
 def _limits(run: RunSummary) -> str:
     """Write the least bytes and operations of every timed case, its rates, and the share of its own kernels."""
-    timed = [(case, case.rows[0]) for case in run.cases if case.time_ns is not None]
-    columns = [
-        Column(title="solution"),
-        Column(title="case"),
-        Column(title="bytes", right=True),
-        Column(title="rate", right=True),
-        Column(title="arithmetic", right=True),
-        Column(title="time at the limit", right=True),
-        Column(title="of limit", right=True),
-        Column(title="in own kernels", right=True),
-    ]
     unit = unit_of(run.cases)
     cells = [
-        [
-            case.solution,
-            case.case,
-            units.byte_size(row.dram_bytes),
-            units.rate(row.dram_bytes, case.time_ns, "B"),
-            units.rate(row.flops, case.time_ns, "FLOP"),
-            units.duration(case.limit_ns),
-            units.percent(case.percent_of_limit),
-            shown(case, unit).own_kernels,
-        ]
-        for case, row in timed
+        {
+            "solution": case.solution,
+            "case": case.case,
+            ">bytes": units.byte_size(case.rows[0].dram_bytes),
+            ">rate": units.rate(case.rows[0].dram_bytes, case.time_ns, "B"),
+            ">arithmetic": units.rate(case.rows[0].flops, case.time_ns, "FLOP"),
+            ">time at the limit": units.duration(case.limit_ns),
+            ">of limit": units.percent(case.percent_of_limit),
+            ">in own kernels": shown(case, unit).own_kernels,
+        }
+        for case in run.cases
+        if case.time_ns is not None
     ]
-    return "limits\n" + render_table(columns, cells) if cells else ""
+    return "limits\n" + table(cells).text() if cells else ""
 
 
 def _where_time_went(run: RunSummary) -> str:
-    columns = [
-        Column(title="solution"),
-        Column(title="case"),
-        Column(title="stage"),
-        Column(title="took", right=True),
-    ]
-    cells = [
-        [case.solution, case.case, stage, units.seconds(elapsed_s)]
-        for case in run.cases
-        for stage, elapsed_s in case.stage_s.items()
-    ]
-    cells += [["reference", *key, units.seconds(elapsed_s)] for key, elapsed_s in run.reference_s.items()]
-    known_s = sum(run.reference_s.values()) + sum(sum(case.stage_s.values()) for case in run.cases)
+    took = [(case.solution, case.case, stage, spent_s) for case in run.cases for stage, spent_s in case.stage_s.items()]
+    took += [("reference", *key, spent_s) for key, spent_s in run.reference_s.items()]
+    known_s = sum(spent_s for *_, spent_s in took)
     if run.elapsed_s is not None:
         if run.elapsed_s > known_s:  # builds side by side took longer together than the run did
-            cells.append(["", "", "rest", units.seconds(run.elapsed_s - known_s)])
-        cells.append(["", "", "total", units.seconds(run.elapsed_s)])
-    return "where the time went\n" + render_table(columns, cells)
+            took.append(("", "", "rest", run.elapsed_s - known_s))
+        took.append(("", "", "total", run.elapsed_s))
+    cells = [
+        {"solution": solution, "case": case, "stage": stage, ">took": units.seconds(spent_s)}
+        for solution, case, stage, spent_s in took
+    ]
+    return "where the time went\n" + table(cells).text()
 
 
 def _closing(run: RunSummary) -> list[str]:

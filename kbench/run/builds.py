@@ -3,15 +3,21 @@
 import os
 import queue
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
+from kbench.build import cache, sources
 from kbench.build.cache import CacheEntry
-from kbench.core.model import Failed
+from kbench.core.events import RunOptions
+from kbench.core.model import Case, Failed
+from kbench.devices.selection import DeviceChoice
 from kbench.host.builder import Builder
+from kbench.plugins import case_selection
 from kbench.plugins.case_selection import Rehearsal
 from kbench.plugins.registry import Entry
+from kbench.storage.settings import cache_dir
 
 PROCESSORS_EACH = 2
 """Processors for each build: a compiler and its linker, or Python and what it compiles."""
@@ -25,6 +31,13 @@ class Job:
     cached: CacheEntry
     rehearsals: Mapping[str, Rehearsal]
 
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left to build."""
+        if not sources.compiles(self.entry.path, self.entry.builtin):
+            return True
+        return self.cached.is_built and not self.rehearsals
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
@@ -33,6 +46,22 @@ class Built:
     job: Job
     failure: Failed | None
     elapsed_s: float
+
+
+def job_of(
+    problem: Entry,
+    entry: Entry,
+    cases: Sequence[Case],
+    derived: Iterable[Mapping[str, Any]],
+    options: RunOptions,
+    device: DeviceChoice,
+) -> Job:
+    """Return what the cache lacks of a solution for these cases; `derived` are shapes beside the problem's cases."""
+    cached = cache.entry_for(entry.path, entry.variant, device.key, cache_dir())
+    others = case_selection.others(problem, options, cases)
+    wanted = case_selection.rehearsals(problem, cases, others.values(), derived)
+    seen = cached.rehearsed()
+    return Job(entry=entry, cached=cached, rehearsals={key: one for key, one in wanted.items() if key not in seen})
 
 
 def at_once(processors: int) -> int:

@@ -2,11 +2,12 @@
 
 import math
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kbench.build import sources
 from kbench.core.budget import advice, affords_more, is_far_off
-from kbench.core.events import Estimated, RunOptions
+from kbench.core.events import OF_THE_REFERENCE, Estimated, RunOptions
 from kbench.core.levels import OF_WEIGHTS, Level
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
 from kbench.core.own_share import OwnShare, flag_of
@@ -42,6 +43,12 @@ class CaseState:
             )
         self.outcome = outcome
         self.started = True
+
+    def add_times(self, stage_s: Mapping[str, float]) -> None:
+        """Add the seconds of a process's stages, without those of the judge's own side."""
+        for stage, elapsed_s in stage_s.items():
+            if stage not in OF_THE_REFERENCE:
+                self.stage_s[stage] = self.stage_s.get(stage, 0.0) + elapsed_s
 
     def follows_weights(self, options: RunOptions) -> bool:
         """Return whether parameters may change while it is timed, because it follows changed parameters."""

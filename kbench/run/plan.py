@@ -1,13 +1,16 @@
 """The plan of a run: its options, and its solutions from the names that a user gives."""
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
+from kbench.core.budget import DEFAULT_S
 from kbench.core.errors import UsageError
 from kbench.core.events import MeasuringOptions, RunOptions
 from kbench.core.levels import Level, require_codes
 from kbench.devices import selection
+from kbench.devices.backend import backend
+from kbench.devices.selection import DeviceChoice
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
 from kbench.storage.settings import Settings
@@ -23,6 +26,13 @@ def options_from(settings: Settings, **given: Any) -> RunOptions:
         "results_dir": settings.results,
     }
     return RunOptions(**{**known, **{name: value for name, value in given.items() if value is not None}})
+
+
+def fit_to(options: RunOptions, device: DeviceChoice) -> RunOptions:
+    """Return the options with a budget for this device. Raises UsageError for an option that it does not support."""
+    if options.mode == "graph" and not backend(device.kind).replays_graphs:
+        raise UsageError("`--mode graph` needs a GPU, and this run is on a CPU", "leave it out")
+    return replace(options, budget_s=options.budget_s or DEFAULT_S[device.kind])
 
 
 def choose_solutions(

@@ -3,13 +3,12 @@
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kbench.build import cache, sources
-from kbench.core.budget import DEFAULT_S
-from kbench.core.errors import MachineError, UsageError
+from kbench.build import sources
+from kbench.core.errors import MachineError
 from kbench.core.events import (
     REFERENCE,
     Event,
@@ -18,10 +17,9 @@ from kbench.core.events import (
     Planned,
     RunOptions,
     Saved,
-    StageFinished,
     StageStarted,
 )
-from kbench.core.forecast import worth_telling
+from kbench.core.forecast import Forecast, worth_telling
 from kbench.core.model import (
     Case,
     Environment,
@@ -43,20 +41,22 @@ from kbench.host.builder import Builder
 from kbench.plugins import case_selection, registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
-from kbench.run.builds import Job, build_all
+from kbench.run.builds import Job, build_all, job_of
 from kbench.run.case_state import NOT_RUN, CaseState
-from kbench.run.forecasts import forecasts
-from kbench.run.stages import finished, follow
+from kbench.run.plan import fit_to
 from kbench.sandbox import rung_probe, rungs
 from kbench.storage import quarantine
 from kbench.storage import rows as rowmaker
-from kbench.storage.results import RunWriter
+from kbench.storage.durations import last_duration_s
+from kbench.storage.results import Run, RunWriter, read_run
 from kbench.storage.settings import cache_dir
 from kbench.units.evaluator import Evaluator
+from kbench.units.rows import make_row
+from kbench.units.stages import finished
 from kbench.units.unit import Unit, UnitResult
 
 
-def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iterator[Event]:
+def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Generator[Event]:
     """Judge solutions of a problem, case by case; events are yielded after the fact, and rows are already on the disk.
 
     Raises:
@@ -66,10 +66,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         PluginError: the problem itself cannot be run.
     """
     device = selection.choose(options.device)
-    if options.mode == "graph" and not backend(device.kind).replays_graphs:
-        raise UsageError("`--mode graph` needs a GPU, and this run is on a CPU", "leave it out")
-    solutions = registry.told_apart(solutions)
-    options = replace(options, budget_s=options.budget_s or DEFAULT_S[device.kind])
+    options, solutions = fit_to(options, device), registry.told_apart(solutions)
     quarantine.refuse(cache_dir(), device.uuid)
     sanitizer.require(options, device)
     cases = case_selection.select(problem, options, backend(device.kind).preferred_cases)
@@ -103,6 +100,16 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Iter
         yield Saved(csv_path=saved, environment=session.environment, peaks=session.peaks)
 
 
+def saved_run(problem: Entry, solutions: Sequence[Entry], options: RunOptions, watch: Callable[[Event], None]) -> Run:
+    """Judge solutions in a run of their own that leaves no files, and return it; `watch` sees its events."""
+    with tempfile.TemporaryDirectory(prefix="kbench-run-") as folder:
+        options = replace(options, results_dir=Path(folder), name="run")
+        with contextlib.closing(run(problem, solutions, options)) as events:
+            for event in events:
+                watch(event)
+        return read_run(Path(folder, "run.csv"))
+
+
 def sandbox_rung(options: RunOptions, device: str) -> int:
     """Return the rung of the sandbox: the highest that works here, or none for trusted code.
 
@@ -134,7 +141,6 @@ class Session:
         self._rung = rung
         self._scratch = scratch
         self._writer = writer
-        self._entries: dict[str, cache.CacheEntry] = {}
         self._failed: dict[str, Failed] = {}
         self._stage_s: dict[str, float] = {}
         self._deadlines: dict[str, float] = {}
@@ -164,18 +170,30 @@ class Session:
         yield StageStarted(stage="shapes", solution=REFERENCE, case=name)
         started = time.monotonic()
         self._derived = self._evaluator.derive(solutions, cases[0])
-        yield finished("shapes", name, None, time.monotonic() - started)
+        yield finished("shapes", name, time.monotonic() - started)
 
     def foresee(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
         """Report large cases before anything of them is allocated."""
         small = case_selection.small_case(self._problem, self._options)
         asked = cases if small is None else (*cases, small)
         sizes, memory_bytes = self._evaluator.call_bytes(asked, solutions)
-        sha256 = self._provenance.problem_sha256
-        known = forecasts(asked, sizes, self._options, problem_sha256=sha256, device=self._device)
+        known = [
+            Forecast(case=case.name, device=self._device.kind, call_bytes=size, took_s=self._took_s(case))
+            for case, size in zip(asked, sizes, strict=True)
+        ]
         large, way_out = worth_telling(known[: len(cases)], None if small is None else known[-1])
         if large:
             yield LargeCases(cases=large, small=way_out, memory_bytes=memory_bytes)
+
+    def _took_s(self, case: Case) -> float | None:
+        """Return how long an earlier verdict on this case took on this device."""
+        return last_duration_s(
+            self._options.results_dir,
+            problem_sha256=self._provenance.problem_sha256,
+            overrides=case.overrides,
+            device=self._device.uuid,
+            timed=not self._options.verify_only,
+        )
 
     def build(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
         """Build what the cache lacks; failures are reported later, in order."""
@@ -191,23 +209,14 @@ class Session:
             if failure is not None:
                 self._failed[entry.name] = self._evaluator.explain(failure, entry, cases[0])
                 self._watch.look(failure.status)
-            detail = "compiled" if failure is None else failure.reason
-            ok = failure is None
-            yield StageFinished(
-                stage="build", solution=entry.name, case=name, process=None, ok=ok, elapsed_s=elapsed_s, detail=detail
-            )
+            ok, detail = failure is None, "compiled" if failure is None else failure.reason
+            yield finished("build", name, elapsed_s, solution=entry.name, ok=ok, detail=detail)
 
     def _job(self, entry: Entry, cases: tuple[Case, ...]) -> Job | None:
-        cached = cache.entry_for(entry.path, entry.variant, self._device.key, cache_dir())
-        self._entries[entry.name] = cached
-        others = case_selection.others(self._problem, self._options, cases)
-        wanted = case_selection.rehearsals(self._problem, cases, others.values(), self._derive(entry).cases)
-        seen = cached.rehearsed()
-        missing = {key: rehearsal for key, rehearsal in wanted.items() if key not in seen}
-        nothing_to_do = not sources.compiles(entry.path, entry.builtin) or (cached.is_built and not missing)
-        if nothing_to_do or entry.unsupported_on(self._device.kind, self._problem) is not None:
+        job = job_of(self._problem, entry, cases, self._derive(entry).cases, self._options, self._device)
+        if job.is_done or entry.unsupported_on(self._device.kind, self._problem) is not None:
             return None
-        return Job(entry=entry, cached=cached, rehearsals=missing)
+        return job
 
     def settle_device(self, stack: contextlib.ExitStack) -> None:
         """Measure missing peaks, lock the clocks if requested, and look for other processes on the device."""
@@ -278,8 +287,8 @@ class Session:
 
     def _evaluate(self, state: CaseState, process: int, following: Sequence[Entry]) -> Iterator[Event]:
         unit = self._unit(state, process)
-        stages = self._evaluator.evaluate(unit, following, self._deadline(state.entry.name))
-        result = yield from follow(stages, unit, self._device.name, state.stage_s)
+        result = yield from self._evaluator.evaluate(unit, following, self._deadline(state.entry.name))
+        state.add_times(result.stage_s)
         self.environment = result.environment or self.environment
         if result.cost is None:  # the problem itself fails
             state.outcome = result.outcome
@@ -309,43 +318,27 @@ class Session:
         if not isinstance(state.outcome, Passed) or not state.outcome.timings:
             return
         unit, name = self._unit(state, len(state.outcome.timings)), state.entry.name
-        told = yield from follow(self._evaluator.own_share(unit), unit, self._device.name, state.stage_s)
+        told = yield from self._evaluator.own_share(unit, state.stage_s)
         if told is not None:
             state.add_own_share(told)
         if name in self._deadlines:  # the solution's time is not spent by this
             self._deadlines[name] += state.stage_s.get("profile", 0.0)
 
-    def _row(self, state: CaseState, process: int, result: UnitResult | None) -> ResultRow:
+    def _row(self, state: CaseState, process: int, result: UnitResult) -> ResultRow:
         """Make the row of the newest process of a state, with the errors of this process."""
-        entry, options = state.entry, self._options
-        judgement = rowmaker.Judgement(
-            solution=entry.name,
-            solution_path=entry.recorded_path,
-            entry=entry.recorded_entry,
-            source_sha256=sources.source_sha256(entry.path, entry.variant),
-            case=state.case,
-            process=process,
-            outcome=state.outcome,
-            correctness=(state.outcome if result is None else result.outcome).correctness,
-            device=self._device.kind,
-            mode=options.mode,
-            isolation=rungs.Rung(self._rung).name.lower(),
-            weights=result.weights if result is not None else "",
-            tf32=options.allow_tf32,
-            required=options.level,
-            accepted=options.accept,
-            environment=self.environment,
-            cost=result.cost if result is not None else None,
-            peaks=self._evaluator.peaks,
+        here = replace(result, environment=result.environment or self.environment)
+        kind, options = self._device.kind, self._options
+        return make_row(
+            self._provenance, state.entry, state.case, process, options, here, device=kind, outcome=state.outcome
         )
-        return rowmaker.make_row(self._provenance, judgement)
 
     def _close(self, state: CaseState) -> Judged:
         """Finish one (solution, case): its rows get the interval over all processes."""
         state.closed = True
         state.tell_budget(self._options)
         if not state.rows:
-            row = self._row(state, 0, None)
+            isolation = rungs.Rung(self._rung).name.lower()
+            row = self._row(state, 0, UnitResult(outcome=state.outcome, isolation=isolation))
             state.rows = self._writer.append([row]) if self._writer is not None else (row,)
         elif isinstance(state.outcome, Passed) and state.outcome.timings:
             state.rows = rowmaker.with_interval(state.rows, state.outcome.timings, self._options.precision)

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from kbench.core.errors import MachineError
@@ -43,9 +42,7 @@ class Canaries:
                     path.unlink()
         return self
 
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for listener in self._listeners:
             listener.close()
 

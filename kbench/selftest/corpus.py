@@ -63,8 +63,7 @@ class Fixture:
 def read(folder: Path = SHIPPED) -> tuple[Fixture, ...]:
     """Read every fixture below `folder`: `cheats/*.py`, then `honest/*.py`, each in alphabetical order.
 
-    Raises:
-        PluginError: a file that cannot be parsed, lacks `PROBLEM` or `CLASS`, or expects what is no status.
+    Raises PluginError: a file that cannot be parsed, lacks `PROBLEM` or `CLASS`, or expects what is no status.
     """
     paths = [*sorted((folder / "cheats").glob("[!_]*.py")), *sorted((folder / "honest").glob("[!_]*.py"))]
     return tuple(_fixture(source.parse(path)) for path in paths)
@@ -75,8 +74,7 @@ def select(
 ) -> tuple[Fixture, ...]:
     """Choose the fixtures that run on `device`: the named ones, or the fast half, or all.
 
-    Raises:
-        UsageError: a name that no fixture has.
+    Raises UsageError: a name that no fixture has.
     """
     known = {fixture.name for fixture in fixtures}
     for name in names:

@@ -9,15 +9,15 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from kbench.core.errors import ExitCode, InternalError, KbenchError, NothingSelectedError
-from kbench.core.events import Event, Judged, RunOptions, TimeLimits
+from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError
+from kbench.core.events import Judged, RunOptions, TimeLimits
 from kbench.core.levels import Level
-from kbench.core.model import Failed, Outcome, Passed, Status
+from kbench.core.model import Failed, Status
 from kbench.devices import selection
 from kbench.host import nursery_process
 from kbench.plugins import registry
@@ -142,13 +142,6 @@ class FixtureGroup:
     exclusive: bool
 
 
-@dataclass(slots=True)
-class MachineFacts:
-    """What the rows say about the machine; filled by the first row."""
-
-    facts: dict[str, str] = field(default_factory=dict)
-
-
 def selftest(
     *,
     device: str = "auto",
@@ -174,7 +167,6 @@ def selftest(
     yield Started(device=chosen_device.kind, fixtures=selected)
     started = time.monotonic()
     checks: list[Checked] = []
-    environment = MachineFacts()
     with contextlib.ExitStack() as stack:
         stack.enter_context(nursery_process.kept())
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-selftest-")))
@@ -183,7 +175,7 @@ def selftest(
         canaries = stack.enter_context(
             Canaries((effect for fixture in selected for effect in fixture.effects), places(staged))
         )
-        bench = FixtureRunner(staged, canaries, environment)
+        bench = FixtureRunner(staged, canaries)
         groups = group(selected, device, scratch)
         doubted: set[str] = set()
         for lane, width in (
@@ -200,7 +192,7 @@ def selftest(
         for check in bench.judge_all(again, 1):
             checks.append(check)
             yield check
-    facts = environment.facts
+    facts = bench.facts
     yield SelftestReport(
         device=chosen_device.kind,
         device_name=facts.get("gpu_name", ""),
@@ -250,10 +242,11 @@ def places(staged: Path) -> dict[str, str]:
 class FixtureRunner:
     """Runs groups through `kbench.run` and holds what comes out against what the fixtures expect."""
 
-    def __init__(self, staged: Path, canaries: Canaries, environment: MachineFacts):
+    def __init__(self, staged: Path, canaries: Canaries):
         self._staged = staged
         self._canaries = canaries
-        self._environment = environment
+        self.facts: dict[str, str] = {}
+        """What the rows say about the machine; filled by the first row."""
 
     def judge_all(self, groups: Sequence[FixtureGroup], width: int) -> Iterator[Checked]:
         """Judge groups on `width` threads; whatever a thread raises is raised here."""
@@ -295,8 +288,7 @@ class FixtureRunner:
         ]
         left = {fixture.name: fixture for fixture in group.fixtures}
         try:
-            stream = cast("Generator[Event, None, None]", run(problem, entries, group.options))
-            with contextlib.closing(stream) as events:
+            with contextlib.closing(run(problem, entries, group.options)) as events:
                 for event in events:
                     if isinstance(event, Judged):
                         yield self._check(left.pop(event.solution), event)
@@ -310,12 +302,13 @@ class FixtureRunner:
             yield self._check(fixture, unjudged)
 
     def _check(self, fixture: Fixture, judged: Judged) -> Checked:
-        if judged.rows and not self._environment.facts:
+        if judged.rows and not self.facts:
             row = judged.rows[0]
-            facts = {"gpu_name": row.gpu_name, "isolation": row.isolation, "torch": row.torch}
-            self._environment.facts = facts
+            self.facts = {"gpu_name": row.gpu_name, "isolation": row.isolation, "torch": row.torch}
         escapes = self._canaries.happened(fixture.effects)
-        status, reason = _ending(judged.outcome)
+        outcome = judged.outcome
+        failed = outcome if isinstance(outcome, Failed) else None
+        status = failed.status.value if failed else Status.PASSED.value
         # A weak attestation says in the row that the claim is unproved: nothing was gained by it.
         proved = [row for row in judged.rows if row.attestation == "held"]
         speedups = [row.speedup for row in proved if row.speedup is not None]
@@ -329,7 +322,7 @@ class FixtureRunner:
             catalogue=fixture.catalogue,
             expected=fixture.expect,
             status=status,
-            reason=reason,
+            reason=failed.reason if failed else "",
             findings=seen,
             level=judged.outcome.level or "",
             lacks=judged.outcome.lacks,
@@ -345,15 +338,6 @@ def is_doubtful(check: Checked) -> bool:
     """Return whether time alone speaks against how a fixture ended: what else the machine did may have made that."""
     complaint = check.complaint or ""
     return complaint.startswith((TOO_FAST, Status.TIMING_UNATTESTED.value))
-
-
-def _ending(outcome: Outcome) -> tuple[str, str]:
-    match outcome:
-        case Passed():
-            return Status.PASSED.value, ""
-        case Failed(status=status, reason=reason):
-            return status.value, reason
-    raise InternalError("an outcome is either passed or failed")
 
 
 def _folder(fixture: Fixture) -> str:

@@ -46,8 +46,7 @@ def is_loopback(host: str) -> bool:
 def choose_token(given: str | None, host: str) -> tuple[str, bool]:
     """Return the token, and whether it was generated here; only a server on loopback may generate one.
 
-    Raises:
-        UsageError: no token although other machines can connect, or one that is too short.
+    Raises UsageError: no token although other machines can connect, or one that is too short.
     """
     if given is None:
         if not is_loopback(host):

@@ -180,8 +180,7 @@ class Service:
     def cancel(self, task_id: str) -> EvaluationResponse | None:
         """Cancel a task; None if there is no such task. A task in the pool continues, and its verdict is dropped.
 
-        Raises:
-            ConflictError: a task that has its answer.
+        Raises ConflictError: a task that has its answer.
         """
         if task_id in self._open:
             self._finish(task_id, {"status": "cancelled", "error_message": "cancelled by its client"})

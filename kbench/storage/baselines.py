@@ -11,6 +11,7 @@ from dataclasses import astuple, dataclass, fields
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
+from typing import get_type_hints
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import Status
@@ -62,8 +63,7 @@ def gpu_folder(gpu_name: str) -> str:
 def baseline_path(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
     """Return the path of a run's baseline, whether it exists or not.
 
-    Raises:
-        UsageError: for a name, or a problem's, that cannot be part of a path.
+    Raises UsageError for a name, or a problem's, that cannot be part of a path.
     """
     row = run.rows[0]
     stem = Path(row.problem).stem
@@ -106,8 +106,7 @@ def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
 def require_unedited(run: Run) -> Run:
     """Return a run after checking its figures against its samples, because reviewers read the figures.
 
-    Raises:
-        ResultsError: naming the cell that was changed.
+    Raises ResultsError naming the cell that was changed.
     """
     for key, rows in run.by_case().items():
         samples = {row.process: run.samples.get((*key, row.process), ()) for row in rows}
@@ -148,11 +147,7 @@ def load_pinned(run: Run, root: Path = ROOT) -> Run | None:
 
 
 def list_baselines(root: Path = ROOT) -> list[BaselineSummary]:
-    """Summarise every baseline under `root`.
-
-    Raises:
-        ResultsError: for one that was edited or is truncated.
-    """
+    """Summarise every baseline under `root`. Raises ResultsError for one that was edited or is truncated."""
     return [_summary(path) for path in sorted(root.glob("*/*/*.csv")) if not path.name.endswith(SAMPLES_SUFFIX)]
 
 
@@ -205,8 +200,7 @@ def accept(acceptance: Acceptance, gpu_name: str, root: Path = ROOT) -> Path:
 def load_acceptances(gpu_name: str, root: Path = ROOT) -> tuple[Acceptance, ...]:
     """Read the acceptances of a device model, expired ones included.
 
-    Raises:
-        ResultsError: for a file with other columns, a value that `accept` would not write, or one case twice.
+    Raises ResultsError for a file with other columns, a value that `accept` would not write, or one case twice.
     """
     path = _accepted_path(gpu_name, root)
     if not path.is_file():
@@ -232,12 +226,7 @@ def in_force(acceptances: Iterable[Acceptance], today: date) -> dict[tuple[str, 
 
 
 def _parse_acceptance(path: Path, number: int, cells: list[str]) -> Acceptance:
-    types = {**dict.fromkeys(_COLUMNS, str), "up_to": float}
-    values = csvfile.parse_cells(path, number, _COLUMNS, cells, types)
-    try:
-        values["until"] = date.fromisoformat(values["until"])
-    except ValueError:
-        raise csvfile.refuse(path, f"has `{values['until'][:40]}` as `until` in line {number}, not a date") from None
+    values = csvfile.parse_cells(path, number, _COLUMNS, cells, get_type_hints(Acceptance))
     acceptance = Acceptance(**values)
     try:
         _require_complete(acceptance)

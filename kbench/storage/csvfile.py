@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, get_args
 
@@ -46,8 +47,7 @@ def parse_cells(
 ) -> dict[str, Any]:
     """Turn the cells of one line into values by the types of their columns; an empty cell is None.
 
-    Raises:
-        ResultsError: naming line and column.
+    Raises ResultsError naming line and column.
     """
     if len(cells) != len(columns):
         raise refuse(path, f"has {len(cells)} cells instead of {len(columns)} in line {number}")
@@ -72,6 +72,8 @@ def _parse_cell(cell: str, kind: Any) -> Any:
         return int(cell)
     if float in options:
         return float(cell)
+    if date in options:
+        return date.fromisoformat(cell)
     return _clean(cell)  # a file may be a stranger's
 
 
@@ -83,8 +85,7 @@ def refuse(path: Path, what: str) -> ResultsError:
 def require_columns(path: Path, found: Sequence[str], wanted: Sequence[str]) -> None:
     """Compare a header with the columns that kbench writes.
 
-    Raises:
-        ResultsError: saying which columns are missing or unknown.
+    Raises ResultsError saying which columns are missing or unknown.
     """
     if list(found) == list(wanted):
         return

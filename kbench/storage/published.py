@@ -41,11 +41,7 @@ def is_published(path: Path) -> bool:
 
 
 def read_published(path: Path) -> list[PublishedRow]:
-    """Read a table.
-
-    Raises:
-        ResultsError: the file is truncated, lacks a column, or has text where a number belongs.
-    """
+    """Read a table. Raises ResultsError: the file is truncated, lacks a column, or has text where a number belongs."""
     lines = csvfile.read_table(path)
     header = lines[0][1]
     missing = [name for name in COLUMNS if name not in header]

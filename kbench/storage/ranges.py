@@ -14,52 +14,29 @@ LONGEST_NAME = 200
 _COUNT = (0, LARGEST)
 _TIME = (1, LARGEST)
 _ANY = (-LARGEST, LARGEST)
-_RATIO = (1e-300, 1e300)
 
-ROW_RANGES: dict[str, tuple[float, float]] = {
-    "process": _COUNT,
-    "samples": _COUNT,
-    "time_ns_median": _TIME,
-    "time_ns_q1": _TIME,
-    "time_ns_q3": _TIME,
-    "time_ns_min": _TIME,
-    "ref_time_ns_median": _TIME,
-    "speedup": _RATIO,
-    "speedup_low": _RATIO,
-    "speedup_high": _RATIO,
+Ranges = Mapping[str, tuple[float, float]]
+
+ROW_RANGES: Ranges = {
+    **dict.fromkeys(("process", "samples", "attested_half_width_ns", "wall_ns", "ref_wall_ns"), _COUNT),
+    **dict.fromkeys(("dram_bytes", "flops", "limit_ns", "sm_clock_mhz"), _COUNT),
+    **dict.fromkeys(("time_ns_median", "time_ns_q1", "time_ns_q3", "time_ns_min", "ref_time_ns_median"), _TIME),
+    **dict.fromkeys(("speedup", "speedup_low", "speedup_high"), (1e-300, 1e300)),
     "attested_ns": _ANY,
-    "attested_half_width_ns": _COUNT,
-    "wall_ns": _COUNT,
-    "ref_wall_ns": _COUNT,
-    "dram_bytes": _COUNT,
-    "flops": _COUNT,
-    "limit_ns": _COUNT,
     "percent_of_limit": (0, 1e300),
     "own_share": (0, 1),
-    "sm_clock_mhz": _COUNT,
 }
-SAMPLE_RANGES: dict[str, tuple[float, float]] = {
-    "process": _COUNT,
-    "block": _COUNT,
-    "sequence": _COUNT,
-    "t_event_ns": _TIME,
-    "t_host_submit_ns": _ANY,
-    "t_wall_ns": _ANY,
-    "calls": (1, LARGEST),
-    "sm_clock_mhz": _COUNT,
-    "power_mw": _COUNT,
-    "temperature_c": _ANY,
-    "throttle_reasons": _COUNT,
+SAMPLE_RANGES: Ranges = {
+    **dict.fromkeys(("process", "block", "sequence", "sm_clock_mhz", "power_mw", "throttle_reasons"), _COUNT),
+    **dict.fromkeys(("t_event_ns", "calls"), _TIME),
+    **dict.fromkeys(("t_host_submit_ns", "t_wall_ns", "temperature_c"), _ANY),
 }
 
 
-def require_ranges(
-    path: Path, number: int, values: Mapping[str, Any], ranges: Mapping[str, tuple[float, float]]
-) -> None:
+def require_ranges(path: Path, number: int, values: Mapping[str, Any], ranges: Ranges) -> None:
     """Check the numbers of one line against the ranges of their columns; an absent one is in range, NaN is not.
 
-    Raises:
-        ResultsError: naming line and column.
+    Raises ResultsError naming line and column.
     """
     for column, (low, high) in ranges.items():
         value = values[column]
@@ -68,11 +45,7 @@ def require_ranges(
 
 
 def require_row(path: Path, number: int, values: Mapping[str, Any]) -> None:
-    """Check one row: ranges, level and codes, lengths.
-
-    Raises:
-        ResultsError: naming line and column.
-    """
+    """Check one row: ranges, level and codes, lengths. Raises ResultsError naming line and column."""
     require_ranges(path, number, values, ROW_RANGES)
     for level, codes in (("level", "lacks"), ("required_level", "accepted")):
         word = unknown_word(values[level], values[codes])

@@ -13,7 +13,6 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, get_type_hints
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
@@ -130,9 +129,7 @@ class RunWriter:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if not self._rows:
             self.samples_path.unlink(missing_ok=True)
             self.csv_path.unlink(missing_ok=True)
@@ -218,8 +215,7 @@ def default_stem(problem: str, solutions: Sequence[str], now: datetime | None = 
 def read_run(path: Path, *, needs_samples: bool = True) -> Run:
     """Read and validate a run. Without `needs_samples`, one whose samples file is missing is read without samples.
 
-    Raises:
-        ResultsError: for a file that is missing, truncated, edited, mixed, or of a schema version that is not read.
+    Raises ResultsError for a file that is missing, truncated, edited, mixed, or of a schema version that is not read.
     """
     path = Path(path)
     rows = tuple(read_rows(path))

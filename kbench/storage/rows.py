@@ -1,7 +1,6 @@
-"""Turn an outcome into the row of a results file."""
+"""The figures of rows of a results file: from samples, over processes, and against what the samples say."""
 
 import functools
-import json
 import math
 import subprocess
 from collections.abc import Sequence
@@ -12,25 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kbench.core import roofline
-from kbench.core.levels import Level
-from kbench.core.model import (
-    SCHEMA_VERSION,
-    Case,
-    Correctness,
-    Cost,
-    Environment,
-    Failed,
-    Finding,
-    Outcome,
-    Passed,
-    Peaks,
-    ResultRow,
-    Sample,
-    Timing,
-)
+from kbench.core.model import Finding, ResultRow, Sample, Timing
 from kbench.core.stats import ArmSummary, pair_log_ratios, summarise_arm, timings_interval
-from kbench.core.version import __version__
 
 CLOCKS_LOCKED = "clocks_locked"
 """Code of the finding that clocks were locked, followed by `_` and the clock in MHz."""
@@ -71,32 +53,6 @@ class Provenance:
     problem_sha256: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
-    """One (solution, case, process): what was judged, how, and what came out."""
-
-    solution: str
-    solution_path: str
-    entry: str
-    source_sha256: str
-    case: Case
-    process: int
-    outcome: Outcome
-    """Of all processes so far."""
-    correctness: Correctness | None
-    """Of this process alone."""
-    device: str
-    mode: str
-    isolation: str
-    weights: str
-    tf32: bool
-    required: Level
-    accepted: Sequence[str] = ()
-    environment: Environment | None = None
-    cost: Cost | None = None
-    peaks: Peaks | None = None
-
-
 def collect(problem: str, path: str, sha256: str, run_id: str, started_utc: str | None = None) -> Provenance:
     """Collect what all rows of a run share; the git commit is that of the working folder, if it is a repository."""
     commit, dirty = git_state(Path.cwd())
@@ -126,78 +82,6 @@ def git_state(folder: Path) -> tuple[str, bool]:
 
     commit = git("rev-parse", "HEAD")
     return (commit, bool(git("status", "--porcelain", "--untracked-files=no"))) if commit else ("", False)
-
-
-def make_row(provenance: Provenance, judged: Judgement) -> ResultRow:
-    """Make the row of one process. A failure has no time and no speed-up."""
-    outcome, environment = judged.outcome, judged.environment
-    timing = outcome.timings[-1] if isinstance(outcome, Passed) and outcome.timings else None
-    correctness = judged.correctness
-    candidate = None if timing is None else summarise_arm(timing.samples)
-    bound = None
-    if judged.cost is not None and judged.peaks is not None:
-        bound = roofline.limit(judged.cost, judged.peaks, tf32=judged.tf32)
-    attained = None
-    if bound is not None and judged.cost is not None and candidate is not None and candidate.median_ns > 0:
-        attained = roofline.attain(judged.cost, bound, candidate.median_ns)
-    return ResultRow(
-        schema_version=SCHEMA_VERSION,
-        run_id=provenance.run_id,
-        started_utc=provenance.started_utc,
-        git_commit=provenance.git_commit,
-        git_dirty=provenance.git_dirty,
-        source_sha256=judged.source_sha256,
-        problem=provenance.problem,
-        problem_path=provenance.problem_path,
-        problem_sha256=provenance.problem_sha256,
-        solution=judged.solution,
-        solution_path=judged.solution_path,
-        entry=judged.entry,
-        case=judged.case.name,
-        overrides=json.dumps(judged.case.overrides, sort_keys=True, default=str),
-        process=judged.process,
-        status=(outcome.status if isinstance(outcome, Failed) else "passed"),
-        reason=outcome.reason if isinstance(outcome, Failed) else "",
-        findings=finding_codes(outcome.findings),
-        level=outcome.level or "",
-        lacks=" ".join(outcome.lacks),
-        required_level=judged.required,
-        accepted=" ".join(judged.accepted),
-        device=judged.device,
-        timer=timing.timer if timing else "",
-        l2=timing.l2 if timing else "",
-        mode=judged.mode,
-        **figures(timing.samples if timing else ()),
-        speedup_low=None,
-        speedup_high=None,
-        attested_ns=_whole(timing.attested_ns if timing else None),
-        attested_half_width_ns=_whole(timing.attested_half_width_ns if timing else None),
-        attestation=timing.attestation if timing else "none",
-        wall_ns=_whole(timing.wall_ns if timing else None),
-        ref_wall_ns=_whole(timing.ref_wall_ns if timing else None),
-        max_abs_err=correctness.max_abs_err if correctness else None,
-        max_rel_err=correctness.max_rel_err if correctness else None,
-        tolerance_ratio=correctness.tolerance_ratio if correctness else None,
-        oracle_ratio=correctness.oracle_ratio if correctness else None,
-        oracle_factor=correctness.oracle_factor if correctness else None,
-        contract=correctness.contract if correctness else "",
-        isolation=judged.isolation,
-        weights=judged.weights,
-        tf32=judged.tf32,
-        dram_bytes=judged.cost.dram_bytes if judged.cost else None,
-        flops=judged.cost.flops if judged.cost else None,
-        limit_ns=round(bound.limit_ns) if bound else None,
-        percent_of_limit=attained.percent_of_limit if attained else None,
-        own_share=outcome.own_share if isinstance(outcome, Passed) else None,
-        gpu_name=environment.gpu_name if environment else "",
-        gpu_uuid=environment.gpu_uuid if environment else "",
-        driver=environment.driver if environment else "",
-        cuda=environment.cuda if environment else "",
-        torch=environment.torch if environment else "",
-        flags=" ".join(_flags(timing, bound, attained)),
-        samples_sha256="",
-        kbench_version=__version__,
-    )
 
 
 def figures(samples: Sequence[Sample]) -> dict[str, Any]:
@@ -285,17 +169,5 @@ def median_clock(samples: Sequence[Sample]) -> int | None:
     return clocks[len(clocks) // 2] if clocks else None
 
 
-def _whole(ns: float | None) -> int | None:
-    return None if ns is None else round(ns)
-
-
 def _ns(summary: ArmSummary | None, name: str) -> int | None:
     return None if summary is None else round(getattr(summary, name))
-
-
-def _flags(timing: Timing | None, bound: roofline.Limit | None, attained: roofline.Attainment | None) -> list[str]:
-    """Return the flags of a pass; a limit of memory binds only data that comes from memory."""
-    flags = list(timing.flags) if timing else []
-    if timing is not None and bound is not None and attained is not None and attained.beats_limit:
-        flags += ["beats_limit"] if timing.l2 == "flushed" or bound.bound_by == "compute" else []
-    return flags

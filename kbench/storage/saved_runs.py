@@ -30,8 +30,7 @@ def find_path(name: str, directory: Path = Path("results")) -> Path:
     `@latest`, `@latest~1` for the one before, a path, the stem of a CSV in `directory`, or what only one stem there
     begins or ends with.
 
-    Raises:
-        UsageError: where there is no such run, or more than one; it suggests the closest name.
+    Raises UsageError where there is no such run, or more than one; it suggests the closest name.
     """
     if (latest := NTH_LATEST.fullmatch(name)) is not None:
         return _nth_latest(directory, int(latest["before"] or 0))
@@ -74,17 +73,19 @@ def list_runs(directory: Path = Path("results")) -> list[ListedRun]:
         except ResultsError as error:
             found.append(ListedRun(name=path.stem, path=path, broken=error.message))
             continue
+        if not rows:
+            found.append(ListedRun(name=path.stem, path=path, broken="holds no rows"))
+            continue
         found.append(
             ListedRun(
                 name=path.stem,
                 path=path,
-                started_utc=rows[0].started_utc if rows else "",
+                started_utc=rows[0].started_utc,
                 problems=tuple(dict.fromkeys(row.problem for row in rows)),
                 solutions=tuple(dict.fromkeys(row.solution for row in rows)),
-                gpu_name=rows[0].gpu_name if rows else "",
+                gpu_name=rows[0].gpu_name,
                 rows=len(rows),
                 passed=sum(row.status == "passed" for row in rows),
-                broken=None if rows else "holds no rows",
             )
         )
     return sorted(found, key=lambda run: (run.started_utc, run.name))

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -13,6 +14,7 @@ from typing import Any, ClassVar, Literal
 from kbench.core.errors import SettingsError, UsageError
 from kbench.core.events import MeasuringOptions, TimeLimits
 from kbench.core.levels import require_codes
+from kbench.storage.json_values import plain
 
 _STRICT = {"extra": "forbid", "strict": True}
 
@@ -116,8 +118,7 @@ def load(config: Path | None = None, *, start: Path | None = None) -> Settings:
     The search begins in `start` (the working directory) and goes up. Relative paths become absolute by the
     folder of the file that holds them.
 
-    Raises:
-        SettingsError: the file is missing or not TOML, a key is unknown, a value has the wrong type.
+    Raises SettingsError: the file is missing or not TOML, a key is unknown, a value has the wrong type.
     """
     if config is not None:
         return _from_table(_read_table(config, required=True), config)
@@ -136,7 +137,8 @@ def effective(settings: Settings) -> tuple[EffectiveValue, ...]:
     given = _flat(_read_table(settings.source, required=True) or {}) if settings.source else {}
     values = [
         EffectiveValue(key=key, value=value, origin=str(settings.source) if key in given else "default")
-        for key, value in _flat(_plain(settings)).items()
+        for key, value in _flat(plain(settings)).items()
+        if key != "source"
     ]
     origin = "KBENCH_CACHE" if os.environ.get("KBENCH_CACHE") else "default"
     return (*values, EffectiveValue(key="cache", value=str(cache_dir()), origin=origin))
@@ -183,7 +185,8 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
     except ValidationError as error:
         unknown = [one for one in error.errors() if one["type"] == "unexpected_keyword_argument"]
         raise _explain((unknown or error.errors())[0], path) from None
-    _require_ranges(parsed.run, path)
+    if wrong := out_of_range({item.name: getattr(parsed.run, item.name) for item in dataclasses.fields(RunSettings)}):
+        raise SettingsError(f"{path}: `run.{wrong[0]}", wrong[1])
     try:
         require_codes(parsed.accept)
     except UsageError as error:
@@ -204,21 +207,20 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
     )
 
 
-def _require_ranges(run: RunSettings, path: Path) -> None:
-    """Raise SettingsError for a value out of range."""
-    for key in ("processes", "max_processes", "pairs"):
-        if (value := getattr(run, key)) < 1:
-            raise SettingsError(f"{path}: `run.{key}` is {value}", "it must be 1 or more")
-    for key in ("budget_s", "import_timeout_s", "build_timeout_s", "call_timeout_s", "timeout_s"):
-        value = getattr(run, key)
-        if value is not None and not 0 < value < math.inf:
-            raise SettingsError(f"{path}: `run.{key}` is {value}", "it must be a number of seconds above 0")
-    if not is_share(run.precision):
-        raise SettingsError(
-            f"{path}: `run.precision` is {run.precision}, which is not a share", "write for example 0.003"
-        )
-    if run.isolation is not None and run.isolation < 0:
-        raise SettingsError(f"{path}: `run.isolation` is {run.isolation}", "it must be 0 or more")
+def out_of_range(values: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return what is wrong with the first option that is out of range, and what it must be; None if all are in it."""
+    for name, value in values.items():
+        if value is None:
+            continue
+        if name in {"processes", "max_processes", "pairs"} and value < 1:
+            return f"{name}` is {value}", "it must be 1 or more"
+        if name.endswith("_s") and not 0 < value < math.inf:
+            return f"{name}` is {value}", "it must be a number of seconds above 0"
+        if name == "precision" and not is_share(value):
+            return f"{name}` is {value}, which is not a share", "write for example 0.003"
+        if name == "isolation" and value < 0:
+            return f"{name}` is {value}", "it must be 0 or more"
+    return None
 
 
 def _explain(problem: Any, path: Path) -> SettingsError:
@@ -234,15 +236,6 @@ def _known_keys(table: str, key: str) -> str:
     known = [item.name for item in dataclasses.fields(owner) if item.name != "source"]
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     return f"did you mean `{near[0]}`?" if near else "known: " + ", ".join(known)
-
-
-def _plain(settings: Settings) -> dict[str, Any]:
-    table = dataclasses.asdict(settings)
-    table.pop("source")
-    table["paths"] = [str(path) for path in settings.paths]
-    table["results"] = str(settings.results)
-    table["accept"] = list(settings.accept)
-    return table
 
 
 def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:

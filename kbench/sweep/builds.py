@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from kbench.build import cache, sources
+from kbench.build import sources
 from kbench.core.events import REFERENCE, RunOptions, StageEvent, StageStarted
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Status
@@ -18,11 +18,11 @@ from kbench.host.builder import Builder
 from kbench.host.turn import Turn
 from kbench.plugins import case_selection
 from kbench.plugins.shapes import Derived
-from kbench.run.stages import finished
-from kbench.storage.settings import cache_dir
+from kbench.run.builds import job_of
 from kbench.sweep.dispatch import Dispatcher
 from kbench.sweep.task import Task, TaskVerdict
 from kbench.units.evaluator import Evaluator
+from kbench.units.stages import finished
 from kbench.units.unit import UnitResult
 
 BuildKey = tuple[Path, Path, str]
@@ -51,7 +51,7 @@ class DerivedShapes:
                 self._tell(StageStarted(stage="shapes", solution=REFERENCE, case=task.case.name))
                 self._evaluator.turn_to(problem, [], options)
                 self._found[key] = self._evaluator.derive([], task.case)
-                self._tell(finished("shapes", task.case.name, None, time.monotonic() - began))
+                self._tell(finished("shapes", task.case.name, time.monotonic() - began))
             return self._found[key]
 
     def close(self) -> None:
@@ -140,21 +140,17 @@ class Builds:
             return
         problem, solution, options = first.problem, first.solution, first.options
         cases = tuple(task.case for task in group)
-        cached = cache.entry_for(solution.path, solution.variant, self._device.key, cache_dir())
-        others = case_selection.others(problem, options, cases)
         derived = [shape for task in group for shape in self._shapes.of(task).cases]
-        wanted = case_selection.rehearsals(problem, cases, others.values(), derived)
-        seen = cached.rehearsed()
-        missing = {key: rehearsal for key, rehearsal in wanted.items() if key not in seen}
+        job = job_of(problem, solution, cases, derived, options, self._device)
         failure, began = None, time.monotonic()
-        if not cached.is_built or missing:
+        if not job.is_done:
             self._tell(StageStarted(stage="build", solution=solution.name, case=first.case.name))
             builder = Builder(problem, options, self._device, self._rung, self._scratch, turn=self._turn)
             with self._lock:
                 self._builders.append(builder)
             if self._dispatcher.why_stopped():
                 return
-            failure = builder.build(solution, cached, missing)
+            failure = builder.build(solution, job.cached, job.rehearsals)
             with self._lock:
                 self._builders.remove(builder)
         if not self._dispatcher.why_stopped():

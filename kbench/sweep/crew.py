@@ -20,8 +20,8 @@ from kbench.storage.settings import cache_dir
 from kbench.sweep.builds import Builds, DerivedShapes
 from kbench.sweep.dispatch import Dispatcher, Write
 from kbench.sweep.guard import Guard
-from kbench.sweep.lane import Judging, Lane, Post
-from kbench.sweep.task import Budgets, Finished, Halt, SweepEvent, Task, TaskVerdict
+from kbench.sweep.lane import Lane, Post
+from kbench.sweep.task import Budgets, Finished, SweepEvent, Task, TaskVerdict
 from kbench.units.evaluator import Evaluator
 from kbench.units.unit import UnitResult
 
@@ -29,7 +29,7 @@ LANES = {"cuda": 3, "cpu": 1}
 """For one device that times: one lane times while others open and verify. On a CPU they would disturb it."""
 TICK_S = 0.2
 
-MakeJudging = Callable[[DeviceChoice, Guard, Path], Judging]
+MakeEvaluator = Callable[[DeviceChoice, Guard, Path], Evaluator]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,8 @@ class SweepOptions:
     """Of each device."""
     jobs: int
     budgets: Budgets = field(default_factory=Budgets)
-    halt: Halt = field(default_factory=Halt)
+    max_failures: int | None = None
+    """Failed solutions after which nothing more is started; None for no limit."""
 
 
 def default_lanes(kind: str, *, timed: bool) -> int:
@@ -61,7 +62,7 @@ def default_jobs() -> int:
 class Crew:
     """Lanes and builders. `events` yields their events until `finish` was called and all tasks are done."""
 
-    def __init__(self, options: SweepOptions, scratch: Path, make: MakeJudging | None, write: Write):
+    def __init__(self, options: SweepOptions, scratch: Path, make: MakeEvaluator | None, write: Write):
         self._options = options
         self._scratch = scratch
         self._make = make or self._evaluator
@@ -69,9 +70,9 @@ class Crew:
         self._closing = contextlib.ExitStack()
         self._threads: list[threading.Thread] = []
         lanes = options.lanes * len(options.devices)
-        self._dispatcher = Dispatcher(halt=options.halt, write=write, lanes=lanes)
+        self._dispatcher = Dispatcher(max_failures=options.max_failures, write=write, lanes=lanes)
         self._guards = [Guard(device, cache_dir()) for device in options.devices]
-        self._judging: list[Judging] = []
+        self._judging: list[Evaluator] = []
 
     @property
     def reason(self) -> str:

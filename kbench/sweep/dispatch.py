@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from kbench.sweep.ladder import counts_as_failure, halted, is_done, next_batch
-from kbench.sweep.task import Halt, Task, TaskVerdict
+from kbench.sweep.task import Task, TaskVerdict
 from kbench.units.unit import UnitResult
 
 MOST_BATCHES = 8
@@ -16,14 +16,8 @@ Write = Callable[[Task, int, UnitResult, str], None]
 class Dispatcher:
     """The state that lanes and builders share. Any thread may call any method."""
 
-    def __init__(
-        self,
-        *,
-        halt: Halt,
-        write: Write,
-        lanes: int,
-    ):
-        self._halt = halt
+    def __init__(self, *, max_failures: int | None, write: Write, lanes: int):
+        self._max_failures = max_failures
         self._write = write
         self._lanes = lanes
         self._results: dict[str, tuple[UnitResult, ...]] = {}
@@ -64,7 +58,7 @@ class Dispatcher:
             self._stopped = self._stopped or reason
             self._news.notify_all()
 
-    def built(self, task: Task, refused: UnitResult | None = None, device: str = "") -> TaskVerdict | None:
+    def built(self, task: Task, refused: UnitResult | None = None) -> TaskVerdict | None:
         """Give a built task to the lanes, or record why it cannot be judged."""
         with self._news:
             self._building -= 1
@@ -72,7 +66,7 @@ class Dispatcher:
             if refused is None:
                 self._ready.append(task)
             self._news.notify_all()
-        return None if refused is None else self.record(task, refused, device)
+        return None if refused is None else self.record(task, refused, "")
 
     def take(self, problems: Sequence[str]) -> list[Task]:
         """Wait for tasks for a lane that has `problems` open; empty if no more will come."""
@@ -115,6 +109,6 @@ class Dispatcher:
             del self._results[task.key]
             self._failures += counts_as_failure(result)
             self._flying -= 1
-            self._stopped = self._stopped or halted(self._failures, self._halt)
+            self._stopped = self._stopped or halted(self._failures, self._max_failures)
             self._news.notify_all()
             return verdict

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
@@ -86,9 +85,7 @@ class Journal:
             raise write_failed(self.path, error) from error
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1
@@ -172,21 +169,12 @@ def read(path: Path) -> Record:
             told = json.loads(line)
             key, process = str(told["key"]), int(told["process"])
             results[key] = _follow(results.get(key, ()), process, result_from_json(told["result"]))
-            told_lines.append(_line(told))
+            kept = {name: told[name] for name in ("problem", "solution", "case", "at_utc")}
+            claim = told.get("claim")
+            told_lines.append(JournalLine(claim=None if claim is None else float(claim), **kept))
         except (ValueError, RecursionError, KeyError, TypeError, ResultsError) as error:
             raise ResultsError(f"{path} is damaged in line {number}: {error}", "start the sweep again") from error
     return Record(header=header, results=results, lines=tuple(told_lines), whole_bytes=whole_bytes)
-
-
-def _line(told: Mapping[str, Any]) -> JournalLine:
-    claim = told.get("claim")
-    return JournalLine(
-        problem=str(told["problem"]),
-        solution=str(told["solution"]),
-        case=str(told["case"]),
-        claim=None if claim is None else float(claim),
-        at_utc=str(told["at_utc"]),
-    )
 
 
 def _follow(before: tuple[UnitResult, ...], process: int, result: UnitResult) -> tuple[UnitResult, ...]:

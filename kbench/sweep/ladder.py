@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kbench.core.model import Status
 from kbench.host.judge_process import TOO_LARGE
-from kbench.sweep.task import Budgets, Halt, Task, state_of
+from kbench.sweep.task import Budgets, Task, state_of
 from kbench.units.unit import UnitResult
 
 MOST_ATTEMPTS = 3
@@ -90,9 +90,9 @@ def does_not_fit(result: UnitResult) -> bool:
     return result.status is Status.NOT_VERIFIED and getattr(result.outcome, "reason", "").startswith(TOO_LARGE)
 
 
-def halted(failures: int, halt: Halt) -> str:
+def halted(failures: int, most: int | None) -> str:
     """Return why a sweep ends here; empty if it continues."""
-    reached = halt.failures is not None and failures >= halt.failures
+    reached = most is not None and failures >= most
     return f"{failures} failed, the limit that was set" if reached else ""
 
 

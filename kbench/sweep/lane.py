@@ -2,58 +2,25 @@
 
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import replace
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from kbench.core.events import RunOptions, StageEvent, Waiting
+from kbench.core.events import StageEvent, StageStarted, Waiting
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Case, Failed, Finding, Status
 from kbench.core.stats import worthwhile_precision
 from kbench.devices.admission import signature
 from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
-from kbench.run.stages import events_of
 from kbench.sweep.builds import Builds, DerivedShapes
 from kbench.sweep.dispatch import Dispatcher
 from kbench.sweep.guard import Guard
 from kbench.sweep.ladder import budget_s, does_not_fit, may_retry
 from kbench.sweep.task import Budgets, DeviceState, Finished, Retried, Task, state_of
-from kbench.units.evaluator import StageProgress
+from kbench.units.evaluator import Evaluator
 from kbench.units.unit import Unit, UnitResult
 
 Tell = Callable[[Finished | Retried | DeviceState | StageEvent], None]
-
-
-class Judging(Protocol):
-    """The part of an Evaluator that a lane uses."""
-
-    @property
-    def problems(self) -> Sequence[str]:
-        """Paths of the problems that have a judge, the present one first."""
-        ...
-
-    def turn_to(self, problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> None:
-        """Judge units of this problem and these solutions from now on."""
-        ...
-
-    def why_not(self, case: Case, expected: Sequence[Entry]) -> Failed | None:
-        """Return why the problem itself cannot be judged at a case; None if it can."""
-        ...
-
-    def evaluate(
-        self, unit: Unit, following: Sequence[Entry] = (), deadline_s: float | None = None
-    ) -> Generator[StageProgress, None, UnitResult]:
-        """Judge a unit."""
-        ...
-
-    def interrupt(self) -> None:
-        """Kill the judge, from another thread."""
-        ...
-
-    def close(self) -> None:
-        """End the judge."""
-        ...
 
 
 class Post:
@@ -62,7 +29,7 @@ class Post:
     def __init__(self, guard: Guard, tell: Tell):
         self.guard = guard
         self.name = guard.device.uuid
-        self.lanes: list[Judging] = []
+        self.lanes: list[Evaluator] = []
         self.incidents = 0
         """How often the device was suspect."""
         self._tell = tell
@@ -89,44 +56,37 @@ class Post:
             self._tell(DeviceState(device=self.name, state="quarantined", reason=self.guard.suspect))
 
 
+@dataclass(slots=True)
 class Lane:
     """Judges one unit at a time on one device."""
 
-    def __init__(
-        self,
-        evaluator: Judging,
-        post: Post,
-        dispatcher: Dispatcher,
-        builds: Builds,
-        shapes: DerivedShapes,
-        budgets: Budgets,
-        tell: Tell,
-    ):
-        self._evaluator = evaluator
-        self._post = post
-        self._dispatcher = dispatcher
-        self._builds = builds
-        self._shapes = shapes
-        self._budgets = budgets
-        self._tell = tell
-        post.lanes.append(evaluator)
+    evaluator: Evaluator
+    post: Post
+    dispatcher: Dispatcher
+    builds: Builds
+    shapes: DerivedShapes
+    budgets: Budgets
+    tell: Tell
+
+    def __post_init__(self) -> None:
+        self.post.lanes.append(self.evaluator)
 
     def serve(self) -> None:
         """Take tasks until there are none, the sweep is stopped or the device is gone."""
         try:
-            while self._post.is_fit() and (batch := self._dispatcher.take(self._evaluator.problems)):
+            while self.post.is_fit() and (batch := self.dispatcher.take(self.evaluator.problems)):
                 left = self._judge_all(batch)
                 if left:
-                    self._dispatcher.give_back(left)
+                    self.dispatcher.give_back(left)
         finally:
-            self._evaluator.close()
+            self.evaluator.close()
 
     def _judge_all(self, batch: Sequence[Task]) -> list[Task]:
         """Judge tasks of one problem; return those that this lane could not finish."""
         solutions = [task.solution for task in batch]
-        self._evaluator.turn_to(batch[0].problem, solutions, batch[0].options)
+        self.evaluator.turn_to(batch[0].problem, solutions, batch[0].options)
         for number, task in enumerate(batch):
-            if self._dispatcher.why_stopped() or not self._post.is_fit():
+            if self.dispatcher.why_stopped() or not self.post.is_fit():
                 return list(batch[number:])
             if not self._judge(task, solutions[number + 1 :]):
                 return list(batch[number:])
@@ -139,39 +99,39 @@ class Lane:
         deadline_s = None if total_s is None else began + total_s
         verdict = None
         while verdict is None:
-            if self._dispatcher.why_stopped() or not self._post.is_fit():
+            if self.dispatcher.why_stopped() or not self.post.is_fit():
                 return False
             result = self._unit(task, following, deadline_s)
             if result is None:
                 return False
-            verdict = self._dispatcher.record(task, result, self._post.name)
-        self._builds.forget(task)
+            verdict = self.dispatcher.record(task, result, self.post.name)
+        self.builds.forget(task)
         elapsed_s = time.monotonic() - began
-        self._tell(Finished(verdict=verdict, device=self._post.name, elapsed_s=elapsed_s))
+        self.tell(Finished(verdict=verdict, device=self.post.name, elapsed_s=elapsed_s))
         return True
 
     def _unit(self, task: Task, following: Sequence[Entry], deadline_s: float | None) -> UnitResult | None:
         """Judge the next unit of a task, again after a failure of kbench; None if the device is gone."""
-        known = self._dispatcher.results(task)
+        known = self.dispatcher.results(task)
         case = known[-1].case if known else None
         attempts = 0
         while True:
-            incidents = self._post.incidents
+            incidents = self.post.incidents
             result = self._attempt(task, known, case, following, deadline_s)
             attempts += 1
-            sick = self._post.guard.is_suspect() or self._post.incidents != incidents
+            sick = self.post.guard.is_suspect() or self.post.incidents != incidents
             if result.status in PROBED_AFTER:
-                self._evaluator.close()  # the next unit gets a judge that has seen no crash
-            if may_retry(result, attempts, device_sick=sick) and not self._dispatcher.why_stopped():
+                self.evaluator.close()  # the next unit gets a judge that has seen no crash
+            if may_retry(result, attempts, device_sick=sick) and not self.dispatcher.why_stopped():
                 reason = getattr(result.outcome, "reason", "")
-                self._tell(Retried(task=task, attempt=attempts, reason=reason))
-                if not self._post.is_fit():
+                self.tell(Retried(task=task, attempt=attempts, reason=reason))
+                if not self.post.is_fit():
                     return None
                 continue
             if does_not_fit(result) and case is None and (case := _smaller(task)) is not None:
                 attempts -= 1
                 continue
-            if self._dispatcher.why_stopped() and result.retryable:
+            if self.dispatcher.why_stopped() and result.retryable:
                 return None  # what stopped it may be what it failed of
             return replace(result, attempts=attempts)
 
@@ -183,9 +143,9 @@ class Lane:
         following: Sequence[Entry],
         deadline_s: float | None,
     ) -> UnitResult:
-        failure = self._builds.failure(task)
+        failure = self.builds.failure(task)
         if failure is not None:
-            return UnitResult(outcome=self._evaluator.why_not(task.case, [task.solution]) or failure)
+            return UnitResult(outcome=self.evaluator.why_not(task.case, [task.solution]) or failure)
         state = state_of(task, known)
         unit = Unit(
             problem=task.problem,
@@ -193,12 +153,12 @@ class Lane:
             case=case or task.case,
             process=len(known),
             options=task.options,
-            derived=self._shapes.of(task),
+            derived=self.shapes.of(task),
             follows=state.follows_weights(task.options),
             precision=worthwhile_precision(state.estimates, task.options.precision),
         )
         result = self._within_budget(unit, following, deadline_s)
-        if (built_s := self._builds.took_s(task)) is not None:
+        if (built_s := self.builds.took_s(task)) is not None:
             result = replace(result, stage_s={"build": built_s, **result.stage_s})
         if case is not None and not isinstance(result.outcome, Failed):
             message = f"case {task.case.name} does not fit the device; judged at {case.overrides}"
@@ -213,9 +173,9 @@ class Lane:
 
         def give_up(stage: str, limit_s: float) -> None:
             overrun.append(f"`{stage}` took longer than {limit_s:.0f} s")
-            self._evaluator.interrupt()
+            self.evaluator.interrupt()
 
-        stages = self._evaluator.evaluate(unit, following, deadline_s)
+        stages = self.evaluator.evaluate(unit, following, deadline_s)
         while True:
             try:
                 news = next(stages)
@@ -225,11 +185,9 @@ class Lane:
             finally:
                 if timer is not None:
                     timer.cancel()
-            for event in events_of(news, unit, self._post.guard.device.name):
-                if not (isinstance(event, Waiting) and event.holder.startswith(signature())):  # another lane's turn
-                    self._tell(event)
-            limit_s = budget_s(news.stage, self._budgets) if news.elapsed_s is None else None
-            if limit_s is not None:
+            if not (isinstance(news, Waiting) and news.holder.startswith(signature())):  # another lane's turn
+                self.tell(news)
+            if isinstance(news, StageStarted) and (limit_s := budget_s(news.stage, self.budgets)) is not None:
                 timer = threading.Timer(limit_s, give_up, (news.stage, limit_s))
                 timer.daemon = True
                 timer.start()

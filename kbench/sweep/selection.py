@@ -6,11 +6,11 @@ import hashlib
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kbench.core.errors import NothingSelectedError, UsageError
 from kbench.plugins import registry
@@ -27,13 +27,9 @@ MOST_OF_A_NAME = 60
 """Bytes of a text's name in the name of its file."""
 
 
-class PairBy(StrEnum):
-    """Which solutions belong to which problems."""
-
-    NAME = "name"
-    """Solutions whose file name is or begins with the problem's name, or whose folder has that name."""
-    ALL = "all"
-    MANIFEST = "manifest"
+PairBy = Literal["name", "all", "manifest"]
+"""Which solutions belong to which problems. `name`: solutions whose file name is or begins with the problem's name, or
+whose folder has that name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +60,7 @@ def pairs(
         return _some(own), []
     found = [name for place in solutions for name in expand(place, settings, "solution")]
     many = any(_is_many(place) for place in solutions)
-    if (pairing or (PairBy.NAME if many else PairBy.ALL)) is PairBy.ALL:
+    if (pairing or ("name" if many else "all")) == "all":
         return _some([SolutionPair(problem=p, solution=s) for p in found_problems for s in found]), []
     stems = {Path(name).stem: name for name in found_problems}
     by_problem: dict[str, list[str]] = {name: [] for name in found_problems}
@@ -137,19 +133,9 @@ def _files(places: Sequence[Path], otherwise: str) -> list[str]:
     return [str(path) for path in dict.fromkeys(found)]
 
 
-def natural(path: Path) -> tuple[tuple[int, int, str], ...]:
-    """Return a key that sorts 2 before 10."""
-    parts: list[tuple[int, int, str]] = []
-    number = ""
-    for letter in [*str(path), ""]:
-        if letter.isdecimal() and letter.isascii():
-            number += letter
-            continue
-        if number:
-            parts.append((0, int(number), ""))
-            number = ""
-        parts.append((1, 0, letter))
-    return tuple(parts)
+def natural(path: Path) -> list[int | str]:
+    """Return a key that sorts 2 before 10: texts and numbers in turn."""
+    return [int(part) if place % 2 else part for place, part in enumerate(re.split("([0-9]+)", str(path)))]
 
 
 def _is_many(place: str) -> bool:

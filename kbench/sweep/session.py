@@ -112,11 +112,9 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = on_this_host) 
             devices=names,
             lanes=options.lanes,
             jobs=options.jobs,
-            notes=work.notes,
         )
         for verdict in verdicts.values():
             yield Finished(verdict=verdict, device="", elapsed_s=0.0)
-        files = Files(header, work.journal, tasks, options.run)
         crew = make(options, scratch, journal.append)
         stack.callback(crew.stop)
         written = time.monotonic()
@@ -130,13 +128,13 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = on_this_host) 
                 if isinstance(event, Finished):
                     verdicts[event.verdict.task.key] = event.verdict
                     if time.monotonic() - written > WRITE_EVERY_S:
-                        files.write(verdicts)
+                        write_files(work, options.run, verdicts)
                         written = time.monotonic()
                 yield event
             reason = crew.reason
         finally:
             crew.stop()
-            csv_path = files.write(verdicts)
+            csv_path = write_files(work, options.run, verdicts)
         yield Ended(
             csv_path=str(csv_path) if csv_path is not None else None,
             left=len(tasks) - len(verdicts),
@@ -145,20 +143,13 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = on_this_host) 
         )
 
 
-class Files:
-    """The CSV and its samples, beside the journal and with its name, rewritten from all results."""
+def write_files(work: Work, options: RunOptions, verdicts: Mapping[str, TaskVerdict]) -> Path | None:
+    """Write the CSV and its samples beside the journal, from all verdicts in the order of the tasks.
 
-    def __init__(self, header: Header, journal: Path, tasks: Sequence[Task], options: RunOptions):
-        self._header = header
-        self._folder = journal.parent
-        self._order = [task.key for task in tasks]
-        self._save = options.save
-
-    def write(self, verdicts: Mapping[str, TaskVerdict]) -> Path | None:
-        """Write the rows of all verdicts, in the order of the tasks. Raises MachineError."""
-        found = [verdicts[key] for key in self._order if key in verdicts]
-        if not self._save or not found:
-            return None
-        header, writer = self._header, RunWriter(self._folder, self._header.run)
-        groups = [verdict.rows(header.run, header.started_utc) for verdict in found]
-        return writer.replace_all(groups)
+    Raises MachineError if they cannot be written.
+    """
+    found = [verdicts[task.key] for task in work.tasks if task.key in verdicts]
+    if not options.save or not found:
+        return None
+    header, writer = work.header, RunWriter(work.journal.parent, work.header.run)
+    return writer.replace_all(verdict.rows(header.run, header.started_utc) for verdict in found)

@@ -9,7 +9,7 @@ from kbench.core.model import Case, Failed, Passed, ResultRow, Sample, Status
 from kbench.plugins.registry import Entry
 from kbench.run.case_state import CaseState
 from kbench.storage import rows as rowmaker
-from kbench.storage.rows import Provenance
+from kbench.units.rows import make_row
 from kbench.units.unit import UnitResult
 
 
@@ -58,11 +58,7 @@ class TaskVerdict:
     @property
     def stage_s(self) -> dict[str, float]:
         """Seconds by stage over all processes."""
-        total: dict[str, float] = {}
-        for result in self.results:
-            for stage, elapsed_s in result.stage_s.items():
-                total[stage] = total.get(stage, 0.0) + elapsed_s
-        return total
+        return state_of(self.task, self.results).stage_s
 
     def rows(self, run_id: str, started_utc: str) -> list[tuple[ResultRow, Sequence[Sample]]]:
         """Return the rows of a results file, each with its samples."""
@@ -70,7 +66,10 @@ class TaskVerdict:
         problem = task.problem
         sha256 = sources.source_sha256(problem.path)
         provenance = rowmaker.collect(problem.name, problem.recorded_path, sha256, run_id, started_utc)
-        made = [_row(provenance, task, process, result) for process, result in enumerate(self.results)]
+        made = [
+            make_row(provenance, task.solution, result.case or task.case, process, task.options, result)
+            for process, result in enumerate(self.results)
+        ]
         outcome = state_of(task, self.results).outcome
         if isinstance(outcome, Passed) and outcome.timings:
             made = [*rowmaker.with_interval(made, outcome.timings, task.options.precision)]
@@ -85,31 +84,6 @@ class TaskVerdict:
             rows=tuple(row for row, _ in self.rows("", "")),
             stage_s=self.stage_s,
         )
-
-
-def _row(provenance: Provenance, task: Task, process: int, result: UnitResult) -> ResultRow:
-    here, options = result.environment, task.options
-    judgement = rowmaker.Judgement(
-        solution=task.solution.name,
-        solution_path=task.solution.recorded_path,
-        entry=task.solution.recorded_entry,
-        source_sha256=sources.source_sha256(task.solution.path, task.solution.variant),
-        case=result.case or task.case,
-        process=process,
-        outcome=result.outcome,
-        correctness=result.outcome.correctness,
-        device=here.device if here is not None else "",
-        mode=options.mode,
-        isolation=result.isolation,
-        weights=result.weights,
-        tf32=options.allow_tf32,
-        required=options.level,
-        accepted=options.accept,
-        environment=here,
-        cost=result.cost,
-        peaks=result.peaks,
-    )
-    return rowmaker.make_row(provenance, judgement)
 
 
 def _samples(result: UnitResult) -> Sequence[Sample]:
@@ -135,14 +109,6 @@ class Budgets:
     time_s: float = 300.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Halt:
-    """When a sweep ends early."""
-
-    failures: int | None = None
-    """Number of failed solutions."""
-
-
 # --- events ------------------------------------------------------------------------
 
 
@@ -156,7 +122,6 @@ class SweepPlanned:
     devices: tuple[str, ...]
     lanes: int
     jobs: int
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

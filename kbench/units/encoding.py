@@ -1,13 +1,10 @@
 """Units and their results as JSON: for journals, and for other processes and hosts."""
 
-import dataclasses
-import math
 from collections.abc import Mapping
-from enum import Enum
-from pathlib import PurePath
 from typing import Any, TypeVar
 
 from kbench.core.errors import ResultsError
+from kbench.storage.json_values import plain
 from kbench.units.unit import Unit, UnitResult
 from kbench.wire.channel import decode_constants, encode_constants
 
@@ -50,21 +47,6 @@ def result_from_json(told: Mapping[str, Any]) -> UnitResult:
         return _read(UnitResult, told)
     except ValueError as error:
         raise ResultsError(f"this is not a result of a unit: {error}") from error
-
-
-def plain(value: Any) -> Any:
-    """Return a record as JSON values; numbers that JSON lacks become strings, which are read back."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, PurePath) or (isinstance(value, float) and not math.isfinite(value)):
-        return str(value)
-    return value
 
 
 def _read(kind: type[T], told: Mapping[str, Any]) -> T:

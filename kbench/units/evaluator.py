@@ -9,8 +9,8 @@ from pathlib import Path
 from kbench.build import cache, sources
 from kbench.children.child_error import ChildError
 from kbench.core.device_room import may_rest, needed_bytes
-from kbench.core.events import RunOptions
-from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Status
+from kbench.core.events import RunOptions, StageEvent, Waiting
+from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome
 from kbench.core.own_share import OwnShare, ShareSource, share_source
 from kbench.devices import peaks
 from kbench.devices.backend import backend
@@ -23,6 +23,7 @@ from kbench.plugins.shapes import Derived
 from kbench.sandbox import rungs
 from kbench.storage import rows as rowmaker
 from kbench.storage.settings import cache_dir
+from kbench.units.stages import ended, started
 from kbench.units.unit import Unit, UnitResult
 from kbench.wire.channel import Message
 from kbench.wire.options import encode_options
@@ -35,31 +36,9 @@ MOST_GROWTH_BYTES = 4 << 30
 """Chosen. Bytes of host memory by which a judge may grow after its first unit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageProgress:
-    """A stage of a unit starts, or has ended after `elapsed_s`."""
-
-    stage: str
-    """`open` is the judge's own; `wait` ends when the device is free."""
-    ok: bool = True
-    elapsed_s: float | None = None
-    holder: str = ""
-    """Holder of the device that is waited for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wear:
-    """The history of a judge."""
-
-    units: int
-    first_bytes: int
-    """Host memory after its first unit."""
-    now_bytes: int
-
-
-def is_worn(wear: Wear, most_units: int) -> bool:
-    """Return whether a judge must be replaced before its next unit."""
-    return wear.units >= most_units or wear.now_bytes - wear.first_bytes > MOST_GROWTH_BYTES
+def is_worn(units: int, first_bytes: int, now_bytes: int) -> bool:
+    """Return whether a judge is replaced before its next unit, from its units and its host memory after the first."""
+    return units >= MOST_UNITS or now_bytes - first_bytes > MOST_GROWTH_BYTES
 
 
 @dataclass(slots=True, kw_only=True)
@@ -164,8 +143,11 @@ class Evaluator:
     @property
     def problems(self) -> list[str]:
         """Paths of the problems that have a judge: the present one first, then those that rested last."""
-        benches = [*self._resting, *([] if self._bench is None else [self._bench])]
-        return [str(bench.problem.path) for bench in reversed(benches)]
+        return [str(bench.problem.path) for bench in reversed(self._benches)]
+
+    @property
+    def _benches(self) -> list[Bench]:
+        return [*self._resting, *([] if self._bench is None else [self._bench])]
 
     @property
     def _present(self) -> Bench:
@@ -200,7 +182,7 @@ class Evaluator:
 
     def evaluate(
         self, unit: Unit, following: Sequence[Entry] = (), deadline_s: float | None = None
-    ) -> Generator[StageProgress, None, UnitResult]:
+    ) -> Generator[StageEvent, None, UnitResult]:
         """Judge a unit; yields its stages and returns its result. A judge that breaks is a harness error.
 
         The solution must have been built. `following` are the solutions that come next, for which workers get ready;
@@ -219,7 +201,11 @@ class Evaluator:
         for stage, ok, elapsed_s in stages:
             if elapsed_s is not None:
                 stage_s[stage] = stage_s.get(stage, 0.0) + elapsed_s
-            yield StageProgress(stage=stage, ok=ok, elapsed_s=elapsed_s, holder=judge.holder)
+                yield ended(stage, unit, elapsed_s, ok=ok)
+                continue
+            if stage == "wait":
+                yield Waiting(device=self._device.name, holder=judge.holder)
+            yield started(stage, unit)
         outcome = judge.outcome
         self._look_after(outcome)
         self._present.units += 1
@@ -228,8 +214,8 @@ class Evaluator:
             outcome = replace(outcome, findings=(*outcome.findings, *modes))
         return self._result(outcome, found, stage_s, judge.weights)
 
-    def own_share(self, unit: Unit) -> Generator[StageProgress, None, OwnShare | None]:
-        """Find out whose kernels a call of a solution launches, once all its processes are timed.
+    def own_share(self, unit: Unit, stage_s: dict[str, float]) -> Generator[StageEvent, None, OwnShare | None]:
+        """Find out whose kernels a call of a solution launches, once all its processes are timed; count its seconds.
 
         A worker whose times do not count tells it. Whatever fails there is the reason why it is not known, and a judge
         that fails is replaced by a fresh one. None if there is nothing to add.
@@ -247,7 +233,7 @@ class Evaluator:
         bench = self._present
         if bench.judge is None or bench.opened is None or bench.opened[0] != unit.case:
             return OwnShare(share=None, reason="the judge has ended")
-        yield StageProgress(stage="profile")
+        yield started("profile", unit)
         began = time.monotonic()
         try:
             found = bench.judge.own_share(unit.problem, unit.solution, self._built(unit.solution).folder)
@@ -256,19 +242,20 @@ class Evaluator:
             found = OwnShare(share=None, reason=error.reason, status=error.status)
         if found.status is not None:
             self.watch.look(found.status)
-        yield StageProgress(stage="profile", elapsed_s=time.monotonic() - began)
+        stage_s["profile"] = time.monotonic() - began
+        yield ended("profile", unit, stage_s["profile"])
         return found
 
     def interrupt(self) -> None:
         """Kill all judges; from another thread than the one that evaluates, which gets a harness error."""
-        for bench in [*self._resting, *([] if self._bench is None else [self._bench])]:
+        for bench in self._benches:
             judge = bench.judge
             if judge is not None:
                 judge.close()
 
     def close(self) -> None:
         """End all judges and all below them."""
-        for bench in [*self._resting, *([] if self._bench is None else [self._bench])]:
+        for bench in self._benches:
             bench.close()
         self._resting = []
 
@@ -295,12 +282,12 @@ class Evaluator:
 
     def _open(
         self, unit: Unit, expected: Sequence[Entry], stage_s: dict[str, float]
-    ) -> Generator[StageProgress, None, OpenedCase | Failed]:
+    ) -> Generator[StageEvent, None, OpenedCase | Failed]:
         """Open the case in the judge, unless it is open."""
         judge, bench = self._ready(expected), self._present
         if bench.opened is not None and bench.opened[0] == unit.case:
             return bench.opened[1]
-        yield StageProgress(stage="open")
+        yield started("open", unit)
         began = time.monotonic()
         found: OpenedCase | Failed
         try:
@@ -310,7 +297,7 @@ class Evaluator:
             bench.opened = None
             found = Failed(status=error.status, reason=error.reason, log=error.log)
         stage_s["open"] = time.monotonic() - began
-        yield StageProgress(stage="open", ok=isinstance(found, OpenedCase), elapsed_s=stage_s["open"])
+        yield ended("open", unit, stage_s["open"], ok=isinstance(found, OpenedCase))
         return found
 
     def _ready(self, expected: Sequence[Entry]) -> JudgeProcess:
@@ -327,7 +314,7 @@ class Evaluator:
             return False
         now_bytes = bench.judge.host_bytes
         bench.first_bytes = bench.first_bytes or now_bytes
-        return is_worn(Wear(units=bench.units, first_bytes=bench.first_bytes, now_bytes=now_bytes), MOST_UNITS)
+        return is_worn(bench.units, bench.first_bytes, now_bytes)
 
     def _start(self, expected: Sequence[Entry]) -> JudgeProcess:
         """Start a judge and, below it, workers that will do for the solutions that are expected first."""
@@ -358,8 +345,3 @@ class Evaluator:
             isolation=rungs.Rung(self._rung).name.lower(),
             eval_mode=opened is not None and opened.eval_mode,
         )
-
-
-def unverified(reason: str) -> UnitResult:
-    """Return the result of a unit that could not be judged."""
-    return UnitResult(outcome=Failed(status=Status.NOT_VERIFIED, reason=reason))

@@ -9,7 +9,7 @@ from typing import Any
 from kbench.build.sources import judged_sha256
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level
-from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Peaks, Status
+from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Peaks, Status
 from kbench.devices.selection import DeviceChoice
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
@@ -85,11 +85,6 @@ class UnitResult(OutcomeProperties):
     """The case that was judged, if the requested one does not fit the device."""
     attempts: int = 1
     """Number of attempts; earlier ones failed because of kbench."""
-
-    @property
-    def is_timed(self) -> bool:
-        """Whether it holds a time."""
-        return isinstance(self.outcome, Passed) and bool(self.outcome.timings)
 
 
 def task_key(unit: Unit, device: DeviceChoice) -> str:

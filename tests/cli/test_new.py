@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -26,7 +27,7 @@ def test_a_new_problem_is_a_problem(kbench):
     assert "raise NotImplementedError" in Path("plus.py").read_text()
 
 
-@pytest.mark.parametrize("language", [language.value for language in Language])
+@pytest.mark.parametrize("language", get_args(Language))
 def test_a_new_solution_takes_over_the_constructor(kbench, language):
     done = kbench("new", "solution", "group_norm", "mine", "--language", language)
     assert (done.code, done.out) == (0, "solutions/group_norm/mine.py\n")

@@ -4,7 +4,7 @@ import pytest
 from fakes import failed, passed
 
 from kbench.cli.output import Output
-from kbench.cli.progress import Lines, Live, describe, so_far
+from kbench.cli.progress import Live, describe, progress_for, so_far
 from kbench.core.events import Estimated, LargeCases, StageFinished, StageStarted, Waiting
 from kbench.core.forecast import Forecast
 from kbench.core.model import Status
@@ -68,7 +68,8 @@ def test_the_estimate_has_the_digits_that_it_supports(changes, text):
 
 
 def test_a_solution_has_one_line_at_a_time_and_keeps_its_estimate():
-    with Live(Output()) as live:
+    live = Live(Output())
+    with live:
         live.show(StageStarted(stage="verify", solution="online", case="small", process=0))
         live.show(finished("verify"))
         live.show(ESTIMATE)
@@ -82,9 +83,9 @@ def test_a_solution_has_one_line_at_a_time_and_keeps_its_estimate():
 
 
 def test_whoever_holds_the_device_is_told_once(capsys):
-    lines = Lines(Output())
-    for holder in ("pid 7, for 1 s", "pid 7, for 4 s", "pid 8, for 0 s"):
-        lines.show(Waiting(device="cpu", holder=holder))
+    with progress_for(Output()) as show:
+        for holder in ("pid 7, for 1 s", "pid 7, for 4 s", "pid 8, for 0 s"):
+            show(Waiting(device="cpu", holder=holder))
     told = capsys.readouterr().err.splitlines()
     assert told == ["waiting for cpu, in use by pid 7, for 1 s", "waiting for cpu, in use by pid 8, for 0 s"]
 

@@ -3,7 +3,7 @@
 import pytest
 from sweeping import task
 
-from kbench.cluster.assignment import Load, assign, is_to_blame
+from kbench.cluster.assignment import assign, is_to_blame
 
 TASKS = [task(1), task(2), task(3, problem="q"), task(4, problem="q")]
 P, Q = str(TASKS[0].problem.path), str(TASKS[2].problem.path)
@@ -23,8 +23,8 @@ P, Q = str(TASKS[0].problem.path), str(TASKS[2].problem.path)
     ],
 )
 def test_who_gets_what(waiting, losses, flying, problem, given) -> None:
-    load = Load(flying=flying, lanes=1, problem=problem)
-    assert [one.key for one in assign(waiting, losses, load, lanes=2)] == given
+    chosen = assign(waiting, losses, flying, problem, lanes=1, all_lanes=2)
+    assert [one.key for one in chosen] == given
 
 
 @pytest.mark.parametrize(("losses", "blamed"), [(0, False), (1, False), (2, False), (3, True), (4, True)])

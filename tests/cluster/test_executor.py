@@ -18,7 +18,7 @@ from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Passed, Status
 from kbench.devices import selection
 from kbench.sweep.crew import SweepOptions
-from kbench.sweep.task import DeviceState, Finished, Halt, Retried, Task
+from kbench.sweep.task import DeviceState, Finished, Retried, Task
 from kbench.units.unit import UnitResult
 
 VERSIONS = Versions(kbench="1", python="3", torch="2", driver="")
@@ -79,7 +79,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> None:
 class Stage:
     """A cluster of scripted supervisors, read to its end in one thread."""
 
-    def __init__(self, *scripts: dict[str, object], halt: Halt | None = None):
+    def __init__(self, *scripts: dict[str, object], halt: int | None = None):
         device = selection.cpu()
         self.supervisors = [FakeSupervisor(f"host{number}", script) for number, script in enumerate(scripts)]
         posts = [
@@ -87,7 +87,7 @@ class Stage:
             for one in self.supervisors
         ]
         self.written: list[tuple[str, int, Status]] = []
-        options = SweepOptions(run=OPTIONS, devices=(device,), rung=0, lanes=1, jobs=1, halt=halt or Halt())
+        options = SweepOptions(run=OPTIONS, devices=(device,), rung=0, lanes=1, jobs=1, max_failures=halt)
         self.cluster = Cluster(options, posts, self._write)
         self.posts = posts
         news = self.cluster._news
@@ -174,7 +174,7 @@ def test_a_supervisor_whose_device_is_quarantined_blames_nobody() -> None:
 def test_too_many_failures_halt_all() -> None:
     many = [shipped(number) for number in range(40)]
     wrong = {task.key: failed(Status.WRONG_VALUE) for task in many}
-    stage = Stage(wrong, wrong, halt=Halt(failures=1))
+    stage = Stage(wrong, wrong, halt=1)
     events = stage.run(*many)
     assert 1 <= len(verdicts(events)) < len(many)
     assert stage.cluster.reason == "1 failed, the limit that was set"

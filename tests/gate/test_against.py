@@ -62,7 +62,7 @@ def measured(monkeypatch):
                     writer.append([row], make_samples(process=process, ratio=wobbling, reference_ns=1.5e8))
         yield Planned(problem=problem.name, solutions=(), cases=(), device="cpu", processes=options.processes)
 
-    monkeypatch.setattr(verb.verb, "run", run)
+    monkeypatch.setattr(verb.session, "run", run)
     return calls
 
 

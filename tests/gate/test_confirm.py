@@ -39,7 +39,7 @@ def asked(monkeypatch):
                 writer.append([row], make_samples(ratio=0.5))
         yield Planned(problem=problem.name, solutions=(), cases=(), device="cuda", processes=options.processes)
 
-    monkeypatch.setattr(confirm.verb, "run", run)
+    monkeypatch.setattr(confirm.session, "run", run)
     return calls
 
 

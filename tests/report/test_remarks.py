@@ -10,7 +10,7 @@ NOISY = "attestation_weak bimodal congested not_settled outliers"
 
 
 def lines(*judged) -> list[str]:
-    return [one.line for one in remarks(RunSummary(problem="p", planned=None, cases=tuple(map(summarise, judged))))]
+    return [one.line for one in remarks(RunSummary(problem="p", cases=tuple(map(summarise, judged))))]
 
 
 def test_flags_of_one_cause_share_a_line_and_its_advice_and_what_follows_from_it_has_none():

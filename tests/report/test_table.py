@@ -4,18 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbench.report.document import plain, render_document
-from kbench.report.table import Column, escape_markdown, one_line, render_markdown_table, render_table
+from kbench.report.document import render_document
+from kbench.report.table import Column, Table, escape_markdown, one_line
+from kbench.storage.json_values import plain
 
 
 def test_columns_align_and_empty_ones_disappear():
     columns = [Column(title="name"), Column(title="n", right=True), Column(title="gone"), Column(title="dash")]
-    text = render_table(columns, [["ä", "1", "", "–"], ["longer", "22", "", "–"]], indent="")
+    text = Table(columns=columns, rows=[["ä", "1", "", "–"], ["longer", "22", "", "–"]]).text(indent="")
     assert text == "name     n\nä        1\nlonger  22"
 
 
 def test_wide_and_combining_characters_take_their_width():
-    text = render_table([Column(title="a"), Column(title="b")], [["漢字", "x"], ["e\u0301", "y"]], indent="")
+    text = Table(columns=[Column(title="a"), Column(title="b")], rows=[["漢字", "x"], ["e\u0301", "y"]]).text(indent="")
     assert text.splitlines()[1:] == ["漢字  x", "e\u0301     y"]
 
 
@@ -29,7 +30,7 @@ def test_one_line_is_one_printable_line(text):
 
 @given(st.text())
 def test_markdown_cells_cannot_break_their_row(text):
-    table = render_markdown_table([Column(title="a"), Column(title="b")], [[text, "x"]])
+    table = Table(columns=[Column(title="a"), Column(title="b")], rows=[[text, "x"]]).markdown()
     row = table.split("\n", 2)[2]
     assert "\n" not in row
     unescaped = row.replace("\\\\", "").replace("\\|", "")
@@ -95,11 +96,11 @@ b                   3.25""",
     ],
 )
 def test_a_terminal_gets_what_it_has_room_for(width, expected):
-    assert render_table(COLUMNS, ROWS, indent="", width=width) == expected
+    assert Table(columns=COLUMNS, rows=ROWS).text(indent="", width=width) == expected
 
 
 @given(st.integers(8, 200))
 def test_no_word_of_a_text_is_lost_or_broken(width):
-    shown = render_table(COLUMNS, ROWS, width=width).split()
+    shown = Table(columns=COLUMNS, rows=ROWS).text(width=width).split()
     assert [word for word in ROWS[0][4].split() if word not in shown] == []
     assert "a_rather_long_name" in shown

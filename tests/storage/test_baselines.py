@@ -149,7 +149,7 @@ def test_acceptances_are_kept_in_a_file(tmp_path: Path) -> None:
         ("group_norm,a,small,,2026-12-31,x", "'' as `up_to` in line 2"),
         ("group_norm,a,small,0.08,2026-12-31,", "wrong in line 2: an accepted slow-down needs a reason"),
         ("group_norm,a,small,0.08,2026-12-31,  ", "wrong in line 2: an accepted slow-down needs a reason"),
-        ("group_norm,a,small,0.08,2026-13-45,x", "`2026-13-45` as `until` in line 2"),
+        ("group_norm,a,small,0.08,2026-13-45,x", "'2026-13-45' as `until` in line 2"),
         ("group_norm,a,small,0.08,soon,x", "`soon` as `until` in line 2"),
         ("group_norm,a,small,0.08,,x", "`` as `until` in line 2"),
         ("group_norm,,small,0.08,2026-12-31,x", "wrong in line 2: .* a problem, a solution and a case"),

@@ -45,7 +45,7 @@ def test_a_new_first_process_replaces_what_was(path) -> None:
     write(path, ("k1", 0, passed(0)), ("k1", 1, failed(Status.CRASHED)))
     write(path, ("k1", 0, passed(0, timed=False)), resumed=journal.read(path))
     (only,) = journal.read(path).results["k1"]
-    assert not only.is_timed
+    assert only.outcome.timings == ()
 
 
 def test_a_line_without_its_end_is_cut_off_by_who_goes_on(path) -> None:

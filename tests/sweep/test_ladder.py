@@ -8,7 +8,7 @@ from sweeping import OPTIONS, failed, passed, task
 from kbench.core.model import Failed, Status
 from kbench.sweep import ladder
 from kbench.sweep.ladder import BATCH, MOST_ATTEMPTS
-from kbench.sweep.task import Budgets, Halt
+from kbench.sweep.task import Budgets
 
 S = Status
 TIMED = replace(OPTIONS, verify_only=False, processes=3, max_processes=3)
@@ -92,7 +92,7 @@ def test_what_a_stage_may_take(stage, limit_s) -> None:
     ("failures", "halt", "ends"), [(0, None, False), (9, None, False), (1, 1, True), (1, 2, False)]
 )
 def test_when_failures_end_a_sweep(failures, halt, ends) -> None:
-    assert bool(ladder.halted(failures, Halt(failures=halt))) is ends
+    assert bool(ladder.halted(failures, halt)) is ends
 
 
 AGAINST = [

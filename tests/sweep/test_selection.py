@@ -15,7 +15,7 @@ from kbench.devices import selection as devices
 from kbench.storage.settings import Settings
 from kbench.sweep import selection
 from kbench.sweep.plan import make_tasks
-from kbench.sweep.selection import PairBy, SolutionPair, expand, natural, owner_of, pairs, read_manifest
+from kbench.sweep.selection import SolutionPair, expand, natural, owner_of, pairs, read_manifest
 
 SOLUTION = "class ModelNew: ...\n"
 OWNERS = [
@@ -73,7 +73,7 @@ def test_all_with_all_and_built_in_ones(corpus) -> None:
     assert names(found) == [("1_a", "eager"), ("2_b", "eager"), ("1_a", "eager")]
     found, _ = pairs([str(corpus / "level1")], [str(corpus / "mine/1_a.py")], None, Settings())
     assert names(found) == [("1_a", "1_a"), ("2_b", "1_a")]
-    found, _ = pairs([str(corpus / "level1")], [str(corpus / "mine")], PairBy.ALL, Settings())
+    found, _ = pairs([str(corpus / "level1")], [str(corpus / "mine")], "all", Settings())
     assert len(found) == 8
 
 

@@ -9,7 +9,7 @@ import pytest
 from sweeping import OPTIONS, PROBLEM, FakeJudge, failed, passed, task
 
 from kbench.cli.output import Output
-from kbench.cli.sweep_progress import Pace, SweepLines
+from kbench.cli.sweep_progress import Pace, progress_for
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import StageFinished, Waiting
 from kbench.core.model import Failed, Status
@@ -26,7 +26,7 @@ from kbench.sweep.dispatch import MOST_BATCHES, Dispatcher
 from kbench.sweep.journal import Header
 from kbench.sweep.ladder import next_batch, unfinished
 from kbench.sweep.session import Work, require_alike, sweep
-from kbench.sweep.task import Budgets, DeviceState, Ended, Finished, Halt, Retried, SweepEvent, SweepPlanned, Task
+from kbench.sweep.task import Budgets, DeviceState, Ended, Finished, Retried, SweepEvent, SweepPlanned, Task
 
 S = Status
 CPU = selection.cpu()
@@ -67,7 +67,7 @@ class Stage:
         header = Header(run="one", started_utc="2026-11-23T00:00:00+00:00", arguments={})
         work = Work(tasks=tasks, left=left, known=known, header=header, journal=path, resumed=record)
         asked = SweepOptions(
-            run=options, devices=devices, rung=0, lanes=lanes, jobs=1, budgets=budgets or Budgets(), halt=halt or Halt()
+            run=options, devices=devices, rung=0, lanes=lanes, jobs=1, budgets=budgets or Budgets(), max_failures=halt
         )
         return sweep(work, asked, lambda options, scratch, write: Crew(options, scratch, self.make, write))
 
@@ -119,9 +119,9 @@ def test_a_task_of_several_processes(stage) -> None:
 
 def test_another_process_that_uses_the_device_is_told_once_in_a_log_and_another_lane_never(stage, capsys) -> None:
     stage.waits_for = ["pid 7 (ann): kbench run gelu", f"{signature()}, and 1 more"]
-    lines = SweepLines(Output())
-    for event in stage.run(many(stage.folder, 3)):
-        lines.show(event)
+    with progress_for(Output()) as show:
+        for event in stage.run(many(stage.folder, 3)):
+            show(event)
     told = [line for line in capsys.readouterr().err.splitlines() if "waiting" in line]
     assert told == [f"  waiting for {CPU.name}, in use by pid 7 (ann): kbench run gelu"]
 
@@ -174,7 +174,7 @@ def test_a_unit_that_takes_too_long_loses_its_judge(stage) -> None:
 def test_failures_end_a_sweep_and_resume_does_the_rest(stage) -> None:
     stage.script = {"s1": [S.WRONG_VALUE], "s2": [S.WRONG_VALUE, S.PASSED]}
     tasks = [task(number, stage.folder) for number in range(6)]
-    events = list(stage.run(tasks, halt=Halt(failures=1)))
+    events = list(stage.run(tasks, halt=1))
     assert statuses(events) == {"k0": "passed", "k1": "wrong_value"}
     assert events[-1].left == 4
     assert "the limit that was set" in events[-1].reason
@@ -291,7 +291,7 @@ def test_an_error_of_a_thread_ends_the_sweep(stage) -> None:
 
 
 def test_a_problem_does_not_wait_for_ever_while_another_one_goes_on(tmp_path) -> None:
-    dispatcher = Dispatcher(halt=Halt(), write=lambda *_: None, lanes=100)
+    dispatcher = Dispatcher(max_failures=None, write=lambda *_: None, lanes=100)
     tasks = [task(0, tmp_path, problem="a"), task(1, tmp_path, problem="b")]
     tasks += [task(number, tmp_path, problem="a") for number in range(2, 30)]
     dispatcher.add(tasks)

@@ -47,11 +47,17 @@ class Scale:
     log: bool = False
     unit: str = ""
     signed: bool = False
+    whole: bool = False
+    """Label whole numbers only, for counts."""
 
     def at(self, value: float) -> float:
         """Return the position of a value in percent of the axis; values beyond an end are placed there."""
         low, high, value = (self._height(one) for one in (self.low, self.high, value))
         return round(100 * min(max((value - low) / (high - low), 0.0), 1.0), 2)
+
+    def down(self, value: float) -> float:
+        """Return its position on an upright axis, counted from the top."""
+        return round(100 - self.at(value), 2)
 
     def ticks(self, *, upright: bool = False) -> tuple[Tick, ...]:
         """Return at most six round values whose labels do not touch; on an upright axis they are one line high."""
@@ -61,7 +67,8 @@ class Scale:
             for values in choices
         ]
         fitting = [ticks for ticks in labelled if len(ticks) <= MOST_TICKS and not _touching(ticks, upright=upright)]
-        return next((ticks for ticks in fitting if len(ticks) > 2), max(fitting, key=len))
+        chosen = next((ticks for ticks in fitting if len(ticks) > 2), max(fitting, key=len))
+        return tuple(tick for tick in chosen if not self.whole or "." not in tick.text)
 
     def _height(self, value: float) -> float:
         return math.log10(max(value, 1e-300)) if self.log else value
@@ -88,6 +95,21 @@ def around(values: Iterable[float | None], *, log: bool = False, unit: str = "",
     middle, half = (low + high) / 2, (high - low) / 2
     half = (1 + 2 * ROOM) * max(half, abs(middle) * least_span / 2, 1e-9)
     return Scale(low=middle - half, high=middle + half, unit=unit)
+
+
+def from_zero(values: Iterable[float | None], unit: str) -> Scale:
+    """Make an axis of amounts, which begins at zero."""
+    return Scale(low=0.0, high=around([0.0, *values], unit=unit).high, unit=unit)
+
+
+def changes(reach: float) -> Scale:
+    """Make an axis of changes in percent, with no change in the middle."""
+    return Scale(low=-reach, high=reach, unit=" %", signed=True)
+
+
+def speeds(ends: Iterable[float | None]) -> Scale:
+    """Make an axis of speed-ups that holds these and 1×."""
+    return around([1.0, *ends], log=True, unit="×", least_span=0.4)
 
 
 def time_scale(times_ns: Iterable[float | None]) -> tuple[Scale, units.TimeUnit]:

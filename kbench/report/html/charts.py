@@ -3,9 +3,10 @@
 Widths in percent let one drawing fit a phone and a screen, with letters and points of the same size.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kbench.report.html.axes import Tick
+from kbench.report.html.axes import Scale, Tick
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,15 @@ class Span:
         return round(max(self.high - self.low, 0.15), 2)
 
 
+def between(
+    low: float | None, high: float | None, scale: Scale, *, kind: str = "interval", title: str = ""
+) -> tuple[Span, ...]:
+    """Draw an interval; nothing if an end is not known."""
+    if low is None or high is None:
+        return ()
+    return (Span(low=scale.at(low), high=scale.at(high), kind=kind, title=title),)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartRow:
     """One line of a chart: its name on the left, what is drawn, and its figure on the right."""
@@ -41,21 +51,32 @@ class ChartRow:
     """Small text below the label."""
     value: str = ""
     value_note: str = ""
-    marks: tuple[Mark, ...] = ()
-    spans: tuple[Span, ...] = ()
+    marks: Sequence[Mark] = ()
+    spans: Sequence[Span] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Rows that share an axis. `rules` are values to compare with, such as 1×."""
+    """Rows that share an axis."""
 
-    rows: tuple[ChartRow, ...]
-    ticks: tuple[Tick, ...]
+    rows: Sequence[ChartRow]
+    scale: Scale
     axis: str
     """Title of the axis, with its unit."""
-    rules: tuple[Tick, ...] = ()
+    rule: tuple[float, str] | None = None
+    """A value to compare with, such as 1×, and its name."""
     key: tuple[tuple[str, str], ...] = ()
     """Entries of the legend: look and meaning of marks."""
+
+    @property
+    def ticks(self) -> tuple[Tick, ...]:
+        """Labels of the axis."""
+        return self.scale.ticks()
+
+    @property
+    def rules(self) -> tuple[Tick, ...]:
+        """The value that all rows are compared with, as a line."""
+        return () if self.rule is None else (Tick(at=self.scale.at(self.rule[0]), text=self.rule[1]),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +108,23 @@ class Line:
 class Plane:
     """Points over two axes."""
 
-    dots: tuple[Dot, ...]
-    lines: tuple[Line, ...]
-    x_ticks: tuple[Tick, ...]
-    y_ticks: tuple[Tick, ...]
+    dots: Sequence[Dot]
+    lines: Sequence[Line]
+    x: Scale
+    y: Scale
     x_axis: str
     y_axis: str
     key: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def x_ticks(self) -> tuple[Tick, ...]:
+        """Labels below the plane."""
+        return self.x.ticks()
+
+    @property
+    def y_ticks(self) -> tuple[Tick, ...]:
+        """Labels beside the plane."""
+        return self.y.ticks(upright=True)
 
     @property
     def gutter_rem(self) -> float:

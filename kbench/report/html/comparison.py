@@ -6,10 +6,9 @@ from kbench.compare import ComparedCase, Comparison
 from kbench.core.verdict import Answer
 from kbench.report.comparison import bounds_of, change_of, heading, summary_line, table_of, word_of, worst_first
 from kbench.report.html import page
-from kbench.report.html.axes import Scale
-from kbench.report.html.charts import Chart, ChartRow, Mark, Span
+from kbench.report.html.axes import changes
+from kbench.report.html.charts import Chart, ChartRow, Mark, between
 from kbench.report.html.run import Cell, table
-from kbench.report.html.speed import rule
 
 LEAST_REACH = 1.0
 """Least range of the axis, in percent of change."""
@@ -22,17 +21,16 @@ def render_comparison(
 
     `history` has a chart for each case that a folder holds several runs of.
 
-    Raises:
-        MachineError: without jinja2.
+    Raises MachineError without jinja2.
     """
-    columns, rows = table_of(comparison)
+    shown = table_of(comparison)
     cells = [
         [
             Cell(title=column.title, text=text, kind="number" if column.right else "reason" if column.wraps else "")
-            for column, text in zip(columns, row, strict=True)
+            for column, text in zip(shown.columns, row, strict=True)
             if column.title
         ]
-        for row in rows
+        for row in shown.rows
     ]
     sides, *rest = heading(comparison).splitlines()
     return page.render(
@@ -55,16 +53,17 @@ def _changes(comparison: Comparison, margin: float) -> Chart | None:
         return None
     reached = [100 * (end - 1) for case in known for end in _ends(case) if end is not None]
     reach = 1.06 * max([LEAST_REACH, 2 * margin, *(abs(end) for end in reached)])
-    scale = Scale(low=-reach, high=reach, unit=" %", signed=True)
+    scale = changes(reach)
     rows = []
     for case in known:
         low, centre, high = _ends(case)
         bad = case.verdict is not None and case.verdict.status in {Answer.SLOWER, Answer.NEW_FAIL}
         mine = margin if case.verdict is None or case.verdict.margin is None else 100 * case.verdict.margin
-        spans = [Span(low=scale.at(-mine), high=scale.at(mine), kind="margin", title=f"± {mine:.3g} %")]
-        if low is not None and high is not None:
-            ends = scale.at(100 * (low - 1)), scale.at(100 * (high - 1))
-            spans.append(Span(low=ends[0], high=ends[1], title=bounds_of(case.verdict)))
+        least, most = (None if end is None else 100 * (end - 1) for end in (low, high))
+        spans = (
+            *between(-mine, mine, scale, kind="margin", title=f"± {mine:.3g} %"),
+            *between(least, most, scale, title=bounds_of(case.verdict)),
+        )
         rows.append(
             ChartRow(
                 label=f"{word_of(case)}: {case.solution}",
@@ -72,14 +71,14 @@ def _changes(comparison: Comparison, margin: float) -> Chart | None:
                 value=change_of(case.verdict),
                 value_note=bounds_of(case.verdict),
                 marks=(Mark(x=scale.at(100 * ((centre or 1) - 1)), kind="failed" if bad else "point"),),
-                spans=tuple(spans),
+                spans=spans,
             )
         )
     return Chart(
-        rows=tuple(rows),
-        ticks=scale.ticks(),
+        rows=rows,
+        scale=scale,
         axis="change of the time; right is slower",
-        rules=rule(scale, 0.0, ""),
+        rule=(0.0, ""),
         key=(
             ("point", "change"),
             ("failed", "slower"),

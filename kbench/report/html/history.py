@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from kbench.core.model import ResultRow, Status
 from kbench.report import units
-from kbench.report.html.axes import Scale
-from kbench.report.html.charts import Chart, ChartRow, Mark, Span
-from kbench.report.html.speed import rule
+from kbench.report.html.axes import Scale, changes
+from kbench.report.html.charts import Chart, ChartRow, Mark, Span, between
 from kbench.report.summary import geometric_mean
 from kbench.storage.results import CaseKey, case_key
 
@@ -56,7 +55,7 @@ def _chart(base: PastRun, told: Sequence[PastRun]) -> Chart:
 
     ends = [change(end) for past in (base, *told) for end in (past.speedup, past.low, past.high) if end is not None]
     reach = 1.06 * max(1.0, *(abs(end) for end in ends))
-    scale = Scale(low=-reach, high=reach, unit=" %", signed=True)
+    scale = changes(reach)
     noise = _span(base, change, scale, "margin")
     rows = []
     for before, past in zip((None, *told), told, strict=False):
@@ -73,10 +72,10 @@ def _chart(base: PastRun, told: Sequence[PastRun]) -> Chart:
             )
         )
     return Chart(
-        rows=tuple(rows),
-        ticks=scale.ticks(),
+        rows=rows,
+        scale=scale,
         axis="time beside the baseline's; right is slower",
-        rules=rule(scale, 0.0, ""),
+        rule=(0.0, ""),
         key=(
             ("point", "a run"),
             ("failed", "apart from the run before"),
@@ -87,9 +86,8 @@ def _chart(base: PastRun, told: Sequence[PastRun]) -> Chart:
 
 
 def _span(past: PastRun, change: Callable[[float], float], scale: Scale, kind: str) -> tuple[Span, ...]:
-    if past.low is None or past.high is None:
-        return ()
-    return (Span(low=scale.at(change(past.high)), high=scale.at(change(past.low)), kind=kind),)
+    low, high = (None if end is None else change(end) for end in (past.high, past.low))
+    return between(low, high, scale, kind=kind)
 
 
 def _past(run: str, rows: Sequence[ResultRow], key: CaseKey, like: ResultRow) -> PastRun | None:

@@ -12,8 +12,7 @@ def render(template: str, **values: Any) -> str:
 
     Names, messages, logs and sources are untrusted: all are escaped.
 
-    Raises:
-        MachineError: without jinja2, which the extra `html` installs.
+    Raises MachineError without jinja2, which the extra `html` installs.
     """
     try:
         import jinja2

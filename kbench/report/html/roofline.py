@@ -5,9 +5,9 @@ from itertools import pairwise
 
 from kbench.core.model import Peaks
 from kbench.report import units
-from kbench.report.html.axes import Scale, around
+from kbench.report.html.axes import Scale, around, from_zero
 from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Plane, Span
-from kbench.report.html.speed import rule, where
+from kbench.report.html.speed import where
 from kbench.report.summary import CaseSummary
 
 LABEL_GAP = 5.5
@@ -28,9 +28,8 @@ def rates(cases: Sequence[CaseSummary]) -> Chart | None:
     known = [case for case in cases if case.rows and case.rows[0].dram_bytes and case.percent_of_limit is not None]
     if not known:
         return None
-    scale = around([0.0, 100.0, *(case.percent_of_limit for case in known)], unit=" %")
-    scale = Scale(low=0.0, high=scale.high, unit=" %")
-    rows = tuple(
+    scale = from_zero([100.0, *(case.percent_of_limit for case in known)], " %")
+    rows = [
         ChartRow(
             label=case.solution,
             note=where(case, cases),
@@ -39,8 +38,8 @@ def rates(cases: Sequence[CaseSummary]) -> Chart | None:
             spans=(_bar(case, scale),),
         )
         for case in known
-    )
-    return Chart(rows=rows, ticks=scale.ticks(), axis="share of the device's limit", rules=rule(scale, 100.0, "limit"))
+    ]
+    return Chart(rows=rows, scale=scale, axis="share of the device's limit", rule=(100.0, "limit"))
 
 
 def _bar(case: CaseSummary, scale: Scale) -> Span:
@@ -62,29 +61,29 @@ def _plane(cases: Sequence[CaseSummary], peaks: Peaks | None) -> Plane:
     if peaks is not None:
         for name, rate in ceilings:
             start = max(rate / peaks.copy_bytes_per_s, x.low)
-            lines.append(Line(x1=x.at(start), y1=_down(y, rate), x2=100.0, y2=_down(y, rate), kind="roof", label=name))
+            lines.append(Line(x1=x.at(start), y1=y.down(rate), x2=100.0, y2=y.down(rate), kind="roof", label=name))
     if limit is not None:
         place = x.at(intensity)
         lines.append(
             Line(
                 x1=max(place - 3, 0),
-                y1=_down(y, limit),
+                y1=y.down(limit),
                 x2=min(place + 3, 100),
-                y2=_down(y, limit),
+                y2=y.down(limit),
                 kind="limit",
                 label="" if peaks is not None else "limit",
             )
         )
-    heights = [_down(y, rate) for rate in reached.values()]
+    heights = [y.down(rate) for rate in reached.values()]
     dots = [
         Dot(x=x.at(intensity), y=height, label=name, label_y=label_y, title=f"{name}: {rate / 1e12:.3g} TFLOP/s")
         for (name, rate), height, label_y in zip(reached.items(), heights, spread_labels(heights), strict=True)
     ]
     return Plane(
-        dots=tuple(dots),
-        lines=tuple(lines),
-        x_ticks=x.ticks(),
-        y_ticks=teras.ticks(upright=True),
+        dots=dots,
+        lines=lines,
+        x=x,
+        y=teras,
         x_axis="FLOP for each byte that must move",
         y_axis="TFLOP/s",
     )
@@ -103,13 +102,7 @@ def _memory(peaks: Peaks, x: Scale, y: Scale, top: float) -> Line:
     end = min(x.high, top / peaks.copy_bytes_per_s)
     rate = peaks.copy_bytes_per_s
     label = f"memory {rate / 1e12:.3g} TB/s" if rate >= 1e12 else f"memory {rate / 1e9:.3g} GB/s"
-    return Line(
-        x1=x.at(start), y1=_down(y, start * rate), x2=x.at(end), y2=_down(y, end * rate), kind="roof", label=label
-    )
-
-
-def _down(scale: Scale, value: float) -> float:
-    return round(100 - scale.at(value), 2)
+    return Line(x1=x.at(start), y1=y.down(start * rate), x2=x.at(end), y2=y.down(end * rate), kind="roof", label=label)
 
 
 def spread_labels(heights: Sequence[float], gap: float = LABEL_GAP) -> list[float]:

@@ -12,7 +12,7 @@ from kbench.devices.backend import is_timed_by_host
 from kbench.report import units
 from kbench.report.headline import headline, sentence
 from kbench.report.html import page, roofline, samples, speed
-from kbench.report.html.axes import around
+from kbench.report.html.axes import around, from_zero
 from kbench.report.html.charts import Chart, ChartRow, Mark, Span
 from kbench.report.html.sources import SourceListing
 from kbench.report.remarks import Remark, remarks
@@ -58,8 +58,7 @@ def render_run(
     `listings` are the sources to show, `repeat` is the command that measures it again, `notes` are warnings about the
     file itself, whose name is `source`.
 
-    Raises:
-        MachineError: without jinja2.
+    Raises MachineError without jinja2.
     """
     unit = unit_of(run.cases)
     timed = [case for case in run.cases if case.time_ns is not None]
@@ -149,7 +148,7 @@ def _errors(cases: Sequence[CaseSummary]) -> Chart | None:
     if not known:
         return None
     scale = around([*shares, 1.0], log=True, unit="", least_span=4)
-    rows = tuple(
+    rows = [
         ChartRow(
             label=case.solution,
             note=speed.where(case, cases),
@@ -159,12 +158,12 @@ def _errors(cases: Sequence[CaseSummary]) -> Chart | None:
             spans=(Span(low=0.0, high=scale.at(ratio), kind="stem"),),
         )
         for case, ratio in known
-    )
+    ]
     return Chart(
         rows=rows,
-        ticks=scale.ticks(),
+        scale=scale,
         axis="worst error over the allowed one; at 1 it fails",
-        rules=speed.rule(scale, 1.0, "allowed"),
+        rule=(1.0, "allowed"),
     )
 
 
@@ -180,8 +179,7 @@ def _spent(run: RunSummary) -> Chart | None:
     parts += [("reference", "the judge's own side", reference)] if reference else []
     if not parts:
         return None
-    scale = around([0.0, max(sum(stages.values()) for _, _, stages in parts)], unit=" s")
-    scale = type(scale)(low=0.0, high=scale.high, unit=" s")
+    scale = from_zero([sum(stages.values()) for _, _, stages in parts], " s")
     rows = []
     for label, note, stages in parts:
         spans, start = [], 0.0
@@ -194,7 +192,7 @@ def _spent(run: RunSummary) -> Chart | None:
         rows.append(ChartRow(label=label, note=note, value=units.seconds(start), spans=tuple(spans)))
     used = dict.fromkeys(stage for _, _, stages in parts for stage in stages)
     key = tuple((f"stage{_place(stage)}", stage) for stage in sorted(used, key=_place))
-    return Chart(rows=tuple(rows), ticks=scale.ticks(), axis="seconds of the run", key=key)
+    return Chart(rows=rows, scale=scale, axis="seconds of the run", key=key)
 
 
 def _place(stage: str) -> int:

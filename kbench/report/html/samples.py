@@ -9,7 +9,7 @@ from kbench.core import stats
 from kbench.core.events import Judged
 from kbench.core.model import Passed, Sample, Timing
 from kbench.report import units
-from kbench.report.html.axes import Scale, Tick
+from kbench.report.html.axes import Scale, Tick, changes
 from kbench.report.html.charts import Dot, Span
 from kbench.report.remarks import flag_text
 
@@ -69,7 +69,7 @@ def _case(solution: str, case: str, timings: Sequence[Timing]) -> CasePanels:
     middles = {arm: _median([s for timing in timings for s in timing.samples if s.arm == arm]) for arm in ARMS}
     away = [_deviation(sample, middles) for timing in timings for sample in timing.samples if sample.arm in ARMS]
     reach = max(LEAST_REACH, float(np.quantile(np.abs(away), INSIDE))) if away else LEAST_REACH
-    scale = Scale(low=-1.1 * reach, high=1.1 * reach, unit=" %", signed=True)
+    scale = changes(1.1 * reach)
     first, *_, last = scale.ticks(upright=True)
     ticks = (first, Tick(at=scale.at(0.0), text="0"), last)
     return CasePanels(

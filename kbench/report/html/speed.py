@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from kbench.core.verdict import Thresholds
 from kbench.report import units
-from kbench.report.html.axes import Scale, Tick, around, time_scale
-from kbench.report.html.charts import Chart, ChartRow, Mark, Span
+from kbench.report.html.axes import changes, speeds, time_scale
+from kbench.report.html.charts import Chart, ChartRow, Mark, between
 from kbench.report.shown import shown
 from kbench.report.summary import CaseSummary
 
@@ -19,7 +19,7 @@ def speedups(cases: Sequence[CaseSummary]) -> Chart | None:
     if not timed:
         return None
     ends = [end for case in timed for end in (case.speedup, case.speedup_low, case.speedup_high)]
-    scale = around([1.0, *ends], log=True, unit="×", least_span=0.4)
+    scale = speeds(ends)
     rows = [
         ChartRow(
             label=case.solution,
@@ -31,15 +31,15 @@ def speedups(cases: Sequence[CaseSummary]) -> Chart | None:
                 for row in case.rows
                 if row.speedup is not None and row.time_ns_median is not None
             ),
-            spans=_interval(case.speedup_low, case.speedup_high, scale, case.shown_interval),
+            spans=between(case.speedup_low, case.speedup_high, scale, title=case.shown_interval),
         )
         for case in timed
     ]
     return Chart(
-        rows=tuple(rows),
-        ticks=scale.ticks(),
+        rows=rows,
+        scale=scale,
         axis="times as fast as the reference",
-        rules=rule(scale, 1.0, "reference"),
+        rule=(1.0, "reference"),
         key=(("point", "a process"), ("interval", "95 % interval")),
     )
 
@@ -61,8 +61,8 @@ def spreads(cases: Sequence[CaseSummary]) -> Chart | None:
     ends = [away(case, end) for case in several for end in (case.speedup_low, case.speedup_high)]
     ends += [value for values in told.values() for value in values]
     reach = max(100 * LEAST_REACH / 2, *(abs(end) for end in ends if end is not None))
-    scale = Scale(low=-1.06 * reach, high=1.06 * reach, unit=" %", signed=True)
-    band = Span(low=scale.at(-margin), high=scale.at(margin), kind="margin", title=f"± {margin:g} %")
+    scale = changes(1.06 * reach)
+    band = between(-margin, margin, scale, kind="margin", title=f"± {margin:g} %")
     rows = []
     for case in several:
         low, high = away(case, case.speedup_low), away(case, case.speedup_high)
@@ -74,14 +74,14 @@ def spreads(cases: Sequence[CaseSummary]) -> Chart | None:
                 value="" if half is None else f"± {half:.2g} %",
                 value_note=f"{len(told[id(case)])} processes",
                 marks=tuple(Mark(x=scale.at(value), title=f"{value:+.3f} %") for value in told[id(case)]),
-                spans=(band, *_interval(low, high, scale, "")),
+                spans=(*band, *between(low, high, scale)),
             )
         )
     return Chart(
-        rows=tuple(rows),
-        ticks=scale.ticks(),
+        rows=rows,
+        scale=scale,
         axis="each process's speed-up, from their mean",
-        rules=rule(scale, 0.0, ""),
+        rule=(0.0, ""),
         key=(("point", "a process"), ("interval", "95 % interval"), ("margin", f"the gate's margin, ± {margin:g} %")),
     )
 
@@ -114,7 +114,7 @@ def times(cases: Sequence[CaseSummary]) -> Chart | None:
             )
         )
     key = tuple((kind, name) for kind, name in NAMES.items() if kind in kinds)
-    return Chart(rows=tuple(rows), ticks=scale.ticks(), axis="time of a call, shorter is better", key=key)
+    return Chart(rows=rows, scale=scale, axis="time of a call, shorter is better", key=key)
 
 
 NAMES = {
@@ -129,14 +129,3 @@ NAMES = {
 def where(case: CaseSummary, cases: Sequence[CaseSummary]) -> str:
     """Return the label, with the case if there are several."""
     return case.case if len({one.case for one in cases}) > 1 else ""
-
-
-def rule(scale: Scale, value: float, text: str) -> tuple[Tick, ...]:
-    """Mark a value that all rows are compared with."""
-    return (Tick(at=scale.at(value), text=text),)
-
-
-def _interval(low: float | None, high: float | None, scale: Scale, title: str) -> tuple[Span, ...]:
-    if low is None or high is None:
-        return ()
-    return (Span(low=scale.at(low), high=scale.at(high), title=title),)

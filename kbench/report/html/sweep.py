@@ -4,10 +4,9 @@ from collections.abc import Sequence
 
 from kbench.report import units
 from kbench.report.html import page
-from kbench.report.html.axes import Scale, around
-from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Mark, Plane, Span
+from kbench.report.html.axes import Scale, around, speeds
+from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Mark, Plane, Span, between
 from kbench.report.html.run import Cell, table
-from kbench.report.html.speed import rule
 from kbench.report.swept_table import SweptLine, SweptTable
 
 MOST_ROWS = 60
@@ -64,20 +63,20 @@ def _fast(swept: SweptTable) -> Chart | None:
     if not swept.fast:
         return None
     scale = Scale(low=0.0, high=104.0, unit=" %")
-    rows = tuple(
+    rows = [
         ChartRow(
             label="right" if threshold == 0 else f"right, above {threshold:g}×",
             note=f"p = {threshold:g}",
             value=f"{100 * share.share:.0f} %",
             value_note=f"{share.hits} of {share.of}",
             marks=(Mark(x=scale.at(100 * share.share)),),
-            spans=(Span(low=scale.at(100 * share.low), high=scale.at(100 * share.high)),),
+            spans=between(100 * share.low, 100 * share.high, scale),
         )
         for threshold, share in swept.fast.items()
-    )
+    ]
     return Chart(
         rows=rows,
-        ticks=scale.ticks(),
+        scale=scale,
         axis="share of the judged solutions",
         key=(("point", "share"), ("interval", "95 % band")),
     )
@@ -86,19 +85,17 @@ def _fast(swept: SweptTable) -> Chart | None:
 def _rows(timed: Sequence[SweptLine]) -> Chart:
     scale = _speed_scale(timed)
     several = len({line.solution for line in timed}) > 1
-    rows = tuple(
+    rows = [
         ChartRow(
             label=_short(line.problem),
             note=line.solution if several else "",
             value=line.shown_speedup,
             marks=(Mark(x=scale.at(line.speedup or 1.0), title=line.name),),
-            spans=_between(line, scale),
+            spans=between(line.speedup_low, line.speedup_high, scale),
         )
         for line in timed
-    )
-    return Chart(
-        rows=rows, ticks=scale.ticks(), axis="times as fast as the reference", rules=rule(scale, 1.0, "reference")
-    )
+    ]
+    return Chart(rows=rows, scale=scale, axis="times as fast as the reference", rule=(1.0, "reference"))
 
 
 def _ranks(timed: Sequence[SweptLine]) -> Plane:
@@ -107,17 +104,17 @@ def _ranks(timed: Sequence[SweptLine]) -> Plane:
     dots = tuple(
         Dot(
             x=ranks.at(place),
-            y=round(100 - scale.at(line.speedup or 1.0), 2),
+            y=scale.down(line.speedup or 1.0),
             title=f"{line.name}: {line.shown_speedup}",
         )
         for place, line in enumerate(timed, start=1)
     )
-    one = round(100 - scale.at(1.0), 2)
+    one = scale.down(1.0)
     return Plane(
         dots=dots,
         lines=(Line(x1=0, y1=one, x2=100, y2=one, kind="rule", label="reference"),),
-        x_ticks=ranks.ticks(),
-        y_ticks=scale.ticks(upright=True),
+        x=ranks,
+        y=scale,
         x_axis="rank",
         y_axis="times as fast as the reference",
     )
@@ -128,13 +125,12 @@ def _statuses(swept: SweptTable) -> Chart | None:
     failed = {status: count for status, count in swept.statuses.items() if status != "passed"}
     if not failed:
         return None
-    scale = Scale(low=0.0, high=1.05 * max(failed.values()))
-    ticks = tuple(tick for tick in scale.ticks() if "." not in tick.text)
-    rows = tuple(
+    scale = Scale(low=0.0, high=1.05 * max(failed.values()), whole=True)
+    rows = [
         ChartRow(label=status, value=str(count), spans=(Span(low=0.0, high=scale.at(count), kind="bar"),))
         for status, count in failed.items()
-    )
-    return Chart(rows=rows, ticks=ticks, axis="verdicts")
+    ]
+    return Chart(rows=rows, scale=scale, axis="verdicts")
 
 
 def _claims(lines: Sequence[SweptLine]) -> Plane | None:
@@ -147,7 +143,7 @@ def _claims(lines: Sequence[SweptLine]) -> Plane | None:
     dots = [
         Dot(
             x=both.at(line.claim or 1.0),
-            y=round(100 - both.at(line.speedup or 1.0), 2),
+            y=both.down(line.speedup or 1.0),
             title=f"{line.name}: claimed {line.claim:g}×, measured {line.shown_speedup}",
         )
         for line in known
@@ -162,16 +158,16 @@ def _claims(lines: Sequence[SweptLine]) -> Plane | None:
         for line in claimed
         if line not in known
     ]
-    one = round(100 - both.at(1.0), 2)
+    one = both.down(1.0)
     rules = (
         Line(x1=0, y1=100, x2=100, y2=0, kind="diagonal", label="as claimed"),
         Line(x1=0, y1=one, x2=100, y2=one, kind="grid", label=""),
     )
     return Plane(
-        dots=tuple(dots),
+        dots=dots,
         lines=rules,
-        x_ticks=both.ticks(),
-        y_ticks=both.ticks(upright=True),
+        x=both,
+        y=both,
         x_axis="claimed speed-up",
         y_axis="measured speed-up",
         key=(("point", "passes"), ("cross", "does not pass, or was not timed")),
@@ -196,14 +192,7 @@ def _cells(line: SweptLine, *, several: bool) -> list[Cell]:
 
 
 def _speed_scale(timed: Sequence[SweptLine]) -> Scale:
-    ends = [end for line in timed for end in (line.speedup, line.speedup_low, line.speedup_high)]
-    return around([1.0, *ends], log=True, unit="×", least_span=0.4)
-
-
-def _between(line: SweptLine, scale: Scale) -> tuple[Span, ...]:
-    if line.speedup_low is None or line.speedup_high is None:
-        return ()
-    return (Span(low=scale.at(line.speedup_low), high=scale.at(line.speedup_high)),)
+    return speeds(end for line in timed for end in (line.speedup, line.speedup_low, line.speedup_high))
 
 
 def _short(text: str) -> str:

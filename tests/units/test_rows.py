@@ -5,9 +5,13 @@ from dataclasses import replace
 import pytest
 from fakes import CORRECT, timing
 
-from kbench.core.levels import Level
+from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Passed, Peaks
-from kbench.storage.rows import Judgement, collect, make_row
+from kbench.plugins import registry
+from kbench.storage.rows import collect
+from kbench.storage.settings import Settings
+from kbench.units.rows import make_row
+from kbench.units.unit import UnitResult
 
 MEMORY = Cost(dram_bytes=10**9, flops=1)
 ARITHMETIC = Cost(dram_bytes=1, flops=10**12)
@@ -26,23 +30,8 @@ ARITHMETIC = Cost(dram_bytes=1, flops=10**12)
 def test_a_limit_of_memory_binds_only_data_that_comes_from_memory(l2: str, cost: Cost, flagged: bool) -> None:
     """524 us are faster than 1 GB of copies at 1 TB/s or 10**12 FLOPs at 1 TFLOP/s, both 1 ms or more."""
     passed = Passed(correctness=CORRECT, timings=(replace(timing(), l2=l2),))
-    judged = Judgement(
-        solution="fast",
-        solution_path="",
-        entry="",
-        source_sha256="2" * 64,
-        case=Case(name="small", overrides={}),
-        process=0,
-        outcome=passed,
-        correctness=CORRECT,
-        device="cpu",
-        mode="cold",
-        isolation="full",
-        weights="none",
-        tf32=False,
-        required=Level.MODULE,
-        cost=cost,
-        peaks=Peaks(copy_bytes_per_s=1e12, fp32_flops_per_s=1e12),
-    )
-    row = make_row(collect("p", "", "1" * 64, "run"), judged)
+    peaks = Peaks(copy_bytes_per_s=1e12, fp32_flops_per_s=1e12)
+    result = UnitResult(outcome=passed, cost=cost, peaks=peaks)
+    solution = registry.find_solution(registry.find_problem("group_norm", Settings()), "eager", Settings())
+    row = make_row(collect("p", "", "1" * 64, "run"), solution, Case(name="small"), 0, RunOptions(), result)
     assert ("beats_limit" in row.flags.split()) == flagged

@@ -1,0 +1,106 @@
+"""The row of a unit in a results file."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from kbench.build import sources
+from kbench.core import roofline
+from kbench.core.events import RunOptions
+from kbench.core.model import SCHEMA_VERSION, Case, Failed, Outcome, Passed, ResultRow, Timing
+from kbench.core.stats import summarise_arm
+from kbench.core.version import __version__
+from kbench.plugins.registry import Entry
+from kbench.storage.rows import Provenance, figures, finding_codes
+from kbench.units.unit import UnitResult
+
+OF_THE_ENVIRONMENT = ("gpu_name", "gpu_uuid", "driver", "cuda", "torch")
+OF_THE_ERRORS = ("max_abs_err", "max_rel_err", "tolerance_ratio", "oracle_ratio", "oracle_factor")
+
+
+def make_row(
+    provenance: Provenance,
+    solution: Entry,
+    case: Case,
+    process: int,
+    options: RunOptions,
+    result: UnitResult,
+    *,
+    device: str = "",
+    outcome: Outcome | None = None,
+) -> ResultRow:
+    """Make the row of one process. A failure has no time and no speed-up.
+
+    `device` is its kind if the result does not tell it; `outcome` that of all processes so far, if there are several.
+    The errors are those of this process alone.
+    """
+    outcome = outcome or result.outcome
+    timing = outcome.timings[-1] if isinstance(outcome, Passed) and outcome.timings else None
+    failed = outcome if isinstance(outcome, Failed) else None
+    errors, here, cost = result.outcome.correctness, result.environment, result.cost
+    median_ns = summarise_arm(timing.samples).median_ns if timing is not None else 0
+    bound = attained = None
+    if cost is not None and result.peaks is not None:
+        bound = roofline.limit(cost, result.peaks, tf32=options.allow_tf32)
+        attained = roofline.attain(cost, bound, median_ns) if median_ns > 0 else None
+    return ResultRow(
+        schema_version=SCHEMA_VERSION,
+        **asdict(provenance),
+        source_sha256=sources.source_sha256(solution.path, solution.variant),
+        solution=solution.name,
+        solution_path=solution.recorded_path,
+        entry=solution.recorded_entry,
+        case=case.name,
+        overrides=json.dumps(case.overrides, sort_keys=True, default=str),
+        process=process,
+        status=failed.status if failed else "passed",
+        reason=failed.reason if failed else "",
+        findings=finding_codes(outcome.findings),
+        level=outcome.level or "",
+        lacks=" ".join(outcome.lacks),
+        required_level=options.level,
+        accepted=" ".join(options.accept),
+        device=here.device if here else device,
+        timer=timing.timer if timing else "",
+        l2=timing.l2 if timing else "",
+        mode=options.mode,
+        **figures(timing.samples if timing else ()),
+        speedup_low=None,
+        speedup_high=None,
+        attested_ns=_whole(timing.attested_ns if timing else None),
+        attested_half_width_ns=_whole(timing.attested_half_width_ns if timing else None),
+        attestation=timing.attestation if timing else "none",
+        wall_ns=_whole(timing.wall_ns if timing else None),
+        ref_wall_ns=_whole(timing.ref_wall_ns if timing else None),
+        **_fields(errors, OF_THE_ERRORS, None),
+        contract=errors.contract if errors else "",
+        isolation=result.isolation,
+        weights=result.weights,
+        tf32=options.allow_tf32,
+        dram_bytes=cost.dram_bytes if cost else None,
+        flops=cost.flops if cost else None,
+        limit_ns=round(bound.limit_ns) if bound else None,
+        percent_of_limit=attained.percent_of_limit if attained else None,
+        own_share=outcome.own_share if isinstance(outcome, Passed) else None,
+        **_fields(here, OF_THE_ENVIRONMENT, ""),
+        flags=" ".join(_flags(timing, bound, attained)),
+        samples_sha256="",
+        kbench_version=__version__,
+    )
+
+
+def _fields(record: object, names: Sequence[str], absent: object) -> dict[str, Any]:
+    return {name: getattr(record, name, absent) for name in names}
+
+
+def _whole(ns: float | None) -> int | None:
+    return None if ns is None else round(ns)
+
+
+def _flags(timing: Timing | None, bound: roofline.Limit | None, attained: roofline.Attainment | None) -> list[str]:
+    """Return the flags of a pass; a limit of memory binds only data that comes from memory."""
+    flags = list(timing.flags) if timing else []
+    if timing is not None and bound is not None and attained is not None and attained.beats_limit:
+        flags += ["beats_limit"] if timing.l2 == "flushed" or bound.bound_by == "compute" else []
+    return flags
