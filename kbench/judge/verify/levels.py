@@ -98,6 +98,8 @@ class Levels:
         self._candidate = candidate
         self._judge = judge
         self._own = judge.reference
+        self._held = [self._own]
+        """References of the shapes at which it was right."""
         self.lacks = LackingProperties()
         self.tally = Tally()
         """Of the calls at the problem's own shape that were right."""
@@ -191,7 +193,9 @@ class Levels:
                 refusal.reason = f"at {shape}: {refusal.reason}"
             return lacking(refusal.status, f"{what}_specialised", f"{what}_refused")
 
-        return self._try(code_of, reference, self._battery.essentials)
+        holds = self._try(code_of, reference, self._battery.essentials)
+        self._held += [reference] if holds else []
+        return holds
 
     def _anew(self, code: str, refused: str, reference: Reference, arguments: Any, misalign: int = 0) -> None:
         """Try inputs that need an arena of their own."""
@@ -231,20 +235,20 @@ class Levels:
         code = code_of(refusal)
         if code is None:
             raise refusal
-        if reference is self._own and refusal.status in HARMLESS and not self._does_the_task():
+        if reference in self._held and refusal.status in HARMLESS and not self._still_holds(reference):
             refusal.reason = f"right in its first calls, wrong after {self.tally.calls}: {refusal.reason}"
             raise refusal
         self._bound.spoil(refusal)
         return code
 
-    def _does_the_task(self) -> bool:
-        """Return whether the same instance is still right with the weights of construction; else it cannot be used.
+    def _still_holds(self, reference: Reference) -> bool:
+        """Return whether the same instance is still right at a shape with the weights of construction.
 
         A solution that goes wrong by the number of its calls would seem to lack what is tried at that moment.
         """
         try:
-            self._own.restore()
-            trial = self._bound.rebound(self._own)
+            reference.restore()
+            trial = self._bound.rebound(reference)
             trial.exchange(secret_seed())
         except WrongError:
             return False
