@@ -74,10 +74,10 @@ class Busy(Attestation):
     ("claim_us", "call_us", "factor", "verdict"),
     [
         (4000, 4000, 1, "held"),
-        (4000, 4000, 3, "held"),
-        (1000, 1000, 3, "held"),
+        (4000, 4000, 3, "weak"),  # only what the reference suffers excuses it
+        (1000, 1000, 3, "weak"),
         (400, 400, 1, "weak"),
-        (400, 400, 3, "held"),
+        (400, 400, 3, "weak"),
         (200, 200, 1, "weak"),  # delivery is most of what a clock outside sees
         (2000, 4000, 1, "failed"),
         (2600, 4000, 1, "failed"),
