@@ -150,8 +150,8 @@ def test_acceptances_are_kept_in_a_file(tmp_path: Path) -> None:
         ("group_norm,a,small,0.08,2026-12-31,", "wrong in line 2: an accepted slow-down needs a reason"),
         ("group_norm,a,small,0.08,2026-12-31,  ", "wrong in line 2: an accepted slow-down needs a reason"),
         ("group_norm,a,small,0.08,2026-13-45,x", "'2026-13-45' as `until` in line 2"),
-        ("group_norm,a,small,0.08,soon,x", "`soon` as `until` in line 2"),
-        ("group_norm,a,small,0.08,,x", "`` as `until` in line 2"),
+        ("group_norm,a,small,0.08,soon,x", "'soon' as `until` in line 2"),
+        ("group_norm,a,small,0.08,,x", "'' as `until` in line 2"),
         ("group_norm,,small,0.08,2026-12-31,x", "wrong in line 2: .* a problem, a solution and a case"),
         ("group_norm,a,small,0.08,2026-12-31", "5 cells instead of 6 in line 2"),
         (
