@@ -30,7 +30,7 @@ def test_flags_of_one_cause_share_a_line_and_its_advice_and_what_follows_from_it
 
 def test_the_advice_on_a_saved_run_names_that_run():
     case = summarise(passed(flags="drift"))
-    *_, hint = remarks(RunSummary(problem="p", planned=None, cases=(case,), typed="results/one.csv"))
+    *_, hint = remarks(RunSummary(problem="p", cases=(case,), typed="results/one.csv"))
     assert "`kbench show results/one.csv --samples`" in hint.text
 
 
