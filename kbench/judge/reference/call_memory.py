@@ -7,7 +7,7 @@ from kbench.judge.reference.expected import Expected
 
 
 def weighed(call: Callable[[], Expected], device: str) -> tuple[Expected, int]:
-    """Call once; return what came of it, and the most bytes that torch had allocated and that were not returned."""
+    """Call once; return the result, and the most bytes that torch allocated meanwhile, less those of the result."""
     with backend(device).memory_peak() as peak_bytes:
         found = call()
         backend(device).synchronize()
