@@ -123,7 +123,7 @@ def test_a_commit_that_is_slower_fails_with_its_case_named(repository):
     assert found.pop("short") in NOT_WORSE
     slow = next(result for result in document["results"] if result["case"] == "long")
     assert [look["status"] for look in slow["looks"]] == ["slower", "slower"], "found, and found again"
-    assert 1.8 < slow["ratio"] < 2.2
+    assert 1.6 < slow["ratio"] < 2.5, "twice as slow, on a machine that does other things"
 
 
 @needs_quiet
