@@ -113,7 +113,7 @@ class Calibrated:
 
 
 CalibrationEvent = Subject | AgainstItself | Calibrated
-"""A subject that is measured next, what came of it, and at the end the calibration."""
+"""The next subject, its result, and at the end the calibration."""
 
 Measure = Callable[[Subject, int], Iterable[Timing]]
 """Times a subject's reference against itself in the given number of fresh processes, with one Timing each."""

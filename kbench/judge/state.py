@@ -140,6 +140,7 @@ class JudgeState:
         """Reserve device memory for the open case before any of it is allocated."""
         if not self._config.uuid or not backend(self.device).has_own_memory:
             return
+        backend(self.device).release_cached()  # also of what an exception's frames held until now
         case_bytes = problems.footprint_bytes(self._problem, self._overrides, SMALL_BYTES)
         self._reserved_bytes = max(needed_bytes(case_bytes), self._least_bytes)
         capacity_bytes = self._capacity_bytes or self._reserved_bytes
