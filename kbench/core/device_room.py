@@ -2,14 +2,15 @@
 
 CONTEXTS_BYTES = 3 << 30
 """Device contexts of the judge, both workers and the next one: chosen, 0.5 GB each and what libraries allocate."""
-QUEUE_BYTES = 5 << 30
-"""Memory of a small problem: the queue's slots, their hidden copy, and the results of both workers."""
-CASE_FACTOR = 6
-"""Chosen. Memory of a large problem in units of its inputs, outputs and parameters: `group_norm` takes 2.7
-(docs/adr/0001), and three allocators may keep what a reference of several steps computes in between."""
+QUEUE_BYTES = 6 << 30
+"""Memory of a small problem: the queue's slots, their hidden copy, and the results of both workers: at most three
+times `arena.QUEUE_BUDGET_BYTES`."""
+CASE_FACTOR = 3
+"""Memory of a large problem in units of its inputs, outputs and parameters: measured on H100s, 2.5 for a softmax of
+6.4 GB (KernelBench 1/23), on an H200 2.7 for `group_norm` (docs/adr/0001)."""
 CALL_FACTOR = 4
-"""Chosen. Calls of the reference that are on the device together: both workers' allocators keep one each, and the
-judge's fp64 model takes two."""
+"""Chosen. What calls of the reference compute in between, and is on the device together: both workers' allocators keep
+that of one call each, and the judge's fp64 model takes two."""
 RESTING_SHARE = 0.5
 """Chosen. Share of a device's memory that resting judges of all lanes together may hold."""
 
@@ -19,7 +20,7 @@ def needed_bytes(case_bytes: int, between_bytes: int = 0) -> int:
 
     `between_bytes` is what a call takes beside these: results of steps, and workspaces of libraries.
     """
-    return CONTEXTS_BYTES + max(QUEUE_BYTES, CASE_FACTOR * case_bytes, CALL_FACTOR * (case_bytes + between_bytes))
+    return CONTEXTS_BYTES + max(QUEUE_BYTES, CASE_FACTOR * case_bytes + CALL_FACTOR * between_bytes)
 
 
 def may_rest(case_bytes: int, resting_bytes: int, memory_bytes: int | None, lanes: int) -> bool:

@@ -45,6 +45,8 @@ class OpenedCase:
     environment: Environment
     cost: Cost
     eval_mode: bool
+    wait_s: float = 0.0
+    """Time until the device, or memory on it, was free."""
 
 
 class JudgeProcess:
@@ -133,7 +135,10 @@ class JudgeProcess:
                 raise ChildError(Status.NOT_VERIFIED, f"{TOO_LARGE[0]}: {error.reason}", error.log) from error
             raise ChildError(Status.REFERENCE_FAILED, f"the problem fails: {error.reason}", error.log) from error
         return OpenedCase(
-            environment=Environment(**answer["environment"]), cost=Cost(**answer["cost"]), eval_mode=answer["eval_mode"]
+            environment=Environment(**answer["environment"]),
+            cost=Cost(**answer["cost"]),
+            eval_mode=answer["eval_mode"],
+            wait_s=answer["wait_s"],
         )
 
     def derive(self, problem: Entry, overrides: Mapping[str, Any]) -> Derived:

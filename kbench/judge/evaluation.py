@@ -226,6 +226,8 @@ class Evaluation:
         trial.tally = self._levels.tally
         self._candidate.vary_weights(trial.reference, secret_seed())
         trial.exchange(secret_seed(), oracle=True)
+        # From here on, three processes call: what the fp64 model left in this one's cache is theirs.
+        backend(device).release_cached()
         reference = self._judge.take_reference_worker(self._candidate.spec.problem)
         stack.callback(reference.kill)
         reference.load(trial.reference)

@@ -107,13 +107,14 @@ class JudgeService(JudgeState):
         self._problem, self._overrides = Path(message["problem"]), decode_constants(message["overrides"])
         torch.set_num_threads(self._config.threads)
         self._put_away()
-        self._least_bytes = 0
+        self._least_bytes, self._waited_s = 0, 0.0
         self._bring_out()
         self._config = dataclasses.replace(self._config, case_bytes=self.reference.cost.dram_bytes)
         return {
             "environment": dataclasses.asdict(backend(self._config.device).identify()),
             "cost": dataclasses.asdict(self.reference.cost),
             "eval_mode": self.reference.eval_mode,
+            "wait_s": self._waited_s,
         }
 
     def do_evaluate(self, message: Message) -> Message:
@@ -137,6 +138,7 @@ class JudgeService(JudgeState):
 
     def _evaluated(self, spec: SolutionSpec, config: WorkerConfig, assignment: Assignment) -> tuple[Outcome, str]:
         """Judge a solution in a fresh worker; return its outcome, and how parameters were matched."""
+        self._stage = "open"
         self._bring_out()
         candidate = Candidate(spec, config, self.fresh_worker(spec.compiler))
         try:

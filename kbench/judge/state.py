@@ -1,10 +1,11 @@
 """What the judge has for its evaluations: the references of the open case, workers, the device."""
 
 import contextlib
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -26,6 +27,8 @@ NO_ROOM = (torch.OutOfMemoryError, MemoryError)
 """Raised where torch, or the driver for shared memory, finds no room on the device."""
 HEARTBEAT_S = 5.0
 """While the judge waits for the device, it says so this often, so that the parent knows it is alive."""
+
+Entered = TypeVar("Entered")
 
 
 class JudgeState:
@@ -54,6 +57,12 @@ class JudgeState:
         self._reserved_bytes: int | None = None
         self._least_bytes = 0
         """What the open case is known to need of the device, whatever its shapes say."""
+        self._lease: contextlib.ExitStack | None = None
+        """Holds the device's lock within `shared`."""
+        self._stage = "open"
+        self._is_waiting = False
+        self._waited_s = 0.0
+        """Time in which others had the device, or memory that the open case needs, since the case was asked for."""
 
     @property
     def reference(self) -> Reference:
@@ -106,6 +115,7 @@ class JudgeState:
             self._reserve()
             try:
                 with self.shared():
+                    self._go_on()
                     made = self._made(self._overrides)
             except NO_ROOM:
                 if not self._queues_for_all():
@@ -145,15 +155,49 @@ class JudgeState:
         self._reserved_bytes = max(needed_bytes(case_bytes), self._least_bytes)
         capacity_bytes = self._capacity_bytes or self._reserved_bytes
         reservation = self._admission.reserve(self._reserved_bytes, capacity_bytes, self._wait)
-        self._reservation = self._room.enter_context(reservation)
+        self._reservation = self._entered(self._room, reservation)
 
-    def shared(self) -> contextlib.AbstractContextManager[None]:
-        """Use the device beside others, for verifying."""
-        return self._admission.shared(self._wait) if self._config.uuid else contextlib.nullcontext()
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        """Use the device beside others, for verifying; between two checks it is polite to `give_way`."""
+        if not self._config.uuid:
+            yield
+            return
+        with contextlib.ExitStack() as lease:
+            self._entered(lease, self._admission.shared(self._wait))
+            self._lease = lease
+            try:
+                yield
+            finally:
+                self._lease = None
 
-    def exclusive(self) -> contextlib.AbstractContextManager[None]:
+    def give_way(self) -> None:
+        """Within `shared`, while no call is under way: let those who wait to time do so first."""
+        if self._lease is None or not self._admission.is_wanted():
+            return
+        if self._opening is not None:
+            wait([self._opening])
+        backend(self.device).synchronize()
+        self._lease.close()
+        self._entered(self._lease, self._admission.shared(self._wait))
+        self._go_on()
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
         """Use the device alone, for timing."""
-        return self._admission.exclusive(self._wait) if self._config.uuid else contextlib.nullcontext()
+        with contextlib.ExitStack() as lease:
+            if self._config.uuid:
+                self._entered(lease, self._admission.exclusive(self._wait))
+            yield
+
+    def _entered(self, stack: contextlib.ExitStack, admitted: contextlib.AbstractContextManager[Entered]) -> Entered:
+        """Enter what others may have to end first; count the time that this takes."""
+        began = time.monotonic()
+        try:
+            return stack.enter_context(admitted)
+        finally:
+            if self._is_waiting:
+                self._waited_s += time.monotonic() - began
 
     @property
     def _admission(self) -> Admission:
@@ -165,7 +209,15 @@ class JudgeState:
 
     def progress(self, **fields: Any) -> None:
         """Tell the parent how far the present request is."""
+        self._is_waiting = fields["stage"] == "wait"
+        if not self._is_waiting:
+            self._stage = fields["stage"]
         self._channel.send({"progress": True, "n": self._number, **fields})
+
+    def _go_on(self) -> None:
+        """Tell the parent that what was under way goes on, if it heard of a wait."""
+        if self._is_waiting:
+            self.progress(stage=self._stage)
 
     def _expect(self, compilers: list[str]) -> None:
         """Have a worker get ready for each of the solutions that come next, in this order, and for no other."""

@@ -249,12 +249,13 @@ def randomise(model: "nn.Module", seed: int, names: Collection[str], *, keep_sig
     """
     import torch
 
-    generator = torch.Generator(device="cpu").manual_seed(seed)
+    state = dict([*model.named_parameters(), *model.named_buffers()])
+    # On a device by its own generator: a model of 2.5 GB took the CPU 5 s for each change of its parameters.
+    generators = {t.device: torch.Generator(device=t.device).manual_seed(seed) for t in state.values()}
 
     def uniform(like: "Tensor") -> "Tensor":
-        return 2 * torch.rand(like.shape, generator=generator).to(like.device) - 1
+        return torch.rand(like.shape, generator=generators[like.device], device=like.device).mul_(2).sub_(1)
 
-    state = dict([*model.named_parameters(), *model.named_buffers()])
     with torch.no_grad():
         for name in (name for name in variable(model) if name in names):
             tensor = state[name]

@@ -296,7 +296,10 @@ class Evaluator:
         except ChildError as error:
             bench.opened = None
             found = Failed(status=error.status, reason=error.reason, log=error.log)
-        stage_s["open"] = time.monotonic() - began
+        wait_s = found.wait_s if isinstance(found, OpenedCase) else 0.0
+        if wait_s:
+            stage_s["wait"] = wait_s
+        stage_s["open"] = time.monotonic() - began - wait_s
         yield ended("open", unit, stage_s["open"], ok=isinstance(found, OpenedCase))
         return found
 

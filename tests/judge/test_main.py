@@ -1,6 +1,7 @@
 """Workers that get ready before their solution's turn comes: which are kept, replaced and taken."""
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import ClassVar
@@ -12,6 +13,7 @@ from kbench.children.worker_start import WorkerConfig
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Failed, Status
 from kbench.core.trace import DeviceActivity
+from kbench.devices.admission import Wait
 from kbench.judge import main, state
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.profile import Profile
@@ -240,7 +242,7 @@ class Room:
 
 @pytest.mark.parametrize(
     ("between_gib", "short", "asked"),
-    [(0, 0, [15]), (1, 0, [15]), (10, 0, [15, 51]), (0, 1, [15, 80]), (10, 1, [15, 80]), (100, 0, [15, 80])],
+    [(0, 0, [9]), (1, 0, [9, 13]), (10, 0, [9, 49]), (0, 1, [9, 80]), (10, 1, [9, 80]), (100, 0, [9, 80])],
 )
 def test_a_case_queues_for_what_its_calls_turn_out_to_take(service, monkeypatch, between_gib, short, asked) -> None:
     room = Room(service, monkeypatch, between=between_gib << 30, short=short)
@@ -251,11 +253,41 @@ def test_a_case_queues_for_what_its_calls_turn_out_to_take(service, monkeypatch,
     assert room.asked == [*asked, asked[-1]], "what is known is reserved at once"
 
 
+def test_who_verifies_lets_those_who_wait_to_time_go_first(service, monkeypatch) -> None:
+    """Between two checks only, and only where somebody waits."""
+    said, held = [], []
+    waiting = iter([False, True])
+
+    @contextlib.contextmanager
+    def shared(wait: Wait) -> Iterator[None]:
+        if held:
+            wait.on_wait("a timing")
+        held.append("taken")
+        yield
+        held.append("given back")
+
+    monkeypatch.setattr(
+        main.JudgeService, "_admission", SimpleNamespace(shared=shared, is_wanted=lambda: next(waiting))
+    )
+    service._config = WorkerConfig(device="cpu", rung=0, scratch="/nowhere", uuid="CPU-1")
+    service._channel = SimpleNamespace(send=lambda message: said.append(message["stage"]))
+    service.give_way()
+    assert not held, "no lock to give back"
+    with service.shared():
+        service.progress(stage="verify")
+        service.give_way()
+        assert held == ["taken"]
+        service.give_way()
+        assert held == ["taken", "given back", "taken"]
+    assert held[-1] == "given back"
+    assert said == ["verify", "wait", "verify"]
+
+
 def test_a_case_that_does_not_fit_the_whole_device_raises(service, monkeypatch) -> None:
     room = Room(service, monkeypatch, short=2)
     with pytest.raises(torch.OutOfMemoryError):
         service._bring_out()
-    assert room.asked == [15, 80]
+    assert room.asked == [9, 80]
 
 
 RAN_OUT = Failed(status=Status.OUT_OF_MEMORY, reason="CUDA out of memory")
@@ -266,11 +298,11 @@ WRONG = Failed(status=Status.WRONG_VALUE, reason="wrong")
 @pytest.mark.parametrize(
     ("outcomes", "told", "asked"),
     [
-        ([RAN_OUT, WRONG], "wrong_value", [15, 80]),
-        ([OF_THE_REFERENCE, RAN_OUT], "out_of_memory", [15, 80]),
-        ([torch.OutOfMemoryError(), WRONG], "wrong_value", [15, 80]),
-        ([MemoryError(), WRONG], "wrong_value", [15, 80]),
-        ([WRONG], "wrong_value", [15]),
+        ([RAN_OUT, WRONG], "wrong_value", [9, 80]),
+        ([OF_THE_REFERENCE, RAN_OUT], "out_of_memory", [9, 80]),
+        ([torch.OutOfMemoryError(), WRONG], "wrong_value", [9, 80]),
+        ([MemoryError(), WRONG], "wrong_value", [9, 80]),
+        ([WRONG], "wrong_value", [9]),
     ],
 )
 def test_who_ran_out_of_memory_beside_others_is_judged_again_alone(service, monkeypatch, outcomes, told, asked) -> None:
