@@ -229,8 +229,9 @@ def main() -> None:
     for name in sys.argv[2:]:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    if sys.argv[2:] and has_opened_a_device():  # begin again, without them
-        os.execv(sys.executable, [sys.executable, "-P", "-m", "kbench.children.nursery", sys.argv[1]])  # noqa: S606
+        if has_opened_a_device():  # begin again, without this one
+            left = [other for other in sys.argv[1:] if other != name]
+            os.execv(sys.executable, [sys.executable, "-P", "-m", "kbench.children.nursery", *left])  # noqa: S606
     # Threads of numpy's BLAS, which stops them before a fork. Nothing here has ever computed.
     warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
     gc.freeze()

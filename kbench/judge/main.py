@@ -92,8 +92,7 @@ class JudgeService(JudgeState):
     def do_size(self, message: Message) -> Message:
         """Answer with what calls of some cases take of the device's memory; nothing of them is allocated."""
         problem, cases = Path(message["problem"]), [decode_constants(overrides) for overrides in message["cases"]]
-        with shapes.without_the_compiler(problem):
-            sizes = [problems.footprint_bytes(problem, overrides, message["small_bytes"]) for overrides in cases]
+        sizes = [problems.footprint_bytes(problem, overrides, message["small_bytes"]) for overrides in cases]
         return {"bytes": sizes, "memory_bytes": backend(self.device).identify().memory_bytes}
 
     def do_admit(self, message: Message) -> Message:

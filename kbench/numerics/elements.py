@@ -1,11 +1,9 @@
 """Tensors against the reference (the contract) and against fp64 (the oracle), in chunks; see docs/verification.md."""
 
-import functools
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +11,7 @@ from torch import Tensor
 from kbench.core.model import Mismatch
 from kbench.devices.backend import backend_of
 from kbench.devices.poison import POISON
+from kbench.numerics import one_pass
 
 CHUNK_ELEMENTS = 1 << 24
 CPU_CHUNK_ELEMENTS = 1 << 19
@@ -146,15 +145,15 @@ def _mismatches(
 
 def _clean(got: Tensor, want: Tensor, tolerance: Tolerance) -> Difference | None:
     """Compare in plain fp32 arithmetic, told by the device once at the end; None unless all of it holds."""
-    errors = (_fused_errors() if backend_of(want).has_own_memory else None) or _errors
-    tops: list[list[Tensor]] = []
-    for _, c, r in chunks(got, want):
-        measured = errors(c, r, atol=tolerance.atol, rtol=tolerance.rtol)
-        tops.append([values.max() for values in measured])
-    if not tops:
-        return None
-    worst = torch.stack([torch.stack(column).max() for column in zip(*tops, strict=True)])
-    max_abs, max_rel, ratio = worst.tolist()
+    limits = {"atol": tolerance.atol, "rtol": tolerance.rtol}
+    found = one_pass.largest_errors(got, want, **limits) if backend_of(want).has_own_memory else None
+    if found is None:
+        tops = [[values.max() for values in _errors(c, r, **limits)] for _, c, r in chunks(got, want)]
+        if not tops:
+            return None
+        max_abs, max_rel, ratio = torch.stack([torch.stack(c).max() for c in zip(*tops, strict=True)]).tolist()
+    else:
+        max_abs, max_rel, ratio = found
     if not ratio <= 1:
         return None
     return Difference(max_abs=max_abs, max_rel=max_rel, ratio=ratio, elements=want.numel())
@@ -166,32 +165,6 @@ def _errors(c: Tensor, r: Tensor, *, atol: float, rtol: float) -> tuple[Tensor, 
     scale = r.abs()
     relative = error / scale.clamp_min(atol)
     return error, relative, error / scale.mul_(rtol).add_(atol)
-
-
-FUSED_ERRORS = """
-template <typename T>
-void errors(T c, T r, T atol, T rtol, T& error, T& relative, T& ratio) {
-  const T scale = r < 0 ? -r : r;
-  error = c > r ? c - r : r - c;
-  relative = error / (scale > atol ? scale : atol);
-  ratio = error / (atol + rtol * scale);
-}
-"""
-"""`_errors` for torch's jiterator: one pass over memory instead of a dozen, which took half of the time of a pair."""
-
-
-@functools.cache
-def _fused_errors() -> Any:
-    """Compile `FUSED_ERRORS` on the device; None where this torch or its compiler cannot."""
-    try:
-        from torch.cuda import jiterator
-
-        fused = jiterator._create_multi_output_jit_fn(FUSED_ERRORS, num_outputs=3, atol=0.0, rtol=0.0)  # noqa: SLF001
-        two, one = torch.full((4,), 2.0, device="cuda"), torch.ones(4, device="cuda")
-        right = torch.stack(fused(two, one, atol=1.0, rtol=1.0)).tolist() == [[1.0] * 4, [1.0] * 4, [0.5] * 4]
-    except (ImportError, AttributeError, TypeError, RuntimeError):
-        return None
-    return fused if right else None
 
 
 def oracle_ratio(
@@ -235,7 +208,7 @@ def is_vacuous(want: Tensor, trivial: list[Tensor], tolerance: Tolerance) -> boo
 
 def mean(tensor: Tensor) -> Tensor:
     """Return the mean of all elements, of the tensor's own dtype."""
-    sums = [_working(chunk).sum() for _, chunk, _ in chunks(tensor, tensor)]
+    sums = [chunk.sum(dtype=_double(chunk)) for _, chunk, _ in chunks(tensor, tensor)]
     return (torch.stack(sums).sum() / tensor.numel()).to(tensor.dtype)
 
 
@@ -257,17 +230,24 @@ def fingerprint(tensor: Tensor) -> int:
     aligned = raw.storage_offset() % 8 == 0
     word = torch.int64 if aligned else torch.int32 if raw.storage_offset() % 4 == 0 else torch.uint8
     total, words = 0, raw.numel() // word.itemsize * word.itemsize
-    length = CHUNK_ELEMENTS // 2
-    weights = torch.arange(1, 2 * min(length, max(1, words)), 2, device=raw.device, dtype=torch.int64)
-    sums = []
-    for chunk in raw[:words].view(word).split(length):
-        values = chunk.to(torch.int64)
-        # Added, not xor-ed: the shift copies the sign, and v ^ (v >> 29) would be the same for v and ~v (0 and -1).
-        sums.append(torch.bitwise_right_shift(values, 29).add_(values).mul_(weights[: values.numel()]).sum())
-    for index, sum_of_chunk in enumerate(torch.stack(sums).tolist()):
+    whole, length = raw[:words].view(word), CHUNK_ELEMENTS // 2
+    sums = one_pass.weighted_sums(whole, length) if aligned else None
+    for index, sum_of_chunk in enumerate(_weighted_sums(whole, length) if sums is None else sums):
         total = (total * 1_000_003 + sum_of_chunk) & 0xFFFF_FFFF_FFFF_FFFF ^ index
     tail = bytes(raw[words:].tolist())
     return (total * 1_000_003 + int.from_bytes(tail, "little")) & 0xFFFF_FFFF_FFFF_FFFF
+
+
+def _weighted_sums(words: Tensor, length: int) -> list[int]:
+    """Return what `one_pass.weighted_sums` does, by torch's operators."""
+    weights = torch.arange(1, 2 * min(length, max(1, words.numel())), 2, device=words.device, dtype=torch.int64)
+    sums = []
+    for chunk in words.split(length):
+        values = chunk.to(torch.int64)
+        # Added, not xor-ed: the shift copies the sign, and v ^ (v >> 29) would be the same for v and ~v (0 and -1).
+        sums.append(torch.bitwise_right_shift(values, 29).add_(values).mul_(weights[: values.numel()]).sum())
+    found: list[int] = torch.stack(sums).tolist()
+    return found
 
 
 def _storage_elements(tensor: Tensor) -> int:

@@ -5,12 +5,13 @@ that the command line can import this module for free.
 """
 
 import ast
+import contextlib
 import hashlib
 import importlib.util
 import math
 import random
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 OVERRIDES = "__kbench_overrides__"
 """Name of the table with overridden constants: not every value (inf, nan) has a literal."""
+COMPILER = "torch._dynamo"
 STATISTICS = MEAN, VARIANCE = "running_mean", "running_var"
 """How the buffers of a batch norm end that vary with its inputs."""
 
@@ -151,18 +153,38 @@ def _assigned(statement: Any) -> set[str]:
     return set(bound(statement)) if assigns else set()
 
 
+@contextlib.contextmanager
+def without_the_compiler(path: Path) -> Iterator[None]:
+    """Have torch's shape functions not import torch.compile, which takes 1.5 s of a processor.
+
+    They do on their first call, to say that it is to leave them alone. A problem that may use it gets all of it.
+    """
+    text = path.read_text(errors="replace")
+    if COMPILER in sys.modules or "compile" in text or "dynamo" in text:
+        yield
+        return
+    stand_in = ModuleType(COMPILER)
+    vars(stand_in)["disable"] = lambda function, *_, **__: function
+    sys.modules[COMPILER] = stand_in
+    try:
+        yield
+    finally:
+        del sys.modules[COMPILER]
+        vars(sys.modules["torch"]).pop("_dynamo", None)
+
+
 def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int = 0) -> int:
     """Return the bytes of inputs, parameters and outputs of a call, without allocating them; 0 if that fails.
 
-    Outputs are left out where the rest is `small_bytes` or less: a call without memory imports all of torch.compile,
-    which takes 1.3 s.
+    Outputs are left out where the rest is `small_bytes` or less: a call without memory imports a lot, up to all of
+    torch.compile, which takes 1.3 s.
     """
     import torch
 
     try:
         problem = load(path, overrides, "meta")
         arguments, keywords = problem.init_inputs()
-        with torch.device("meta"), torch.no_grad():
+        with without_the_compiler(path), torch.device("meta"), torch.no_grad():
             model = problem.module.Model(*arguments, **keywords)
             inputs = [_to_device(value, "meta") for value in problem.module.get_inputs()]
             leaves = [*_tensors(inputs), *model.parameters(), *model.buffers()]

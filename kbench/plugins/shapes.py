@@ -4,19 +4,15 @@ Runs in a judge, on torch's `meta` device: shapes without memory or arithmetic. 
 the reasons.
 """
 
-import contextlib
 import math
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from kbench.plugins import problem as problems
 from kbench.plugins import source
 
-COMPILER = "torch._dynamo"
 MAX_CONSTANTS = 12
 """Largest number of constants that are tried; each costs a few constructions without memory."""
 MAX_ELEMENTS = 1 << 25
@@ -63,7 +59,7 @@ def derive(path: Path, overrides: Mapping[str, Any]) -> Derived:
     The first changes only constants that the constructor does not use: other inputs of the same model, one of them
     long. The second changes every constant that the inputs use, and is short everywhere.
     """
-    with without_the_compiler(path):
+    with problems.without_the_compiler(path):
         return _derive(_Probe(path, overrides))
 
 
@@ -97,26 +93,6 @@ def _classify(probe: "_Probe", own: CallShapes) -> tuple[dict[str, Any], dict[st
         if seen is not None and seen.inputs != own.inputs:
             (of_call if seen.arguments == own.arguments else of_model)[name] = value
     return of_call, of_model
-
-
-@contextlib.contextmanager
-def without_the_compiler(path: Path) -> Iterator[None]:
-    """Have torch's shape functions not import torch.compile, which takes 1.5 s of a processor.
-
-    They do on their first call, to say that it is to leave them alone. A problem that may use it gets all of it.
-    """
-    text = path.read_text(errors="replace")
-    if COMPILER in sys.modules or "compile" in text or "dynamo" in text:
-        yield
-        return
-    stand_in = ModuleType(COMPILER)
-    vars(stand_in)["disable"] = lambda function, *_, **__: function
-    sys.modules[COMPILER] = stand_in
-    try:
-        yield
-    finally:
-        del sys.modules[COMPILER]
-        vars(sys.modules["torch"]).pop("_dynamo", None)
 
 
 class _Probe:

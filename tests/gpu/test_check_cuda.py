@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kbench.numerics import elements
+from kbench.numerics import elements, one_pass
 
 pytestmark = [
     pytest.mark.gpu,
@@ -19,14 +19,23 @@ def outputs(noise: float) -> tuple[torch.Tensor, torch.Tensor]:
     return want + noise * torch.randn(want.shape, generator=generator), want
 
 
-def test_the_fused_pass_is_there() -> None:
-    assert elements._fused_errors() is not None
+def test_the_kernels_are_there_and_compute_right() -> None:
+    assert one_pass._kernel("largest_errors") is not None
+    assert one_pass._kernel("weighted_sums") is not None
+
+
+@pytest.mark.parametrize("words", [1 << 22, (1 << 23) + 5, 3 * (1 << 23) + 1])
+def test_a_fingerprint_is_the_same_in_one_pass(words, monkeypatch) -> None:
+    tensor = torch.randint(-(2**62), 2**62, (words,), device="cuda")
+    fused = elements.fingerprint(tensor)
+    monkeypatch.setattr(one_pass, "weighted_sums", lambda *_: None)
+    assert elements.fingerprint(tensor) == fused
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-7, 1e-6])
 @pytest.mark.parametrize("strided", [False, True])
 def test_both_say_the_same(noise, strided) -> None:
-    got, want = outputs(noise)
+    got, want = (t.repeat(40, 1, 1) for t in outputs(noise))
     if strided:
         got, want = got.transpose(0, 2), want.transpose(0, 2)
     here, there = elements.compare(got, want, TOLERANCE), elements.compare(got.cuda(), want.cuda(), TOLERANCE)
@@ -36,10 +45,10 @@ def test_both_say_the_same(noise, strided) -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), 2.0])
-@pytest.mark.parametrize("place", [0, 500_000, -1])
+@pytest.mark.parametrize("place", [0, 4_500_000, -1])
 def test_one_bad_element_is_found(bad, place) -> None:
     got, want = outputs(1e-7)
-    got, want = got.repeat(8, 1, 1).cuda(), want.repeat(8, 1, 1).cuda()
+    got, want = got.repeat(40, 1, 1).cuda(), want.repeat(40, 1, 1).cuda()
     got.view(-1)[place] = bad
     found = elements.compare(got, want, TOLERANCE)
     assert (found.wrong, len(found.mismatches)) == (1, 1)
