@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import functools
+import secrets
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +24,13 @@ from kbench.judge.timing.gate_clock import DeviceClock
 from kbench.judge.timing.host_clock import HostClock
 from kbench.judge.timing.pairing import ArmClock, Pacing, Pairing
 from kbench.judge.timing.profile import take_profile
-from kbench.judge.verify.battery import SEEDS, Battery
+from kbench.judge.verify.battery import LONG_CALL_BYTES, SEEDS, Battery
 from kbench.judge.verify.gradients import check_gradients
 from kbench.judge.verify.levels import Levels
 from kbench.judge.verify.variations import RESEMBLING
+
+FEW_REPEATS = 2
+"""Calls on equal inputs where calls are long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +127,9 @@ class Evaluation:
                 "shapes_not_derived", f"verified at the problem's own shape only: {assignment.underived}"
             )
         try:
-            self._levels.try_all(assignment.other_cases, assignment.derived_cases, self._gradients)
+            self._levels.try_all(
+                assignment.other_cases, assignment.derived_cases, self._gradients, thrifty=self._thrifty
+            )
         except RefusalError:
             self._level = None
             raise
@@ -165,13 +171,16 @@ class Evaluation:
             inputs = seed if number == 0 else secret_seed()
             self._bound.seeded(trial.reference, functools.partial(self._check_model, trial, inputs, trial.tally))
         # Of the inputs that came with other weights before: whoever remembers the answer to these is wrong.
-        self._battery.settled(trial, seed)
-        for variation in RESEMBLING:
-            if trial.reference.inputs.has(variation.applies):
-                refusal = self._battery.resembling(trial, variation)
-                if refusal is not None:
-                    code = "values_refused" if refusal.status is Status.RAISED else variation.lacking
-                    self._levels.lacks.refusals.setdefault(code, refusal)
+        self._battery.settled(trial, seed, *([FEW_REPEATS] if self._thrifty else []))
+        self._levels.try_resembling([secrets.choice(RESEMBLING)] if self._thrifty else RESEMBLING, trial)
+
+    @property
+    def _thrifty(self) -> bool:
+        """Whether calls are long here and a smaller shape follows, which can have most of them."""
+        assignment = self._assignment
+        has_smaller = bool(assignment.other_cases or assignment.derived_cases)
+        is_long = self._judge.reference.cost.dram_bytes > LONG_CALL_BYTES
+        return is_long and has_smaller and assignment.options.level is not Level.TASK
 
     def _check_model(self, trial: Trial, seed: int, before: Tally) -> None:
         """Check the model that was constructed last; `before` has the figures of the calls on earlier ones."""

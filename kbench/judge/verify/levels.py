@@ -18,7 +18,7 @@ from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
 from kbench.judge.state import JudgeState
 from kbench.judge.verify.battery import Battery
-from kbench.judge.verify.variations import EXTREME, MIXED, VALID, Variation
+from kbench.judge.verify.variations import EXTREME, MIXED, RESEMBLING, VALID, Variation
 from kbench.wire.layouts import MOST_BYTES, layouts_of
 
 DRAWS = 4
@@ -105,19 +105,30 @@ class Levels:
         """Of the calls at the problem's own shape that were right."""
 
     def try_all(
-        self, others: Sequence[dict[str, Any]], derived: Sequence[dict[str, Any]], gradients: Callable[[Trial], None]
+        self,
+        others: Sequence[dict[str, Any]],
+        derived: Sequence[dict[str, Any]],
+        gradients: Callable[[Trial], None],
+        *,
+        thrifty: bool,
     ) -> None:
         """Try every property; `gradients` come at the problem's own shape. Raises RefusalError for what is fatal.
 
-        Where a smaller shape holds, a listed case or a derived one, it carries most values and the layouts.
+        Where a smaller shape holds, a listed case or a derived one, it carries most values and the layouts; if
+        `thrifty`, also what had few calls at the problem's own shape.
         """
         references = [self._judge.other(overrides) for overrides in others]
-        self._weights()
+        self._weights(self._own, halves=not thrifty)
         together = self._values_together()
         gradients(self._bound.on(self._own))
         holding = [reference for reference in references if self._essentials(reference, "case")]
         small = [*holding[:1], *(reference for overrides in derived if (reference := self._derived(overrides)))]
-        self._values((small or [self._own])[0], (*VALID, *EXTREME))
+        most = (small or [self._own])[0]
+        if thrifty:
+            if self._candidate.follows:
+                self._weights(most)
+            self._try(lambda _: None, most, functools.partial(self.try_resembling, RESEMBLING))
+        self._values(most, (*VALID, *EXTREME))
         if small and not together:
             self._values(self._own, VALID)
         fits = self._own.cost.dram_bytes <= MOST_BYTES
@@ -128,7 +139,16 @@ class Levels:
         for code, arguments, misalign in layouts_of(laid_out.arguments(secret_seed())):
             self._anew(code, f"{code}_refused", laid_out, arguments, misalign)
 
-    def _weights(self) -> None:
+    def try_resembling(self, variations: Sequence[Variation], trial: Trial) -> None:
+        """Try inputs that resemble those of the call before. Raises RefusalError for who mistakes them."""
+        for variation in variations:
+            if trial.reference.inputs.has(variation.applies):
+                refusal = self._battery.resembling(trial, variation)
+                if refusal is not None:
+                    code = "values_refused" if refusal.status is Status.RAISED else variation.lacking
+                    self.lacks.refusals.setdefault(code, refusal)
+
+    def _weights(self, reference: Reference, *, halves: bool = True) -> None:
         """Try parameters that change after construction; where they are not followed, the rest goes on without."""
         candidate = self._candidate
         if candidate.weights == "none":
@@ -143,8 +163,7 @@ class Levels:
             why = refusal.diagnosis.code if refusal.diagnosis is not None else None
             return of_weights(refusal.status, candidate.weights, why)
 
-        held = self._try(code_of, self._own, self._battery.weights)
-        candidate.follows = held
+        candidate.follows = self._try(code_of, reference, functools.partial(self._battery.weights, halves=halves))
 
     def _values(self, reference: Reference, variations: Sequence[Variation]) -> None:
         for variation in variations:

@@ -1,0 +1,106 @@
+"""Which shape has which calls, with a battery that only tells what it was asked for."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kbench.core.model import Status
+from kbench.judge.refusal import RefusalError
+from kbench.judge.verify.levels import Levels
+from kbench.judge.verify.variations import RESEMBLING
+
+WRONG = RefusalError(Status.WRONG_VALUE, "wrong", "")
+
+
+class Battery:
+    """Tells what it was asked for, and where."""
+
+    def __init__(self, fails_at: str = ""):
+        self.asked: list[tuple[str, str]] = []
+        self._fails_at = fails_at
+
+    def weights(self, trial: Any, *, halves: bool) -> None:
+        self.asked.append((f"weights{'' if halves else ', all at once'}", trial.reference.name))
+
+    def essentials(self, trial: Any) -> None:
+        self.asked.append(("essentials", trial.reference.name))
+        if trial.reference.name == self._fails_at:
+            raise WRONG
+
+    def vary(self, _trial: Any, _variation: Any, _seeds: Any) -> bool:
+        return True
+
+    def resembling(self, trial: Any, variation: Any) -> RefusalError | None:
+        self.asked.append((variation.code, trial.reference.name))
+        return None
+
+    def other_numbers(self, _: Any) -> None:
+        return None
+
+
+def reference(name: str) -> Any:
+    inputs = SimpleNamespace(has=lambda _: True)
+    return SimpleNamespace(
+        name=name, overrides={}, inputs=inputs, arguments=lambda _: [], cost=SimpleNamespace(dram_bytes=1 << 30)
+    )
+
+
+def levels(battery: Battery) -> Levels:
+    own, small = reference("own"), reference("small")
+    bound: Any = SimpleNamespace(
+        on=lambda at: SimpleNamespace(reference=at), spoil=lambda _: None, leave=lambda: None, load=lambda _: None
+    )
+    candidate: Any = SimpleNamespace(weights="name", follows=False)
+    judge: Any = SimpleNamespace(reference=own, other=lambda _: small)
+    return Levels(bound, battery, candidate, judge)
+
+
+RESEMBLE = [variation.code for variation in RESEMBLING]
+
+
+@pytest.mark.parametrize(
+    ("thrifty", "fails_at", "asked"),
+    [
+        (False, "", [("weights", "own"), ("essentials", "small")]),
+        (
+            True,
+            "",
+            [
+                ("weights, all at once", "own"),
+                ("essentials", "small"),
+                ("weights", "small"),
+                *((code, "small") for code in RESEMBLE),
+            ],
+        ),
+        (
+            True,
+            "small",
+            [
+                ("weights, all at once", "own"),
+                ("essentials", "small"),
+                ("weights", "own"),
+                *((code, "own") for code in RESEMBLE),
+            ],
+        ),
+    ],
+    ids=["all at its own shape", "most at a smaller one", "none smaller holds"],
+)
+def test_long_calls_are_few_and_a_smaller_shape_has_the_others(thrifty, fails_at, asked) -> None:
+    battery = Battery(fails_at)
+    tried = levels(battery)
+    tried.try_all([{"n": 1}], [], lambda _: None, thrifty=thrifty)
+    assert battery.asked == asked
+    assert tried.lacks.codes == (("case_specialised",) if fails_at else ())
+
+
+def test_who_mistakes_inputs_at_the_smaller_shape_is_refused(monkeypatch) -> None:
+    """It is no function of its input: no property that may be lacking."""
+
+    def mistakes(*_: object) -> None:
+        raise WRONG
+
+    tried = levels(Battery())
+    monkeypatch.setattr(Battery, "resembling", mistakes)
+    with pytest.raises(RefusalError, match="wrong"):
+        tried.try_all([{"n": 1}], [], lambda _: None, thrifty=True)
