@@ -76,7 +76,7 @@ class BoundCandidate:
 
     def on(self, reference: Reference, *, timed: bool = False) -> Trial:
         """Return the candidate bound to a shape: with new parameters, where it follows these."""
-        self._judge.give_way()
+        self._judge.give_way(self._candidate)
         self.load(reference)
         if self._trial is None:
             self._unbind()
@@ -150,7 +150,7 @@ class BoundCandidate:
         A solution that keeps something of its first model (a compiled network, packed weights by their address) is
         right in every process that constructs one model only.
         """
-        self._judge.give_way()
+        self._judge.give_way(self._candidate)
         self._construct_again(reference)
         try:
             check()

@@ -171,15 +171,16 @@ class JudgeState:
             finally:
                 self._lease = None
 
-    def give_way(self) -> None:
+    def give_way(self, candidate: Candidate) -> None:
         """Within `shared`, while no call is under way: let those who wait to time do so first."""
         if self._lease is None or not self._admission.is_wanted():
             return
         if self._opening is not None:
             wait([self._opening])
-        backend(self.device).synchronize()
-        self._lease.close()
-        self._entered(self._lease, self._admission.shared(self._wait))
+        with contextlib.nullcontext() if candidate.has_ended else candidate.stopped():
+            backend(self.device).synchronize()
+            self._lease.close()
+            self._entered(self._lease, self._admission.shared(self._wait))
         self._go_on()
 
     @contextlib.contextmanager

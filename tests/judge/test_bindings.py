@@ -62,7 +62,7 @@ def bound(candidate, monkeypatch):
     arena = SimpleNamespace(close=lambda: None)
     trial = SimpleNamespace(arena=arena, exchange=exchange, take_back=lambda: None, forget_told=lambda: None)
     battery = SimpleNamespace(bind=lambda *_, **__: trial)
-    judge = SimpleNamespace(fresh_worker=lambda _compiler: None, device="a GPU", give_way=lambda: None)
+    judge = SimpleNamespace(fresh_worker=lambda _compiler: None, device="a GPU", give_way=lambda _candidate: None)
     gpu = SimpleNamespace(has_own_memory=True, queues_calls=False, release_cached=lambda: None)
     monkeypatch.setattr(bindings, "backend", lambda _device: gpu)
     return BoundCandidate(candidate, battery, judge, lambda: None)

@@ -256,7 +256,15 @@ def test_a_case_queues_for_what_its_calls_turn_out_to_take(service, monkeypatch,
 def test_who_verifies_lets_those_who_wait_to_time_go_first(service, monkeypatch) -> None:
     """Between two checks only, and only where somebody waits."""
     said, held = [], []
-    waiting = iter([False, True])
+    waiting = iter([False, True, True])
+
+    @contextlib.contextmanager
+    def stopped() -> Iterator[None]:
+        held.append("stopped")
+        yield
+        held.append("goes on")
+
+    candidate = SimpleNamespace(has_ended=False, stopped=stopped)
 
     @contextlib.contextmanager
     def shared(wait: Wait) -> Iterator[None]:
@@ -271,16 +279,19 @@ def test_who_verifies_lets_those_who_wait_to_time_go_first(service, monkeypatch)
     )
     service._config = WorkerConfig(device="cpu", rung=0, scratch="/nowhere", uuid="CPU-1")
     service._channel = SimpleNamespace(send=lambda message: said.append(message["stage"]))
-    service.give_way()
+    service.give_way(candidate)
     assert not held, "no lock to give back"
     with service.shared():
         service.progress(stage="verify")
-        service.give_way()
+        service.give_way(candidate)
         assert held == ["taken"]
-        service.give_way()
-        assert held == ["taken", "given back", "taken"]
+        service.give_way(candidate)
+        assert held == ["taken", "stopped", "given back", "taken", "goes on"]
+        candidate.has_ended = True
+        service.give_way(candidate)
+        assert held[5:] == ["given back", "taken"]
     assert held[-1] == "given back"
-    assert said == ["verify", "wait", "verify"]
+    assert said == ["verify", "wait", "verify", "wait", "verify"]
 
 
 def test_a_case_that_does_not_fit_the_whole_device_raises(service, monkeypatch) -> None:
