@@ -73,7 +73,6 @@ class DeviceClock:
         self._after: list[Round] = []
         self._wall_ns: dict[str, float] = {}
         self._gated = True
-        self._alone_ns = math.inf
         self._flags: set[str] = set()
         self.l2 = "flushed" if cold else "warm"
 
@@ -93,7 +92,6 @@ class DeviceClock:
             self._add_empty()
         if not self._empty:
             raise RefusalError(Status.HARNESS_ERROR, "the reference's process does not even queue rounds of no call")
-        self._alone_ns = self._alone()
         if self._gated and any(rounds.delivers for rounds in self._rounds.values()):
             self._deliver_both()
 
@@ -264,12 +262,13 @@ class DeviceClock:
     def _deliver_both(self) -> None:
         """Have results of both arms copied inside the rounds, and find what a copy takes: of the reference's."""
         self._flags.add("copies_results")
+        alone_ns = self._alone()
         for arm, rounds in self._rounds.items():
             rounds.delivers = True
             self._calls[arm] = min(self._calls[arm], rounds.trial.arena.count)
             rounds.plain(self._calls[arm])
         copied_ns = self._alone()
-        self._constant = replace(self._constant, copy_ns=max(0.0, copied_ns - self._alone_ns))
+        self._constant = replace(self._constant, copy_ns=max(0.0, copied_ns - alone_ns))
 
     def _add_empty(self) -> None:
         """Time a round of no call; one that another program held up tells nothing."""
