@@ -57,7 +57,5 @@ def _why_refused(error: BaseException) -> str:
         return " (a solution is a file, not a package: import the file beside it without the dot)"
     denied = isinstance(error, PermissionError) and error.errno == errno.EPERM and error.filename is None
     if denied and frames and STARTS_A_PROCESS.search(frames[-1].line or ""):
-        return (
-            " (only its build may start programs and processes: let that leave files in a fixed folder, and reuse them)"
-        )
+        return " (only its build may start programs: keep what they make in a fixed folder, such as /tmp/NAME)"
     return ""
