@@ -3,6 +3,7 @@
 pytest imports this module in every session of an environment that has kbench, so it imports nothing slow by itself.
 """
 
+import difflib
 import math
 import warnings
 from collections.abc import Iterator
@@ -73,6 +74,8 @@ def _judge(
 
     if max_slowdown is not None and not _is_slowdown(max_slowdown):
         pytest.fail(f"`max_slowdown` is {max_slowdown!r}; it is a share above -1, such as 0.02 for 2 %", pytrace=False)
+    if misspelt := difflib.get_close_matches("max_slowdown", options, n=1):
+        pytest.fail(f"there is no option `{misspelt[0]}`; did you mean `max_slowdown`?", pytrace=False)
     asked = {"verify_only": max_slowdown is None, **options}
     judged: tuple[EvaluationResult, ...] = ()
     refused = ""
@@ -117,5 +120,7 @@ def _require_speed(case: "CaseSummary", max_slowdown: float) -> None:
 
 def _place(request: pytest.FixtureRequest, given: str | Path) -> str | Path:
     """Find a relative path from the test's folder, then from pytest's root; names stay as they are."""
-    places = (folder / given for folder in (request.path.parent, request.config.rootpath))
-    return next((place for place in places if place.is_file()), given)
+    places = [folder / given for folder in (request.path.parent, request.config.rootpath)]
+    found = next((place for place in places if place.is_file()), given)
+    # A path that neither folder has is told as the test's own, which is what its author means.
+    return places[0] if found == given and str(given).endswith(".py") else found

@@ -108,6 +108,18 @@ def test_only_a_slow_down_that_is_shown_fails(judging, low, high, slowdown, outc
     result.assert_outcomes(**outcome)
 
 
+def test_a_misspelt_slow_down_is_named(judging):
+    result, calls = judging(passed(), marker="max_slowdwn=0.02")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["there is no option `max_slowdwn`; did you mean `max_slowdown`?"])
+    assert calls == []
+
+
+def test_a_missing_file_is_told_as_the_tests_own(judging, pytester):
+    _, calls = judging(passed())
+    assert calls[0][0] == pytester.path / "problem.py"
+
+
 @pytest.mark.parametrize("given", ["'a lot'", "-1", "True", "float('inf')"])
 def test_what_is_no_slow_down_is_refused_before_anything_is_judged(judging, given):
     result, calls = judging(passed(), marker=f"max_slowdown={given}")

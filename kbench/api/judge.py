@@ -262,6 +262,10 @@ class Judge:
         """Return a name or a path; save a text as a file of the pool."""
         if isinstance(source, Path):
             return str(source.absolute())
+        if not isinstance(source, str):
+            raise UsageError(
+                f"the {kind} is a `{type(source).__name__}`", "pass its source as text, the path of its file, or a name"
+            )
         return keep_text(source, kind, self._home / "sources") if "\n" in source else source
 
     @property

@@ -74,4 +74,5 @@ def _token(path: Path | None) -> str | None:
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "a token file contains only the token") from None
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"{path} cannot be read: {why}", "write the token, and nothing else, into that file") from None

@@ -27,7 +27,7 @@ class DeviceChoice:
     """Variables that make the device the only one a child sees."""
 
 
-def choose(text: str) -> DeviceChoice:
+def choose(text: str, option: str = "--device") -> DeviceChoice:
     """Resolve `auto`, `cpu`, `cuda` or `cuda:INDEX`. Raises MachineError where there is no such GPU."""
     kind, _, index = text.partition(":")
     if kind == "cpu" and not index:
@@ -38,7 +38,7 @@ def choose(text: str) -> DeviceChoice:
     if not gpus and kind == "auto":
         return cpu()
     if not gpus:
-        raise MachineError("no CUDA device found", "pass `--device cpu`, or see `kbench doctor`")
+        raise MachineError("no CUDA device found", f"pass `{option} cpu`, or see `kbench doctor`")
     number = int(index or 0)
     if number >= len(gpus):
         raise MachineError(f"there is no cuda:{number}; {len(gpus)} CUDA devices are visible", "`kbench doctor`")
@@ -49,9 +49,9 @@ def choose_devices(text: str) -> tuple[DeviceChoice, ...]:
     """Resolve a list: all GPUs where there are any, else the processor; or those that are named."""
     if text in {"all", "auto", "cuda"}:
         found = tuple(visible_gpus())
-        return found or (choose("auto" if text != "cuda" else text),)
-    names = [name if name == "cpu" or name.startswith("cuda") else f"cuda:{name}" for name in text.split(",")]
-    return tuple(choose(name) for name in dict.fromkeys(names))
+        return found or (choose("auto" if text != "cuda" else text, "--devices"),)
+    names = [f"cuda:{name}" if name.isdigit() else name for name in text.split(",")]
+    return tuple(choose(name, "--devices") for name in dict.fromkeys(names))
 
 
 def choose_kind(text: str) -> str:

@@ -356,7 +356,10 @@ class Trial:
 
     @property
     def proves_little(self) -> bool:
-        """Whether zeros, one value everywhere, or what other inputs gave would do for each output."""
+        """Whether zeros, one value everywhere, or what other inputs gave would do for each output, or all are empty."""
+        outputs = self.arena.outputs(0)
+        if outputs and not any(output.numel() for output in outputs):
+            return True
         would_do = [passes or name in self.reference.repeats for name, passes in self.tally.would_do.items()]
         return bool(would_do) and all(would_do)
 

@@ -18,6 +18,7 @@ import torch
 from kbench.children.child import Child
 from kbench.children.child_error import OUT_OF_MEMORY, ChildError
 from kbench.children.worker_start import WorkerConfig
+from kbench.core import traces
 from kbench.core.errors import KbenchError, ReferenceRaisedError
 from kbench.core.model import Failed, Outcome, Passed, Status
 from kbench.devices.backend import backend
@@ -204,9 +205,13 @@ def describe(error: BaseException) -> Message:
     kind = "reference" if isinstance(error, KbenchError) else "judge"
     if isinstance(error, ReferenceRaisedError) and error.__cause__ is not None:
         error = error.__cause__
-    trace = "".join(traceback.format_exception(error, limit=-8))
-    if isinstance(error, KbenchError) and error.__cause__ is None:
-        trace = error.hint or ""  # where in kbench a rule of its own is broken tells nobody anything
+    cause = error.__cause__ if isinstance(error, KbenchError) else error
+    if cause is None:
+        trace = getattr(error, "hint", None) or ""  # where in kbench a rule of its own is broken tells nobody anything
+    elif problems.is_of_a_problem(cause):
+        trace = traces.trace_of(cause)
+    else:
+        trace = "".join(traceback.format_exception(error, limit=-8))
     return {
         "stage": kind,
         "type": "" if isinstance(error, KbenchError) else type(error).__name__,

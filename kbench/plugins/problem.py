@@ -11,6 +11,7 @@ import importlib.util
 import math
 import random
 import sys
+import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 OVERRIDES = "__kbench_overrides__"
 """Name of the table with overridden constants: not every value (inf, nan) has a literal."""
 COMPILER = "torch._dynamo"
+MODULE_PREFIX = "kbench_problem_"
+"""How the names of modules begin that problems' files are imported as."""
 STATISTICS = MEAN, VARIANCE = "running_mean", "running_var"
 """How the buffers of a batch norm end that vary with its inputs."""
 
@@ -45,6 +48,7 @@ class LoadedProblem:
         arguments = [] if function is None else function()
         if isinstance(arguments, dict):
             return [], arguments
+        _require_list(arguments, "get_init_inputs", "the constructor's arguments")
         if len(arguments) == 2 and isinstance(arguments[0], list) and isinstance(arguments[1], dict):
             return list(arguments[0]), arguments[1]
         return list(arguments), {}
@@ -63,6 +67,7 @@ class LoadedProblem:
 
         with torch.device(self.device):
             made = self.module.get_inputs()
+        _require_list(made, "get_inputs", "the arguments of `forward`")
         return [_to_device(value, self.device) for value in made]
 
     def model(self, seed: int, on: str | None = None) -> "nn.Module":
@@ -82,7 +87,23 @@ class LoadedProblem:
     def tolerance(self) -> float | None:
         """The file's `TOLERANCE`, or None: the dtype's default."""
         value = getattr(self.module, "TOLERANCE", None)
-        return None if value is None else float(value)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+            raise PluginError(f"TOLERANCE is {value!r}, not a positive number", "write for example `TOLERANCE = 1e-4`")
+        return float(value)
+
+
+def _require_list(made: Any, function: str, what: str) -> None:
+    if not isinstance(made, list | tuple):
+        hint = f"return {what} in a list, `[]` if there are none"
+        raise PluginError(f"`{function}` returns {type(made).__name__}, not a list", hint)
+
+
+def is_of_a_problem(error: BaseException) -> bool:
+    """Return whether an exception came from, or through, a line of a problem's file."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(str(frame.f_globals.get("__name__", "")).startswith(MODULE_PREFIX) for frame in frames)
 
 
 def load(path: Path, overrides: Mapping[str, Any], device: str) -> LoadedProblem:
@@ -106,7 +127,7 @@ def load(path: Path, overrides: Mapping[str, Any], device: str) -> LoadedProblem
 
 def _execute(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
     digest = hashlib.sha256(f"{path}{sorted(overrides.items())}".encode()).hexdigest()[:12]
-    name = f"kbench_problem_{path.stem}_{digest}"
+    name = f"{MODULE_PREFIX}{path.stem}_{digest}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None, "a .py path always has a loader"
     module = importlib.util.module_from_spec(spec)

@@ -115,6 +115,7 @@ def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
         return _read(*_only(name, "problem", matches))
     if Path(f"{name}.py").is_file():
         raise UsageError(f"no problem named `{name}`", f"a file of your own needs its path: `{name}.py`")
+    _refuse_folder(Path(name or "no folder"), "problem")
     known = [entry.name for entry in problems(settings)]
     raise UsageError(
         f"no problem named `{name}`", did_you_mean(name, known, listing="`kbench list` shows all problems")
@@ -150,6 +151,7 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
             raise UsageError(
                 f"`{problem.name}` has no solution named `{name}`", f"a file of your own needs its path: `{own}`"
             )
+    _refuse_folder(Path(name or "no folder"), "solution")
     listing = f"`kbench list {problem.typed}` shows its solutions"
     raise UsageError(
         f"`{problem.name}` has no solution named `{name}`",
@@ -211,9 +213,13 @@ def _only(name: str, kind: EntryKind, matches: Sequence[tuple[Path, Origin]]) ->
     return path, kind, origin
 
 
-def _parse(path: Path, kind: EntryKind) -> Source:
+def _refuse_folder(path: Path, kind: EntryKind) -> None:
     if path.is_dir():
         raise PluginError(f"{path} is a folder, not a {kind}", f"give a file in it, such as `{path}/NAME.py`")
+
+
+def _parse(path: Path, kind: EntryKind) -> Source:
+    _refuse_folder(path, kind)
     if not path.exists():
         raise UsageError(f"no {kind} file {path}", _nearest_file(path))
     return source.parse(path)
@@ -252,10 +258,10 @@ def _read(path: Path, kind: EntryKind, origin: Origin) -> Entry:
     if required not in parsed.names:
         other: EntryKind = "solution" if kind == "problem" else "problem"
         template = "problem NAME" if kind == "problem" else "solution PROBLEM NAME"
-        raise PluginError(
-            f"{path} defines no class `{required}`, so it is not a {kind}{_swapped(parsed, other)}",
-            f"`kbench new {template}` writes a file to start from",
-        )
+        hint, swapped = f"`kbench new {template}` writes a file to start from", _swapped(parsed, other)
+        if swapped and kind == "problem":
+            hint = f"the problem comes first: `kbench verify PROBLEM {path}`"
+        raise PluginError(f"{path} defines no class `{required}`, so it is not a {kind}{swapped}", hint)
     missing = PROBLEM_NAMES - parsed.names if kind == "problem" else set()
     if missing:
         raise PluginError(

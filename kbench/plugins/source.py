@@ -24,6 +24,7 @@ MAX_SOURCE_BYTES = 4 * 2**20
 ENCODINGS = frozenset({"utf-8", "utf-8-sig", "ascii", "iso8859-1"})
 """Accepted encodings of a file: some of Python's decoders take hours, and some do not produce text."""
 MAX_SUMMARY = 200
+ENCODING_HINT = "save it as UTF-8, or name its encoding in the first line: `# -*- coding: latin-1 -*-`"
 ENTRY = re.compile(r"#[ \t]*kbench:[ \t]*entry[ \t]*=[ \t]*(\w+)[ \t]*")
 _LETTER, _GAP = r"[^\0-/:-@[-^`{-\x7f]", r"(?:[ \t\f]|\\(?:\r\n?|\n))*"
 DOTTED = re.compile(rf"(?<!{_LETTER}){_LETTER}+(?:{_GAP}\.{_GAP}{_LETTER}+)+")
@@ -108,7 +109,10 @@ class Source:
             raise PluginError(f"{where} is not a dictionary of cases", 'write `CASES = {"default": {}}`')
         for case, overrides in table.items():
             if not isinstance(case, str) or not case or not isinstance(overrides, dict):
-                raise PluginError(f"{where}: {reprlib.repr(case)} does not map constants to values")
+                raise PluginError(
+                    f"{where}: {reprlib.repr(case)} does not map constants to values",
+                    'write `CASES = {"default": {}, "small": {"batch_size": 4}}`',
+                )
             for name in overrides:
                 if name not in self.names:
                     shown = name if isinstance(name, str) else reprlib.repr(name)
@@ -132,9 +136,11 @@ def parse(path: Path) -> Source:
         raise PluginError(f"{path} cannot be read: {error.strerror}") from error
     except SyntaxError as error:
         line = f", line {error.lineno}" if error.lineno else ""
-        raise PluginError(f"{path}{line}: {error.msg}", "Python cannot parse this file; correct it first") from error
+        hint = ENCODING_HINT if "encoding" in str(error.msg) else "Python cannot parse this file; correct it first"
+        raise PluginError(f"{path}{line}: {error.msg}", hint) from error
     except (ValueError, RecursionError, MemoryError) as error:
-        raise PluginError(f"{path} is not Python source: {str(error) or 'it nests too deeply'}") from error
+        message = f"{path} is not Python source: {str(error) or 'it nests too deeply'}"
+        raise PluginError(message, ENCODING_HINT if isinstance(error, UnicodeError) else None) from error
     return Source(path=path, tree=tree, entry=_entry(text, tree))
 
 

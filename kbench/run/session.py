@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kbench.build import sources
-from kbench.core.errors import MachineError
+from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import (
     REFERENCE,
     Event,
@@ -113,8 +113,11 @@ def saved_run(problem: Entry, solutions: Sequence[Entry], options: RunOptions, w
 def sandbox_rung(options: RunOptions, device: str) -> int:
     """Return the rung of the sandbox: the highest that works here, or none for trusted code.
 
-    Raises MachineError if `--isolation` asks for a higher rung.
+    Raises MachineError if `--isolation` asks for a higher rung, and UsageError if trusted code asks for any.
     """
+    if options.trusted and options.isolation:
+        told = f"`--trusted` runs without a sandbox, and isolation {options.isolation} was asked for"
+        raise UsageError(told, "leave out one of them")
     if options.trusted:
         return 0
     rung = rung_probe.reached(device, cache_dir())

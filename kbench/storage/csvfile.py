@@ -168,4 +168,9 @@ def write_failed(path: Path, error: OSError) -> MachineError:
             f"{path} cannot be written: {os.strerror(error.errno)}",
             hint="write elsewhere with `--results DIR`",
         )
-    return MachineError(f"{path} cannot be written: {error}", hint="write elsewhere with `--results DIR`")
+    why = (
+        "there is a file of that name where a folder is needed"
+        if isinstance(error, FileExistsError)
+        else error.strerror
+    )
+    return MachineError(f"{path} cannot be written: {why or error}", hint="write elsewhere with `--results DIR`")

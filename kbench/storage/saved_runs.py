@@ -45,7 +45,7 @@ def find_path(name: str, directory: Path = Path("results")) -> Path:
     if meant:
         several = f"{len(meant)} runs in {directory} begin or end with `{name}`"
         raise UsageError(several, hint=f"for example `{meant[0]}` and `{meant[1]}`: give more of the name")
-    close = get_close_matches(Path(name).stem, stems, n=1)
+    close = get_close_matches(Path(name).stem, ["@latest", "@latest~1", *stems], n=1)
     hint = f"did you mean `{close[0]}`?" if close else "`kbench list --runs` shows the saved runs"
     raise UsageError(f"no run named `{name}` in {directory}", hint=hint)
 

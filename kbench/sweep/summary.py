@@ -159,7 +159,7 @@ def summarise(
 ) -> SweepSummary:
     """Return the summary of a sweep; `took_s` has the wall seconds of each verdict of this invocation, by key."""
     statuses = Counter(verdict.status.value for verdict in verdicts)
-    levels = Counter(verdict.last.outcome.level or "none" for verdict in verdicts if verdict.last.is_verdict)
+    levels = Counter(verdict.level or "none" for verdict in verdicts if verdict.last.is_verdict)
     judged = [verdict for verdict in verdicts if verdict.last.is_verdict]
     scores = [_score(verdict) for verdict in judged]
     fresh = [verdict for verdict in verdicts if not verdict.resumed]

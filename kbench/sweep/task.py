@@ -51,6 +51,12 @@ class TaskVerdict:
         return self.results[-1]
 
     @property
+    def level(self) -> str | None:
+        """The level that it holds, which the first unit tries; None if a later unit failed, or it holds none."""
+        decides = self.results[0] if isinstance(self.last.outcome, Passed) else self.last
+        return decides.outcome.level
+
+    @property
     def status(self) -> Status:
         """`passed`, or why not."""
         return self.last.status

@@ -1,9 +1,16 @@
 """Which stage of a solution's work an exception comes from, and its description for the judge."""
 
+import errno
+import re
+import traceback
+
 from kbench.core import traces
 from kbench.sandbox import namespaces
 from kbench.wire.channel import Message, both_ends
 from kbench.worker.extensions import BuildError
+
+STARTS_A_PROCESS = re.compile(r"fork|spawn|exec")
+"""In the line that raised: the call that starts a process, as `os`, `subprocess` and `multiprocessing` write it."""
 
 
 class StageError(Exception):
@@ -38,6 +45,17 @@ def describe(error: BaseException) -> Message:
     return {
         "stage": stage,
         "type": type(error).__name__,
-        "message": both_ends(f"{error}{namespaces.why_closed(error)}"),
+        "message": both_ends(f"{error}{namespaces.why_closed(error) or _why_refused(error)}"),
         "traceback": both_ends(traces.trace_of(error)),
     }
+
+
+def _why_refused(error: BaseException) -> str:
+    """Return what the error of a solution does not say by itself, empty for most."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if isinstance(error, ImportError) and "attempted relative import" in str(error):
+        return " (a solution is a file, not a package: import the file beside it without the dot)"
+    denied = isinstance(error, PermissionError) and error.errno == errno.EPERM and error.filename is None
+    if denied and frames and STARTS_A_PROCESS.search(frames[-1].line or ""):
+        return " (only its build may start programs: keep what they make in a fixed folder, such as /tmp/NAME)"
+    return ""

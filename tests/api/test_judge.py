@@ -126,6 +126,13 @@ def test_a_wrong_option_raises_before_anything_starts(pool, monkeypatch, options
         kbench.evaluate_many([], **{"device": "cpu", **options})
 
 
+@pytest.mark.parametrize("given", [5, None, object])
+def test_what_is_no_source_is_refused(pool, given) -> None:
+    with pool.judge() as judge, pytest.raises(UsageError, match="is a `") as found:
+        judge.evaluate(given, solution())
+    assert found.value.hint == "pass its source as text, the path of its file, or a name"
+
+
 def test_options_of_the_pool_are_not_options_of_a_call(pool) -> None:
     with pool.judge() as judge:
         with pytest.raises(UsageError, match="fixed for a `Judge`"):

@@ -136,3 +136,53 @@ def test_the_name_of_a_solution_is_no_file_to_watch(kbench):
     assert done.code == 2
     assert "`cpp_openmp` is a name, and a file is watched" in done.err
     assert "group_norm/cpp_openmp.py`" in done.err
+
+
+def test_the_order_of_problem_and_solution(kbench):
+    Path("s.py").write_text("class ModelNew: pass\n")
+    code, err = rejected(kbench, "verify", "./s.py", "./p.py", "--device", "cpu")
+    assert code == 2
+    assert "hint: the problem comes first: `kbench verify PROBLEM s.py`" in err
+
+
+@pytest.mark.parametrize("arguments", [("folder", "eager"), ("group_norm", "folder")])
+def test_a_folder_whose_name_looks_like_no_path(kbench, arguments):
+    Path("folder").mkdir()
+    code, err = rejected(kbench, "verify", *arguments, "--device", "cpu")
+    assert code == 2
+    assert "folder is a folder, not a" in err
+
+
+@pytest.mark.parametrize("content", [b"# caf\xe9\nclass Model: pass\n", bytes(range(256))])
+def test_a_file_in_another_encoding(kbench, content):
+    Path("p.py").write_bytes(content)
+    code, err = rejected(kbench, "verify", "./p.py", "eager", "--device", "cpu")
+    assert code == 2
+    assert "hint: save it as UTF-8" in err
+
+
+def test_trusted_code_has_no_sandbox_to_ask_for(kbench):
+    arguments = ("group_norm", "eager", "--device", "cpu", "--trusted", "--isolation", "4")
+    code, err = rejected(kbench, "run", *arguments)
+    assert code == 2
+    assert "`--trusted` runs without a sandbox, and isolation 4 was asked for" in err
+
+
+@pytest.mark.parametrize(("devices", "quoted"), [("gpu0", "`gpu0` is not a device"), ("0", "`--devices cpu`")])
+def test_a_sweeps_devices_are_told_by_its_own_option(kbench, monkeypatch, devices, quoted):
+    monkeypatch.setattr(selection, "visible_gpus", list)
+    _, err = rejected(kbench, "sweep", "group_norm", "--self", "--devices", devices, "--no-save")
+    assert quoted in err
+
+
+def test_a_results_folder_that_is_a_file(kbench):
+    Path("notes.txt").write_text("")
+    code, err = rejected(kbench, "run", "group_norm", "eager", "--device", "cpu", "--results", "notes.txt")
+    assert code == 3
+    assert "there is a file of that name where a folder is needed" in err
+
+
+@pytest.mark.parametrize("name", ["@last", "@latset"])
+def test_a_misspelt_latest_run(kbench, name):
+    _, err = rejected(kbench, "show", name)
+    assert "did you mean `@latest`?" in err

@@ -53,6 +53,12 @@ class ModelNew(nn.Module):
     def forward(self, x):
         {body}
 """
+REMEMBERS = (
+    "last = getattr(self, 'last', None); "
+    "again = last is not None and last.shape == x.shape and x.abs().amax() < 0.05; "
+    "self.last = last if again else self.conv(x) * self.scale; return self.last.clone()"
+)
+"""The answer to the call before, where inputs are small, as those of no draw of its own are."""
 PLAIN = "return self.conv(x) * self.scale"
 FROZEN = """
 class ModelNew(nn.Module):
@@ -141,6 +147,7 @@ SOLUTIONS = {
         {"channels_last", "misaligned", "shape_specialised", "strided"},
     ),
     "wrong": (SAME.format(body="return self.conv(x)"), Status.WRONG_VALUE, "", set()),
+    "remembers": (SAME.format(body=REMEMBERS), Status.WRONG_VALUE, "", set()),
     "wrong_later": (SAME.format(body=LATER_WRONG), Status.WRONG_VALUE, "", set()),
 }
 

@@ -17,6 +17,7 @@ from kbench.devices.admission import Wait
 from kbench.judge import main, state
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.profile import Profile
+from kbench.plugins import problem
 from kbench.wire.channel import DeadlineError
 
 
@@ -377,3 +378,24 @@ def test_a_rule_of_kbenchs_own_comes_with_a_hint_and_other_errors_with_a_traceba
     for error in (PluginError("cannot be imported"), ReferenceRaisedError("KeyError"), KeyError("x")):
         error.__cause__ = None if isinstance(error, KeyError) else KeyError("x")
         assert "KeyError: 'x'" in main.describe(error)["traceback"]
+
+
+@pytest.mark.parametrize(("inputs", "line"), [("[torch.rand(features) @ 0]", 6), ("missing", 6)])
+def test_the_trace_of_a_problem_has_its_own_lines_alone(tmp_path, inputs, line) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(
+        f"import torch\nclass Model(torch.nn.Module):\n    pass\nfeatures = 4\ndef get_inputs():\n    return {inputs}\n"
+    )
+    with pytest.raises((TypeError, NameError)) as raised:
+        problem.load(path, {}, "cpu").inputs(0)
+    lines = str(main.describe(raised.value)["traceback"]).splitlines()
+    assert lines[0] == f"{path}:{line}, in get_inputs: return {inputs}"
+    assert not any("plugins/problem.py" in each for each in lines), lines
+
+
+def test_the_trace_of_an_import_is_the_problems(tmp_path) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text("import torch\nimport no_such_module\n")
+    with pytest.raises(PluginError) as raised:
+        problem.load(path, {}, "cpu")
+    assert str(main.describe(raised.value)["traceback"]).startswith(f"{path}:2, in <module>")

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from functools import partial
 from xml.etree import ElementTree as Xml
 
@@ -61,6 +62,15 @@ def test_a_task_that_wrong_answers_pass_too_is_in_no_figure() -> None:
     found = summarise("one", [verdict(1, passed(findings=TRIVIAL))], tasks=1, elapsed_s=1.0, took_s={})
     assert (found.trivial, found.speedup) == (1, None)
     assert swept.figures(found)["trivial"].startswith("1 pass")
+
+
+def test_the_level_of_a_task_is_that_of_its_first_process() -> None:
+    """Later processes verify no properties; one that fails takes the level along."""
+    later = passed(1)
+    later = replace(later, outcome=replace(later.outcome, level=None))
+    found = [verdict(1, passed(0), later), verdict(2, passed(0), failed(S.WRONG_VALUE)), verdict(3, passed(0))]
+    summary = summarise("one", found, tasks=3, elapsed_s=1.0, took_s={})
+    assert summary.levels == {"module": 2, "none": 1}
 
 
 def test_figures_of_a_sweep() -> None:

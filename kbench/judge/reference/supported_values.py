@@ -12,8 +12,10 @@ from kbench.wire.shared_memory import layout_of
 PLAIN = (bool, int, float, complex, str, type(None))
 
 
-def require_comparable(leaves: Sequence[tuple[str, Any]]) -> None:
-    """Raise PluginError where a leaf is neither a tensor nor a plain value: nobody could say when two are equal."""
+def require_comparable(leaves: Sequence[tuple[str, Any]], *, changes_inputs: bool) -> None:
+    """Raise PluginError where a leaf is neither a tensor nor a plain value, or where there is nothing to compare."""
+    if not changes_inputs and all(leaf is None for _, leaf in leaves):
+        raise PluginError("the reference returns nothing to compare", "`return` the result in `forward`")
     for path, leaf in leaves:
         if not isinstance(leaf, (Tensor, torch.dtype, torch.device, bytes, *PLAIN)):
             kind = f"{type(leaf).__module__}.{type(leaf).__qualname__}"

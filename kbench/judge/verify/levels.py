@@ -33,6 +33,8 @@ FATAL = frozenset(
     }
 )
 """Statuses of cheating, or with a cause other than a shape, a layout or a value."""
+REMEMBERED = "stale_output"
+"""The diagnosis of a wrong value that is the answer to an earlier call: it was remembered, which no level excuses."""
 
 
 def lacking(status: Status, wrong: str, refused: str) -> str | None:
@@ -251,7 +253,8 @@ class Levels:
 
     def _survived(self, code_of: CodeOf, refusal: RefusalError, reference: Reference) -> str:
         """Return the code of what is lacking, and have the next check begin afresh; raise a refusal that is fatal."""
-        code = code_of(refusal)
+        remembers = refusal.diagnosis is not None and refusal.diagnosis.code == REMEMBERED
+        code = None if remembers else code_of(refusal)
         if code is None:
             raise refusal
         if reference in self._held and refusal.status in HARMLESS and not self._still_holds(reference):

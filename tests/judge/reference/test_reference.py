@@ -318,6 +318,13 @@ def test_only_dense_tensors_are_supported(tmp_path, forward, inputs, message) ->
     assert "to_dense" in (caught.value.hint or "")
 
 
+@pytest.mark.parametrize("forward", ["x + 1", "return None", "return [None, (None,)]", "return {}"])
+def test_a_reference_that_returns_nothing_is_refused(tmp_path, forward) -> None:
+    with pytest.raises(PluginError, match="returns nothing to compare") as caught:
+        reference(tmp_path, forward=forward)
+    assert "`return`" in (caught.value.hint or "")
+
+
 def test_a_buffer_that_is_not_dense_is_refused(tmp_path) -> None:
     path = tmp_path / "problem.py"
     buffer = "self.register_buffer('mask', torch.eye(3).to_sparse())"
