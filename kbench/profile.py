@@ -16,7 +16,7 @@ from kbench.children.child_error import ChildError
 from kbench.core.bottleneck import Advice, advise
 from kbench.core.errors import MachineError, PluginError, UsageError
 from kbench.core.events import REFERENCE, RunOptions, StageFinished, StageStarted, Waiting
-from kbench.core.model import Case, Cost, Failed, Status
+from kbench.core.model import Case, Cost, Failed, Peaks, Status
 from kbench.core.profile import SolutionProfile, profiled
 from kbench.core.roofline import Limit, limit
 from kbench.devices import peaks, selection
@@ -110,7 +110,7 @@ class ProfileSession:
         self._device = device
         self._rung = rung
         self._scratch = scratch
-        self._peaks = peaks.load_peaks(device, cache_dir())
+        self._peaks: Peaks | None = None
         self._watch = health.Watch(device, cache_dir())
         self._opened: OpenedCase | None = None
         self._note = ""
@@ -127,7 +127,9 @@ class ProfileSession:
                 if error.status is Status.REFERENCE_FAILED:
                     raise PluginError(error.reason) from error
                 raise MachineError(error.reason, "`--case small`, or see `kbench doctor`") from error
-        self._measure_peaks()
+        with contextlib.suppress(MachineError):
+            self._peaks = peaks.known_or_measured(self._device, cache_dir())
+        self._note = NO_PEAKS if self._peaks is None else ""
         yield self._finished("open", REFERENCE, began)
 
     def explain(self, entry: Entry, tool: Path | None, keep: Path | None) -> Iterator[ProfileEvent]:
@@ -142,12 +144,6 @@ class ProfileSession:
             outcome=outcome,
             advice=None if isinstance(outcome, Failed) else advise(outcome),
         )
-
-    def _measure_peaks(self) -> None:
-        if self._peaks is None and backend(self._device.kind).has_own_memory:
-            with contextlib.suppress(MachineError), self._alone():
-                self._peaks = peaks.refresh_peaks(self._device, cache_dir())
-        self._note = NO_PEAKS if self._peaks is None else ""
 
     def _profiled(
         self, entry: Entry, tool: Path | None, keep: Path | None

@@ -20,20 +20,10 @@ from kbench.core.events import (
     StageStarted,
 )
 from kbench.core.forecast import Forecast, worth_telling
-from kbench.core.model import (
-    Case,
-    Environment,
-    Failed,
-    Finding,
-    FindingKind,
-    Passed,
-    Peaks,
-    ResultRow,
-    Status,
-)
+from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Status
 from kbench.core.stats import worthwhile_precision
 from kbench.devices import clock_lock, monitor, peaks, selection
-from kbench.devices.admission import Admission, in_use
+from kbench.devices.admission import in_use
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import health, nursery_process, sanitizer
@@ -220,12 +210,10 @@ class Session:
 
     def settle_device(self, stack: contextlib.ExitStack) -> None:
         """Measure missing peaks, lock the clocks if requested, and look for other processes on the device."""
-        if self._evaluator.peaks is None and backend(self._device.kind).has_own_memory:
-            try:
-                with Admission(uuid=self._device.uuid).exclusive():
-                    self._evaluator.peaks = peaks.refresh_peaks(self._device, cache_dir())
-            except MachineError as error:
-                self._remarks += (Finding.note("no_peaks", error.message),)
+        try:
+            self._evaluator.peaks = peaks.known_or_measured(self._device, cache_dir())
+        except MachineError as error:
+            self._remarks += (Finding.note("no_peaks", error.message),)
         if (mhz := self._options.lock_clocks_mhz) is not None:
             stack.enter_context(clock_lock.locked(self._device, mhz))
             code, message = f"{rowmaker.CLOCKS_LOCKED}_{mhz}", f"SM clock locked at {mhz} MHz"
