@@ -23,7 +23,7 @@ from kbench.devices.selection import DeviceChoice
 from kbench.host.below_tool import BelowTool, head_of
 from kbench.host.builder import Builder
 from kbench.host.judge_process import JudgeProcess
-from kbench.plugins import registry
+from kbench.plugins import case_selection
 from kbench.plugins.case_selection import Rehearsal
 from kbench.plugins.registry import Entry
 from kbench.storage.settings import cache_dir
@@ -214,11 +214,11 @@ def small_case(problem: Entry, options: RunOptions, case: Case, case_bytes: int 
     """Return the case to run below the tool: the judged one if it is known to be small, else `small` or ragged."""
     if case_bytes is not None and case_bytes <= SMALL_BYTES:
         return case
-    table = registry.case_table(problem)
-    names = [name for name in table if name == "small"] + [name for name in table if name.startswith("ragged")]
-    if not names:
+    known = case_selection.others(problem, options, ())
+    if not known:
         return None
-    return case if names[0] == case.name else Case(name=names[0], overrides={**options.overrides, **table[names[0]]})
+    name = next(iter(known))
+    return case if name == case.name else Case(name=name, overrides=known[name])
 
 
 def source_lines(log: Log, files: Iterable[Path]) -> Mapping[SourcePlace, str]:

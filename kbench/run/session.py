@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kbench.build import sources
 from kbench.core.errors import MachineError
 from kbench.core.events import (
     REFERENCE,
@@ -20,7 +19,7 @@ from kbench.core.events import (
     StageStarted,
 )
 from kbench.core.forecast import Forecast, worth_telling
-from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Status
+from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Sample, Status
 from kbench.core.stats import worthwhile_precision
 from kbench.devices import clock_lock, monitor, peaks, selection
 from kbench.devices.admission import in_use
@@ -41,7 +40,7 @@ from kbench.storage.durations import last_duration_s
 from kbench.storage.results import Run, RunWriter, read_run
 from kbench.storage.settings import cache_dir
 from kbench.units.evaluator import Evaluator
-from kbench.units.rows import make_row
+from kbench.units.rows import make_row, provenance_of
 from kbench.units.stages import finished
 from kbench.units.unit import Unit, UnitResult
 
@@ -139,12 +138,8 @@ class Session:
         self._evaluator = Evaluator(device, rung, scratch, self._watch)
         self._evaluator.turn_to(problem, solutions, options)
         self._derived = Derived()
-        self._provenance = rowmaker.collect(
-            problem.name,
-            problem.recorded_path,
-            sources.source_sha256(problem.path),
-            writer.csv_path.stem if writer is not None else options.name or "unsaved",
-        )
+        name = writer.csv_path.stem if writer is not None else options.name or "unsaved"
+        self._provenance = provenance_of(problem, name)
         self.environment: Environment | None = None
 
     @property
@@ -287,7 +282,10 @@ class Session:
         state.add(outcome)
         row = self._row(state, process, result)
         samples = outcome.timings[0].samples if isinstance(outcome, Passed) and outcome.timings else ()
-        state.rows += self._writer.append([row], samples) if self._writer is not None else (row,)
+        state.rows += (self._written(row, samples),)
+
+    def _written(self, row: ResultRow, samples: Sequence[Sample] = ()) -> ResultRow:
+        return self._writer.append(row, samples) if self._writer is not None else row
 
     def _unit(self, state: CaseState, process: int) -> Unit:
         return Unit(
@@ -327,7 +325,7 @@ class Session:
         if not state.rows:
             isolation = rungs.Rung(self._rung).name.lower()
             row = self._row(state, 0, UnitResult(outcome=state.outcome, isolation=isolation))
-            state.rows = self._writer.append([row]) if self._writer is not None else (row,)
+            state.rows = (self._written(row),)
         elif isinstance(state.outcome, Passed) and state.outcome.timings:
             state.rows = rowmaker.with_interval(state.rows, state.outcome.timings, self._options.precision)
             state.rows = rowmaker.with_own_share(state.rows, state.outcome.own_share, state.share_flag)
