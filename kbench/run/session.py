@@ -24,9 +24,9 @@ from kbench.core.stats import worthwhile_precision
 from kbench.devices import clock_lock, monitor, peaks, selection
 from kbench.devices.admission import in_use
 from kbench.devices.backend import backend
-from kbench.devices.selection import DeviceChoice
 from kbench.host import health, nursery_process, sanitizer
 from kbench.host.builder import Builder
+from kbench.host.context import RunContext
 from kbench.plugins import case_selection, registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
@@ -76,7 +76,8 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Gene
             writer = stack.enter_context(
                 RunWriter(options.results_dir, options.name, problem=problem.name, solutions=names)
             )
-        session = Session(problem, solutions, options, device, rung, scratch, writer)
+        context = RunContext(options=options, device=device, rung=rung, scratch=scratch)
+        session = Session(problem, solutions, context, writer)
         stack.callback(session.close)
         yield from session.derive(solutions, cases)
         yield from session.foresee(solutions, cases)
@@ -114,31 +115,20 @@ def sandbox_rung(options: RunOptions, device: str) -> int:
 class Session:
     """One run's parent: builds ahead, and drives one judge through all cases and processes."""
 
-    def __init__(
-        self,
-        problem: Entry,
-        solutions: Sequence[Entry],
-        options: RunOptions,
-        device: DeviceChoice,
-        rung: int,
-        scratch: Path,
-        writer: RunWriter | None,
-    ):
+    def __init__(self, problem: Entry, solutions: Sequence[Entry], context: RunContext, writer: RunWriter | None):
         self._problem = problem
-        self._options = options
-        self._device = device
-        self._rung = rung
-        self._scratch = scratch
+        self._context = context
+        self._options, self._device = context.options, context.device
         self._writer = writer
         self._failed: dict[str, Failed] = {}
         self._stage_s: dict[str, float] = {}
         self._deadlines: dict[str, float] = {}
         self._remarks: tuple[Finding, ...] = ()
-        self._watch = health.Watch(device, cache_dir())
-        self._evaluator = Evaluator(device, rung, scratch, self._watch)
-        self._evaluator.turn_to(problem, solutions, options)
+        self._watch = health.Watch(context.device, cache_dir())
+        self._evaluator = Evaluator(context.device, context.rung, context.scratch, self._watch)
+        self._evaluator.turn_to(problem, solutions, context.options)
         self._derived = Derived()
-        name = writer.csv_path.stem if writer is not None else options.name or "unsaved"
+        name = writer.csv_path.stem if writer is not None else context.options.name or "unsaved"
         self._provenance = provenance_of(problem, name)
         self.environment: Environment | None = None
 
@@ -183,7 +173,7 @@ class Session:
     def build(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
         """Build what the cache lacks; failures are reported later, in order."""
         jobs = [job for entry in solutions if (job := self._job(entry, cases)) is not None]
-        builder = Builder(self._problem, self._options, self._device, self._rung, self._scratch)
+        builder = Builder(self._problem, self._context)
         name = cases[0].name
         for news in build_all(jobs, builder):
             if isinstance(news, Job):
@@ -198,7 +188,7 @@ class Session:
             yield finished("build", name, elapsed_s, solution=entry.name, ok=ok, detail=detail)
 
     def _job(self, entry: Entry, cases: tuple[Case, ...]) -> Job | None:
-        job = job_of(self._problem, entry, cases, self._derive(entry).cases, self._options, self._device)
+        job = job_of(self._problem, entry, cases, self._derive(entry).cases, self._context)
         if job.is_done or entry.unsupported_on(self._device.kind, self._problem) is not None:
             return None
         return job
@@ -323,7 +313,7 @@ class Session:
         state.closed = True
         state.tell_budget(self._options)
         if not state.rows:
-            isolation = rungs.Rung(self._rung).name.lower()
+            isolation = rungs.Rung(self._context.rung).name.lower()
             row = self._row(state, 0, UnitResult(outcome=state.outcome, isolation=isolation))
             state.rows = (self._written(row),)
         elif isinstance(state.outcome, Passed) and state.outcome.timings:

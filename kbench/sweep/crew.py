@@ -15,6 +15,7 @@ from kbench.devices import peaks
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import nursery_process
+from kbench.host.context import RunContext
 from kbench.storage.settings import cache_dir
 from kbench.sweep.builds import Builds, DerivedShapes
 from kbench.sweep.dispatch import Dispatcher, Write
@@ -88,16 +89,8 @@ class Crew:
         self._closing.enter_context(nursery_process.nursery(nursery_process.OF_MANY_JUDGES))
         shapes = DerivedShapes(Evaluator(device, options.rung, self._scratch, self._guards[0]), self._news.put)
         self._closing.callback(shapes.close)
-        self._builds = Builds(
-            options.run,
-            device,
-            options.rung,
-            self._scratch,
-            self._dispatcher,
-            shapes,
-            jobs=options.jobs,
-            tell=self._tell_of_builds,
-        )
+        context = RunContext(options=options.run, device=device, rung=options.rung, scratch=self._scratch)
+        self._builds = Builds(context, self._dispatcher, shapes, jobs=options.jobs, tell=self._tell_of_builds)
         self._closing.callback(self._builds.stop)
         for guard in self._guards:
             post = Post(guard, self._news.put)
