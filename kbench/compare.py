@@ -33,14 +33,7 @@ from kbench.core.stats import (
     summarise_arm,
     timings_interval,
 )
-from kbench.core.verdict import (
-    Answer,
-    Conditions,
-    Measurement,
-    Thresholds,
-    Verdict,
-    judge_change,
-)
+from kbench.core.verdict import Answer, Conditions, Measurement, Thresholds, Verdict, judge_change
 from kbench.storage.results import CaseKey, Run
 from kbench.storage.rows import clocks_locked, evaluates, timed_by
 

@@ -16,7 +16,7 @@ from kbench.children.child_error import ChildError
 from kbench.core.bottleneck import Advice, advise
 from kbench.core.errors import MachineError, PluginError, UsageError
 from kbench.core.events import REFERENCE, RunOptions, StageFinished, StageStarted, Waiting
-from kbench.core.model import Case, Cost, Failed, Status
+from kbench.core.model import Case, Cost, Failed, Peaks, Status
 from kbench.core.profile import SolutionProfile, profiled
 from kbench.core.roofline import Limit, limit
 from kbench.devices import peaks, selection
@@ -25,6 +25,7 @@ from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import health, nursery_process
 from kbench.host.builder import Builder
+from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess, OpenedCase
 from kbench.host.profiler import NCU, NCU_FIX, Counted, Profiler, find_ncu
 from kbench.plugins import case_selection
@@ -76,7 +77,8 @@ def profile(
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
         stack.enter_context(nursery_process.nursery())
-        session = ProfileSession(problem, cases[0], options, device, rung, scratch)
+        context = RunContext(options=options, device=device, rung=rung, scratch=scratch)
+        session = ProfileSession(problem, cases[0], context)
         yield from session.open(solutions)
         for entry in solutions:
             yield from session.explain(entry, tool, keep)
@@ -103,15 +105,13 @@ def _tool(device: DeviceChoice, *, counters: bool, keep: Path | None, solutions:
 class ProfileSession:
     """One case of a problem on one device, with everything that profiles of its solutions need."""
 
-    def __init__(self, problem: Entry, case: Case, options: RunOptions, device: DeviceChoice, rung: int, scratch: Path):
+    def __init__(self, problem: Entry, case: Case, context: RunContext):
         self._problem = problem
         self._case = case
-        self._options = options
-        self._device = device
-        self._rung = rung
-        self._scratch = scratch
-        self._peaks = peaks.load_peaks(device, cache_dir())
-        self._watch = health.Watch(device, cache_dir())
+        self._context = context
+        self._options, self._device = context.options, context.device
+        self._peaks: Peaks | None = None
+        self._watch = health.Watch(context.device, cache_dir())
         self._opened: OpenedCase | None = None
         self._note = ""
 
@@ -120,14 +120,16 @@ class ProfileSession:
         yield StageStarted(stage="open", solution=REFERENCE, case=self._case.name)
         began = time.monotonic()
         files = [self._problem.path, *(entry.path for entry in solutions)]
-        with JudgeProcess(self._options, self._device, self._rung, self._scratch, files=files, expected=()) as judge:
+        with JudgeProcess(self._context, files=files, expected=()) as judge:
             try:
                 self._opened = judge.open(self._problem, self._case)
             except ChildError as error:
                 if error.status is Status.REFERENCE_FAILED:
                     raise PluginError(error.reason) from error
                 raise MachineError(error.reason, "`--case small`, or see `kbench doctor`") from error
-        self._measure_peaks()
+        with contextlib.suppress(MachineError):
+            self._peaks = peaks.known_or_measured(self._device, cache_dir())
+        self._note = NO_PEAKS if self._peaks is None else ""
         yield self._finished("open", REFERENCE, began)
 
     def explain(self, entry: Entry, tool: Path | None, keep: Path | None) -> Iterator[ProfileEvent]:
@@ -143,12 +145,6 @@ class ProfileSession:
             advice=None if isinstance(outcome, Failed) else advise(outcome),
         )
 
-    def _measure_peaks(self) -> None:
-        if self._peaks is None and backend(self._device.kind).has_own_memory:
-            with contextlib.suppress(MachineError), self._alone():
-                self._peaks = peaks.refresh_peaks(self._device, cache_dir())
-        self._note = NO_PEAKS if self._peaks is None else ""
-
     def _profiled(
         self, entry: Entry, tool: Path | None, keep: Path | None
     ) -> Generator[ProfileEvent, None, SolutionProfile | Failed]:
@@ -159,7 +155,7 @@ class ProfileSession:
         failed = yield from self._build(entry, cached)
         if failed is not None:
             return failed
-        profiler = Profiler(self._problem, self._options, self._device, self._rung, self._scratch)
+        profiler = Profiler(self._problem, self._context)
         if self._options.wait_for_device and (holder := others_using(self._device.uuid)):
             yield Waiting(device=self._device.name, holder=holder)
         began = time.monotonic()
@@ -202,7 +198,7 @@ class ProfileSession:
             return None
         yield StageStarted(stage="build", solution=entry.name, case=self._case.name)
         began = time.monotonic()
-        builder = Builder(self._problem, self._options, self._device, self._rung, self._scratch)
+        builder = Builder(self._problem, self._context)
         failed = builder.build(entry, cached, {key: rehearsal})
         yield self._finished("build", entry.name, began, failed)
         return failed

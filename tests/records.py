@@ -150,7 +150,7 @@ def make_run(
                     timed=False,
                     **({"run_id": name, "status": "crashed", "reason": "signal 11", "level": ""} | changes),
                 )
-                writer.append([row])
+                writer.append(row)
             for process, ratio in enumerate(of_processes):
                 samples = make_samples(process=process, ratio=ratio, wobble=wobble, reference_ns=reference_ns)
                 told = {"run_id": name, "speedup_low": None, "speedup_high": None, **figures(samples)}
@@ -158,5 +158,5 @@ def make_run(
                 own |= {wall: round(own[wall]) for wall in WALLS if wall in own}
                 told |= {"limit_ns": round(told["time_ns_median"] / 4), "percent_of_limit": 25.0}
                 row = make_row(solution=solution, case=case, process=process, **(told | changes | own))
-                writer.append([row], samples)
+                writer.append(row, samples)
     return read_run(writer.csv_path)

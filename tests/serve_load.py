@@ -36,7 +36,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from kbench.api.judge import Judge
 from kbench.build.sources import source_sha256
 from kbench.sandbox.process_table import members
-from kbench.serve.server import ServerOptions, make_server
+from kbench.serve.server import make_server
+from kbench.serve.service import ServerOptions
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import httpx
 from pooling import CASES, Pool, solution
 
-from kbench.serve.server import ServerOptions, make_server
+from kbench.serve.server import make_server
+from kbench.serve.service import ServerOptions
 from kbench.sweep.task import Budgets
 
 TOKEN = "a-token-for-these-tests"

@@ -50,16 +50,16 @@ def test_a_failure_has_no_time(tmp_path: Path) -> None:
 def test_one_failing_process_fails_the_case(tmp_path: Path) -> None:
     with RunWriter(tmp_path, "flaky") as writer:
         for process in range(2):
-            writer.append([make_row(process=process)], make_samples(process=process))
-        writer.append([make_row(process=2, status="crashed", timed=False, timer="", l2="", oracle_factor=None)])
+            writer.append(make_row(process=process), make_samples(process=process))
+        writer.append(make_row(process=2, status="crashed", timed=False, timer="", l2="", oracle_factor=None))
     found = measured(read_run(writer.csv_path))[("group_norm", "fast", "small")]
     assert (found.measurement.status, found.time_ns) == ("crashed", None)
 
 
 def test_rows_measured_differently_are_refused(tmp_path: Path) -> None:
     with RunWriter(tmp_path, "mixed") as writer:
-        writer.append([make_row(process=0, mode="cold")], make_samples(process=0))
-        writer.append([make_row(process=1, mode="warm")], make_samples(process=1))
+        writer.append(make_row(process=0, mode="cold"), make_samples(process=0))
+        writer.append(make_row(process=1, mode="warm"), make_samples(process=1))
     with pytest.raises(ResultsError, match="measured differently"):
         measured(read_run(writer.csv_path))
 
@@ -68,12 +68,12 @@ def test_events_and_the_judges_clock_tell_of_the_same_rounds(tmp_path: Path) -> 
     """Which of them a row quotes may differ between the processes of one case."""
     with RunWriter(tmp_path, "both") as writer:
         for process, timer in enumerate(["events", "gate", "events"]):
-            writer.append([make_row(process=process, timer=timer)], make_samples(process=process))
+            writer.append(make_row(process=process, timer=timer), make_samples(process=process))
     (found,) = measured(read_run(writer.csv_path)).values()
     assert found.measurement.conditions.timer == "device"
     with RunWriter(tmp_path, "waits") as writer:
         for process, timer in enumerate(["events", "wall"]):
-            writer.append([make_row(process=process, timer=timer)], make_samples(process=process))
+            writer.append(make_row(process=process, timer=timer), make_samples(process=process))
     with pytest.raises(ResultsError, match="measured differently"):
         measured(read_run(writer.csv_path))
 
@@ -147,7 +147,7 @@ def test_a_failure_has_no_wall_time(tmp_path: Path) -> None:
 
 def test_too_many_marked_pairs_are_unstable(tmp_path: Path) -> None:
     with RunWriter(tmp_path, "hot") as writer:
-        writer.append([make_row()], make_samples(marked=(0, 1, 2)))
+        writer.append(make_row(), make_samples(marked=(0, 1, 2)))
     assert measurements(read_run(writer.csv_path))[("group_norm", "fast", "small")].unstable
     calm = make_run(tmp_path, "calm", {"fast": [0.5]})
     assert not measurements(calm)[("group_norm", "fast", "small")].unstable
@@ -158,7 +158,7 @@ def test_a_solution_that_is_always_throttled_is_compared_with_its_like(tmp_path:
         with RunWriter(tmp_path, name) as writer:
             for process, ratio in enumerate(FIVE):
                 samples = make_samples(process=process, ratio=ratio, marked=tuple(range(10)))
-                writer.append([make_row(process=process)], samples)
+                writer.append(make_row(process=process), samples)
     capped, again = (read_run(tmp_path / f"{name}.csv") for name in ("capped", "again"))
     (case,) = compare([capped, again]).cases
     assert case.verdict.status is Answer.SAME

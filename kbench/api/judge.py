@@ -344,7 +344,8 @@ def _save(found: Sequence[EvaluationResult], options: RunOptions) -> tuple[Evalu
     with RunWriter(options.results_dir, options.name, problem=first.problem, solutions=[first.solution]) as writer:
         for one in found:
             timings = one.outcome.timings if isinstance(one.outcome, Passed) else ()
-            samples = [sample for timing in timings for sample in timing.samples]
-            rows = [replace(row, run_id=writer.csv_path.stem) for row in one.rows]
-            written.append(replace(one, rows=writer.append(rows, samples)))
+            samples = {timing.samples[0].process: timing.samples for timing in timings if timing.samples}
+            named = [replace(row, run_id=writer.csv_path.stem) for row in one.rows]
+            rows = [writer.append(row, samples.get(row.process, ())) for row in named]
+            written.append(replace(one, rows=tuple(rows)))
     return tuple(written)

@@ -33,7 +33,8 @@ class ServeFlags(SettingsFlags):
 def main(flags: ServeFlags) -> int:
     """Serve verdicts over HTTP, for training loops."""
     try:
-        from kbench.serve.server import ServerOptions, choose_token, serve
+        from kbench.serve.server import choose_token, serve
+        from kbench.serve.service import ServerOptions
     except ModuleNotFoundError as error:
         raise MachineError(f"`kbench serve` needs {error.name}", "pip install 'kbench[serve]'") from error
     from kbench.api.judge import Judge

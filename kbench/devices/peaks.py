@@ -21,6 +21,7 @@ from kbench.build import interpreter
 from kbench.core.errors import MachineError
 from kbench.core.model import Peaks
 from kbench.devices import nvml
+from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
 from kbench.devices.cuda_driver import Driver
 from kbench.devices.selection import DeviceChoice
@@ -43,6 +44,18 @@ def load_peaks(device: DeviceChoice, cache_dir: Path) -> Peaks | None:
         return Peaks(**known) if known is not None else None
     except TypeError:
         return None
+
+
+def known_or_measured(device: DeviceChoice, cache_dir: Path) -> Peaks | None:
+    """Return the peaks of a device; those of a GPU are measured, alone on it, where they are not known.
+
+    Raises MachineError if that fails.
+    """
+    known = load_peaks(device, cache_dir)
+    if known is None and backend(device.kind).has_own_memory:
+        with Admission(uuid=device.uuid).exclusive():
+            known = refresh_peaks(device, cache_dir)
+    return known
 
 
 def refresh_peaks(device: DeviceChoice, cache_dir: Path) -> Peaks:

@@ -17,15 +17,7 @@ from kbench.calibrate import Calibration
 from kbench.compare import ComparedSide, measured
 from kbench.core.errors import ExitCode, UsageError
 from kbench.core.model import Time
-from kbench.core.verdict import (
-    NOT_EVALUATED,
-    Answer,
-    Measurement,
-    Thresholds,
-    Verdict,
-    allowance_between,
-    judge_change,
-)
+from kbench.core.verdict import NOT_EVALUATED, Answer, Measurement, Thresholds, Verdict, allowance_between, judge_change
 from kbench.storage.baselines import Acceptance, in_force
 from kbench.storage.results import CaseKey, Run
 

@@ -44,7 +44,7 @@ class BelowTool(Builder):
         with self.furnished(home, entry, artefacts, Path(command[0])) as (hidden, around):
             orders = {
                 "command": [*command],
-                "rung": self._rung,
+                "rung": self._context.rung,
                 "folder": str(home),
                 "temporary": around.temporary,
                 "hidden": [str(path) for path in hidden],

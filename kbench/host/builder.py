@@ -11,12 +11,11 @@ from kbench.build import cache, interpreter, sources
 from kbench.children.child import WORKER, Child, Launch
 from kbench.children.child_error import ChildError
 from kbench.children.worker_start import SETUP_TIMEOUT_S, worker_environment
-from kbench.core.events import RunOptions
 from kbench.core.model import Failed, Status
 from kbench.core.printable import printable
 from kbench.devices import admission
-from kbench.devices.selection import DeviceChoice
 from kbench.host import nursery_process
+from kbench.host.context import RunContext
 from kbench.host.turn import Turn
 from kbench.plugins.case_selection import Rehearsal
 from kbench.plugins.registry import Entry
@@ -40,21 +39,9 @@ class Builder:
     inputs of several. Builders that share a device share a `turn`.
     """
 
-    def __init__(
-        self,
-        problem: Entry,
-        options: RunOptions,
-        device: DeviceChoice,
-        rung: int,
-        scratch: Path,
-        *,
-        turn: Turn | None = None,
-    ):
+    def __init__(self, problem: Entry, context: RunContext, *, turn: Turn | None = None):
         self._problem = problem
-        self._options = options
-        self._device = device
-        self._rung = rung
-        self._scratch = scratch
+        self._context = context
         self._turn = turn or Turn()
         self._niceness = 0 if turn is None else GIVES_WAY
         self._starting = threading.Lock()
@@ -80,7 +67,7 @@ class Builder:
             staging = cached.stage()
         except OSError as error:
             return Failed(status=Status.BUILD_FAILED, reason=printable(cache.uncopied(error)))
-        home = Path(tempfile.mkdtemp(prefix=f"build-{entry.name[:40]}-", dir=self._scratch))
+        home = Path(tempfile.mkdtemp(prefix=f"build-{entry.name[:40]}-", dir=self._context.scratch))
         environment, writable = cache.compiler_environment(staging), [staging, home]
         if entry.builtin is not None and (bytecode := interpreter.bytecode_folder()) is not None:
             environment |= interpreter.bytecode(writes=True)
@@ -142,17 +129,17 @@ class Builder:
     def _launch(self, module: str, environment: Mapping[str, str], home: Path, around: Surroundings) -> Launch:
         return Launch(
             module=module,
-            environment={**worker_environment(home), **environment, **self._device.environment},
+            environment={**worker_environment(home), **environment, **self._context.device.environment},
             folder=home,
-            rung=rungs.Rung(self._rung),
+            rung=rungs.Rung(self._context.rung),
             memory_limit_bytes=MEMORY_LIMIT_BYTES,
             surroundings=around,
         )
 
     def _hidden(self, entry: Entry) -> list[Path]:
         files = [entry.path, self._problem.path]
-        others = [cache_dir(), admission.leases(), self._scratch]
-        return hidden_paths.hidden(results=self._options.results_dir, others=others, files=files)
+        others = [cache_dir(), admission.leases(), self._context.scratch]
+        return hidden_paths.hidden(results=self._context.options.results_dir, others=others, files=files)
 
     def _set_up(
         self,
@@ -167,8 +154,8 @@ class Builder:
     ) -> None:
         setup = {
             "op": "setup",
-            "device": self._device.kind,
-            "rung": self._rung if rung is None else rung,
+            "device": self._context.device.kind,
+            "rung": self._context.rung if rung is None else rung,
             "writable": [str(path) for path in writable],
             "temporary": temporary,
             "hidden": [str(path) for path in closed],
@@ -184,7 +171,7 @@ class Builder:
 
         With `built`, an extension is loaded as it is: in a copied folder ninja would build it again.
         """
-        limits = self._options.limits
+        limits = self._context.options.limits
         compiling = False
 
         def extend(_progress: Message) -> float | None:
@@ -200,7 +187,7 @@ class Builder:
             "entry": entry.attribute,
             "problem": str(self._problem.path),
             "overrides": encode_constants(overrides),
-            "allow_tf32": self._options.allow_tf32,
+            "allow_tf32": self._context.options.allow_tf32,
             "built": built,
         }
         try:
@@ -218,7 +205,7 @@ class Builder:
         """Call the model once; return whether the process survived other layouts too, which are optional."""
         constants = encode_constants(overrides)
         message = {"op": "rehearse", "problem": str(self._problem.path), "overrides": constants, "layouts": layouts}
-        limit = self._options.limits.build_s
+        limit = self._context.options.limits.build_s
         called = False
 
         def extend(progress: Message) -> float | None:

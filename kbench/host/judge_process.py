@@ -12,14 +12,13 @@ from kbench.build import interpreter, sources
 from kbench.children.child import JUDGE, Child, Launch, tree_rss_bytes
 from kbench.children.child_error import KILLED, OUT_OF_MEMORY, ChildError
 from kbench.children.worker_start import STEADY_HOST
-from kbench.core.events import RunOptions
 from kbench.core.forecast import LARGE_BYTES
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Status
 from kbench.core.own_share import OwnShare
 from kbench.devices import admission
 from kbench.devices.backend import backend
-from kbench.devices.selection import DeviceChoice
 from kbench.host import nursery_process
+from kbench.host.context import RunContext
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.sandbox import rungs
@@ -52,27 +51,15 @@ class OpenedCase:
 class JudgeProcess:
     """A judge child; a context manager that kills it and everything below it."""
 
-    def __init__(
-        self,
-        options: RunOptions,
-        device: DeviceChoice,
-        rung: int,
-        scratch: Path,
-        *,
-        files: Sequence[Path],
-        expected: Sequence[Entry],
-    ):
-        self._options = options
-        self._device = device
-        self._rung = rung
-        self._scratch = scratch
+    def __init__(self, context: RunContext, *, files: Sequence[Path], expected: Sequence[Entry]):
+        self._context = context
         self.outcome: Outcome = Failed(status=Status.NOT_VERIFIED, reason="not evaluated")
         self.weights = ""
         self.holder = ""
         """Holder of the device that this judge waits for."""
         launch = Launch(
             module=JUDGE,
-            environment={**interpreter.own_environment(), **device.environment, **STEADY_HOST},
+            environment={**interpreter.own_environment(), **context.device.environment, **STEADY_HOST},
             folder=Path.cwd(),
             rung=rungs.Rung(0),
         )
@@ -105,15 +92,15 @@ class JudgeProcess:
     def _worker_config(self, files: Sequence[Path], expected: Sequence[Entry]) -> Message:
         """Return how workers are run: the judge starts the first ones while it still imports torch itself."""
         return {
-            "device": self._device.kind,
-            "rung": self._rung,
-            "scratch": str(self._scratch),
-            "options": encode_options(self._options),
+            "device": self._context.device.kind,
+            "rung": self._context.rung,
+            "scratch": str(self._context.scratch),
+            "options": encode_options(self._context.options),
             "threads": len(os.sched_getaffinity(0)),
             "cache": str(cache_dir()),
             "files": [str(path) for path in files],
             "compilers": self._ahead(expected, 0),
-            "uuid": self._device.uuid if self._options.wait_for_device else "",
+            "uuid": self._context.device.uuid if self._context.options.wait_for_device else "",
             "leases": str(admission.leases()),
             "holder": admission.signature(),
         }
@@ -158,7 +145,7 @@ class JudgeProcess:
             "op": "size",
             "problem": str(problem.path),
             "cases": told,
-            "small_bytes": LARGE_BYTES[self._device.kind] // 4,
+            "small_bytes": LARGE_BYTES[self._context.device.kind] // 4,
         }
         try:
             answer = self._child.request(message, timeout_s=DERIVE_TIMEOUT_S)
@@ -186,7 +173,7 @@ class JudgeProcess:
             "assignment": {
                 "process": process,
                 "verify": process == 0,
-                "options": encode_options(self._options),
+                "options": encode_options(self._context.options),
                 "follows": False,
                 "other_cases": [encode_constants(overrides) for overrides in other_cases.values()],
                 "derived_cases": [encode_constants(overrides) for overrides in derived.cases],
@@ -208,7 +195,7 @@ class JudgeProcess:
 
         On a CPU only the first one may: a start disturbs a solution that is being timed.
         """
-        count = AHEAD if backend(self._device.kind).queues_calls else 1 - busy
+        count = AHEAD if backend(self._context.device.kind).queues_calls else 1 - busy
         return [compiler_of(entry) for entry in expected[:count]]
 
     def evaluate(self, message: Message) -> Iterator[tuple[str, bool, float | None]]:

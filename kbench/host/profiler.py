@@ -57,7 +57,7 @@ class Profiler(BelowTool):
 
     def trace(self, entry: Entry, artefacts: Path, case: Case) -> CallTrace | Failed:
         """Call a solution under torch's profiler; return the trace from its process, or how it failed."""
-        home = self._scratch / f"profile-{entry.name[:40]}"
+        home = self._context.scratch / f"profile-{entry.name[:40]}"
         try:
             with self.furnished(home, entry, artefacts) as (hidden, around):
                 child = self._start(cache.compiler_environment(home / "cache"), home, around)
@@ -77,7 +77,7 @@ class Profiler(BelowTool):
 
     def count(self, tool: Path, entry: Entry, artefacts: Path, case: Case, keep: Path | None) -> Counted:
         """Call a solution below `ncu`; return the counters of its kernels, and save the report at `keep` if given."""
-        home = self._scratch / f"counters-{entry.name[:40]}"
+        home = self._context.scratch / f"counters-{entry.name[:40]}"
         page, report = home / "counters.csv", home / "counters.ncu-rep"
         complaint = ""
         try:

@@ -22,8 +22,9 @@ from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host.below_tool import BelowTool, head_of
 from kbench.host.builder import Builder
+from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess
-from kbench.plugins import registry
+from kbench.plugins import case_selection
 from kbench.plugins.case_selection import Rehearsal
 from kbench.plugins.registry import Entry
 from kbench.storage.settings import cache_dir
@@ -75,12 +76,10 @@ def require(options: RunOptions, device: DeviceChoice) -> None:
 class Sanitizer:
     """Runs solutions of one problem below the tool; each solution once for all its cases."""
 
-    def __init__(self, problem: Entry, options: RunOptions, device: DeviceChoice, rung: int, scratch: Path):
+    def __init__(self, problem: Entry, context: RunContext):
         self._problem = problem
-        self._options = options
-        self._device = device
-        self._rung = rung
-        self._scratch = scratch
+        self._context = context
+        self._options, self._device = context.options, context.device
         self._known: dict[tuple[str, str], tuple[Finding, ...]] = {}
 
     def around(
@@ -146,7 +145,7 @@ class Sanitizer:
         artefacts = self._artefacts(entry, small)
         found: list[Finding] = []
         for number, tool in enumerate(tools):
-            watched = Watched(self._problem, self._options, self._device, self._rung, self._scratch)
+            watched = Watched(self._problem, self._context)
             log, complaint = watched.run(path, tool, entry, artefacts, small)
             quoted = source_lines(log, [*artefacts.rglob("*"), *sources.dependencies(entry.path)])
             found += findings(tool, log, quoted, is_own, strict=self._options.level is Level.GENERAL)
@@ -168,7 +167,7 @@ class Sanitizer:
         cached = cache.entry_for(entry.path, entry.variant, f"{self._device.key} lineinfo", cache_dir())
         if not sources.compiles(entry.path, entry.builtin) or cached.is_built:
             return cached.folder
-        builder = Builder(self._problem, self._options, lined, self._rung, self._scratch)
+        builder = Builder(self._problem, dataclasses.replace(self._context, device=lined))
         if builder.build(entry, cached, {case.name: Rehearsal(overrides=case.overrides)}) is None:
             return cached.folder
         return cache.entry_for(entry.path, entry.variant, self._device.key, cache_dir()).folder
@@ -179,8 +178,9 @@ class Watched(BelowTool):
 
     def run(self, path: Path, tool: Tool, entry: Entry, artefacts: Path, case: Case) -> tuple[Log, str]:
         """Run one tool; return its findings, and the failure of the solution itself ('' for none)."""
-        self._options = dataclasses.replace(self._options, limits=TimeLimits(import_s=LIMIT_S, build_s=LIMIT_S))
-        home = self._scratch / f"sanitizer-{entry.name[:40]}-{tool}"
+        options = dataclasses.replace(self._context.options, limits=TimeLimits(import_s=LIMIT_S, build_s=LIMIT_S))
+        self._context = dataclasses.replace(self._context, options=options)
+        home = self._context.scratch / f"sanitizer-{entry.name[:40]}-{tool}"
         report = home / "report.txt"
         complaint, ended, text = "", True, ""
         try:
@@ -214,11 +214,11 @@ def small_case(problem: Entry, options: RunOptions, case: Case, case_bytes: int 
     """Return the case to run below the tool: the judged one if it is known to be small, else `small` or ragged."""
     if case_bytes is not None and case_bytes <= SMALL_BYTES:
         return case
-    table = registry.case_table(problem)
-    names = [name for name in table if name == "small"] + [name for name in table if name.startswith("ragged")]
-    if not names:
+    known = case_selection.others(problem, options, ())
+    if not known:
         return None
-    return case if names[0] == case.name else Case(name=names[0], overrides={**options.overrides, **table[names[0]]})
+    name = next(iter(known))
+    return case if name == case.name else Case(name=name, overrides=known[name])
 
 
 def source_lines(log: Log, files: Iterable[Path]) -> Mapping[SourcePlace, str]:

@@ -1,8 +1,6 @@
 """Records as CSV text: the columns of the dataclass, the same cells as in the results files."""
 
-import csv
 import dataclasses
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -28,8 +26,5 @@ def render_lines(lines: Sequence[Mapping[str, Any]]) -> str:
 
 def render_cells(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Write a header and rows of values."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_MINIMAL)
-    writer.writerow(names)
-    writer.writerows([[csvfile.cell(value) for value in row] for row in rows])
-    return buffer.getvalue().rstrip("\n")
+    lines = [names, *(map(csvfile.cell, row) for row in rows)]
+    return "".join(map(csvfile.line, lines)).rstrip("\n")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from kbench.core.bottleneck import shortened
 from kbench.core.counters import Counters
 from kbench.core.model import Failed
 from kbench.core.profile import KernelDifference, ProfiledKernel, SolutionProfile, differences
@@ -235,5 +236,4 @@ def _notes(found: Sequence[Explained]) -> list[str]:
 
 
 def _name(name: str) -> str:
-    text = one_line(name)
-    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 3]}..."
+    return shortened(one_line(name), LONGEST_NAME)

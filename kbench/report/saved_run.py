@@ -3,22 +3,13 @@
 import functools
 import shlex
 from collections.abc import Sequence
+from dataclasses import fields
 
 from kbench.core.errors import NothingSelectedError, ResultsError
 from kbench.core.events import Judged
 from kbench.core.explain import explain
 from kbench.core.levels import Level
-from kbench.core.model import (
-    Correctness,
-    Environment,
-    Failed,
-    Finding,
-    FindingKind,
-    Outcome,
-    Passed,
-    ResultRow,
-    Status,
-)
+from kbench.core.model import Correctness, Environment, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
 from kbench.core.values import worst
 from kbench.report.html.page import shown_path
 from kbench.report.summary import RunSummary, summarise
@@ -64,6 +55,7 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
 
 def details_of(summary: RunSummary) -> RunDetails:
     """Gather the details of a finished run beside its rows. Raises IndexError for a run without rows."""
+    names = [field.name for field in fields(CaseDetails)]
     reference_s: dict[str, dict[str, float]] = {}
     for (case, stage), spent_s in summary.reference_s.items():
         reference_s.setdefault(case, {})[stage] = spent_s
@@ -73,17 +65,7 @@ def details_of(summary: RunSummary) -> RunDetails:
         elapsed_s=summary.elapsed_s,
         reference_s=reference_s,
         peaks=summary.peaks,
-        cases=tuple(
-            CaseDetails(
-                solution=case.solution,
-                case=case.case,
-                findings=case.findings,
-                diagnosis=case.diagnosis,
-                log=case.log,
-                stage_s=case.stage_s,
-            )
-            for case in summary.cases
-        ),
+        cases=tuple(CaseDetails(**{name: getattr(case, name) for name in names}) for case in summary.cases),
     )
 
 

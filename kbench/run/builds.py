@@ -10,10 +10,9 @@ from typing import Any
 
 from kbench.build import cache, sources
 from kbench.build.cache import CacheEntry
-from kbench.core.events import RunOptions
 from kbench.core.model import Case, Failed
-from kbench.devices.selection import DeviceChoice
 from kbench.host.builder import Builder
+from kbench.host.context import RunContext
 from kbench.plugins import case_selection
 from kbench.plugins.case_selection import Rehearsal
 from kbench.plugins.registry import Entry
@@ -53,12 +52,11 @@ def job_of(
     entry: Entry,
     cases: Sequence[Case],
     derived: Iterable[Mapping[str, Any]],
-    options: RunOptions,
-    device: DeviceChoice,
+    context: RunContext,
 ) -> Job:
     """Return what the cache lacks of a solution for these cases; `derived` are shapes beside the problem's cases."""
-    cached = cache.entry_for(entry.path, entry.variant, device.key, cache_dir())
-    others = case_selection.others(problem, options, cases)
+    cached = cache.entry_for(entry.path, entry.variant, context.device.key, cache_dir())
+    others = case_selection.others(problem, context.options, cases)
     wanted = case_selection.rehearsals(problem, cases, others.values(), derived)
     seen = cached.rehearsed()
     return Job(entry=entry, cached=cached, rehearsals={key: one for key, one in wanted.items() if key not in seen})

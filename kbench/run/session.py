@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kbench.build import sources
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.events import (
     REFERENCE,
@@ -20,24 +19,14 @@ from kbench.core.events import (
     StageStarted,
 )
 from kbench.core.forecast import Forecast, worth_telling
-from kbench.core.model import (
-    Case,
-    Environment,
-    Failed,
-    Finding,
-    FindingKind,
-    Passed,
-    Peaks,
-    ResultRow,
-    Status,
-)
+from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Sample, Status
 from kbench.core.stats import worthwhile_precision
 from kbench.devices import clock_lock, monitor, peaks, selection
-from kbench.devices.admission import Admission, in_use
+from kbench.devices.admission import in_use
 from kbench.devices.backend import backend
-from kbench.devices.selection import DeviceChoice
 from kbench.host import health, nursery_process, sanitizer
 from kbench.host.builder import Builder
+from kbench.host.context import RunContext
 from kbench.plugins import case_selection, registry
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
@@ -51,7 +40,7 @@ from kbench.storage.durations import last_duration_s
 from kbench.storage.results import Run, RunWriter, read_run
 from kbench.storage.settings import cache_dir
 from kbench.units.evaluator import Evaluator
-from kbench.units.rows import make_row
+from kbench.units.rows import make_row, provenance_of
 from kbench.units.stages import finished
 from kbench.units.unit import Unit, UnitResult
 
@@ -87,7 +76,8 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Gene
             writer = stack.enter_context(
                 RunWriter(options.results_dir, options.name, problem=problem.name, solutions=names)
             )
-        session = Session(problem, solutions, options, device, rung, scratch, writer)
+        context = RunContext(options=options, device=device, rung=rung, scratch=scratch)
+        session = Session(problem, solutions, context, writer)
         stack.callback(session.close)
         yield from session.derive(solutions, cases)
         yield from session.foresee(solutions, cases)
@@ -128,36 +118,21 @@ def sandbox_rung(options: RunOptions, device: str) -> int:
 class Session:
     """One run's parent: builds ahead, and drives one judge through all cases and processes."""
 
-    def __init__(
-        self,
-        problem: Entry,
-        solutions: Sequence[Entry],
-        options: RunOptions,
-        device: DeviceChoice,
-        rung: int,
-        scratch: Path,
-        writer: RunWriter | None,
-    ):
+    def __init__(self, problem: Entry, solutions: Sequence[Entry], context: RunContext, writer: RunWriter | None):
         self._problem = problem
-        self._options = options
-        self._device = device
-        self._rung = rung
-        self._scratch = scratch
+        self._context = context
+        self._options, self._device = context.options, context.device
         self._writer = writer
         self._failed: dict[str, Failed] = {}
         self._stage_s: dict[str, float] = {}
         self._deadlines: dict[str, float] = {}
         self._remarks: tuple[Finding, ...] = ()
-        self._watch = health.Watch(device, cache_dir())
-        self._evaluator = Evaluator(device, rung, scratch, self._watch)
-        self._evaluator.turn_to(problem, solutions, options)
+        self._watch = health.Watch(context.device, cache_dir())
+        self._evaluator = Evaluator(context.device, context.rung, context.scratch, self._watch)
+        self._evaluator.turn_to(problem, solutions, context.options)
         self._derived = Derived()
-        self._provenance = rowmaker.collect(
-            problem.name,
-            problem.recorded_path,
-            sources.source_sha256(problem.path),
-            writer.csv_path.stem if writer is not None else options.name or "unsaved",
-        )
+        name = writer.csv_path.stem if writer is not None else context.options.name or "unsaved"
+        self._provenance = provenance_of(problem, name)
         self.environment: Environment | None = None
 
     @property
@@ -201,7 +176,7 @@ class Session:
     def build(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
         """Build what the cache lacks; failures are reported later, in order."""
         jobs = [job for entry in solutions if (job := self._job(entry, cases)) is not None]
-        builder = Builder(self._problem, self._options, self._device, self._rung, self._scratch)
+        builder = Builder(self._problem, self._context)
         name = cases[0].name
         for news in build_all(jobs, builder):
             if isinstance(news, Job):
@@ -216,19 +191,17 @@ class Session:
             yield finished("build", name, elapsed_s, solution=entry.name, ok=ok, detail=detail)
 
     def _job(self, entry: Entry, cases: tuple[Case, ...]) -> Job | None:
-        job = job_of(self._problem, entry, cases, self._derive(entry).cases, self._options, self._device)
+        job = job_of(self._problem, entry, cases, self._derive(entry).cases, self._context)
         if job.is_done or entry.unsupported_on(self._device.kind, self._problem) is not None:
             return None
         return job
 
     def settle_device(self, stack: contextlib.ExitStack) -> None:
         """Measure missing peaks, lock the clocks if requested, and look for other processes on the device."""
-        if self._evaluator.peaks is None and backend(self._device.kind).has_own_memory:
-            try:
-                with Admission(uuid=self._device.uuid).exclusive():
-                    self._evaluator.peaks = peaks.refresh_peaks(self._device, cache_dir())
-            except MachineError as error:
-                self._remarks += (Finding.note("no_peaks", error.message),)
+        try:
+            self._evaluator.peaks = peaks.known_or_measured(self._device, cache_dir())
+        except MachineError as error:
+            self._remarks += (Finding.note("no_peaks", error.message),)
         if (mhz := self._options.lock_clocks_mhz) is not None:
             stack.enter_context(clock_lock.locked(self._device, mhz))
             code, message = f"{rowmaker.CLOCKS_LOCKED}_{mhz}", f"SM clock locked at {mhz} MHz"
@@ -302,7 +275,10 @@ class Session:
         state.add(outcome)
         row = self._row(state, process, result)
         samples = outcome.timings[0].samples if isinstance(outcome, Passed) and outcome.timings else ()
-        state.rows += self._writer.append([row], samples) if self._writer is not None else (row,)
+        state.rows += (self._written(row, samples),)
+
+    def _written(self, row: ResultRow, samples: Sequence[Sample] = ()) -> ResultRow:
+        return self._writer.append(row, samples) if self._writer is not None else row
 
     def _unit(self, state: CaseState, process: int) -> Unit:
         return Unit(
@@ -340,9 +316,9 @@ class Session:
         state.closed = True
         state.tell_budget(self._options)
         if not state.rows:
-            isolation = rungs.Rung(self._rung).name.lower()
+            isolation = rungs.Rung(self._context.rung).name.lower()
             row = self._row(state, 0, UnitResult(outcome=state.outcome, isolation=isolation))
-            state.rows = self._writer.append([row]) if self._writer is not None else (row,)
+            state.rows = (self._written(row),)
         elif isinstance(state.outcome, Passed) and state.outcome.timings:
             state.rows = rowmaker.with_interval(state.rows, state.outcome.timings, self._options.precision)
             state.rows = rowmaker.with_own_share(state.rows, state.outcome.own_share, state.share_flag)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 
-from kbench.core.errors import MachineError, UsageError
+from kbench.core.errors import MachineError
 from kbench.sandbox import landlock, libc, namespaces, process_tree, seccomp
 from kbench.sandbox.namespaces import Surroundings
 
@@ -71,14 +71,6 @@ DESCRIPTIONS = {
     Rung.LANDLOCK: "limits, Landlock: writes in its scratch folder only, not in /tmp, no network, no signals outwards",
     Rung.FULL: "limits, Landlock and namespaces, with a /tmp and a /dev/shm of its own",
 }
-
-
-def parse(text: str) -> Rung:
-    """Return the rung of a number (`3`) or a name (`landlock`). Raises UsageError."""
-    with contextlib.suppress(ValueError, KeyError):
-        return Rung(int(text)) if text.strip().isdigit() else Rung[text.strip().upper()]
-    names = ", ".join(f"{rung.value} {rung.name.lower()}" for rung in Rung)
-    raise UsageError(f"no isolation rung {text!r}", hint=f"one of: {names}")
 
 
 def require(reached: Rung, wanted: int | None) -> None:

@@ -22,7 +22,6 @@ from kbench.serve.schema import (
 )
 from kbench.serve.service import ConflictError, QueueFullError, Service
 
-MOST_BODY_BYTES = 8 << 20
 BODY_S = 20.0
 """Chosen. Seconds that a client may take to send a body."""
 MOST_BODIES = 16
@@ -111,9 +110,7 @@ class _GoneError(Exception):
     """The client disconnected before its request was complete."""
 
 
-def make_app(
-    service: Callable[[], Service], token: str, *, most_bytes: int = MOST_BODY_BYTES, body_s: float = BODY_S
-) -> FastAPI:
+def make_app(service: Callable[[], Service], token: str, *, most_bytes: int, body_s: float = BODY_S) -> FastAPI:
     """Return the application; it makes the `service` on its event loop."""
     held: dict[str, Service] = {}
 

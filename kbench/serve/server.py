@@ -2,37 +2,17 @@
 
 import ipaddress
 import secrets
-from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
 
 import uvicorn
 
 from kbench.api.judge import Judge
 from kbench.core.errors import UsageError
-from kbench.serve.app import MOST_BODY_BYTES, make_app
+from kbench.serve.app import make_app
 from kbench.serve.metrics import Metrics
-from kbench.serve.service import Service
+from kbench.serve.service import ServerOptions, Service
 from kbench.serve.store import TaskStore
 
-MOST_PENDING = 1000
 SHORTEST_TOKEN = 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
-    """Options of a server beside those of its pool."""
-
-    token: str
-    state: Path
-    host: str = "127.0.0.1"
-    port: int = 8765
-    most_pending: int = MOST_PENDING
-    most_bytes: int = MOST_BODY_BYTES
-    references: bool = False
-    """Whether clients may send problem sources, which the trusted judge runs."""
-    keep: timedelta = timedelta(days=30)
-    """How long answers are kept."""
 
 
 def is_loopback(host: str) -> bool:
@@ -67,14 +47,7 @@ def make_server(judge: Judge, options: ServerOptions) -> tuple[uvicorn.Server, T
     store = TaskStore(options.state / "tasks.sqlite")
 
     def service() -> Service:
-        return Service(
-            judge,
-            store,
-            Metrics(),
-            most_pending=options.most_pending,
-            references=options.references,
-            keep=options.keep,
-        )
+        return Service(judge, store, Metrics(), options)
 
     app = make_app(service, options.token, most_bytes=options.most_bytes)
     config = uvicorn.Config(

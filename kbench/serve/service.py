@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -26,6 +27,22 @@ AHEAD = 2
 FORGET_EVERY_S = 3600.0
 MOST_STARTS = 3
 """A task that was started three times without an answer may have ended the server each time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """Options of a server beside those of its pool."""
+
+    token: str
+    state: Path
+    host: str = "127.0.0.1"
+    port: int = 8765
+    most_pending: int = 1000
+    most_bytes: int = 8 << 20
+    references: bool = False
+    """Whether clients may send problem sources, which the trusted judge runs."""
+    keep: timedelta = timedelta(days=30)
+    """How long answers are kept."""
 
 
 class QueueFullError(Exception):
@@ -54,22 +71,11 @@ class _Open:
 class Service:
     """A bounded queue, first in, first out. Every accepted task gets one answer, also after a restart."""
 
-    def __init__(
-        self,
-        judge: Judge,
-        store: TaskStore,
-        metrics: Metrics,
-        *,
-        most_pending: int,
-        references: bool,
-        keep: timedelta,
-    ):
+    def __init__(self, judge: Judge, store: TaskStore, metrics: Metrics, options: ServerOptions):
         self._judge = judge
         self._store = store
         self._metrics = metrics
-        self._most_pending = most_pending
-        self._references = references
-        self._keep = keep
+        self._options = options
         self._open: dict[str, _Open] = {}
         self._pending: asyncio.Queue[str] = asyncio.Queue()
         self._workers: list[asyncio.Task[None]] = []
@@ -140,7 +146,7 @@ class Service:
                 raise ConflictError(f"`{task_id}` is the task_id of another request")
             if stored is None:
                 fresh[task_id] = request, digest
-        if fresh and self.pending + len(fresh) > self._most_pending:
+        if fresh and self.pending + len(fresh) > self._options.most_pending:
             self._metrics.refused.inc(len(fresh))
             raise QueueFullError(max(1, math.ceil(self._mean_s * self.pending / self.slots)))
         now = _now()
@@ -189,7 +195,7 @@ class Service:
         return self.result(task_id)
 
     def _check(self, request: EvaluationRequest) -> None:
-        if request.reference_code is not None and not self._references:
+        if request.reference_code is not None and not self._options.references:
             message = "this server does not accept `reference_code`, which would run in its trusted judge"
             raise UsageError(message, "name a `problem`, or start the server with `--accept-references`")
         self._judge.check(**_options(request))
@@ -214,7 +220,7 @@ class Service:
     async def _forget(self) -> None:
         """Delete old answers, now and every hour."""
         while True:
-            self._store.forget(_now(self._keep))
+            self._store.forget(_now(self._options.keep))
             await asyncio.sleep(FORGET_EVERY_S)
 
     async def _work(self) -> None:

@@ -31,7 +31,6 @@ class StoredTask:
     """Hash of the request, which tells a repeated request from another one with the same id."""
     request: str
     answer: str
-    is_done: bool = False
     starts: int = 0
     """How often it was started: a started task without an answer may have ended the server."""
 
@@ -43,6 +42,7 @@ class TaskStore:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._database.row_factory = sqlite3.Row
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = NORMAL")
             self._database.executescript(SCHEMA)
@@ -85,15 +85,5 @@ class TaskStore:
         return self._read("WHERE NOT is_done ORDER BY number", ())
 
     def _read(self, where: str, values: tuple[str, ...]) -> list[StoredTask]:
-        query = f"SELECT task_id, digest, request, answer, is_done, starts FROM tasks {where}"  # noqa: S608 - constants
-        return [
-            StoredTask(
-                task_id=task_id,
-                digest=digest,
-                request=request,
-                answer=answer,
-                is_done=bool(is_done),
-                starts=starts,
-            )
-            for task_id, digest, request, answer, is_done, starts in self._database.execute(query, values)
-        ]
+        query = f"SELECT task_id, digest, request, answer, starts FROM tasks {where}"  # noqa: S608 - constants
+        return [StoredTask(**row) for row in self._database.execute(query, values)]

@@ -134,32 +134,21 @@ class RunWriter:
             self.samples_path.unlink(missing_ok=True)
             self.csv_path.unlink(missing_ok=True)
 
-    def append(self, rows: Sequence[ResultRow], samples: Iterable[Sample] = ()) -> tuple[ResultRow, ...]:
-        """Write the finished rows of one (problem, solution, case), and the samples of their processes.
+    def append(self, row: ResultRow, samples: Sequence[Sample] = ()) -> ResultRow:
+        """Write the row of a finished process, and its samples; return it as written: with `samples_sha256`.
 
-        Returns the rows as written: with `samples_sha256`. When this returns, both files are on the disk.
+        When this returns, both files are on the disk.
 
         Raises:
             MachineError: where the disk is full or not writable; what was written before stays readable.
-            ValueError: for samples of a process that none of the rows belongs to.
+            ValueError: for samples of another process.
         """
-        if len({case_key(row) for row in rows}) > 1:
-            raise ValueError("rows of one call belong to one problem, solution and case")
-        by_process: dict[int, list[Sample]] = {row.process: [] for row in rows}
-        for sample in samples:
-            if sample.process not in by_process:
-                raise ValueError(f"samples of process {sample.process}, which has no row")
-            by_process[sample.process].append(sample)
-        finished, sample_lines = [], []
-        for row in rows:
-            lines = [_sample_line(row, sample) for sample in by_process[row.process]]
-            sample_lines += lines
-            finished.append(replace(row, samples_sha256=_digest(lines) if lines else ""))
-        self._rows += [_row_line(row) for row in finished]
-        self._written += [group_key(row) for row in finished]
-        self._samples += sample_lines
+        other = next((sample.process for sample in samples if sample.process != row.process), None)
+        if other is not None:
+            raise ValueError(f"samples of process {other} with the row of process {row.process}")
+        finished = self._add(row, samples)
         self._write()
-        return tuple(finished)
+        return finished
 
     def replace_all(self, groups: Iterable[Sequence[tuple[ResultRow, Sequence[Sample]]]]) -> Path:
         """Replace the file of this name by rows with their samples; return its path.
@@ -170,9 +159,7 @@ class RunWriter:
         self._rows, self._samples, self._written = [], [], []
         for group in groups:
             for row, samples in group:
-                lines = [_sample_line(row, sample) for sample in samples]
-                self._samples += lines
-                self._rows.append(_row_line(replace(row, samples_sha256=_digest(lines) if lines else "")))
+                self._add(row, samples)
         self._write()
         return self._path
 
@@ -190,6 +177,14 @@ class RunWriter:
                 raise ValueError(f"no row of {row.solution}, case {row.case}, process {row.process} was written")
             self._rows[index] = _row_line(row)
         self._write_rows()
+
+    def _add(self, row: ResultRow, samples: Sequence[Sample]) -> ResultRow:
+        lines = [_sample_line(row, sample) for sample in samples]
+        finished = replace(row, samples_sha256=_digest(lines) if lines else "")
+        self._rows.append(_row_line(finished))
+        self._written.append(group_key(finished))
+        self._samples += lines
+        return finished
 
     def _write(self) -> None:
         # Samples first: a reader between the two sees samples without a row, never a row without samples.

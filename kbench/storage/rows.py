@@ -5,7 +5,6 @@ import math
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -51,20 +50,6 @@ class Provenance:
     problem: str
     problem_path: str
     problem_sha256: str
-
-
-def collect(problem: str, path: str, sha256: str, run_id: str, started_utc: str | None = None) -> Provenance:
-    """Collect what all rows of a run share; the git commit is that of the working folder, if it is a repository."""
-    commit, dirty = git_state(Path.cwd())
-    return Provenance(
-        run_id=run_id,
-        started_utc=started_utc or datetime.now(UTC).isoformat(timespec="seconds"),
-        git_commit=commit,
-        git_dirty=dirty,
-        problem=problem,
-        problem_path=path,
-        problem_sha256=sha256,
-    )
 
 
 @functools.cache

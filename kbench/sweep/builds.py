@@ -5,16 +5,17 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from kbench.build import sources
-from kbench.core.events import REFERENCE, RunOptions, StageEvent, StageStarted
+from kbench.core.events import REFERENCE, StageEvent, StageStarted
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Status
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
-from kbench.devices.selection import DeviceChoice
 from kbench.host.builder import Builder
+from kbench.host.context import RunContext
 from kbench.host.turn import Turn
 from kbench.plugins import case_selection
 from kbench.plugins.shapes import Derived
@@ -65,22 +66,18 @@ class Builds:
 
     def __init__(
         self,
-        options: RunOptions,
-        device: DeviceChoice,
-        rung: int,
-        scratch: Path,
+        context: RunContext,
         dispatcher: Dispatcher,
         shapes: DerivedShapes,
         *,
         jobs: int,
         tell: Callable[[TaskVerdict | StageStarted | BaseException | None], None],
     ):
-        self._device = device
-        self._rung = rung
-        self._scratch = scratch
+        self._context = context
         self._dispatcher = dispatcher
         self._shapes = shapes
         self._tell = tell
+        options, device = context.options, context.device
         timed = options.wait_for_device and not options.verify_only
         whole = timed and not backend(device.kind).queues_calls
         self._turn = Turn(Admission(uuid=device.uuid) if timed else None, whole=whole)
@@ -94,7 +91,7 @@ class Builds:
         """Pass on tasks that need no build, and build the others. All tasks have equal options."""
         groups: dict[BuildKey, list[Task]] = defaultdict(list)
         for task in tasks:
-            refused = task.refused or task.solution.unsupported_on(self._device.kind, task.problem)
+            refused = task.refused or task.solution.unsupported_on(self._context.device.kind, task.problem)
             if refused is not None:
                 self._tell(self._dispatcher.built(task, UnitResult(outcome=refused)))
             elif sources.compiles(task.solution.path, task.solution.builtin):
@@ -138,14 +135,15 @@ class Builds:
         first = group[0]
         if self._dispatcher.why_stopped():
             return
-        problem, solution, options = first.problem, first.solution, first.options
+        problem, solution = first.problem, first.solution
+        context = replace(self._context, options=first.options)
         cases = tuple(task.case for task in group)
         derived = [shape for task in group for shape in self._shapes.of(task).cases]
-        job = job_of(problem, solution, cases, derived, options, self._device)
+        job = job_of(problem, solution, cases, derived, context)
         failure, began = None, time.monotonic()
         if not job.is_done:
             self._tell(StageStarted(stage="build", solution=solution.name, case=first.case.name))
-            builder = Builder(problem, options, self._device, self._rung, self._scratch, turn=self._turn)
+            builder = Builder(problem, context, turn=self._turn)
             with self._lock:
                 self._builders.append(builder)
             if self._dispatcher.why_stopped():

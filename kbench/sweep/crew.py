@@ -12,10 +12,10 @@ from pathlib import Path
 from kbench.core.errors import MachineError
 from kbench.core.events import RunOptions, StageStarted
 from kbench.devices import peaks
-from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import nursery_process
+from kbench.host.context import RunContext
 from kbench.storage.settings import cache_dir
 from kbench.sweep.builds import Builds, DerivedShapes
 from kbench.sweep.dispatch import Dispatcher, Write
@@ -82,21 +82,15 @@ class Crew:
     def start(self) -> None:
         """Start the nursery, lanes and builders; they wait for tasks."""
         options, device = self._options, self._options.devices[0]
-        if not options.run.verify_only and backend(device.kind).has_own_memory and options.run.wait_for_device:
-            self._measure_peaks()
+        if not options.run.verify_only and options.run.wait_for_device:
+            for each in options.devices:
+                with contextlib.suppress(MachineError):  # rows then have no limit
+                    peaks.known_or_measured(each, cache_dir())
         self._closing.enter_context(nursery_process.nursery(nursery_process.OF_MANY_JUDGES))
         shapes = DerivedShapes(Evaluator(device, options.rung, self._scratch, self._guards[0]), self._news.put)
         self._closing.callback(shapes.close)
-        self._builds = Builds(
-            options.run,
-            device,
-            options.rung,
-            self._scratch,
-            self._dispatcher,
-            shapes,
-            jobs=options.jobs,
-            tell=self._tell_of_builds,
-        )
+        context = RunContext(options=options.run, device=device, rung=options.rung, scratch=self._scratch)
+        self._builds = Builds(context, self._dispatcher, shapes, jobs=options.jobs, tell=self._tell_of_builds)
         self._closing.callback(self._builds.stop)
         for guard in self._guards:
             post = Post(guard, self._news.put)
@@ -166,10 +160,3 @@ class Crew:
 
     def _evaluator(self, device: DeviceChoice, guard: Guard, scratch: Path) -> Evaluator:
         return Evaluator(device, self._options.rung, scratch, guard, lanes=self._options.lanes)
-
-    def _measure_peaks(self) -> None:
-        """Measure the peaks of each device that has none; if that fails, rows have no limit."""
-        for device in self._options.devices:
-            if peaks.load_peaks(device, cache_dir()) is None:
-                with contextlib.suppress(MachineError), Admission(uuid=device.uuid).exclusive():
-                    peaks.refresh_peaks(device, cache_dir())

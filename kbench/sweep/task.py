@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kbench.build import sources
 from kbench.core.events import Judged, RunOptions, StageEvent
 from kbench.core.model import Case, Failed, Passed, ResultRow, Sample, Status
 from kbench.plugins.registry import Entry
 from kbench.run.case_state import CaseState
 from kbench.storage import rows as rowmaker
-from kbench.units.rows import make_row
+from kbench.units.rows import make_row, provenance_of
 from kbench.units.unit import UnitResult
 
 
@@ -69,9 +68,7 @@ class TaskVerdict:
     def rows(self, run_id: str, started_utc: str) -> list[tuple[ResultRow, Sequence[Sample]]]:
         """Return the rows of a results file, each with its samples."""
         task = self.task
-        problem = task.problem
-        sha256 = sources.source_sha256(problem.path)
-        provenance = rowmaker.collect(problem.name, problem.recorded_path, sha256, run_id, started_utc)
+        provenance = provenance_of(task.problem, run_id, started_utc)
         made = [
             make_row(provenance, task.solution, result.case or task.case, process, task.options, result)
             for process, result in enumerate(self.results)

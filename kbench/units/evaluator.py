@@ -16,6 +16,7 @@ from kbench.devices import peaks
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import health, sanitizer
+from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess, OpenedCase
 from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
@@ -48,7 +49,7 @@ class Bench:
     problem: Entry
     problem_sha256: str
     """Of its source when the judge was started: an edited file is another problem."""
-    options: RunOptions
+    context: RunContext
     sanitizer: sanitizer.Sanitizer
     files: list[Path]
     judge: JudgeProcess | None = None
@@ -66,7 +67,7 @@ class Bench:
     @property
     def judges(self) -> tuple[Entry, str, RunOptions]:
         """What it is for."""
-        return self.problem, self.problem_sha256, self.options
+        return self.problem, self.problem_sha256, self.context.options
 
     @property
     def case_bytes(self) -> int:
@@ -137,8 +138,9 @@ class Evaluator:
             if bench.judges == (problem, problem_sha256, options):
                 self._resting.remove(bench)
                 return bench
-        looking = sanitizer.Sanitizer(problem, options, self._device, self._rung, self._scratch)
-        return Bench(problem=problem, problem_sha256=problem_sha256, options=options, sanitizer=looking, files=[])
+        context = RunContext(options=options, device=self._device, rung=self._rung, scratch=self._scratch)
+        looking = sanitizer.Sanitizer(problem, context)
+        return Bench(problem=problem, problem_sha256=problem_sha256, context=context, sanitizer=looking, files=[])
 
     @property
     def problems(self) -> list[str]:
@@ -322,9 +324,7 @@ class Evaluator:
     def _start(self, expected: Sequence[Entry]) -> JudgeProcess:
         """Start a judge and, below it, workers that will do for the solutions that are expected first."""
         bench = self._present
-        bench.judge = JudgeProcess(
-            bench.options, self._device, self._rung, self._scratch, files=bench.files, expected=expected
-        )
+        bench.judge = JudgeProcess(bench.context, files=bench.files, expected=expected)
         return bench.judge
 
     def _look_after(self, outcome: Outcome) -> None:

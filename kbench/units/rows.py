@@ -3,6 +3,8 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from kbench.build import sources
@@ -12,11 +14,25 @@ from kbench.core.model import SCHEMA_VERSION, Case, Failed, Outcome, Passed, Res
 from kbench.core.stats import summarise_arm
 from kbench.core.version import __version__
 from kbench.plugins.registry import Entry
-from kbench.storage.rows import Provenance, figures, finding_codes
+from kbench.storage.rows import Provenance, figures, finding_codes, git_state
 from kbench.units.unit import UnitResult
 
 OF_THE_ENVIRONMENT = ("gpu_name", "gpu_uuid", "driver", "cuda", "torch")
 OF_THE_ERRORS = ("max_abs_err", "max_rel_err", "tolerance_ratio", "oracle_ratio", "oracle_factor")
+
+
+def provenance_of(problem: Entry, run_id: str, started_utc: str | None = None) -> Provenance:
+    """Collect what all rows of a run share; the git commit is that of the working folder, if it is a repository."""
+    commit, dirty = git_state(Path.cwd())
+    return Provenance(
+        run_id=run_id,
+        started_utc=started_utc or datetime.now(UTC).isoformat(timespec="seconds"),
+        git_commit=commit,
+        git_dirty=dirty,
+        problem=problem.name,
+        problem_path=problem.recorded_path,
+        problem_sha256=sources.source_sha256(problem.path),
+    )
 
 
 def make_row(

@@ -10,7 +10,7 @@ import pytest
 
 from kbench.core.errors import MachineError
 from kbench.core.model import Peaks
-from kbench.devices import monitor, peaks, selection
+from kbench.devices import admission, monitor, peaks, selection
 from kbench.devices.backend import backend
 from kbench.devices.monitor import DeviceMonitor, DeviceReading
 
@@ -133,6 +133,20 @@ def test_peaks_are_remembered_by_device_and_driver(nvml, tmp_path, monkeypatch):
     assert peaks.load_peaks(selection.cpu(), tmp_path) is None
     nvml.nvmlSystemGetDriverVersion = lambda: "590.1"
     assert peaks.load_peaks(GPU, tmp_path) is None
+
+
+def test_unknown_peaks_of_a_gpu_are_measured_once_and_alone_on_it(nvml, tmp_path, monkeypatch):
+    monkeypatch.setenv("KBENCH_LEASES", str(tmp_path / "leases"))
+    measured = []
+
+    def run(*_, **__):
+        measured.append(admission.in_use(GPU.uuid))
+        return SimpleNamespace(stdout=json.dumps(dataclasses.asdict(PEAKS)) + "\n")
+
+    monkeypatch.setattr(peaks.subprocess, "run", run)
+    assert peaks.known_or_measured(selection.cpu(), tmp_path) is None
+    assert [peaks.known_or_measured(GPU, tmp_path) for _ in range(2)] == [PEAKS, PEAKS]
+    assert measured == [True]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"GPU-1 580.1": {"unknown": 1}}', '{"GPU-1 580.1": null}'])

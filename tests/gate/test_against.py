@@ -59,7 +59,7 @@ def measured(monkeypatch):
                 for process in range(options.processes):
                     row = make_row(problem=problem.name, solution=entry.name, case="small", process=process)
                     wobbling = ratio * (1 + 1e-4 * process)
-                    writer.append([row], make_samples(process=process, ratio=wobbling, reference_ns=1.5e8))
+                    writer.append(row, make_samples(process=process, ratio=wobbling, reference_ns=1.5e8))
         yield Planned(problem=problem.name, solutions=(), cases=(), device="cpu", processes=options.processes)
 
     monkeypatch.setattr(verb.session, "run", run)

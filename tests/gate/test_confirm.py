@@ -36,7 +36,7 @@ def asked(monkeypatch):
         with RunWriter(options.results_dir, options.name) as writer:
             for entry in solutions:
                 row = make_row(problem=problem.name, solution=entry.name, case=options.cases[0])
-                writer.append([row], make_samples(ratio=0.5))
+                writer.append(row, make_samples(ratio=0.5))
         yield Planned(problem=problem.name, solutions=(), cases=(), device="cuda", processes=options.processes)
 
     monkeypatch.setattr(confirm.session, "run", run)

@@ -18,6 +18,7 @@ from kbench.core.profile import SolutionProfile
 from kbench.core.trace import LONGEST_NAME, MOST_LAUNCHES, MOST_NAMES, CallTrace, DeviceActivity, HostActivity
 from kbench.devices import selection
 from kbench.host import profiler
+from kbench.host.context import RunContext
 from kbench.host.profiler import Counted, Profiler, kept, ncu_command, validated, why_none
 from kbench.plugins import registry
 from kbench.profile import Explained, profile
@@ -260,7 +261,7 @@ def counted(folder: Path, page: str, body: str, keep: Path | None = None) -> Cou
     scratch = folder / "scratch"
     scratch.mkdir()
     rung = rung_probe.reached("cpu", cache_dir())
-    found = Profiler(problem, OPTIONS, CPU, int(rung), scratch).count(
+    found = Profiler(problem, RunContext(options=OPTIONS, device=CPU, rung=int(rung), scratch=scratch)).count(
         tool, entry, folder / "no artefacts", Case(name="default"), keep
     )
     assert list(scratch.iterdir()) == [], "nothing is left behind"

@@ -14,6 +14,7 @@ from kbench.core.model import Case, Failed, FindingKind, Passed, Status
 from kbench.core.sanitizer import SourcePlace, Tool, parse
 from kbench.devices import selection
 from kbench.host import sanitizer
+from kbench.host.context import RunContext
 from kbench.host.sanitizer import Sanitizer, small_case, source_lines
 from kbench.plugins import registry
 from kbench.plugins.case_selection import Rehearsal
@@ -130,7 +131,9 @@ def findings_of(folder: Path, body: str, rung: Rung = Rung.NONE, **options) -> l
     problem, entry = entries(folder, body)
     scratch = folder / "scratch"
     scratch.mkdir()
-    below = Sanitizer(problem, RunOptions(device="cpu", **options), CPU, int(rung), scratch)
+    below = Sanitizer(
+        problem, RunContext(options=RunOptions(device="cpu", **options), device=CPU, rung=int(rung), scratch=scratch)
+    )
     found = list(below._look(entry, Case(name="default"), None, tuple(Tool)))
     assert list(scratch.iterdir()) == [], "nothing is left behind"
     return found
@@ -224,8 +227,8 @@ def test_it_is_built_once_more_with_line_information_where_that_works(tmp_path, 
     asked = []
 
     class FakeBuilder:
-        def __init__(self, _problem, _options, device, _rung, _scratch):
-            asked.append(device.environment)
+        def __init__(self, _problem, context):
+            asked.append(context.device.environment)
 
         def build(self, _entry, cached, cases):
             asked.append((cached.folder, cases))
@@ -233,7 +236,9 @@ def test_it_is_built_once_more_with_line_information_where_that_works(tmp_path, 
 
     monkeypatch.setattr(sanitizer, "Builder", FakeBuilder)
     problem, entry = entries(tmp_path, "return x  # load_inline")
-    folder = Sanitizer(problem, RunOptions(), CPU, 0, tmp_path)._artefacts(entry, Case(name="c", overrides={"n": 8}))
+    folder = Sanitizer(problem, RunContext(options=RunOptions(), device=CPU, rung=0, scratch=tmp_path))._artefacts(
+        entry, Case(name="c", overrides={"n": 8})
+    )
     environment, (lined, cases) = asked
     assert environment == {**CPU.environment, "NVCC_APPEND_FLAGS": "-lineinfo"}
     assert list(cases.values()) == [Rehearsal(overrides={"n": 8})]
@@ -270,7 +275,7 @@ AUTOMATIC = [
 @pytest.mark.parametrize(("device", "asked", "outcome", "expected"), AUTOMATIC)
 def test_memcheck_is_asked_after_an_illegal_access(tmp_path, monkeypatch, device, asked, outcome, expected) -> None:
     problem, entry = entries(tmp_path, "return x")
-    below = Sanitizer(problem, RunOptions(sanitize=asked), device, 0, tmp_path)
+    below = Sanitizer(problem, RunContext(options=RunOptions(sanitize=asked), device=device, rung=0, scratch=tmp_path))
     calls = []
 
     def answer(_entry, _case, _small, tools):
@@ -295,7 +300,7 @@ def test_without_the_tool_a_crash_says_so(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sanitizer, "find", lambda: None)
     problem, entry = entries(tmp_path, "return x")
     judge = FakeJudge(CRASH)
-    below = Sanitizer(problem, RunOptions(), CUDA, 0, tmp_path)
+    below = Sanitizer(problem, RunContext(options=RunOptions(), device=CUDA, rung=0, scratch=tmp_path))
     list(below.around(judge, {"assignment": {"process": 0}}, entry, Case(name="c"), 1))
     assert judge.outcome.reason == CRASH.reason
     (found,) = judge.outcome.findings

@@ -15,6 +15,7 @@ from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Case, Failed, Passed, Status
 from kbench.devices import selection
 from kbench.host.builder import Builder
+from kbench.host.context import RunContext
 from kbench.plugins import case_selection, registry
 from kbench.plugins.case_selection import Rehearsal
 from kbench.run.builds import Built, Job, at_once, build_all
@@ -143,7 +144,7 @@ def test_those_that_compile_in_their_calls_take_turns(tmp_path, monkeypatch, bor
     problem, solutions = entries(tmp_path, one="time.sleep(0.4)", two="time.sleep(0.5)")
     cases = {"default": Rehearsal(overrides={}), "small": Rehearsal(overrides={"side": 4})}
     device = selection.choose("cpu")
-    builder = Builder(problem, RunOptions(), device, 0, tmp_path)
+    builder = Builder(problem, RunContext(options=RunOptions(), device=device, rung=0, scratch=tmp_path))
     folder = tmp_path / "cache"
     jobs = [
         Job(entry=entry, cached=cache.entry_for(entry.path, "", "cpu", folder), rehearsals=cases) for entry in solutions
@@ -215,7 +216,9 @@ def test_whoever_stops_listening_stops_the_builds(tmp_path) -> None:
 
 def test_a_build_that_is_stopped_leaves_nothing(tmp_path, born_of) -> None:
     problem, (entry,) = entries(tmp_path, one="time.sleep(60)")
-    builder = Builder(problem, RunOptions(), selection.choose("cpu"), 0, tmp_path)
+    builder = Builder(
+        problem, RunContext(options=RunOptions(), device=selection.choose("cpu"), rung=0, scratch=tmp_path)
+    )
     cached = cache.entry_for(entry.path, "", "cpu", tmp_path / "cache")
     news = build_all([Job(entry=entry, cached=cached, rehearsals={"a": Rehearsal(overrides={})})], builder)
     next(news)

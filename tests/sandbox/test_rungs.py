@@ -14,7 +14,7 @@ import pytest
 from require import require_rung
 
 from kbench.children import child as children_child
-from kbench.core.errors import MachineError, UsageError
+from kbench.core.errors import MachineError
 from kbench.sandbox import landlock, process_table, process_tree, rung_probe, rungs
 from kbench.sandbox.rungs import Rung
 
@@ -355,20 +355,6 @@ def test_no_gpu_is_said_not_raised():
     if shutil.which("nvidia-smi") is not None:
         pytest.skip("there is a GPU")
     assert "no CUDA buffer" in str(rung_probe.works(Rung.FULL, "cuda"))
-
-
-@pytest.mark.parametrize(
-    ("text", "rung"), [("0", Rung.NONE), ("3", Rung.LANDLOCK), ("full", Rung.FULL), (" Limits ", 1)]
-)
-def test_a_rung_has_a_number_and_a_name(text, rung):
-    assert rungs.parse(text) == rung
-
-
-@pytest.mark.parametrize("text", ["5", "-1", "", "chroot", "2.5"])
-def test_an_unknown_rung_is_named_with_the_known_ones(text):
-    with pytest.raises(UsageError) as caught:
-        rungs.parse(text)
-    assert "3 landlock" in caught.value.hint
 
 
 def test_less_than_was_asked_for_is_refused():

@@ -26,7 +26,8 @@ from kbench.core.errors import UsageError
 from kbench.serve import server as servers
 from kbench.serve import service as services
 from kbench.serve.schema import EvaluationRequest, EvaluationResponse
-from kbench.serve.server import ServerOptions, make_server
+from kbench.serve.server import make_server
+from kbench.serve.service import ServerOptions
 
 
 @pytest.fixture(autouse=True)

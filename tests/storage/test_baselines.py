@@ -108,7 +108,7 @@ def test_what_cannot_be_a_baseline(main: Run, tmp_path: Path) -> None:
         baselines.load_baseline(make_run(tmp_path, "long", {"a": FIVE}, problem="é" * 150), root=tmp_path / "b")
     with RunWriter(tmp_path, "two") as writer:
         for problem in ("p", "q"):
-            writer.append([make_row(problem=problem, **figures(make_samples()))], make_samples())
+            writer.append(make_row(problem=problem, **figures(make_samples())), make_samples())
     with pytest.raises(UsageError, match="several problems"):
         baselines.set_baseline(read_run(writer.csv_path), root=tmp_path / "b")
     (tmp_path / "file").write_text("")

@@ -19,7 +19,7 @@ from kbench.storage.saved_runs import list_runs
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
     with RunWriter(tmp_path, "one") as writer:
-        writer.append([make_row()], make_samples())
+        writer.append(make_row(), make_samples())
     return writer.csv_path
 
 

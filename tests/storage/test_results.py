@@ -34,8 +34,8 @@ from kbench.storage.saved_runs import find_run, list_runs
 def written(tmp_path: Path) -> Path:
     with RunWriter(tmp_path, "one") as writer:
         for process in range(2):
-            writer.append([make_row(process=process)], make_samples(process=process))
-        writer.append([make_row(solution="broken", status="crashed", reason="signal 11", timed=False)])
+            writer.append(make_row(process=process), make_samples(process=process))
+        writer.append(make_row(solution="broken", status="crashed", reason="signal 11", timed=False))
         return writer.csv_path
 
 
@@ -47,14 +47,14 @@ def edit(path: Path, old: str, new: str, count: int = 1) -> None:
 
 def test_round_trip(tmp_path: Path) -> None:
     rows = [make_row(process=p, reason='a "quoted", text\nin two lines') for p in range(3)]
-    samples = [s for p in range(3) for s in make_samples(process=p)]
+    samples = [make_samples(process=p) for p in range(3)]
     with RunWriter(tmp_path, "trip") as writer:
-        finished = writer.append(rows, samples)
+        finished = tuple(writer.append(row, own) for row, own in zip(rows, samples, strict=True))
     run = read_run(tmp_path / "trip.csv")
     assert run.rows == finished
     assert run.name == "trip"
     assert [replace(row, samples_sha256="") for row in run.rows] == rows
-    assert [s for p in range(3) for s in run.samples[("group_norm", "fast", "small", p)]] == samples
+    assert [list(run.samples[("group_norm", "fast", "small", p)]) for p in range(3)] == [list(own) for own in samples]
 
 
 texts = st.text(st.characters(exclude_categories=["C", "Z"], include_characters=" "), max_size=40).filter(
@@ -78,7 +78,7 @@ def test_any_row_survives(
 ) -> None:
     row = make_row(reason=reason, speedup=speedup, time_ns_median=median, git_dirty=dirty)
     with RunWriter(tmp_path_factory.mktemp("any"), "any") as writer:
-        (finished,) = writer.append([row], make_samples())
+        finished = writer.append(row, make_samples())
     assert read_run(writer.csv_path).rows == (finished,)
 
 
@@ -88,7 +88,7 @@ def test_hostile_text_neither_breaks_the_file_nor_grows_it_a_row(
     tmp_path_factory: pytest.TempPathFactory, reason: str
 ) -> None:
     with RunWriter(tmp_path_factory.mktemp("hostile"), "hostile") as writer:
-        writer.append([make_row(reason=reason)], make_samples())
+        writer.append(make_row(reason=reason), make_samples())
     run = read_run(writer.csv_path)
     assert len(run.rows) == 1
     assert len(pd.read_csv(writer.csv_path)) == 1
@@ -96,7 +96,7 @@ def test_hostile_text_neither_breaks_the_file_nor_grows_it_a_row(
 
 def test_a_long_message_is_cut(tmp_path: Path) -> None:
     with RunWriter(tmp_path, "long") as writer:
-        writer.append([make_row(reason="x" * 1_000_000)])
+        writer.append(make_row(reason="x" * 1_000_000))
     assert len(read_run(writer.csv_path).rows[0].reason) == csvfile.LONGEST_TEXT + 2
 
 
@@ -126,7 +126,7 @@ def test_every_append_leaves_both_files_complete(tmp_path: Path) -> None:
     writer = RunWriter(tmp_path, "live")
     writer.__enter__()
     for process in range(3):
-        writer.append([make_row(process=process)], make_samples(process=process))
+        writer.append(make_row(process=process), make_samples(process=process))
         assert len(read_run(writer.csv_path).rows) == process + 1
     # No __exit__, as after SIGKILL: the files are what they are.
     assert len(read_run(tmp_path / "live.csv").rows) == 3
@@ -135,10 +135,10 @@ def test_every_append_leaves_both_files_complete(tmp_path: Path) -> None:
 
 def test_a_crash_between_samples_and_rows_is_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with RunWriter(tmp_path, "between") as writer:
-        writer.append([make_row(process=0)], make_samples(process=0))
+        writer.append(make_row(process=0), make_samples(process=0))
         monkeypatch.setattr(Path, "replace", crash_on_rows(Path.replace))
         with pytest.raises(KeyboardInterrupt):
-            writer.append([make_row(process=1)], make_samples(process=1))
+            writer.append(make_row(process=1), make_samples(process=1))
     run = read_run(tmp_path / "between.csv")
     assert [row.process for row in run.rows] == [0]
     assert set(run.samples) == {("group_norm", "fast", "small", 0)}
@@ -156,14 +156,14 @@ def crash_on_rows(real):
 
 def test_disk_full_keeps_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with RunWriter(tmp_path, "full") as writer:
-        writer.append([make_row(process=0)], make_samples(process=0))
+        writer.append(make_row(process=0), make_samples(process=0))
 
         def no_room(fd):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         monkeypatch.setattr(csvfile.os, "fsync", no_room)
         with pytest.raises(MachineError, match="no room left") as caught:
-            writer.append([make_row(process=1)], make_samples(process=1))
+            writer.append(make_row(process=1), make_samples(process=1))
         assert "--results DIR" in (caught.value.hint or "")
         assert caught.value.exit_code == 3
     assert len(read_run(tmp_path / "full.csv").rows) == 1
@@ -198,7 +198,7 @@ def test_names_that_kbench_gives_do_not_collide(tmp_path: Path, monkeypatch: pyt
     paths = []
     for _ in range(3):
         with RunWriter(tmp_path) as writer:
-            writer.append([make_row()], make_samples())
+            writer.append(make_row(), make_samples())
             paths.append(writer.csv_path.name)
     assert paths == ["same.csv", "same-2.csv", "same-3.csv"]
     assert all(len(read_run(tmp_path / name).rows) == 1 for name in paths)
@@ -206,7 +206,7 @@ def test_names_that_kbench_gives_do_not_collide(tmp_path: Path, monkeypatch: pyt
 
 def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
     with RunWriter(tmp_path, "pr") as writer:
-        writer.append([make_row()], make_samples())
+        writer.append(make_row(), make_samples())
     with pytest.raises(UsageError, match="a run named `pr` exists already"), RunWriter(tmp_path, "pr"):
         pass
     assert len(read_run(tmp_path / "pr.csv").rows) == 1
@@ -225,19 +225,16 @@ def test_default_stem() -> None:
     assert "/" not in default_stem("../../etc/passwd", ["../x"])
 
 
-def test_rows_of_two_cases_in_one_append(tmp_path: Path) -> None:
-    with RunWriter(tmp_path, "x") as writer:
-        with pytest.raises(ValueError, match="one problem, solution and case"):
-            writer.append([make_row(case="a"), make_row(case="b")])
-        with pytest.raises(ValueError, match="no row"):
-            writer.append([make_row(process=0)], make_samples(process=1))
+def test_samples_of_another_process(tmp_path: Path) -> None:
+    with RunWriter(tmp_path, "x") as writer, pytest.raises(ValueError, match="samples of process 1"):
+        writer.append(make_row(process=0), make_samples(process=1))
 
 
 def test_rows_are_amended_in_place(tmp_path: Path) -> None:
     with RunWriter(tmp_path, "amended") as writer:
-        first = writer.append([make_row(process=0)], make_samples(process=0))
-        second = writer.append([make_row(process=1)], make_samples(process=1))
-        writer.amend([replace(row, speedup_low=1.4) for row in (*second, *first)])
+        first = writer.append(make_row(process=0), make_samples(process=0))
+        second = writer.append(make_row(process=1), make_samples(process=1))
+        writer.amend([replace(row, speedup_low=1.4) for row in (second, first)])
         with pytest.raises(ValueError, match="no row of fast, case small, process 2"):
             writer.amend([make_row(process=2)])
     rows = read_run(writer.csv_path).rows
@@ -255,7 +252,7 @@ def test_an_edited_sample(written: Path) -> None:
 
 def test_samples_of_one_arm_alone(tmp_path: Path) -> None:
     with RunWriter(tmp_path, "one") as writer:
-        writer.append([make_row()], [sample for sample in make_samples() if sample.arm == "reference"])
+        writer.append(make_row(), [sample for sample in make_samples() if sample.arm == "reference"])
     with pytest.raises(ResultsError, match=r"does not hold times of both arms of group_norm/fast/small, process 0"):
         read_run(writer.csv_path)
 
@@ -277,7 +274,7 @@ def test_a_missing_samples_file(written: Path) -> None:
 def test_samples_of_another_run(tmp_path: Path, written: Path) -> None:
     with RunWriter(tmp_path, "two") as writer:
         for process in range(2):
-            writer.append([make_row(process=process)], make_samples(process=process, ratio=1.3))
+            writer.append(make_row(process=process), make_samples(process=process, ratio=1.3))
     samples_path(written).write_bytes(writer.samples_path.read_bytes())
     with pytest.raises(ResultsError, match="does not hold the samples"):
         read_run(written)
@@ -394,7 +391,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 def test_a_beginning_that_two_runs_share_names_neither(tmp_path: Path) -> None:
     for name in ("pr-1", "pr-2"):
         with RunWriter(tmp_path, name) as writer:
-            writer.append([make_row(run_id=name)], make_samples())
+            writer.append(make_row(run_id=name), make_samples())
     with pytest.raises(UsageError, match=r"2 runs in .* begin or end with `pr`") as caught:
         find_run("pr", tmp_path)
     assert "`pr-1`" in caught.value.hint
@@ -403,7 +400,7 @@ def test_a_beginning_that_two_runs_share_names_neither(tmp_path: Path) -> None:
 def test_find_run(tmp_path: Path) -> None:
     for name, started in [("b-old", "2026-01-01T00:00:00Z"), ("a-new", "2026-02-01T00:00:00Z")]:
         with RunWriter(tmp_path, name) as writer:
-            writer.append([make_row(started_utc=started)], make_samples())
+            writer.append(make_row(started_utc=started), make_samples())
     assert find_run("@latest", tmp_path).name == "a-new"
     assert find_run("@latest~1", tmp_path).name == "b-old"
     with pytest.raises(UsageError, match="has 2 runs"):
@@ -460,7 +457,7 @@ def test_a_strangers_names_write_no_lines_of_their_own(tmp_path: Path, monkeypat
     with monkeypatch.context() as patch:
         patch.setattr(csvfile, "_clean", str)  # written by another program
         with RunWriter(tmp_path, "hostile") as writer:
-            writer.append([make_row(**names)], make_samples())
+            writer.append(make_row(**names), make_samples())
     run = read_run(tmp_path / "hostile.csv")
     assert {getattr(run.rows[0], name) for name in names} == {HARMLESS}
     assert list(run.samples) == [(HARMLESS, HARMLESS, HARMLESS, 0)]

@@ -8,9 +8,8 @@ from fakes import CORRECT, timing
 from kbench.core.events import RunOptions
 from kbench.core.model import Case, Cost, Passed, Peaks
 from kbench.plugins import registry
-from kbench.storage.rows import collect
 from kbench.storage.settings import Settings
-from kbench.units.rows import make_row
+from kbench.units.rows import make_row, provenance_of
 from kbench.units.unit import UnitResult
 
 MEMORY = Cost(dram_bytes=10**9, flops=1)
@@ -32,6 +31,7 @@ def test_a_limit_of_memory_binds_only_data_that_comes_from_memory(l2: str, cost:
     passed = Passed(correctness=CORRECT, timings=(replace(timing(), l2=l2),))
     peaks = Peaks(copy_bytes_per_s=1e12, fp32_flops_per_s=1e12)
     result = UnitResult(outcome=passed, cost=cost, peaks=peaks)
-    solution = registry.find_solution(registry.find_problem("group_norm", Settings()), "eager", Settings())
-    row = make_row(collect("p", "", "1" * 64, "run"), solution, Case(name="small"), 0, RunOptions(), result)
+    problem = registry.find_problem("group_norm", Settings())
+    solution = registry.find_solution(problem, "eager", Settings())
+    row = make_row(provenance_of(problem, "run"), solution, Case(name="small"), 0, RunOptions(), result)
     assert ("beats_limit" in row.flags.split()) == flagged
