@@ -10,8 +10,9 @@ process by process.
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
 
@@ -276,24 +277,14 @@ def _measure_wall(run: Run, rows: Sequence[ResultRow]) -> ComparedSide:
 
 
 def _conditions(row: ResultRow) -> Conditions:
-    return Conditions(
-        problem_sha256=row.problem_sha256,
-        overrides=row.overrides,
-        device=row.device,
-        timer=timed_by(row),
-        l2=row.l2,
-        mode=row.mode,
-        clocks=clocks_locked(row),
-        tf32=row.tf32,
-        evaluates=evaluates(row),
-        oracle_factor=row.oracle_factor,
-        trusted=row.isolation == "none",
-        torch=row.torch,
-        cuda=row.cuda,
-        gpu_name=row.gpu_name,
-        gpu_uuid=row.gpu_uuid,
-        driver=row.driver,
-    )
+    derived: dict[str, Any] = {
+        "timer": timed_by(row),
+        "clocks": clocks_locked(row),
+        "evaluates": evaluates(row),
+        "trusted": row.isolation == "none",
+    }
+    copied = {field.name: getattr(row, field.name) for field in fields(Conditions) if field.name not in derived}
+    return Conditions(**copied, **derived)
 
 
 # --- lines -------------------------------------------------------------------------

@@ -97,6 +97,6 @@ def _require_ranges(options: RunOptions) -> None:
     values = {field.name: getattr(options, field.name) for field in fields(options)}
     values |= {f"limits.{field.name}": getattr(options.limits, field.name) for field in fields(options.limits)}
     if (wrong := out_of_range(values)) is not None:
-        raise UsageError(f"`{wrong[0]}", wrong[1])
+        raise UsageError(*wrong)
     if options.processes > options.max_processes:
         raise UsageError(f"`processes` is {options.processes}, more than `max_processes`", "raise `max_processes`")

@@ -27,7 +27,7 @@ NO_TIMES = {Time.DEVICE: "times", Time.WALL: "wall times"}
 """Name of what a run without times lacks."""
 
 NOT_EVALUATED = frozenset({Status.HARNESS_ERROR, Status.REFERENCE_FAILED, Status.NOT_VERIFIED, Status.SKIPPED})
-"""Statuses that say nothing about the candidate."""
+"""Statuses that say nothing about the solution."""
 
 
 class Answer(StrEnum):

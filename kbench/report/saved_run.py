@@ -16,6 +16,7 @@ from kbench.report.summary import RunSummary, summarise
 from kbench.storage import details as sidecar
 from kbench.storage.details import CaseDetails, RunDetails
 from kbench.storage.results import Run
+from kbench.units.rows import OF_THE_ENVIRONMENT
 
 
 def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], RunSummary]:
@@ -37,14 +38,7 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
     return judged, RunSummary(
         problem=" and ".join(dict.fromkeys(key[0] for key in groups)),
         cases=tuple(summarise(one) for one in judged),
-        environment=Environment(
-            device=first.device,
-            gpu_name=first.gpu_name,
-            gpu_uuid=first.gpu_uuid,
-            driver=first.driver,
-            cuda=first.cuda,
-            torch=first.torch,
-        ),
+        environment=Environment(**{name: getattr(first, name) for name in ("device", *OF_THE_ENVIRONMENT)}),
         reference_s={(case, stage): s for case, stages in told.reference_s.items() for stage, s in stages.items()},
         elapsed_s=told.elapsed_s,
         peaks=told.peaks,

@@ -283,7 +283,9 @@ class FixtureRunner:
         settings = Settings()
         problem = registry.find_problem(self._staged / "problems" / f"{group.problem}.py", settings)
         entries = [
-            registry.find_solution(problem, self._staged / _folder(fixture) / f"{fixture.name}.py", settings)
+            registry.find_solution(
+                problem, self._staged / ("honest" if fixture.honest else "cheats") / f"{fixture.name}.py", settings
+            )
             for fixture in group.fixtures
         ]
         left = {fixture.name: fixture for fixture in group.fixtures}
@@ -338,10 +340,6 @@ def is_doubtful(check: Checked) -> bool:
     """Return whether time alone speaks against how a fixture ended: what else the machine did may have made that."""
     complaint = check.complaint or ""
     return complaint.startswith((TOO_FAST, Status.TIMING_UNATTESTED.value))
-
-
-def _folder(fixture: Fixture) -> str:
-    return "honest" if fixture.honest else "cheats"
 
 
 def _options(fixture: Fixture, device: str, scratch: Path, *, alone: bool) -> RunOptions:

@@ -185,8 +185,9 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
     except ValidationError as error:
         unknown = [one for one in error.errors() if one["type"] == "unexpected_keyword_argument"]
         raise _explain((unknown or error.errors())[0], path) from None
-    if wrong := out_of_range({item.name: getattr(parsed.run, item.name) for item in dataclasses.fields(RunSettings)}):
-        raise SettingsError(f"{path}: `run.{wrong[0]}", wrong[1])
+    given = {f"run.{item.name}": getattr(parsed.run, item.name) for item in dataclasses.fields(RunSettings)}
+    if wrong := out_of_range(given):
+        raise SettingsError(f"{path}: {wrong[0]}", wrong[1])
     try:
         require_codes(parsed.accept)
     except UsageError as error:
@@ -208,18 +209,22 @@ def _from_table(table: dict[str, Any] | None, path: Path) -> Settings:
 
 
 def out_of_range(values: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return what is wrong with the first option that is out of range, and what it must be; None if all are in it."""
-    for name, value in values.items():
+    """Return what is wrong with the first option that is out of range, and what it must be; None if all are in it.
+
+    Names may begin with that of a table: `run.pairs`.
+    """
+    for dotted, value in values.items():
+        name, said = dotted.rpartition(".")[2], f"`{dotted}` is {value}"
         if value is None:
             continue
         if name in {"processes", "max_processes", "pairs"} and value < 1:
-            return f"{name}` is {value}", "it must be 1 or more"
+            return said, "it must be 1 or more"
         if name.endswith("_s") and not 0 < value < math.inf:
-            return f"{name}` is {value}", "it must be a number of seconds above 0"
+            return said, "it must be a number of seconds above 0"
         if name == "precision" and not is_share(value):
-            return f"{name}` is {value}, which is not a share", "write for example 0.003"
+            return f"{said}, which is not a share", "write for example 0.003"
         if name == "isolation" and value < 0:
-            return f"{name}` is {value}", "it must be 0 or more"
+            return said, "it must be 0 or more"
     return None
 
 

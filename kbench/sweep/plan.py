@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from kbench.core.errors import KbenchError, UsageError
 from kbench.core.events import RunOptions
@@ -124,12 +123,9 @@ def _named_apart(taken: dict[str, Entry], solution: Entry) -> Entry:
     """Return a solution with a unique name in its problem: prefixed by its folder, else with a number."""
     folders = [*solution.path.resolve().parts[1:-1]]
     name, number = solution.name, 1
-    while name in taken and not _is_same(taken[name], solution):
+    own = solution.path.resolve(), solution.variant
+    while name in taken and (taken[name].path.resolve(), taken[name].variant) != own:
         number += not folders
         name = f"{folders.pop()}.{name}" if folders else f"{solution.name}-{number}"
     taken.setdefault(name, solution)
     return replace(solution, name=name)
-
-
-def _is_same(one: Entry, other: Entry) -> bool:
-    return (Path(one.path).resolve(), one.variant) == (Path(other.path).resolve(), other.variant)

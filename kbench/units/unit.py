@@ -10,6 +10,7 @@ from kbench.build.sources import judged_sha256
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Peaks, Status
+from kbench.core.verdict import NOT_EVALUATED
 from kbench.devices.selection import DeviceChoice
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
@@ -19,8 +20,6 @@ OF_NO_VERDICT = ("device", "cases", "overrides", "wait_for_device", "results_dir
 """Options that change no verdict: places of files, and those that the case and the device determine."""
 RETRYABLE = frozenset({Status.HARNESS_ERROR, Status.NOT_VERIFIED})
 """Statuses that are kbench's or the machine's fault: another try, or another machine, may give a verdict."""
-NO_VERDICT = RETRYABLE | {Status.SKIPPED, Status.REFERENCE_FAILED}
-"""Statuses that say nothing about the solution."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +64,7 @@ class OutcomeProperties:
     @property
     def is_verdict(self) -> bool:
         """Whether the status is a verdict on the solution; other statuses must not count against it."""
-        return self.status not in NO_VERDICT
+        return self.status not in NOT_EVALUATED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ import pytest
 from kbench.api.reward import reward
 from kbench.core.errors import UsageError
 from kbench.core.model import Status
-from kbench.units.unit import NO_VERDICT
+from kbench.core.verdict import NOT_EVALUATED
 
 TIMED = (1.5, 1.4)
 TABLE = [
@@ -27,7 +27,7 @@ def test_what_a_verdict_is_worth(policy, status, speedup, low, worth) -> None:
 
 
 @pytest.mark.parametrize("policy", ["correct", "speedup", "speedup_low"])
-@pytest.mark.parametrize("status", sorted(NO_VERDICT))
+@pytest.mark.parametrize("status", sorted(NOT_EVALUATED))
 def test_what_is_not_the_solutions_fault_is_never_punished(policy, status) -> None:
     assert reward(policy, status, None, None) is None
 

@@ -64,6 +64,7 @@ def render_run(
     timed = [case for case in run.cases if case.time_ns is not None]
     rows = [row for case in run.cases for row in case.rows]
     several_cases = len({case.case for case in run.cases}) > 1
+    lacking = dict.fromkeys(code for case in run.cases for code in case.lacks)
     lines = [_line(case, unit, speed.where(case, run.cases)) for case in run.cases]
     return page.render(
         "run.html",
@@ -85,7 +86,7 @@ def render_run(
         knows_peaks=run.peaks is not None,
         panels=samples.panels(judged),
         errors=_errors(run.cases),
-        properties=[(code, PROPERTIES[code].meaning) for code in _lacking(run.cases) if code in PROPERTIES],
+        properties=[(code, PROPERTIES[code].meaning) for code in lacking if code in PROPERTIES],
         spent=_spent(run),
         listings=listings,
         environment=_environment(rows),
@@ -135,10 +136,6 @@ def _line(case: CaseSummary, unit: units.TimeUnit, where: str) -> RunLine:
         sentence=sentence(case),
         hint=known.fix if known is not None and not case.passed else "",
     )
-
-
-def _lacking(cases: Sequence[CaseSummary]) -> list[str]:
-    return list(dict.fromkeys(code for case in cases for code in case.lacks))
 
 
 def _errors(cases: Sequence[CaseSummary]) -> Chart | None:
