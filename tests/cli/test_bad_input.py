@@ -186,3 +186,9 @@ def test_a_results_folder_that_is_a_file(kbench):
 def test_a_misspelt_latest_run(kbench, name):
     _, err = rejected(kbench, "show", name)
     assert "did you mean `@latest`?" in err
+
+
+def test_a_resumed_sweep_takes_no_names(kbench):
+    code, err = rejected(kbench, "sweep", "group_norm", "--resume", "one", "--devices", "cpu")
+    assert code == 2
+    assert "`--resume one` judges what that sweep was started with, and `group_norm` is named too" in err
