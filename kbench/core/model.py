@@ -123,10 +123,11 @@ class Correctness:
     oracle_factor: float = 4.0
     contract: str = "held"
     """`held`, `unattainable` (the reference itself misses it) or `vacuous` (zeros would pass)."""
-    elements: int = 0
-    wrong_elements: int = 0
-    calls: int = 0
-    seeds: int = 0
+    elements: int | None = None
+    wrong_elements: int | None = None
+    calls: int | None = None
+    seeds: int | None = None
+    """These four are None where only the rows of a saved run are known."""
     mismatches: tuple[Mismatch, ...] = ()
 
     @property
