@@ -113,7 +113,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correctness:
-    """Result of checking all outputs of all calls; ratios are in units of the tolerance (1 is the limit)."""
+    """Result of checking all outputs of all calls; ratios are in tolerances (1 is the limit). Rows tell no counts."""
 
     max_abs_err: float
     max_rel_err: float
@@ -127,7 +127,6 @@ class Correctness:
     wrong_elements: int | None = None
     calls: int | None = None
     seeds: int | None = None
-    """These four are None where only the rows of a saved run are known."""
     mismatches: tuple[Mismatch, ...] = ()
 
     @property

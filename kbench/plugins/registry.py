@@ -220,6 +220,10 @@ def _refuse_folder(path: Path, kind: EntryKind) -> None:
 
 def _parse(path: Path, kind: EntryKind) -> Source:
     _refuse_folder(path, kind)
+    if path.is_symlink() and not path.exists():
+        raise UsageError(f"{path} is a link that leads to no file", "check where it points: `ls -l`")
+    if path.parts[:2] in {("/", "dev"), ("/", "proc")}:
+        raise UsageError(f"{path} is another file in each process", "save what it holds as a file")
     if not path.exists():
         raise UsageError(f"no {kind} file {path}", _nearest_file(path))
     return source.parse(path)
