@@ -65,9 +65,12 @@ def parse_overrides(pairs: list[str]) -> dict[str, Any]:
         try:
             overrides[name] = ast.literal_eval(text)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
+            computed = text[:1].isdigit() or not text
             raise UsageError(
                 f"`--set {pair}`: {text!r} is not a Python literal",
-                f"text needs quotes inside the quotes: `--set \"{name}='{text}'\"`",
+                f"write the value itself: `--set {name}=4`"
+                if computed
+                else f"text needs quotes inside the quotes: `--set \"{name}='{text}'\"`",
             ) from None
     return overrides
 

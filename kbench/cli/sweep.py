@@ -154,10 +154,12 @@ def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
             flags = replace(flags, problem=keep_lines(sys.stdin.read(), results / f"{run}.sources"))
         header = Header(run=run, started_utc=_now(), arguments=_told(flags))
         return flags, Begun(header=header, path=path)
+    if flags.problem:
+        told = f"`--resume {flags.resume}` judges what that sweep was started with, and `{flags.problem}` is named too"
+        raise UsageError(told, "leave out the names, or start another sweep with `--name`")
     path = journal.find(flags.resume, results)
     record = journal.read(path)
-    if not flags.problem:
-        flags = _again(flags, record.header)
+    flags = _again(flags, record.header)
     unknown = [name for name in flags.only or () if name not in {*Status}]
     if unknown:
         raise UsageError(f"`--only {unknown[0]}`: no such status", f"one of {', '.join(Status)}")

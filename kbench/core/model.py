@@ -113,7 +113,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correctness:
-    """Result of checking all outputs of all calls; ratios are in units of the tolerance (1 is the limit)."""
+    """Result of checking all outputs of all calls; ratios are in tolerances (1 is the limit). Rows tell no counts."""
 
     max_abs_err: float
     max_rel_err: float
@@ -123,10 +123,10 @@ class Correctness:
     oracle_factor: float = 4.0
     contract: str = "held"
     """`held`, `unattainable` (the reference itself misses it) or `vacuous` (zeros would pass)."""
-    elements: int = 0
-    wrong_elements: int = 0
-    calls: int = 0
-    seeds: int = 0
+    elements: int | None = None
+    wrong_elements: int | None = None
+    calls: int | None = None
+    seeds: int | None = None
     mismatches: tuple[Mismatch, ...] = ()
 
     @property

@@ -14,24 +14,32 @@ CRASH_FRAME = re.compile(r'  File "(.*)", line [0-9]+ in .*')
 """As `faulthandler` writes them."""
 
 
+def is_own(path: str) -> bool:
+    """Return whether a file is kbench's, and holds no solution or problem."""
+    return path.startswith(str(OWN) + "/") and not path.startswith(CONTENT)
+
+
 def is_machinery(path: str) -> bool:
     """Return whether a file is kbench's, torch's or Python's own import system: no place to look for the fault."""
     if path.startswith("<frozen"):
         return True
     if path.startswith(CONTENT):
         return False
+    if is_own(path):
+        return True
     folders = Path(path).parts
     below = folders[folders.index("site-packages") + 1] if "site-packages" in folders[:-1] else ""
-    return path.startswith(str(OWN) + "/") or below in {"torch", "functorch", "torch.py"}
+    return below in {"torch", "functorch", "torch.py"}
 
 
 def trace_of(error: BaseException) -> str:
     """Describe an exception: the solution's lines from where it was raised outwards, then what was raised.
 
-    Frames of kbench and torch are left out, unless there are no others.
+    Frames of kbench and torch are left out; torch's stay where there are no others.
     """
     told = traceback.TracebackException.from_exception(error, capture_locals=False)
-    frames = [frame for frame in told.stack if not is_machinery(frame.filename)] or list(told.stack)
+    foreign = [frame for frame in told.stack if not is_own(frame.filename)]
+    frames = [frame for frame in foreign if not is_machinery(frame.filename)] or foreign
     lines = []
     for number, frame in enumerate(reversed(frames[-MOST_FRAMES:])):
         said = f": {frame.line}" if frame.line else ""

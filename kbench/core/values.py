@@ -133,7 +133,12 @@ def worst(one: Correctness, other: Correctness) -> Correctness:
         oracle_ratio=oracle,
         reference_ratio=reference,
         contract=next(kind for kind in (*DECIDED, one.contract) if kind in {one.contract, other.contract}),
-        elements=one.elements + other.elements,
-        calls=one.calls + other.calls,
-        seeds=one.seeds + other.seeds,
+        elements=_together(one.elements, other.elements),
+        calls=_together(one.calls, other.calls),
+        seeds=_together(one.seeds, other.seeds),
     )
+
+
+def _together(one: int | None, other: int | None) -> int | None:
+    known = [count for count in (one, other) if count is not None]
+    return sum(known) if known else None

@@ -220,6 +220,11 @@ def _refuse_folder(path: Path, kind: EntryKind) -> None:
 
 def _parse(path: Path, kind: EntryKind) -> Source:
     _refuse_folder(path, kind)
+    if path.is_symlink() and not path.exists():
+        raise UsageError(f"{path} is a link that leads to no file", "check where it points: `ls -l`")
+    if path.parts[:2] in {("/", "dev"), ("/", "proc")} and (kind == "solution" or path.parts[2:3] != ("shm",)):
+        told = f"{path} is not the same file in every process: workers have a /dev and a /proc of their own"
+        raise UsageError(told, "save what it holds elsewhere")
     if not path.exists():
         raise UsageError(f"no {kind} file {path}", _nearest_file(path))
     return source.parse(path)

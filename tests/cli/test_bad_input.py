@@ -186,3 +186,32 @@ def test_a_results_folder_that_is_a_file(kbench):
 def test_a_misspelt_latest_run(kbench, name):
     _, err = rejected(kbench, "show", name)
     assert "did you mean `@latest`?" in err
+
+
+def test_a_resumed_sweep_takes_no_names(kbench):
+    code, err = rejected(kbench, "sweep", "group_norm", "--resume", "one", "--devices", "cpu")
+    assert code == 2
+    assert "`--resume one` judges what that sweep was started with, and `group_norm` is named too" in err
+
+
+@pytest.mark.parametrize("target", ["loop.py", "gone.py"])
+def test_a_link_that_leads_nowhere(kbench, target):
+    Path("loop.py").symlink_to(target)
+    code, err = rejected(kbench, "verify", "./loop.py", "eager", "--device", "cpu")
+    assert code == 2
+    assert "loop.py is a link that leads to no file" in err
+
+
+@pytest.mark.parametrize("path", ["/dev/stdin", "/proc/self/fd/0", "/dev/shm/kernel.py"])
+def test_what_another_process_would_read_otherwise(kbench, path):
+    """A worker's standard input is not kbench's."""
+    code, err = rejected(kbench, "verify", "group_norm", path, "--device", "cpu")
+    assert code == 2
+    assert f"{path} is not the same file in every process" in err
+
+
+@pytest.mark.parametrize(("value", "hint"), [("10**9", "write the value itself"), ("ab", "text needs quotes")])
+def test_a_value_that_is_no_literal(kbench, value, hint):
+    code, err = rejected(kbench, "verify", "group_norm", "eager", "--device", "cpu", "--set", f"dim1={value}")
+    assert code == 2
+    assert hint in err

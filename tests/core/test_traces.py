@@ -1,5 +1,8 @@
 """Tracebacks without the frames that are nobody's fault."""
 
+from pathlib import Path
+
+import pytest
 import torch
 
 from kbench.core import traces
@@ -24,3 +27,20 @@ Extension modules: numpy.linalg._umath_linalg, torch._C (total: 28)"""
 def test_a_log_without_a_crash_stays_as_it_is() -> None:
     lines = ["one", f'  File "{traces.__file__}", line 1 in f', "Extension modules: mine"]
     assert traces.without_machinery(lines) == lines
+
+
+def test_a_trace_has_no_frame_of_kbench(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A constructor with other arguments raises where kbench calls it, and that line tells nobody anything."""
+    monkeypatch.setattr(traces, "OWN", Path(__file__).parent)
+    with pytest.raises(TypeError) as raised:
+        int("1", base=2, more=3)  # type: ignore[call-overload]
+    (line,) = traces.trace_of(raised.value).splitlines()
+    assert line.startswith("TypeError: ")
+
+
+def test_torchs_frames_stay_where_there_are_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traces, "OWN", Path(__file__).parent)
+    with pytest.raises(NotImplementedError) as raised:
+        torch.nn.Module()(1)
+    first, *_ = traces.trace_of(raised.value).splitlines()
+    assert "_forward_unimplemented" in first

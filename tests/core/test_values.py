@@ -164,3 +164,11 @@ def test_errors_of_two_processes_are_told_by_the_worst() -> None:
     assert (both.max_abs_err, both.max_rel_err, both.oracle_ratio, both.contract) == (3e-6, 2e-3, 0.9, "vacuous")
     assert (both.calls, both.elements) == (7, 20)
     assert worst(first, replace(first, oracle_ratio=None)).oracle_ratio == 0.3
+
+
+@pytest.mark.parametrize(("one", "other", "together"), [(None, None, None), (3, None, 3), (None, 4, 4), (3, 4, 7)])
+def test_what_rows_do_not_tell_is_absent_and_no_zero(one: int | None, other: int | None, together: int | None) -> None:
+    """A saved run knows its errors, but not how many elements and calls were compared."""
+    parts = [Correctness(max_abs_err=0.0, max_rel_err=0.0, contract_ratio=0.0, calls=calls) for calls in (one, other)]
+    found = worst(*parts)
+    assert (found.calls, found.elements, found.seeds) == (together, None, None)
