@@ -157,9 +157,7 @@ def _speedup(verdict: TaskVerdict) -> str:
     value = speedup_of(verdict)
     if value is None:
         return ""
-    timings = getattr(verdict.last.outcome, "timings", ())
-    held = bool(timings) and all(timing.attestation == "held" for timing in timings)
-    return f"{value:.2f}×" if held else f"~{value:.1f}×"
+    return f"{value:.2f}×" if verdict.is_held else f"~{value:.1f}×"
 
 
 def _short(text: str) -> str:

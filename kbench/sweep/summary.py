@@ -178,7 +178,7 @@ def summarise(
         fast=fast_p(scores),
         speedup=mean_speedup(scores),
         trivial=sum(one.trivial for one in scores),
-        held=sum(_is_held(verdict) for verdict in judged),
+        held=sum(verdict.is_held for verdict in judged),
         failures=sum(counts_as_failure(verdict.last) for verdict in verdicts),
         not_judged=len(verdicts) - len(judged),
         retried=sum(result.attempts > 1 for verdict in fresh for result in verdict.results),
@@ -197,12 +197,6 @@ def _score(verdict: TaskVerdict) -> Score:
     passed = [result.outcome for result in verdict.results if isinstance(result.outcome, Passed)]
     trivial = any(finding.code == TRIVIAL for outcome in passed for finding in outcome.findings)
     return Score(passed=verdict.status is Status.PASSED, speedup=speedup_of(verdict), trivial=trivial)
-
-
-def _is_held(verdict: TaskVerdict) -> bool:
-    outcomes = [result.outcome for result in verdict.results]
-    timings = [timing for outcome in outcomes if isinstance(outcome, Passed) for timing in outcome.timings]
-    return bool(timings) and all(timing.attestation == "held" for timing in timings)
 
 
 class Collector:

@@ -61,6 +61,13 @@ class TaskVerdict:
         return self.last.status
 
     @property
+    def is_held(self) -> bool:
+        """Whether the judge's clock confirms the times of all processes."""
+        outcomes = [result.outcome for result in self.results]
+        timings = [timing for outcome in outcomes if isinstance(outcome, Passed) for timing in outcome.timings]
+        return bool(timings) and all(timing.attestation == "held" for timing in timings)
+
+    @property
     def stage_s(self) -> dict[str, float]:
         """Seconds by stage over all processes."""
         return state_of(self.task, self.results).stage_s
