@@ -31,6 +31,7 @@ from kbench.sandbox import process_tree, rungs
 from kbench.sandbox.namespaces import Surroundings
 from kbench.wire.channel import Channel, Message, PeerGoneError
 
+ASKS_FOR_DEVICES = "torch.utils.cpp_extension"
 REAP_INTERVAL_MS = 100
 """Where the kernel cannot watch a process (before Linux 5.3)."""
 
@@ -215,6 +216,20 @@ def has_opened_a_device() -> bool:
     return any(link.startswith("/dev/nvidia") for link in links)
 
 
+def import_ahead(name: str) -> None:
+    """Import a module, if it is there; one that would look for a GPU only to warn that there is none does not look."""
+    import torch
+
+    looks = torch.cuda.is_available
+    if name == ASKS_FOR_DEVICES:
+        torch.cuda.is_available = lambda: True
+    try:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    finally:
+        torch.cuda.is_available = looks
+
+
 def main() -> None:
     """Serve on the socket whose descriptor is the first argument; the others are modules to import ahead."""
     rungs.harden_judge()
@@ -222,13 +237,9 @@ def main() -> None:
     import torch  # noqa: F401
 
     with contextlib.suppress(ImportError):
-        # What `torch.utils.cpp_extension` takes 0.4 s to import, in every worker. That module itself asks for devices,
-        # after which no fork can open one.
-        importlib.import_module("setuptools")
-
+        importlib.import_module("setuptools")  # which `torch.utils.cpp_extension` imports, in every worker
     for name in sys.argv[2:]:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+        import_ahead(name)
         if has_opened_a_device():  # begin again, without this one
             left = [other for other in sys.argv[1:] if other != name]
             os.execv(sys.executable, [sys.executable, "-P", "-m", "kbench.children.nursery", *left])  # noqa: S606

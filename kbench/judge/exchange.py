@@ -357,7 +357,7 @@ class Trial:
     @property
     def proves_little(self) -> bool:
         """Whether zeros, one value everywhere, or what other inputs gave would do for each output, or all are empty."""
-        outputs = self.arena.outputs(0)
+        outputs = self.arena.output_like
         if outputs and not any(output.numel() for output in outputs):
             return True
         would_do = [passes or name in self.reference.repeats for name, passes in self.tally.would_do.items()]

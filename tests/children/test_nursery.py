@@ -5,6 +5,8 @@ import os
 import secrets
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -303,3 +305,21 @@ def test_folders_that_are_kept_from_workers(tmp_path: Path) -> None:
     folders = {name: str(tmp_path / name) for name in ("cache", "leases", "scratch")}
     found = hidden(WorkerConfig(device="cpu", rung=0, **folders))
     assert {Path(folder) for folder in folders.values()} <= set(found)
+
+
+LOOKS = """
+import torch
+from kbench.children import nursery
+looked = []
+torch.cuda.is_available = lambda: looked.append(1)
+torch.cuda._is_compiled, torch.version.cuda = lambda: True, "13.0"
+nursery.import_ahead("torch.utils.cpp_extension")
+assert torch.utils.cpp_extension.CUDA_HOME == "/some/where" and not looked
+torch.cuda.is_available()
+assert looked, "only while it is imported"
+"""
+
+
+def test_a_module_imported_ahead_looks_for_no_device() -> None:
+    """A fork of a process that has looked could open none."""
+    subprocess.run([sys.executable, "-c", LOOKS], check=True, env={**os.environ, "CUDA_HOME": "/some/where"})

@@ -138,6 +138,7 @@ def test_arguments_make_room_for_outputs_and_come_back() -> None:
     assert trial.arguments(5)[0].tolist() == [5.0] * 8
     assert trial.arguments(6)[0].tolist() == [6.0] * 8, "taken back once"
     assert candidate.asked == ["lend", "take_back"]
+    assert not trial.proves_little, "asked once all is taken back"
     arena.close()
 
 
