@@ -113,7 +113,8 @@ def test_an_interrupted_sweep_tells_what_it_has_and_leaves_no_process(cluster, f
     running.send_signal(signal.SIGTERM)  # the harder one: Ray takes it, and Ctrl-C not
     out, err = running.communicate(timeout=LIMIT_S)
     assert running.returncode == 130, err
-    assert len(json.loads(out)["results"]) == len(lines(folder))
+    # The signal may come between a verdict's line in the journal and the summary that counts it.
+    assert len(lines(folder)) - len(json.loads(out)["results"]) in {0, 1}
     wait_until(lambda: not below & set(processes()))
 
 
