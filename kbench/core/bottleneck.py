@@ -44,6 +44,8 @@ STALLED = 30.0
 """Chosen. Nsight Compute's own rule names a stall from 30 % of the cycles on."""
 MOST = 110.0
 """Chosen. More than this of the limit means other arithmetic, or caches: the roofline then explains nothing."""
+PASS = 0.1
+"""Chosen. A kernel with a smaller share of the time does not pass over all of the data."""
 WRITTEN = frozenset({KernelOrigin.OWN, KernelOrigin.COMPILED})
 """Origins whose kernels a solution can change: rules about a kernel are for these."""
 SHARED_STALLS = frozenset({"short_scoreboard", "mio_throttle", "lg_throttle"})
@@ -66,6 +68,7 @@ class Bottleneck(StrEnum):
     TAIL_EFFECT = "tail_effect"
     LOW_OCCUPANCY = "low_occupancy"
     LATENCY_BOUND = "latency_bound"
+    SEVERAL_PASSES = "several_passes"
     UNEXPLAINED = "unexplained"
 
 
@@ -284,6 +287,21 @@ def _latency_bound(it: Suspect) -> str | None:
     )
 
 
+def _several_passes(it: Suspect) -> str | None:
+    """Without counters: as much time as moving the compulsory bytes more than once, and no more than once a kernel."""
+    call = it.call
+    passing = [kernel for kernel in call.kernels if kernel.share >= PASS]
+    if it.counters is not None or call.limit is None or call.limit.bound_by != "memory" or not call.percent_of_limit:
+        return None
+    passes = 100 / call.percent_of_limit
+    if not 100 / AT_LIMIT < passes <= len(passing):
+        return None
+    return (
+        f"{len(passing)} kernels in turn take {passes:.2f} times as long as moving the compulsory bytes once: "
+        "data that several of them read or write explains that. Fuse them; `--ncu` shows whether memory limits each."
+    )
+
+
 STALL_LEVERS = {
     "long_scoreboard": "have more loads from memory in flight (unroll, prefetch, `cp.async` or TMA)",
     "short_scoreboard": "use shared memory less often, or in wider accesses",
@@ -313,6 +331,7 @@ RULES: tuple[tuple[Bottleneck, Callable[[Suspect], str | None]], ...] = (
     (Bottleneck.TAIL_EFFECT, _tail_effect),
     (Bottleneck.LOW_OCCUPANCY, _low_occupancy),
     (Bottleneck.LATENCY_BOUND, _latency_bound),
+    (Bottleneck.SEVERAL_PASSES, _several_passes),
 )
 
 

@@ -141,6 +141,19 @@ EXAMPLES = {
         "unexplained",
     ),
     "few blocks": (on_gpu(launch(blocks=20)), "low_occupancy"),
+    # `group_norm compile` on an H100: 67 % of the limit.
+    "torch.compile reads the input twice": (
+        on_gpu(
+            launch("triton_red_fused_0", us=2480), launch("triton_poi_fused_1", us=4970), mbytes=19_966, declares=False
+        ),
+        "several_passes",
+    ),
+    "twice the time and one kernel": (on_gpu(launch(us=100), mbytes=200), "unexplained"),
+    "two kernels and four times the time": (on_gpu(launch(us=50), launch("other", us=50)), "unexplained"),
+    "one kernel does it all but for a little": (
+        on_gpu(launch(us=95), launch("other", us=5), mbytes=200),
+        "unexplained",
+    ),
     "nothing stands out": (on_gpu(launch()), "unexplained"),
     # With counters.
     "strided stores": (on_gpu(launch(), counters=counted(sector_use_percent=12.5, memory_percent=85.0)), "uncoalesced"),
