@@ -38,7 +38,7 @@ def make_tasks(
     notes: list[str] = []
     for pair in pairs:
         problem, failed = problems[pair.problem]
-        solution, refused = _solution(problem, pair.solution, settings, pair.entry or entry, failed)
+        solution, refused = _solution(problem, pair, settings, pair.entry or entry, failed)
         solution = _named_apart(names.setdefault(str(problem.path), {}), solution)
         chosen, unfit = cases[pair.problem]
         for case in chosen:
@@ -68,13 +68,16 @@ def make_tasks(
 def _problems(pairs: Sequence[SolutionPair], settings: Settings) -> dict[str, tuple[Entry, Failed | None]]:
     """Find every problem, with unique names, and why some of them cannot be used."""
     found: dict[str, tuple[Entry, Failed | None]] = {}
-    for name in dict.fromkeys(pair.problem for pair in pairs):
+    firsts: dict[str, SolutionPair] = {}
+    for pair in pairs:
+        firsts.setdefault(pair.problem, pair)
+    for name, pair in firsts.items():
         try:
             found[name] = registry.find_problem(name, settings), None
         except KbenchError as error:
             broken = _broken(name, "problem")
             if broken is None:
-                raise
+                raise _located(error, pair) from None
             found[name] = broken, Failed(status=Status.REFERENCE_FAILED, reason=f"the problem fails: {error.message}")
     entries = {entry.path.resolve(): entry for entry, _ in found.values()}
     apart = {entry.path.resolve(): entry.name for entry in registry.told_apart(list(entries.values()))}
@@ -107,15 +110,20 @@ def _cases(
         return (Case(name="default"),), Failed(status=Status.REFERENCE_FAILED, reason=error.message)
 
 
+def _located(error: KbenchError, pair: SolutionPair) -> KbenchError:
+    """Return an error that names the line of the manifest, where a pair is of one."""
+    return UsageError(f"{pair.where}: {error.message}", error.hint or "") if pair.where else error
+
+
 def _solution(
-    problem: Entry, name: str, settings: Settings, entry: str | None, failed: Failed | None
+    problem: Entry, pair: SolutionPair, settings: Settings, entry: str | None, failed: Failed | None
 ) -> tuple[Entry, Failed | None]:
     try:
-        return registry.find_solution(problem, name, settings, entry=entry), failed
+        return registry.find_solution(problem, pair.solution, settings, entry=entry), failed
     except KbenchError as error:
-        broken = _broken(name, "solution")
+        broken = _broken(pair.solution, "solution")
         if broken is None:
-            raise
+            raise _located(error, pair) from None
         return broken, failed or Failed(status=Status.IMPORT_FAILED, reason=error.message)
 
 

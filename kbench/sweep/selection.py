@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,6 +42,8 @@ class SolutionPair:
     """Class or function of the solution's file; None for the one that is asked for of all."""
     claim: float | None = None
     tags: tuple[str, ...] = ()
+    where: str = field(default="", compare=False)
+    """The line of the manifest that has it."""
 
 
 def pairs(
@@ -216,6 +218,7 @@ def _pair(line: Mapping[str, Any], where: str, folder: Path, sources: Path) -> S
         entry=str(line["entry"]) if line.get("entry") else None,
         claim=_number(line.get("claim"), where),
         tags=_texts(line.get("tags") or (), where),
+        where=where,
     )
 
 

@@ -236,6 +236,15 @@ def test_what_cannot_be_read_is_refused_and_does_not_end_the_sweep(corpus) -> No
         tasks_of(corpus, [SolutionPair(problem=str(corpus / "level1/9_z.py"), solution="eager")])
 
 
+@pytest.mark.parametrize(
+    "line", ['{"problem": "level1/9_z.py", "solution": "eager"}', '{"problem": "level1/1_a.py", "solution": "eagr"}']
+)
+def test_a_line_of_a_manifest_that_names_nothing_is_named(corpus, line) -> None:
+    good = '{"problem": "level1/1_a.py", "solution": "eager"}'
+    with pytest.raises(UsageError, match=r"m.jsonl, line 2: "):
+        tasks_of(corpus, read_manifest(f"{good}\n{line}", "m.jsonl", corpus, corpus))
+
+
 def test_a_constant_that_one_problem_lacks(corpus) -> None:
     (corpus / "level1/4_n.py").write_text("n = 4\n" + PROBLEM)
     both = [SolutionPair(problem=str(corpus / f"level1/{name}.py"), solution="eager") for name in ("1_a", "4_n")]
