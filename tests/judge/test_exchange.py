@@ -23,9 +23,8 @@ def test_outputs_without_elements_prove_little(
     shapes: list[tuple[int, ...]], would_do: dict[str, bool], little: bool
 ) -> None:
     """A case of no rows compares nothing; a result that is all plain values is compared as it is."""
-    outputs = [torch.empty(shape) for shape in shapes]
     trial: Any = object.__new__(Trial)
-    trial.arena = SimpleNamespace(outputs=lambda _slot: outputs)
+    trial.arena = SimpleNamespace(output_like=[torch.empty(shape, device="meta") for shape in shapes])
     trial.reference = SimpleNamespace(repeats=())
     trial.tally = SimpleNamespace(would_do=would_do)
     assert trial.proves_little is little
