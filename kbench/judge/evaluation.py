@@ -24,13 +24,10 @@ from kbench.judge.timing.gate_clock import DeviceClock
 from kbench.judge.timing.host_clock import HostClock
 from kbench.judge.timing.pairing import ArmClock, Pacing, Pairing
 from kbench.judge.timing.profile import take_profile
-from kbench.judge.verify.battery import LONG_CALL_BYTES, SEEDS, Battery
+from kbench.judge.verify.battery import FEW_REPEATS, LONG_CALL_BYTES, REPEATS, SEEDS, Battery
 from kbench.judge.verify.gradients import check_gradients
 from kbench.judge.verify.levels import Levels
 from kbench.judge.verify.variations import RESEMBLING
-
-FEW_REPEATS = 2
-"""Calls on equal inputs where calls are long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,8 +168,9 @@ class Evaluation:
             inputs = seed if number == 0 else secret_seed()
             self._bound.seeded(trial.reference, functools.partial(self._check_model, trial, inputs, trial.tally))
         # Of the inputs that came with other weights before: whoever remembers the answer to these is wrong.
-        self._battery.settled(trial, seed, *([FEW_REPEATS] if self._thrifty else []))
-        self._levels.try_resembling([secrets.choice(RESEMBLING)] if self._thrifty else RESEMBLING, trial)
+        thrifty = self._thrifty
+        self._battery.settled(trial, seed, repeats=FEW_REPEATS if thrifty else REPEATS)
+        self._levels.try_resembling([secrets.choice(RESEMBLING)] if thrifty else RESEMBLING, trial)
 
     @property
     def _thrifty(self) -> bool:

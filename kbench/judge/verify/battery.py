@@ -31,7 +31,8 @@ from kbench.numerics import elements, tails
 from kbench.plugins.problem import variable
 
 SEEDS = 3
-REPEATS = 3
+REPEATS, FEW_REPEATS = 3, 2
+"""Calls on equal inputs; the second where calls are long and a smaller shape has the first."""
 SPREAD_FLOOR = 0.25
 """Tolerances by which outputs of equal inputs may differ even if the reference's own error is smaller."""
 FEW, FEW_DRAWS = 64, 8
@@ -75,7 +76,7 @@ class Battery:
             trial.exchange(first if number == 0 else secret_seed(), oracle=True)
         self.settled(trial, first)
 
-    def settled(self, trial: Trial, seed: int, repeats: int = REPEATS) -> None:
+    def settled(self, trial: Trial, seed: int, *, repeats: int = REPEATS) -> None:
         """Check repeatability on inputs of a seed, and that parameters were left alone; note what proves little."""
         reference = trial.reference
         self._repeatable(trial, seed, repeats)
