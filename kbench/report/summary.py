@@ -288,7 +288,8 @@ def _noise(judged: Judged, row: ResultRow) -> float | None:
     mine = [timing for timing in timings if timing.samples and timing.samples[0].process == row.process]
     if not mine or row.time_ns_median is None:
         return None
-    return of_one_process(pair_log_ratios(mine[0].samples), row.device, row.time_ns_median)
+    log_ratios, host_bound = pair_log_ratios(mine[0].samples), HOST_BOUND in row.flags.split()
+    return of_one_process(log_ratios, row.device, row.time_ns_median, host_bound=host_bound)
 
 
 def geometric_mean(values: Iterable[float]) -> float:
