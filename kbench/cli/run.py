@@ -117,19 +117,27 @@ def verify(flags: VerifyFlags) -> int:
 
 def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
     """Judge and report; without `timing`, verify only."""
-    from kbench.report import csvout, jsonout, markdown, terminal  # imports numpy, which completion does not need
-    from kbench.report.saved_run import details_of
+    from kbench.host import nursery_process
     from kbench.run.plan import choose_solutions
-    from kbench.storage import details
 
     output, settings = flags.output(), flags.settings()
     options = make_options(flags, timing, settings)
     problem = registry.find_problem(flags.problem, settings)
     chosen = choose_solutions(problem, flags.solutions or [], options.device, settings, flags.entry)
-    judged, summary = _follow(problem, chosen, options, output)
+    with nursery_process.nursery():  # imports torch while this process imports what it needs itself
+        judged, summary = _follow(problem, chosen, options, output)
+    return _report(name, summary, judged, output, strict=flags.strict)
+
+
+def _report(name: str, summary: "RunSummary", judged: tuple[Judged, ...], output: Output, *, strict: bool) -> int:
+    """Save the details, print the summary, and return the exit code."""
+    from kbench.report import csvout, jsonout, markdown, terminal
+    from kbench.report.saved_run import details_of
+    from kbench.storage import details
+
     if summary.csv_path is not None and summary.cases and Path(summary.csv_path).is_file():
         details.write(Path(summary.csv_path), details_of(summary))
-    code = exit_code(summary, strict=flags.strict)
+    code = exit_code(summary, strict=strict)
     output.show(
         text=lambda: terminal.render_run(summary, verbosity=output.verbosity, width=output.width),
         json=lambda: jsonout.render_run(summary, judged, exit_code=int(code), command=name),
@@ -199,6 +207,7 @@ def _follow(
 ) -> "tuple[tuple[Judged, ...], RunSummary]":
     """Show events as they come and return verdicts and summary, also of a run that breaks off."""
     from kbench.cli.progress import progress_for
+    from kbench.report import terminal  # noqa: F401 - while torch is imported beside it, not after the verdict
     from kbench.report.summary import RunSummary, summarise
     from kbench.run import session
 

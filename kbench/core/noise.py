@@ -12,13 +12,14 @@ BETWEEN: dict[str, tuple[tuple[float, float], ...]] = {
 """By device: from which time per call (ns), half the 95 % width of the difference between processes, as log ratios.
 
 GPU: the largest spread of six processes in `results/calibration` (0.1 to 8 ms); below 20 us contexts of one device
-differ by 5 %, and so do calls that `LAUNCHES` bound. CPU (docs/statistics.md): 2.5 % at 1.2 ms, 0.78x to 1.44x at 0.3 ms, 1.1x to 2.1x below 0.2 ms.
+differ by 5 %, and so do calls that launches bound (`LAUNCHES`). CPU (docs/statistics.md): 2.5 % at 1.2 ms, 0.78x to
+1.44x at 0.3 ms, 1.1x to 2.1x below 0.2 ms.
 """
 LAUNCHES = 0.05
 """The same where the host needs longer for a call than the device (`host_bound`): many launches of a few us each.
 
-One call of cuDNN's FFT convolution is 1,890 launches of 4.4 us (KernelBench 1/71): 8.24 and 8.65 ms in two processes on an
-H200, each known to 0.3 % in its process, and 0.94x to 1.07x in six verdicts.
+One call of cuDNN's FFT convolution is 1,890 launches of 4.4 us (KernelBench 1/71): 8.24 and 8.65 ms in two processes
+on an H200, each known to 0.3 % in its process, and 0.94x to 1.07x in six verdicts.
 """
 FEWEST_PAIRS = 2
 

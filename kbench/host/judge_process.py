@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from pydantic import TypeAdapter
+
 from kbench.build import interpreter, sources
 from kbench.children.child import JUDGE, Child, Launch, tree_rss_bytes
 from kbench.children.child_error import KILLED, OUT_OF_MEMORY, ChildError
@@ -35,6 +37,12 @@ DERIVE_TIMEOUT_S = 120.0
 PROFILE_TIMEOUT_S = 180.0
 SILENCE_TIMEOUT_S = 900.0
 """A judge that is silent for this many seconds is broken; all its waits are shorter."""
+
+
+OUTCOMES: dict[str, TypeAdapter[Passed] | TypeAdapter[Failed]] = {
+    "Passed": TypeAdapter(Passed),
+    "Failed": TypeAdapter(Failed),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,8 +259,6 @@ def compiler_of(entry: Entry) -> str:
 
 def decode(answer: Message, log: str) -> tuple[Outcome, str]:
     """Rebuild the outcome from a judge's answer; an error of the judge is a harness error or a lack of memory."""
-    from pydantic import TypeAdapter
-
     if "error" in answer:
         error = answer["error"]
         reason = f"{error['type']}: {error['message']}" if error["type"] else error["message"]
@@ -265,5 +271,4 @@ def decode(answer: Message, log: str) -> tuple[Outcome, str]:
         trace = "\n".join(part for part in (log, error["traceback"]) if part)
         return Failed(status=status, reason=reason[:500], log=trace), ""
     outcome = dict(answer["outcome"])
-    kind: type[Passed | Failed] = {"Passed": Passed, "Failed": Failed}[outcome.pop("kind")]
-    return TypeAdapter(kind).validate_python(outcome), answer["weights"]
+    return OUTCOMES[outcome.pop("kind")].validate_python(outcome), answer["weights"]

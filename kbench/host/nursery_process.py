@@ -17,11 +17,11 @@ from kbench.children.worker_start import worker_environment
 from kbench.core.errors import InternalError
 from kbench.sandbox import rungs
 
-OF_A_JUDGE = ("torch.utils.flop_counter", "torch.fx.experimental.symbolic_shapes", "torch.utils.cpp_extension")
-"""What every judge imports to draw inputs without memory, for the size of a case, and every worker to hold extensions
-against their builds: 0.5 s of a processor, and 0.4 s where setuptools finds Cython."""
-OF_MANY_JUDGES = ("torch._dynamo",)
-"""What a call without memory imports beside these, for the size of a large case: 1.2 s of a processor."""
+OF_A_JUDGE = ("torch.utils.flop_counter", "torch.utils.cpp_extension")
+"""What every judge imports to count operations, and every worker to hold extensions against their builds: 0.2 s of a
+processor, and 0.1 s where setuptools finds Cython."""
+OF_MANY_JUDGES = ("torch.fx.experimental.symbolic_shapes", "torch._dynamo")
+"""What a call without memory imports beside these, to derive shapes and for the size of a large case: 1.7 s."""
 Key = tuple[tuple[str, str], ...]
 _lock = threading.Lock()
 _open: dict[Key, "Nursery"] = {}

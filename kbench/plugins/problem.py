@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 OVERRIDES = "__kbench_overrides__"
 """Name of the table with overridden constants: not every value (inf, nan) has a literal."""
-COMPILER = "torch._dynamo"
+COMPILER, SYMBOLS = "torch._dynamo", "torch.fx.experimental.symbolic_shapes"
 MODULE_PREFIX = "kbench_problem_"
 """How the names of modules begin that problems' files are imported as."""
 STATISTICS = MEAN, VARIANCE = "running_mean", "running_var"
@@ -174,24 +174,45 @@ def _assigned(statement: Any) -> set[str]:
     return set(bound(statement)) if assigns else set()
 
 
-@contextlib.contextmanager
-def without_the_compiler(path: Path) -> Iterator[None]:
-    """Have torch's shape functions not import torch.compile, which takes 1.5 s of a processor.
+class StandIn(ModuleType):
+    """Has what torch's shape functions want of a module for plain numbers; asked for anything else, it imports it."""
 
-    They do on their first call, to say that it is to leave them alone. A problem that may use it gets all of it.
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+@contextlib.contextmanager
+def without_slow_imports(path: Path) -> Iterator[None]:
+    """Have torch's shape functions not import torch.compile (1.3 s of a processor), nor sympy (0.3 to 0.5 s) to draw.
+
+    They import the first to say that it is to leave them alone, and the second because a truth value may be symbolic;
+    beyond drawing they may want more of it. A problem that may use torch.compile gets all of that.
     """
     text = path.read_text(errors="replace")
-    if COMPILER in sys.modules or "compile" in text or "dynamo" in text:
-        yield
-        return
-    stand_in = ModuleType(COMPILER)
-    vars(stand_in)["disable"] = lambda function, *_, **__: function
-    sys.modules[COMPILER] = stand_in
+    compiles = "compile" in text or "dynamo" in text
+    plain = {"expect_true": lambda value, *_: bool(value), "is_nested_int": lambda _: False}
+    wanted: dict[str, dict[str, Any]] = {SYMBOLS: plain}
+    if not compiles:
+        wanted[COMPILER] = {"disable": lambda function, *_, **__: function}
+    stand_ins = []
+    for name, members in wanted.items():
+        if name not in sys.modules:
+            stand_in = StandIn(name)
+            vars(stand_in).update(members)
+            sys.modules[name] = stand_in
+            stand_ins.append(stand_in)
     try:
         yield
     finally:
-        del sys.modules[COMPILER]
-        vars(sys.modules["torch"]).pop("_dynamo", None)
+        for stand_in in stand_ins:
+            if sys.modules.get(stand_in.__name__) is stand_in:
+                del sys.modules[stand_in.__name__]
+                parent, _, own = stand_in.__name__.rpartition(".")
+                vars(sys.modules[parent]).pop(own, None)
 
 
 def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int = 0) -> int:
@@ -205,7 +226,7 @@ def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int =
     try:
         problem = load(path, overrides, "meta")
         arguments, keywords = problem.init_inputs()
-        with without_the_compiler(path), torch.device("meta"), torch.no_grad():
+        with without_slow_imports(path), torch.device("meta"), torch.no_grad():
             model = problem.module.Model(*arguments, **keywords)
             inputs = [_to_device(value, "meta") for value in problem.module.get_inputs()]
             leaves = [*_tensors(inputs), *model.parameters(), *model.buffers()]

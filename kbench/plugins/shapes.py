@@ -59,7 +59,7 @@ def derive(path: Path, overrides: Mapping[str, Any]) -> Derived:
     The first changes only constants that the constructor does not use: other inputs of the same model, one of them
     long. The second changes every constant that the inputs use, and is short everywhere.
     """
-    with problems.without_the_compiler(path):
+    with problems.without_slow_imports(path):
         return _derive(_Probe(path, overrides))
 
 

@@ -203,10 +203,43 @@ def test_finding_shapes_does_not_import_the_compiler(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
 
 
+def test_the_size_of_a_small_case_needs_neither_the_compiler_nor_sympy(tmp_path: Path) -> None:
+    path = tmp_path / "drawn.py"
+    path.write_text(
+        """
+        import torch
+        class Model(torch.nn.Linear):
+            def __init__(self): super().__init__(3, 4)
+        def get_init_inputs(): return []
+        def get_inputs():
+            return [torch.randn(8, 3), torch.rand(4), torch.randint(3, (4,)), torch.ones(2), torch.arange(5)]
+        """.replace("\n        ", "\n")
+    )
+    code = f"""
+        import sys, torch
+        from pathlib import Path
+        from kbench.plugins.problem import footprint_bytes
+        assert footprint_bytes(Path({str(path)!r}), {{}}, 1 << 40) == 4 * (24 + 4 + 2 + 12 + 4) + 8 * (4 + 5)
+        assert not {{"torch._dynamo", "torch.fx.experimental.symbolic_shapes", "sympy"}} & set(sys.modules)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
 def test_a_problem_that_compiles_has_the_compiler(tmp_path: Path) -> None:
     text = (FILES / "25_Swish.py").read_text()
     path = tmp_path / "compiled.py"
     path.write_text(text.replace("torch.sigmoid(x)", "torch.compile(torch.sigmoid, backend='eager')(x)"))
+    assert shapes.derive(path, {}).cases == DERIVED["25_Swish"]
+
+
+def test_who_asks_a_stand_in_for_more_gets_the_module(tmp_path: Path) -> None:
+    """Shape functions of a problem's own may need what a stand-in does not have."""
+    text = (FILES / "25_Swish.py").read_text()
+    path = tmp_path / "symbolic.py"
+    path.write_text(
+        "from torch.fx.experimental.symbolic_shapes import expect_true, guard_int\n"
+        + text.replace("torch.sigmoid(x)", "torch.sigmoid(x) if guard_int(3) == 3 and expect_true(True) else None")
+    )
     assert shapes.derive(path, {}).cases == DERIVED["25_Swish"]
 
 
