@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from kbench.devices.cuda import recorded
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.numerics import elements
+from kbench.numerics.operators import OperatorMode
 from kbench.plugins.problem import seed_torch
 
 LEAST = 8
@@ -88,11 +88,11 @@ class RecordedDraws:
         return all(agrees(secret_seed()) for _ in range(PROVEN_BY))
 
 
-class _Watch(TorchDispatchMode):
+class _Watch(OperatorMode):
     """Sees whether all operations inside a `with` block may be recorded on a device."""
 
     def __init__(self, device: str):
-        super().__init__()  # type: ignore[no-untyped-call] # torch leaves it without types
+        super().__init__()
         self._device = device
         self.recordable = True
 

@@ -1,6 +1,9 @@
 """Recorded draws of inputs, on a CPU: a recording is what runs the same operations again."""
 
 import random
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -95,3 +98,17 @@ def test_a_number_of_slots_is_recorded_once_and_few_are_drawn_one_by_one():
     assert all(draws.stage(LEAST) for _ in range(3))
     assert draws.stage(LEAST + 1)
     assert len(made) == 3, "one to see that it draws the same, and one for each number of slots"
+
+
+def test_watching_a_draw_does_not_import_the_compiler() -> None:
+    """It took 1.1 s of the first timing of a run on a GPU."""
+    code = """
+        import sys, torch
+        from kbench.judge.timing.recorded_draws import _Watch
+        watch = _Watch("cpu")
+        with watch:
+            torch.randn(3)
+        assert watch.recordable
+        assert "torch._dynamo" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
