@@ -153,11 +153,9 @@ def _line(verdict: TaskVerdict) -> str:
 
 
 def _speedup(verdict: TaskVerdict) -> str:
-    """Write a speed-up; `~` if the judge's clock does not confirm it."""
-    value = speedup_of(verdict)
-    if value is None:
-        return ""
-    return f"{value:.2f}×" if verdict.is_held else f"~{value:.1f}×"
+    """Write a speed-up as `run` does; nothing without a time."""
+    case = summarise(verdict.judged())
+    return case.shown_speedup if case.speedup is not None else ""
 
 
 def _short(text: str) -> str:
