@@ -1,7 +1,7 @@
 """How much the speed-ups of two processes may differ: all that is known about a number without an interval."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from kbench.core.stats import median_interval
 
@@ -12,19 +12,22 @@ BETWEEN: dict[str, tuple[tuple[float, float], ...]] = {
 """By device: from which time per call (ns), half the 95 % width of the difference between processes, as log ratios.
 
 GPU: the largest spread of six processes in `results/calibration` (0.1 to 8 ms); below 20 us contexts of one device
-differ by 5 %, and so do calls that launches bound (`LAUNCHES`). CPU (docs/statistics.md): 2.5 % at 1.2 ms, 0.78x to
-1.44x at 0.3 ms, 1.1x to 2.1x below 0.2 ms.
+differ by 5 %. CPU (docs/statistics.md): 2.5 % at 1.2 ms, 0.78x to 1.44x at 0.3 ms, 1.1x to 2.1x below 0.2 ms.
 """
-LAUNCHES = 0.05
-"""The same where the host needs longer for a call than the device (`host_bound`): many launches of a few us each.
+BY_FLAG = {"host_bound": 0.05, "host_synchronising": 0.05, "reference_unqueued": 0.15}
+"""By flag, the same where the host decides how long a GPU takes: its launches, or that it waits for results, bound it.
 
 One call of cuDNN's FFT convolution is 1,890 launches of 4.4 us (KernelBench 1/71): 8.24 and 8.65 ms in two processes
-on an H200, each known to 0.3 % in its process, and 0.94x to 1.07x in six verdicts.
+on an H200, each known to 0.3 % in its process, and 0.94x to 1.07x in six verdicts. Ten references whose launches no
+queue holds (LSTMs among them) read 0.85x to 1.08x against themselves, beside seven other processes that kept
+processors busy (results/calibration/sweep_eager_h200.csv): a standard deviation of 7.7 %.
 """
 FEWEST_PAIRS = 2
 
 
-def of_one_process(log_ratios: Sequence[float], device: str, time_ns: float, *, host_bound: bool) -> float | None:
+def of_one_process(
+    log_ratios: Sequence[float], device: str, time_ns: float, flags: Collection[str] = ()
+) -> float | None:
     """Return half the width of a 95 % interval for the speed-up of one process, as a share of it.
 
     It combines the spread of its own pairs with the known difference between processes. None for too few pairs.
@@ -34,6 +37,5 @@ def of_one_process(log_ratios: Sequence[float], device: str, time_ns: float, *, 
     interval = median_interval(log_ratios)
     own = interval.half_width if interval is not None else (max(log_ratios) - min(log_ratios)) / 2
     between = next(half for least_ns, half in BETWEEN[device] if time_ns >= least_ns)
-    if host_bound:
-        between = max(between, LAUNCHES)
+    between = max(between, *(BY_FLAG.get(flag, 0.0) for flag in flags), 0.0)
     return math.expm1(math.hypot(own, between))

@@ -288,8 +288,7 @@ def _noise(judged: Judged, row: ResultRow) -> float | None:
     mine = [timing for timing in timings if timing.samples and timing.samples[0].process == row.process]
     if not mine or row.time_ns_median is None:
         return None
-    log_ratios, host_bound = pair_log_ratios(mine[0].samples), HOST_BOUND in row.flags.split()
-    return of_one_process(log_ratios, row.device, row.time_ns_median, host_bound=host_bound)
+    return of_one_process(pair_log_ratios(mine[0].samples), row.device, row.time_ns_median, row.flags.split())
 
 
 def geometric_mean(values: Iterable[float]) -> float:

@@ -19,20 +19,29 @@ CALM = [0.1, 0.1001, 0.0999, 0.1, 0.1001, 0.0999, 0.1, 0.1]
     ],
 )
 def test_of_calm_pairs_what_processes_differ_by_remains(device, time_ns, share):
-    assert of_one_process(CALM, device, time_ns, host_bound=False) == pytest.approx(share, rel=0.01)
+    assert of_one_process(CALM, device, time_ns) == pytest.approx(share, rel=0.01)
 
 
 def test_pairs_that_vary_widen_it():
     wild = [0.0, 0.5, -0.4, 0.3, -0.2, 0.6, -0.5, 0.1]
-    assert of_one_process(wild, "cuda", 9e6, host_bound=False) > 0.4
-    assert of_one_process(wild[:3], "cuda", 9e6, host_bound=False) > 0.4, "too few for an interval: their range"
+    assert of_one_process(wild, "cuda", 9e6) > 0.4
+    assert of_one_process(wild[:3], "cuda", 9e6) > 0.4, "too few for an interval: their range"
 
 
 def test_one_pair_tells_nothing():
-    assert of_one_process([0.1], "cuda", 9e6, host_bound=False) is None
-    assert of_one_process([], "cpu", 9e6, host_bound=False) is None
+    assert of_one_process([0.1], "cuda", 9e6) is None
+    assert of_one_process([], "cpu", 9e6) is None
 
 
-def test_calls_that_their_launches_bound_differ_as_short_ones_do():
-    assert of_one_process(CALM, "cuda", 8.5e6, host_bound=True) == pytest.approx(0.051, rel=0.01)
-    assert of_one_process(CALM, "cpu", 3e5, host_bound=True) == pytest.approx(0.35, rel=0.01)
+@pytest.mark.parametrize(
+    ("device", "time_ns", "flags", "share"),
+    [
+        ("cuda", 8.5e6, ["host_bound"], 0.051),
+        ("cuda", 8.5e6, ["outliers"], 0.006),
+        ("cuda", 3e7, ["attestation_weak", "host_synchronising", "reference_unqueued"], 0.162),
+        ("cuda", 3e7, ["attestation_weak", "host_synchronising"], 0.051),
+        ("cpu", 3e5, ["host_bound"], 0.35),
+    ],
+)
+def test_calls_whose_launches_the_host_bounds_differ_more(device, time_ns, flags, share):
+    assert of_one_process(CALM, device, time_ns, flags) == pytest.approx(share, rel=0.01)
