@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from kbench.devices.timer import tensor_leaves
-from kbench.judge.reference.supported_values import PLAIN, require_dense
+from kbench.judge.reference.supported_values import PLAIN, require_supported
 from kbench.numerics import elements
 from kbench.wire.channel import flatten
 
@@ -46,7 +46,7 @@ class Inputs:
         """Draw twice, with that random factor or without, and see what is the same."""
         self.jitter = jitter
         first, second = (flatten(self.draw(secrets.randbits(31)), "input") for _ in range(2))
-        require_dense(first, "of the problem")
+        require_supported(first, "of the problem")
         pairs = zip(first, second, strict=False)
         self.unvaried = tuple(path for (path, one), (_, other) in pairs if equal(one, other))
         """What is the same in both draws, by path."""

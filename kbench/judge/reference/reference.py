@@ -31,7 +31,7 @@ from kbench.judge.reference.expected import Expected, aliased_outputs
 from kbench.judge.reference.inner_precision import inner_type
 from kbench.judge.reference.oracle import Fp64Model, batch_size, entry_of, numbers
 from kbench.judge.reference.repeatability import same_values, unlike
-from kbench.judge.reference.supported_values import require_comparable, require_dense, require_own_elements
+from kbench.judge.reference.supported_values import require_comparable, require_supported, require_own_elements
 from kbench.numerics import elements, ties
 from kbench.plugins import problem as problems
 from kbench.wire.channel import flatten
@@ -66,7 +66,7 @@ class Reference:
         self.init_seed = secrets.randbits(31)
         self.constructs_on = device  # both sides: where their parameters are drawn
         self.model = self.problem.model(self.init_seed)
-        require_dense(self.state(), "of the reference's state")
+        require_supported(self.state(), "of the reference's state")
         require_own_elements([*self.model.named_parameters()])
         self.eval_mode = eval_mode
         self.mutates: frozenset[int] = frozenset()
@@ -149,7 +149,7 @@ class Reference:
         try:
             given = self.consumable(arguments)
             leaves = flatten(self.call(given))
-            require_dense(leaves, "of the reference")
+            require_supported(leaves, "of the reference")
             found = self.expected(arguments, given, leaves)
             self._require_layout(found)
         except Exception as error:

@@ -25,15 +25,21 @@ def require_comparable(leaves: Sequence[tuple[str, Any]], *, changes_inputs: boo
             )
 
 
-def require_dense(leaves: Sequence[tuple[str, Any]], whose: str) -> None:
-    """Raise PluginError where a tensor is sparse, nested or quantised: it has no one block of memory to be shared."""
+def require_supported(leaves: Sequence[tuple[str, Any]], whose: str) -> None:
+    """Raise PluginError where a tensor is sparse, nested or quantised, or of complex numbers of 16 bits.
+
+    The former have no one block of memory to be shared; torch has neither sums nor products of the latter on a CPU.
+    """
     for path, leaf in leaves:
-        layout = layout_of(leaf) if hasattr(leaf, "untyped_storage") else ""
-        if layout:
+        if not hasattr(leaf, "untyped_storage"):
+            continue
+        if layout := layout_of(leaf):
             raise PluginError(
                 f"{path} {whose} is a {layout} tensor; only dense (strided) ones are supported",
                 hint="`to_dense`, `to_padded_tensor` or `dequantize` makes one",
             )
+        if leaf.dtype is torch.complex32:
+            raise PluginError(f"{path} {whose} is a tensor of complex32, which is not supported", "use complex64")
 
 
 def require_own_elements(state: Sequence[tuple[str, Any]]) -> None:

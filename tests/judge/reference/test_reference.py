@@ -325,6 +325,14 @@ def test_a_reference_that_returns_nothing_is_refused(tmp_path, forward) -> None:
     assert "`return`" in (caught.value.hint or "")
 
 
+def test_complex_numbers_of_16_bits_are_not_supported(tmp_path) -> None:
+    drawn = "torch.rand(3, dtype=torch.complex64).to(torch.complex32)"
+    for forward, inputs in [("return x.to(torch.complex64)", f"[{drawn}]"), (f"return {drawn}", "[torch.rand(3)]")]:
+        with pytest.raises(PluginError, match=r"put(\[0\])? of the \w+ is a tensor of complex32") as caught:
+            reference(tmp_path, forward=forward, inputs=inputs)
+        assert "complex64" in (caught.value.hint or "")
+
+
 def test_a_buffer_that_is_not_dense_is_refused(tmp_path) -> None:
     path = tmp_path / "problem.py"
     buffer = "self.register_buffer('mask', torch.eye(3).to_sparse())"
