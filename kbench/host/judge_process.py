@@ -63,6 +63,8 @@ class JudgeProcess:
         self._context = context
         self.outcome: Outcome = Failed(status=Status.NOT_VERIFIED, reason="not evaluated")
         self.weights = ""
+        self.has_raised = False
+        """Whether the last evaluation ended with an exception of the judge's own, other than a lack of memory."""
         self.holder = ""
         """Holder of the device that this judge waits for."""
         launch = Launch(
@@ -209,8 +211,10 @@ class JudgeProcess:
     def evaluate(self, message: Message) -> Iterator[tuple[str, bool, float | None]]:
         """Evaluate; yields (stage, ok, None) when a stage begins and (stage, ok, seconds) when it is over.
 
-        Afterwards `outcome` and `weights` hold the answer. A judge that breaks is a harness error of this solution.
+        Afterwards `outcome`, `weights` and `has_raised` hold the answer. A judge that breaks is a harness error of this
+        solution.
         """
+        self.has_raised = False
         stage, started = "", time.monotonic()
         answer: Message | None = None
         unsent = True
@@ -235,6 +239,8 @@ class JudgeProcess:
                 self.holder = received.get("holder", "")
                 yield stage, True, None
         self.outcome, self.weights = decode(answer, self._child.log)
+        is_of_kbench = isinstance(self.outcome, Failed) and self.outcome.status is Status.HARNESS_ERROR
+        self.has_raised = is_of_kbench and bool(answer.get("error", {}).get("type"))
         if stage:
             yield stage, isinstance(self.outcome, Passed), time.monotonic() - started
 

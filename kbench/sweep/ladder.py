@@ -9,6 +9,8 @@ from kbench.units.unit import UnitResult
 
 MOST_ATTEMPTS = 3
 """A unit that breaks its judge three times is the cause itself."""
+MOST_RAISED = 2
+"""Chosen. Attempts at a unit whose judge raised: a defect of kbench rarely passes by itself."""
 BATCH = 8
 """Chosen. Solutions of one problem that a lane takes at a time: with more, other lanes are idle at the end."""
 VERIFYING = frozenset({"open", "load", "verify", "sanitize"})
@@ -55,9 +57,9 @@ def may_retry(result: UnitResult, attempts: int, *, device_sick: bool) -> bool:
     """Return whether a unit is tried again after this many attempts, because its result is not a verdict.
 
     On a broken device this holds for every failure except a verdict on values: any unit that ran there may be the
-    cause.
+    cause. A judge that died may have been killed by anything; one that raised would raise again.
     """
-    if attempts >= MOST_ATTEMPTS or result.status is Status.PASSED:
+    if attempts >= (MOST_RAISED if result.judge_raised else MOST_ATTEMPTS) or result.status is Status.PASSED:
         return False
     return result.status is Status.HARNESS_ERROR or (device_sick and result.status in SHAKEN)
 

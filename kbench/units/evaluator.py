@@ -214,7 +214,7 @@ class Evaluator:
         if not isinstance(outcome, Failed):
             modes = [rowmaker.EVAL_ASKED] if unit.options.eval_mode else [EVAL_MODE] if found.eval_mode else []
             outcome = replace(outcome, findings=(*outcome.findings, *modes))
-        return self._result(outcome, found, stage_s, judge.weights)
+        return replace(self._result(outcome, found, stage_s, judge.weights), judge_raised=judge.has_raised)
 
     def own_share(self, unit: Unit, stage_s: dict[str, float]) -> Generator[StageEvent, None, OwnShare | None]:
         """Find out whose kernels a call of a solution launches, once all its processes are timed; count its seconds.

@@ -84,6 +84,8 @@ class UnitResult(OutcomeProperties):
     """The case that was judged, if the requested one does not fit the device."""
     attempts: int = 1
     """Number of attempts; earlier ones failed because of kbench."""
+    judge_raised: bool = False
+    """Whether the judge itself raised: a defect of kbench, which most likely fails every attempt."""
 
 
 def task_key(unit: Unit, device: DeviceChoice) -> str:

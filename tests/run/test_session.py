@@ -54,7 +54,7 @@ class FakeJudge:
 
     def __init__(self, *_: Any, expected: Sequence[Entry], **__: Any):
         self.expected = [entry.name for entry in expected]
-        self.has_ended = self.closed = False
+        self.has_ended = self.closed = self.has_raised = False
         self.holder = self.weights = ""
         self.outcome: Outcome = Failed(status=Status.NOT_VERIFIED, reason="not evaluated")
         self.number = len(FakeJudge.every)

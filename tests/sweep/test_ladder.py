@@ -7,7 +7,7 @@ from sweeping import OPTIONS, failed, passed, task
 
 from kbench.core.model import Failed, Status
 from kbench.sweep import ladder
-from kbench.sweep.ladder import BATCH, MOST_ATTEMPTS
+from kbench.sweep.ladder import BATCH, MOST_ATTEMPTS, MOST_RAISED
 from kbench.sweep.task import Budgets
 
 S = Status
@@ -78,6 +78,13 @@ RETRY = [
 def test_what_is_tried_again(status, attempts, sick, again) -> None:
     result = passed() if status is S.PASSED else failed(status)
     assert ladder.may_retry(result, attempts, device_sick=sick) is again
+
+
+@pytest.mark.parametrize("sick", [False, True])
+def test_a_judge_that_raised_is_tried_once_more(sick) -> None:
+    result = failed(S.HARNESS_ERROR, judge_raised=True)
+    assert ladder.may_retry(result, 1, device_sick=sick)
+    assert not ladder.may_retry(result, MOST_RAISED, device_sick=sick)
 
 
 BUDGETS = [("open", 2.0), ("load", 2.0), ("verify", 2.0), ("sanitize", 2.0), ("time", 3.0), ("wait", None), ("?", None)]
