@@ -51,10 +51,8 @@ class Candidate:
         """How parameters are synchronised: by `name`, `order`, `seed`, or there are `none`."""
         self.follows = False
         """Whether parameters change after construction; else they keep the values of both constructors."""
-        self.undecided = False
-        """Whether they match, and the constructors' values differ: whether they are to be copied is open."""
-        self.differed = False
-        """Whether it ever was."""
+        self.undecided = self.differed = False
+        """Whether they match, and the constructors' values differ, so that copying them is open; and whether it ever was."""
         self.prepares = False
         """Whether parameters match, and it is right only with what its own constructor or first call made of them."""
         self._by_seed, self._decided = False, spec.is_reference
@@ -200,8 +198,7 @@ class Candidate:
     def begin_round(self, slots: Sequence[int], number: int, *, gated: bool, deliver: bool, keep: bool) -> int:
         """Ask for a round of calls; return when, on the judge's clock (ns)."""
         self._resume()
-        message = {"op": "round", "slots": list(slots), "number": number, "gated": gated, "deliver": deliver}
-        message["keep"] = keep
+        message = {"op": "round", "slots": [*slots], "number": number, "gated": gated, "deliver": deliver, "keep": keep}
         started = time.perf_counter_ns()
         self._refusing(lambda _: self._child.post(message), self._call_timeout_s, Status.CALL_TIMEOUT)
         return started
@@ -371,9 +368,14 @@ class Candidate:
         on_timeout: Status = Status.CALL_TIMEOUT,
     ) -> Message:
         self._resume()
-        answer: Message = self._refusing(
-            lambda s: self._child.request(message, timeout_s=s, fds=fds), timeout_s, on_timeout
-        )
+        try:
+            answer: Message = self._refusing(
+                lambda s: self._child.request(message, timeout_s=s, fds=fds), timeout_s, on_timeout
+            )
+        except RefusalError as refusal:
+            if isinstance(refusal.__cause__, ChildError) and refusal.__cause__.status is Status.CALL_TIMEOUT:
+                self.kill()  # a late answer would be taken for one to the next request
+            raise
         require_untampered(answer, self.log)
         return answer
 

@@ -95,3 +95,16 @@ def test_only_silence_means_that_a_round_is_late(candidate, status) -> None:
         return
     with pytest.raises(RefusalError):
         candidate.announced(1.0)
+
+
+@pytest.mark.parametrize(("status", "killed"), [(Status.CALL_TIMEOUT, True), (Status.RAISED, False)])
+def test_a_worker_that_leaves_a_request_unanswered_is_killed(candidate, status, killed) -> None:
+    """Its late answer would be taken for one to the next request."""
+
+    def request(message: object, **_: object) -> dict[str, str]:
+        raise ChildError(status, "no answer")
+
+    candidate._child.request = request
+    with pytest.raises(RefusalError, match="no answer"):
+        candidate.unbind()
+    assert ("kill" in candidate._child.seen) == killed
