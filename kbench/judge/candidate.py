@@ -52,7 +52,7 @@ class Candidate:
         self.follows = False
         """Whether parameters change after construction; else they keep the values of both constructors."""
         self.undecided = self.differed = False
-        """Whether they match, and the constructors' values differ, so that copying them is open; and whether it ever was."""
+        """Whether they match and the constructors' values differ, so that copying is open; and whether it ever was."""
         self.prepares = False
         """Whether parameters match, and it is right only with what its own constructor or first call made of them."""
         self._by_seed, self._decided = False, spec.is_reference

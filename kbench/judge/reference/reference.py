@@ -31,7 +31,7 @@ from kbench.judge.reference.expected import Expected, aliased_outputs
 from kbench.judge.reference.inner_precision import inner_type
 from kbench.judge.reference.oracle import Fp64Model, batch_size, entry_of, numbers
 from kbench.judge.reference.repeatability import same_values, unlike
-from kbench.judge.reference.supported_values import require_comparable, require_supported, require_own_elements
+from kbench.judge.reference.supported_values import require_comparable, require_own_elements, require_supported
 from kbench.numerics import elements, ties
 from kbench.plugins import problem as problems
 from kbench.wire.channel import flatten
