@@ -19,8 +19,8 @@ BY_FLAG = {"host_bound": 0.05, "host_synchronising": 0.05, "reference_unqueued":
 
 One call of cuDNN's FFT convolution is 1,890 launches of 4.4 us (KernelBench 1/71): 8.24 and 8.65 ms in two processes
 on an H200, each known to 0.3 % in its process, and 0.94x to 1.07x in six verdicts. Ten references whose launches no
-queue holds (LSTMs among them) read 0.85x to 1.08x against themselves, beside seven other processes that kept
-processors busy (results/calibration/sweep_eager_h200.csv): a standard deviation of 7.7 %.
+queue holds (LSTMs among them) read 0.85x to 1.08x against themselves, on busy processors: a standard deviation of
+7.7 % (results/calibration/sweep_eager_h200.csv).
 """
 FEWEST_PAIRS = 2
 
@@ -37,5 +37,5 @@ def of_one_process(
     interval = median_interval(log_ratios)
     own = interval.half_width if interval is not None else (max(log_ratios) - min(log_ratios)) / 2
     between = next(half for least_ns, half in BETWEEN[device] if time_ns >= least_ns)
-    between = max(between, *(BY_FLAG.get(flag, 0.0) for flag in flags), 0.0)
+    between = max([between, *(BY_FLAG.get(flag, 0.0) for flag in flags)])
     return math.expm1(math.hypot(own, between))

@@ -28,7 +28,14 @@ if TYPE_CHECKING:
 
 OVERRIDES = "__kbench_overrides__"
 """Name of the table with overridden constants: not every value (inf, nan) has a literal."""
-COMPILER, SYMBOLS = "torch._dynamo", "torch.fx.experimental.symbolic_shapes"
+PLAIN_MEMBERS: dict[str, dict[str, Any]] = {
+    "torch._dynamo": {"disable": lambda function, *_, **__: function},
+    "torch.fx.experimental.symbolic_shapes": {
+        "expect_true": lambda value, *_: bool(value),
+        "is_nested_int": lambda _: False,
+    },
+}
+"""By module that takes long to import, what torch's shape functions want of it where all numbers are plain."""
 MODULE_PREFIX = "kbench_problem_"
 """How the names of modules begin that problems' files are imported as."""
 STATISTICS = MEAN, VARIANCE = "running_mean", "running_var"
@@ -190,20 +197,14 @@ def without_slow_imports(path: Path) -> Iterator[None]:
     """Have torch's shape functions not import torch.compile (1.3 s of a processor), nor sympy (0.3 to 0.5 s) to draw.
 
     They import the first to say that it is to leave them alone, and the second because a truth value may be symbolic;
-    beyond drawing they may want more of it. A problem that may use torch.compile gets all of that.
+    beyond drawing they may want more of it. A problem that may use torch.compile gets all of both.
     """
     text = path.read_text(errors="replace")
-    compiles = "compile" in text or "dynamo" in text
-    plain = {"expect_true": lambda value, *_: bool(value), "is_nested_int": lambda _: False}
-    wanted: dict[str, dict[str, Any]] = {SYMBOLS: plain}
-    if not compiles:
-        wanted[COMPILER] = {"disable": lambda function, *_, **__: function}
     stand_ins = []
-    for name, members in wanted.items():
+    for name, members in () if "compile" in text or "dynamo" in text else PLAIN_MEMBERS.items():
         if name not in sys.modules:
-            stand_in = StandIn(name)
+            sys.modules[name] = stand_in = StandIn(name)
             vars(stand_in).update(members)
-            sys.modules[name] = stand_in
             stand_ins.append(stand_in)
     try:
         yield
@@ -212,7 +213,8 @@ def without_slow_imports(path: Path) -> Iterator[None]:
             if sys.modules.get(stand_in.__name__) is stand_in:
                 del sys.modules[stand_in.__name__]
                 parent, _, own = stand_in.__name__.rpartition(".")
-                vars(sys.modules[parent]).pop(own, None)
+                if parent in sys.modules:
+                    vars(sys.modules[parent]).pop(own, None)
 
 
 def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int = 0) -> int:
