@@ -18,9 +18,9 @@ BY_FLAG = {"host_bound": 0.05, "host_synchronising": 0.05, "reference_unqueued":
 """By flag, the same where the host decides how long a GPU takes: its launches, or that it waits for results, bound it.
 
 One call of cuDNN's FFT convolution is 1,890 launches of 4.4 us (KernelBench 1/71): 8.24 and 8.65 ms in two processes
-on an H200, each known to 0.3 % in its process, and 0.94x to 1.07x in six verdicts. Ten references whose launches no
-queue holds (LSTMs among them) read 0.85x to 1.08x against themselves, on busy processors: a standard deviation of
-7.7 % (results/calibration/sweep_eager_h200.csv).
+on an H200, each known to 0.3 % in its process, and 0.94x to 1.07x in six verdicts. References that wait for the
+device in each call (2/83, 2/93, 3/30) read 0.86x to 1.05x against themselves, on busy processors: a standard deviation
+of 7 % in six verdicts (results/calibration/README.md).
 """
 FEWEST_PAIRS = 2
 

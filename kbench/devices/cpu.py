@@ -91,8 +91,8 @@ class HostTimer:
         elapsed_ns = self._now() - start
         return TimedCall(t_event_ns=elapsed_ns, t_submit_ns=elapsed_ns, output=output)
 
-    def prepared(self, call: Call, slots: Sequence[int]) -> Call:  # noqa: ARG002
-        """Return the call itself."""
+    def prepared(self, call: Call, slots: Sequence[int], *, replay: bool) -> Call:  # noqa: ARG002
+        """Return the call itself: no round is queued on a CPU."""
         return call
 
     def forget(self) -> None:

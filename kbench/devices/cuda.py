@@ -178,7 +178,7 @@ class CudaTimer:
         """Call once between two events, on an idle device."""
         import torch
 
-        call = self.prepared(call, [slot])
+        call = self.prepared(call, [slot], replay=False)
         start, end = self._driver.event(), self._driver.event()
         self._driver.synchronise()
         submitted = self._now()
@@ -189,9 +189,9 @@ class CudaTimer:
         self._driver.synchronise()
         return TimedCall(t_event_ns=round(end.ns_since(start)), t_submit_ns=submit_ns, output=output)
 
-    def prepared(self, call: Call, slots: Sequence[int]) -> Call:
-        """Return the call, or in `graph` mode one that replays a graph per slot, its outputs poisoned here."""
-        return self._replayed(call, slots) if self._graph else call
+    def prepared(self, call: Call, slots: Sequence[int], *, replay: bool) -> Call:
+        """Return the call or, in `graph` mode always, one that replays a graph per slot, its outputs poisoned here."""
+        return self._replayed(call, slots) if replay or self._graph else call
 
     def forget(self) -> None:
         """Let go of captured graphs."""

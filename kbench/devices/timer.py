@@ -39,8 +39,8 @@ class Timer(Protocol):
         """Call once and return the time of the call."""
         ...
 
-    def prepared(self, call: Call, slots: Sequence[int]) -> Call:
-        """Return what is to be called in place of `call` on these slots: itself, or the replay of a graph of it."""
+    def prepared(self, call: Call, slots: Sequence[int], *, replay: bool) -> Call:
+        """Return what is to be called in place of `call` on these slots: itself, or the `replay` of a graph of it."""
         ...
 
     def forget(self) -> None:

@@ -179,6 +179,11 @@ class BoundCandidate:
         """Have it bound anew the next time: the worker has another arena."""
         self._trial = None
 
+    def renew(self) -> None:
+        """Have it constructed anew the next time, in a fresh worker: what was tried on this one may have broken it."""
+        self._loaded = self._trial = None
+        self._broken = True
+
     def spoil(self, refusal: RefusalError) -> None:
         """Have it constructed anew the next time; in a fresh worker after what may have broken this one."""
         self._loaded = self._trial = None

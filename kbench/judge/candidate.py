@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from kbench.judge.matching import check_description, entries_of, synchronise, to
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, require_untampered
-from kbench.judge.timing.readings import Reply
+from kbench.judge.timing.readings import Reply, RoundOptions
 from kbench.wire import precision_switches
 from kbench.wire.channel import Message, WireError, list_of
 from kbench.wire.channel import field as wire_field
@@ -195,10 +195,10 @@ class Candidate:
         self._called = True
         return timeout_s
 
-    def begin_round(self, slots: Sequence[int], number: int, *, gated: bool, deliver: bool, keep: bool) -> int:
+    def begin_round(self, slots: Sequence[int], number: int, options: RoundOptions) -> int:
         """Ask for a round of calls; return when, on the judge's clock (ns)."""
         self._resume()
-        message = {"op": "round", "slots": [*slots], "number": number, "gated": gated, "deliver": deliver, "keep": keep}
+        message = {"op": "round", "slots": [*slots], "number": number, **asdict(options)}
         started = time.perf_counter_ns()
         self._refusing(lambda _: self._child.post(message), self._call_timeout_s, Status.CALL_TIMEOUT)
         return started

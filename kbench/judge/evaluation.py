@@ -20,7 +20,7 @@ from kbench.judge.diagnosis.search import MOST_ELEMENTS
 from kbench.judge.exchange import Tally, Trial, WrongError, secret_seed
 from kbench.judge.refusal import RefusalError
 from kbench.judge.state import JudgeState
-from kbench.judge.timing.gate_clock import DeviceClock
+from kbench.judge.timing.gate_clock import DeviceClock, NotReplayableError
 from kbench.judge.timing.host_clock import HostClock
 from kbench.judge.timing.pairing import ArmClock, Pacing, Pairing
 from kbench.judge.timing.profile import take_profile
@@ -202,11 +202,19 @@ class Evaluation:
         return None
 
     def _time(self) -> Timing:
+        """Time both arms; in fresh workers by plain loops where calls can neither be queued nor recorded."""
+        try:
+            return self._paired(replays=self._assignment.options.mode != "graph")
+        except NotReplayableError:
+            self._bound.renew()
+            return self._paired(replays=False)
+
+    def _paired(self, *, replays: bool) -> Timing:
         device = self._judge.device
         with contextlib.ExitStack() as stack:
             with self._judge.shared():
                 self._judge.progress(stage="load")
-                trial, clock = self._arms(stack, device)
+                trial, clock = self._arms(stack, device, replays=replays)
             stack.enter_context(self._judge.exclusive())
             self._judge.progress(stage="time")
             monitor = stack.enter_context(DeviceMonitor(device))
@@ -221,7 +229,7 @@ class Evaluation:
                 lambda event_ns: self._profile(trial, event_ns),
             )
 
-    def _arms(self, stack: contextlib.ExitStack, device: str) -> tuple[Trial, ArmClock]:
+    def _arms(self, stack: contextlib.ExitStack, device: str, *, replays: bool) -> tuple[Trial, ArmClock]:
         """Bind both arms anew, and make the clock that looks on; what is to be closed goes to the stack."""
         if self._assignment.verify:
             # Verifying's memory is given back: what it took lies elsewhere than in processes that only time. On an
@@ -240,8 +248,12 @@ class Evaluation:
         reference.load(trial.reference)
         reference.bind(trial.reference, trial.arena)
         beside = Trial(trial.reference, reference, trial.arena, explain)
-        cold = self._assignment.options.mode == "cold"
-        clock = DeviceClock(trial, beside, cold=cold) if backend(device).queues_calls else HostClock(trial, beside)
+        clock: ArmClock
+        if backend(device).queues_calls:
+            cold = self._assignment.options.mode == "cold"
+            clock = DeviceClock(trial, beside, cold=cold, replays=replays)
+        else:
+            clock = HostClock(trial, beside)
         stack.callback(clock.close)
         return trial, clock
 

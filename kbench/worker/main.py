@@ -289,7 +289,7 @@ class Worker:
             taken.append(deliver(result, self._outputs[slot], self._inputs[slot]))
 
         with torch_no_grad(), Stage("forward"):
-            call = self._timer.prepared(self._forward, slots)
+            call = self._timer.prepared(self._forward, slots, replay=message["replay"])
             behind = queue.gated(message["number"]) if message["gated"] else contextlib.nullcontext()
             with behind, queue.timed(len(slots)):
                 self._results = queue_calls(call, slots, take if message["deliver"] else None, keep=keep)

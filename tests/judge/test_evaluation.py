@@ -1,4 +1,4 @@
-"""A profile that the user asks for: when it is taken, what it fills, and that a wrong value in it counts."""
+"""The stages of an evaluation: which workers time, and when a profile that the user asks for is taken."""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from kbench.core.trace import DeviceActivity
 from kbench.judge import evaluation
 from kbench.judge.evaluation import Assignment, Evaluation
 from kbench.judge.exchange import WrongError
+from kbench.judge.timing.gate_clock import NotReplayableError
 from kbench.judge.timing.profile import Profile
 
 HALF = Profile(
@@ -29,6 +30,7 @@ class FakeJudge:
 
     def __init__(self) -> None:
         self.reference = SimpleNamespace(factor=4.0)
+        self.bound: Any = None
         self.is_locked = False
 
     @contextlib.contextmanager
@@ -53,7 +55,9 @@ def judge(monkeypatch: pytest.MonkeyPatch) -> FakeJudge:
     monkeypatch.setattr(evaluation, "BoundCandidate", lambda *_: bound)
     monkeypatch.setattr(evaluation, "Levels", lambda *_: levels)
     monkeypatch.setattr(Evaluation, "_verify", lambda *_: None)
-    return FakeJudge()
+    judge = FakeJudge()
+    judge.bound = bound
+    return judge
 
 
 def evaluate(judge: FakeJudge, *, process: int = 0, **options: Any) -> Passed | Failed:
@@ -108,3 +112,23 @@ def test_a_wrong_value_in_a_profile_that_was_asked_for_counts(
     outcome = evaluate(judge, verify_only=True, require_custom=True)
     assert isinstance(outcome, Failed)
     assert outcome.status is Status.WRONG_VALUE
+
+
+def test_calls_that_can_neither_be_queued_nor_recorded_are_timed_by_plain_loops_in_a_fresh_worker(
+    judge: FakeJudge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def paired(_: Evaluation, *, replays: bool) -> Any:
+        done.append(f"replays={replays}")
+        if replays:
+            raise NotReplayableError
+        return timing(0)
+
+    monkeypatch.setattr(Evaluation, "_paired", paired)
+    judge.bound.renew = lambda: done.append("renewed")
+    assert isinstance(evaluate(judge), Passed)
+    assert done == ["replays=True", "renewed", "replays=False"]
+    done.clear()
+    evaluate(judge, mode="graph")
+    assert done == ["replays=False"], "all rounds replay graphs as it is"

@@ -116,7 +116,16 @@ def queue(worker: Worker) -> Queued:
 
 
 def round_of(slots: list[int], **changes: bool) -> dict[str, Any]:
-    return {"n": 3, "number": 5, "slots": slots, "gated": True, "deliver": False, "keep": True, **changes}
+    return {
+        "n": 3,
+        "number": 5,
+        "slots": slots,
+        "gated": True,
+        "deliver": False,
+        "keep": True,
+        "replay": False,
+        **changes,
+    }
 
 
 @pytest.mark.parametrize("slots", [[2, 0, 3, 1], [1], []])

@@ -1,9 +1,11 @@
 """The judge's clock on a GPU: rounds of calls that it lets go and sees the end of (rule: `kbench.core.clocks`).
 
-Candidate and reference each have a worker of their own, and the same rounds. Calls that wait for the device, or launch
-more than its queue holds, cannot be queued: both arms are then timed by plain loops.
+Candidate and reference each have a worker of their own, and the same rounds. Calls that launch more than the device's
+queue holds are queued as CUDA graphs. Calls that wait for the device cannot be queued at all: both arms are then timed
+by plain loops.
 """
 
+import contextlib
 import math
 import secrets
 import statistics
@@ -54,12 +56,21 @@ WALL_CALLS = 4
 HOST_BOUND_ABOVE = 1.1
 UNQUEUED = {"candidate": "host_synchronising", "reference": "reference_unqueued"}
 """Flags, by the arm whose calls cannot be queued."""
+REPLAYED = {"candidate": "replayed", "reference": "reference_replayed"}
+"""Flags, by the arm whose calls are queued as CUDA graphs."""
+
+
+class NotReplayableError(Exception):
+    """Calls that can neither be queued nor recorded; the attempt may have broken the worker."""
 
 
 class DeviceClock:
-    """Times both arms on one GPU; `cold` makes the L2 cache cold before each round."""
+    """Times both arms on one GPU; `cold` makes the L2 cache cold before each round.
 
-    def __init__(self, candidate: Trial, reference: Trial, *, cold: bool):
+    With `replays`, calls that cannot be queued are recorded as CUDA graphs.
+    """
+
+    def __init__(self, candidate: Trial, reference: Trial, *, cold: bool, replays: bool):
         cache = L2Cache(Driver()) if cold else None
         draws = RecordedDraws(candidate)
         self._rounds = {
@@ -73,15 +84,17 @@ class DeviceClock:
         self._after: list[Round] = []
         self._wall_ns: dict[str, float] = {}
         self._gated = True
+        self._replays = replays
         self._flags: set[str] = set()
         self.l2 = "flushed" if cold else "warm"
 
     def prepare(self) -> None:
-        """Find how many calls a round has, what it takes without any, and the reference's time alone."""
+        """Find how many calls a round has, what it takes without any, and the reference's time alone.
+
+        Raises NotReplayableError where an arm has to be timed by plain loops, in a fresh worker.
+        """
         for arm in self._rounds:
-            try:
-                self._size(arm)
-            except LateError:
+            if not self._can_be_queued(arm):
                 self._gated = False
                 self._flags.add(UNQUEUED[arm])
         if not self._gated:
@@ -203,6 +216,28 @@ class DeviceClock:
         """End the mappings of both workers' memory."""
         for rounds in self._rounds.values():
             rounds.close()
+
+    def _can_be_queued(self, arm: str) -> bool:
+        """Size the rounds of an arm: of its calls or, where these cannot be queued, of CUDA graphs of them.
+
+        Raises NotReplayableError where they cannot be recorded either.
+        """
+        with contextlib.suppress(LateError):
+            self._size(arm)
+            return True
+        if not self._replays:
+            return False
+        rounds = self._rounds[arm]
+        rounds.replays = True
+        try:
+            self._size(arm)
+            # A kernel on a stream of its own is not part of the graph: it ran once, on the first weights.
+            rounds.trial.candidate.vary_weights(rounds.trial.reference, secret_seed())
+            rounds.gated(self._calls[arm])
+        except (LateError, RefusalError) as error:
+            raise NotReplayableError from error
+        self._flags.add(REPLAYED[arm])
+        return True
 
     def _size(self, arm: str) -> None:
         """Find how many calls make a round of TARGET_NS: as there are slots for, and as can be queued.

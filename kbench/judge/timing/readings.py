@@ -20,6 +20,20 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RoundOptions:
+    """How a worker on a GPU makes the calls of a round."""
+
+    gated: bool
+    """Behind the judge's gate, or in a plain loop."""
+    deliver: bool
+    """Whether it copies each result into the judge's buffers at once."""
+    keep: bool
+    """Whether it keeps all results until the round is over."""
+    replay: bool
+    """Whether it replays CUDA graphs of the calls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArmSample:
     """One sample of one arm: times per call by the worker's clock and by the judge's, in ns."""
 

@@ -21,6 +21,7 @@ from kbench.devices.cuda import L2Cache, recorded
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.mapped_results import Mapped
+from kbench.judge.timing.readings import RoundOptions
 from kbench.judge.timing.recorded_draws import RecordedDraws
 from kbench.numerics import elements
 from kbench.wire.channel import Message, WireError, list_of
@@ -150,6 +151,8 @@ class Rounds:
         self._draws = draws
         self.delivers = False
         """Whether the worker copies results inside the round."""
+        self.replays = False
+        """Whether the worker replays CUDA graphs of the calls, which take less room in the device's queue."""
         self._cache = cache
         self._checked = CHECKED if judged else 0
         self._mapped = Mapped()
@@ -171,7 +174,8 @@ class Rounds:
         fills_beside = self._fills_beside
         if not fills_beside:
             self._fill(batch)
-        candidate.begin_round(batch.order, gate.next_round(), gated=True, deliver=self.delivers, keep=True)
+        how = RoundOptions(gated=True, deliver=self.delivers, keep=True, replay=self.replays)
+        candidate.begin_round(batch.order, gate.next_round(), how)
         if fills_beside:
             self._fill(batch)
         told = candidate.announced(QUEUED_WITHIN_S + 2e-9 * self._plain_ns)
@@ -213,7 +217,8 @@ class Rounds:
         batch = Batch(self.trial, calls, self._checked, self._draws)
         self._fill(batch)
         batch.reveal(self._cache)
-        started, ended, answer = self._loop(batch.order, keep=True, kill=kill)
+        how = RoundOptions(gated=False, deliver=self.delivers, keep=True, replay=self.replays)
+        started, ended, answer = self._loop(batch.order, how, kill=kill)
         self._plain_ns = ended - started
         if self.delivers:
             ended = self.trial.candidate.message_ns
@@ -223,14 +228,15 @@ class Rounds:
 
     def loop(self, calls: int, slots: int) -> int:
         """Return the ns of a plain loop of calls that cycles through the first slots; its outputs are not checked."""
-        started, ended, _ = self._loop([n % slots for n in range(calls)], keep=False)
+        how = RoundOptions(gated=False, deliver=False, keep=False, replay=False)
+        started, ended, _ = self._loop([n % slots for n in range(calls)], how)
         return ended - started
 
-    def _loop(self, order: list[int], *, keep: bool, kill: bool = False) -> tuple[int, int, Message]:
+    def _loop(self, order: list[int], how: RoundOptions, *, kill: bool = False) -> tuple[int, int, Message]:
         candidate, gate = self.trial.candidate, self.trial.candidate.gate
         assert gate is not None, "on a GPU"
         number, limit_s = gate.next_round(), candidate.limit_s * max(1, len(order))
-        started = candidate.begin_round(order, number, gated=False, deliver=keep and self.delivers, keep=keep)
+        started = candidate.begin_round(order, number, how)
         if candidate.announced(limit_s) is None:
             raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {limit_s:.0f} s", candidate.log)
         done_ns, answer = candidate.message_ns, self._ended(len(order), kill=False)

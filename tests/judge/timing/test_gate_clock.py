@@ -9,7 +9,14 @@ import pytest
 from kbench.core.model import Status
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import gate_clock
-from kbench.judge.timing.gate_clock import EMPTY_ROUNDS, MOST_WALL_CALLS, TARGET_NS, WALL_CALLS, DeviceClock
+from kbench.judge.timing.gate_clock import (
+    EMPTY_ROUNDS,
+    MOST_WALL_CALLS,
+    TARGET_NS,
+    WALL_CALLS,
+    DeviceClock,
+    NotReplayableError,
+)
 from kbench.judge.timing.readings import Conclusion
 from kbench.judge.timing.rounds import LateError, RoundResult, UnmappableError
 
@@ -28,6 +35,11 @@ class Arm:
         """Share of the device's time that its events say."""
         self.late_above = 10**9
         """Calls that cannot be queued in time."""
+        self.late_replays = False
+        """Whether graphs of its calls cannot be queued either."""
+        self.spoilt_by: Exception | None = None
+        """What comes of recording its calls."""
+        self.replays = False
         self.one_buffer = False
         self.late_ns = 165_000
         self.delivers = False
@@ -47,7 +59,7 @@ class Arm:
     def gated(self, calls: int, *, kill: bool = False) -> RoundResult:
         self.asked.append(("gated", calls))
         assert calls <= (self.trial.arena.count if self.delivers else self.trial.arena.queue)
-        if calls >= self.late_above:
+        if calls >= self.late_above and (self.late_replays or not self.replays):
             raise LateError
         if self.one_buffer and calls > 1 and not self.delivers:
             raise UnmappableError
@@ -55,6 +67,8 @@ class Arm:
         return self._of(calls, CONSTANT_NS + calls * (self.ns + COPY_NS * self.delivers))
 
     def plain(self, calls: int, *, kill: bool = False) -> RoundResult:
+        if self.replays and self.spoilt_by is not None:
+            raise self.spoilt_by
         self.killed |= kill
         self.asked.append(("plain", calls))
         return self._of(calls, PLAIN_NS + calls * max(self.ns, self.host_ns))
@@ -69,11 +83,11 @@ class Arm:
 
 @pytest.fixture
 def clock_of(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def make(candidate: Arm, reference: Arm | None = None) -> DeviceClock:
+    def make(candidate: Arm, reference: Arm | None = None, *, replays: bool = False) -> DeviceClock:
         arms = {"candidate": candidate, "reference": reference or Arm(ns=20_000)}
         monkeypatch.setattr(gate_clock, "Rounds", lambda trial, _cache, _draws, *, judged: arms[trial])
         monkeypatch.setattr(gate_clock, "RecordedDraws", lambda _trial: None)
-        return DeviceClock("candidate", "reference", cold=False)  # type: ignore[arg-type]
+        return DeviceClock("candidate", "reference", cold=False, replays=replays)  # type: ignore[arg-type]
 
     return make
 
@@ -211,6 +225,39 @@ def test_where_one_side_cannot_be_queued_both_are_timed_by_plain_loops(clock_of,
     assert dict(said.wall_ns) == {"candidate": pytest.approx(40_000), "reference": pytest.approx(20_000)}
     reading = clock.read("candidate")
     assert (reading.event_ns, reading.calls) == (reading.judge_ns, WALL_CALLS)
+
+
+@pytest.mark.parametrize("late", [("candidate",), ("reference",), ("candidate", "reference")])
+def test_calls_that_the_queue_has_no_room_for_are_queued_as_graphs(clock_of, late):
+    arms = {"candidate": Arm(ns=4_000_000, host_ns=9e6), "reference": Arm(ns=8_000_000, host_ns=3e7)}
+    for name in late:
+        arms[name].late_above = 1
+    clock = clock_of(*arms.values(), replays=True)
+    paired(clock)
+    assert {name for name, arm in arms.items() if arm.replays} == {*late}
+    said = concluded(clock, 4_000_000)
+    assert (said.clock, said.attestation) == ("events", "held")
+    names = {"candidate": "replayed", "reference": "reference_replayed"}
+    assert said.flags == {"host_bound", *(names[name] for name in late)}
+    assert dict(said.wall_ns) == {"candidate": pytest.approx(9e6), "reference": pytest.approx(3e7)}
+
+
+def test_a_graph_is_tried_on_other_weights(clock_of):
+    candidate = Arm(ns=4_000_000)
+    candidate.late_above = 1
+    clock_of(candidate, replays=True).prepare()
+    assert candidate.asked[-2:] == [("weights", 0), ("gated", 1)]
+
+
+@pytest.mark.parametrize("arm", ["candidate", "reference"])
+@pytest.mark.parametrize("status", [None, Status.RAISED, Status.WRONG_VALUE, Status.EXITED])
+def test_who_can_be_recorded_no_more_than_queued_is_told_from_who_is_wrong(clock_of, arm, status):
+    arms = {"candidate": Arm(ns=40_000), "reference": Arm(ns=20_000)}
+    arms[arm].late_above = 1
+    arms[arm].late_replays = status is None
+    arms[arm].spoilt_by = None if status is None else RefusalError(status, "capturing", "its log")
+    with pytest.raises(NotReplayableError):
+        clock_of(**arms, replays=True).prepare()
 
 
 def test_a_round_that_another_program_held_up_is_tried_again(clock_of):

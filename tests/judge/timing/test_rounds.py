@@ -17,6 +17,7 @@ from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import mapped_results, rounds
 from kbench.judge.timing.mapped_results import Mapped
+from kbench.judge.timing.readings import RoundOptions
 from kbench.judge.timing.rounds import CHECKED, Batch, EarlyRead, LateError, Rounds, UnmappableError
 from kbench.wire.channel import WireError
 
@@ -97,15 +98,17 @@ class Worker:
         self.computes_afterwards = False
         self.seen: list[list[torch.Tensor]] = []
         self.order: list[int] = []
+        self.replayed: list[bool] = []
         self._lent = False
 
     def place(self, slot: int) -> list[Any]:
         return [0, 512 * slot, [1]]
 
-    def begin_round(self, slots: Sequence[int], number: int, *, gated: bool, deliver: bool, keep: bool) -> int:
-        self.said.append("begin gated" if gated else "begin")
-        self.order, self.delivers = list(slots), deliver
-        if not gated:
+    def begin_round(self, slots: Sequence[int], number: int, options: RoundOptions) -> int:
+        self.said.append("begin gated" if options.gated else "begin")
+        self.order, self.delivers = list(slots), options.deliver
+        self.replayed.append(options.replay)
+        if not options.gated:
             self.compute()
         self.message_ns = 5_000_000
         return 1_000_000
@@ -271,6 +274,16 @@ def test_inputs_are_made_while_the_worker_queues_unless_it_must_be_told_of_numbe
         trial.arena.stage = lambda *given, stage=stage, said=said: [said.append("stage"), stage(*given)]  # type: ignore[method-assign]
         judged(trial).gated(1)
         assert said[: len(order)] == order
+
+
+def test_graphs_are_replayed_in_rounds_but_a_loop_is_what_most_code_does(trial: Known, worker: Worker):
+    of_trial = judged(trial)
+    of_trial.gated(2)
+    of_trial.replays = True
+    of_trial.gated(2)
+    of_trial.plain(2)
+    of_trial.loop(2, 2)
+    assert worker.replayed == [False, True, True, False]
 
 
 def test_a_round_of_no_call(trial: Known, worker: Worker):
