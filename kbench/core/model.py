@@ -43,6 +43,7 @@ class Status(StrEnum):
     TAMPERED = "tampered"
     BELOW_LEVEL = "below_level"
     FRAGILE = "fragile"
+    """In files of earlier versions only: `kbench show` reads them."""
     LIBRARY_ONLY = "library_only"
     LAUNCH_FAILED = "launch_failed"
     ILLEGAL_ACCESS = "illegal_access"
