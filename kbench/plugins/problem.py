@@ -52,7 +52,7 @@ class Step(StrEnum):
     """Everything after the construction: inputs, and calls of the reference."""
 
 
-Tell = Callable[[Step], None]
+TellStep = Callable[[Step], None]
 """Is told of each step that begins."""
 
 
@@ -66,7 +66,7 @@ class LoadedProblem:
 
     module: ModuleType
     device: str
-    tell: Tell = unheard
+    tell: TellStep = unheard
 
     def init_inputs(self) -> tuple[list[Any], dict[str, Any]]:
         """Return the constructor's positional and keyword arguments."""
@@ -134,7 +134,7 @@ def is_of_a_problem(error: BaseException) -> bool:
     return any(str(frame.f_globals.get("__name__", "")).startswith(MODULE_PREFIX) for frame in frames)
 
 
-def load(path: Path, overrides: Mapping[str, Any], device: str, tell: Tell = unheard) -> LoadedProblem:
+def load(path: Path, overrides: Mapping[str, Any], device: str, tell: TellStep = unheard) -> LoadedProblem:
     """Import a problem file with module constants replaced.
 
     The constants are replaced *while* the module runs, so that what is computed from them at import follows.
@@ -240,7 +240,7 @@ def without_slow_imports(path: Path) -> Iterator[None]:
                     vars(sys.modules[parent]).pop(own, None)
 
 
-def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int = 0, tell: Tell = unheard) -> int:
+def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int = 0, tell: TellStep = unheard) -> int:
     """Return the bytes of inputs, parameters and outputs of a call, without allocating them; 0 if that fails.
 
     Outputs are left out where the rest is `small_bytes` or less: a call without memory imports a lot, up to all of

@@ -53,7 +53,7 @@ class CallShapes:
         return sum(math.prod(shape) for shape in self.inputs)
 
 
-def derive(path: Path, overrides: Mapping[str, Any], tell: problems.Tell = problems.unheard) -> Derived:
+def derive(path: Path, overrides: Mapping[str, Any], tell: problems.TellStep = problems.unheard) -> Derived:
     """Find up to two other shapes of a problem file; `overrides` are constants that the caller has set already.
 
     The first changes only constants that the constructor does not use: other inputs of the same model, one of them
@@ -98,7 +98,7 @@ def _classify(probe: "_Probe", own: CallShapes) -> tuple[dict[str, Any], dict[st
 class _Probe:
     """Evaluates a problem file with constants changed, on the meta device."""
 
-    def __init__(self, path: Path, overrides: Mapping[str, Any], tell: problems.Tell):
+    def __init__(self, path: Path, overrides: Mapping[str, Any], tell: problems.TellStep):
         self._path = path
         self._tell = tell
         self._overrides = dict(overrides)

@@ -64,7 +64,7 @@ class Reference:
         *,
         allow_tf32: bool,
         eval_mode: bool = False,
-        tell: problems.Tell = problems.unheard,
+        tell: problems.TellStep = problems.unheard,
     ):
         problems.pin_precision(allow_tf32)
         self.device = device
