@@ -61,7 +61,9 @@ class VerifyFlags(OutputFlags):
     entry: str | None = option("--entry NAME", "Class or function of the solution file to judge (default ModelNew)")
     set_: list[str] | None = set_option()
     device: str | None = device_option()
-    import_timeout: float | None = seconds_option("--import-timeout SECONDS", "Import timeout (default 60s)")
+    import_timeout: float | None = seconds_option(
+        "--import-timeout SECONDS", "Timeout for importing solution or problem (default 60s)"
+    )
     build_timeout: float | None = seconds_option("--build-timeout SECONDS", "Build timeout (default 300s)")
     call_timeout: float | None = seconds_option(
         "--call-timeout SECONDS", "Timeout of one call (default 10s or 50 x the reference)"

@@ -111,7 +111,7 @@ def _sweep(flags: SweepFlags) -> int:
                 devices, make = choose_devices(asked), on_this_host
             options = _options(flags, settings, results, devices)
             work = _work(flags, begun, options.run, devices[0], settings)
-            followed = Collector(begun.header.run, work.tasks, begun.path.with_name(f"{begun.header.run}.csv"))
+            followed = Collector(begun.header.run, len(work.tasks), begun.path.with_name(f"{begun.header.run}.csv"))
             code = _follow(work, options, make, output, followed)
         summary = followed.summary()
         code = _exit_code(code, summary)
@@ -119,7 +119,7 @@ def _sweep(flags: SweepFlags) -> int:
             summary = replace(summary, csv_path=None)
         _print(output, summary, followed, code)
         if flags.junit is not None:
-            csvfile.replace_file(flags.junit, swept.render_junit(summary, followed.sorted) + "\n")
+            csvfile.replace_file(flags.junit, swept.render_junit(summary, followed.verdicts) + "\n")
         if followed.error is not None and not output.wants_json:
             output.error(followed.error)
         return code
@@ -265,8 +265,11 @@ def _follow(
 ) -> ExitCode:
     """Show events as they come and keep them, also of an interrupted sweep."""
     from kbench.cli.sweep_progress import progress_for
+    from kbench.sweep import journal
+    from kbench.sweep.session import recorded
     from kbench.sweep.session import sweep as judge_all
 
+    code = ExitCode.OK
     try:
         stream = cast("Any", judge_all(work, options, make))
         with progress_for(output) as show, closing(stream) as events:
@@ -276,13 +279,15 @@ def _follow(
                 followed.take(event)
                 show(event)
     except KbenchError as error:
-        if not followed.sorted:
-            raise
-        followed.error = error
-        return error.exit_code
+        followed.error, code = error, error.exit_code
     except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
-    return ExitCode.OK
+        code = ExitCode.INTERRUPTED
+    if followed.has_begun:
+        record = journal.read(work.journal)
+        followed.complete(recorded(work, record), record)
+    if followed.error is not None and not followed.verdicts:
+        raise followed.error
+    return code
 
 
 def _exit_code(code: ExitCode, summary: "SweepSummary") -> ExitCode:
@@ -297,7 +302,7 @@ def _exit_code(code: ExitCode, summary: "SweepSummary") -> ExitCode:
 def _print(output: Output, summary: "SweepSummary", followed: "Collector", code: ExitCode) -> None:
     from kbench.report import csvout, swept
 
-    verdicts, error = followed.sorted, followed.error
+    verdicts, error = followed.verdicts, followed.error
     output.show(
         text=lambda: swept.render_text(summary, verdicts, verbosity=output.verbosity, width=output.width),
         json=lambda: swept.render_json(summary, verdicts, exit_code=int(code), hint=error.hint if error else None),

@@ -42,7 +42,7 @@ class Status(StrEnum):
     OUTPUT_ALIASED = "output_aliased"
     TAMPERED = "tampered"
     BELOW_LEVEL = "below_level"
-    FRAGILE = "fragile"
+    FRAGILE = "fragile"  # in files of earlier versions only, which `kbench show` reads
     LIBRARY_ONLY = "library_only"
     LAUNCH_FAILED = "launch_failed"
     ILLEGAL_ACCESS = "illegal_access"

@@ -48,8 +48,6 @@ class HostWork:
     copies: int = 0
     allocations: int = 0
     synchronisations: int = 0
-    waited_ns: int = 0
-    """In functions that synchronise, under the profiler."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,5 +239,4 @@ def _host(calls: Sequence[HostActivity], launches: Sequence[DeviceActivity]) -> 
         copies=sum(origin(each.name) is KernelOrigin.COPY for each in launches),
         allocations=count(*ALLOCATES),
         synchronisations=count(*SYNCHRONISES),
-        waited_ns=sum(each.self_ns for each in calls if any(word in each.name for word in SYNCHRONISES)),
     )

@@ -14,8 +14,6 @@ class Limit:
     limit_ns: float
     bound_by: str
     """`memory` or `compute`."""
-    memory_ns: float
-    compute_ns: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +48,6 @@ def limit(cost: Cost, peaks: Peaks, *, tf32: bool = False) -> Limit:
     return Limit(
         limit_ns=max(memory_ns, compute_ns),
         bound_by="memory" if memory_ns >= compute_ns else "compute",
-        memory_ns=memory_ns,
-        compute_ns=compute_ns,
     )
 
 

@@ -30,6 +30,8 @@ LAYOUTS_S = 120.0
 GIVES_WAY = 5
 """Chosen. Niceness of builds beside judges: they get a third of the processor when they compete."""
 JUDGES_MATTER = {Status.RAISED, Status.INIT_FAILED, Status.OUT_OF_MEMORY}
+MAYBE_THE_PROBLEM = frozenset({Status.INIT_FAILED, Status.IMPORT_TIMEOUT})
+"""Failures that may be the problem's own: a build imports it for the constructor's arguments."""
 
 
 class Builder:

@@ -1,6 +1,7 @@
 """The parent's handle on a judge: start it, open cases, evaluate solutions, follow the stages."""
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from kbench.devices import admission
 from kbench.devices.backend import backend
 from kbench.host import nursery_process
 from kbench.host.context import RunContext
+from kbench.plugins.problem import Step
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.sandbox import rungs
@@ -33,6 +35,14 @@ AHEAD = 2
 TOO_LARGE = ("the case does not fit", "the case and the solution do not fit into memory together")
 """Start of the reason if the device lacks memory: for the case alone, and together with a solution."""
 OPEN_TIMEOUT_S = 600.0
+"""Least seconds for the inputs of a case and the reference's first calls, and for a judge to begin with a request."""
+OPENING = {Step.IMPORT: 1, Step.CONSTRUCT: 5, Step.CALL: 10}
+"""Chosen. Import timeouts that each step of opening a problem may take: a large model draws its weights for minutes."""
+UNFINISHED = {
+    Step.IMPORT: "its file was not imported",
+    Step.CONSTRUCT: "its `Model` was not constructed",
+    Step.CALL: "its inputs were not made and its `Model` not called",
+}
 DERIVE_TIMEOUT_S = 120.0
 PROFILE_TIMEOUT_S = 180.0
 SILENCE_TIMEOUT_S = 900.0
@@ -65,6 +75,10 @@ class JudgeProcess:
         self.weights = ""
         self.has_raised = False
         """Whether the last evaluation ended with an exception of the judge's own, other than a lack of memory."""
+        self.stuck = ""
+        """Why the last request had no answer, where the problem's own code took too long with the constants of it."""
+        self.is_overdue = False
+        """Whether it was killed because it did not answer in time."""
         self.holder = ""
         """Holder of the device that this judge waits for."""
         launch = Launch(
@@ -123,8 +137,7 @@ class JudgeProcess:
         """Have the judge load the problem. Raises ChildError if the problem fails or is too large."""
         message = {"op": "open", "problem": str(problem.path), "overrides": encode_constants(case.overrides)}
         try:
-            # Who waits for memory says so now and then.
-            answer = self._child.request(message, timeout_s=OPEN_TIMEOUT_S, extend=lambda _: OPEN_TIMEOUT_S)
+            answer = self._within_limits(message)
         except ChildError as error:
             if error.status is Status.HARNESS_ERROR or KILLED in error.reason:
                 raise ChildError(Status.HARNESS_ERROR, f"the judge ended: {error.reason}", error.log) from error
@@ -142,26 +155,66 @@ class JudgeProcess:
         """Have the judge find shapes that the problem does not list, none larger than with these constants."""
         message = {"op": "derive", "problem": str(problem.path), "overrides": encode_constants(overrides)}
         try:
-            answer = self._child.request(message, timeout_s=DERIVE_TIMEOUT_S)
+            answer = self._within_limits(message, DERIVE_TIMEOUT_S)
         except ChildError as error:
             return Derived(reason=f"the problem could not be examined: {error.reason}")
         cases = [{**overrides, **decode_constants(changed)} for changed in answer["cases"]]
         return Derived(cases=cases, reason=answer["reason"])
 
-    def call_bytes(self, problem: Entry, cases: Sequence[Case]) -> tuple[list[int | None], int | None]:
-        """Return the size of a call at each case, from the shapes, and the device's memory."""
-        told = [encode_constants(case.overrides) for case in cases]
+    def call_bytes(self, problem: Entry, case: Case) -> tuple[int | None, int | None]:
+        """Return the size of a call at a case, from the shapes, and the device's memory."""
         message = {
             "op": "size",
             "problem": str(problem.path),
-            "cases": told,
+            "overrides": encode_constants(case.overrides),
             "small_bytes": LARGE_BYTES[self._context.device.kind] // 4,
         }
         try:
-            answer = self._child.request(message, timeout_s=DERIVE_TIMEOUT_S)
+            answer = self._within_limits(message, DERIVE_TIMEOUT_S)
         except ChildError:
-            return [None] * len(cases), None
-        return [nbytes or None for nbytes in answer["bytes"]], answer["memory_bytes"]
+            return None, None
+        return answer["bytes"] or None, answer["memory_bytes"]
+
+    def _within_limits(self, message: Message, total_s: float = math.inf) -> Message:
+        """Return the answer to a request that runs the problem's code; a judge that gives none in time is killed.
+
+        Who waits for the device or its memory says so now and then: that counts against no limit but the total.
+        """
+        began = time.monotonic()
+        steps: list[Step | None] = [None]
+        self.stuck = ""
+
+        def extend(told: Message) -> float:
+            steps.append(Step(told["step"]) if "step" in told else None)
+            return min(self._limit_s(steps[-1]), began + total_s - time.monotonic())
+
+        try:
+            return self._child.request(message, timeout_s=min(OPEN_TIMEOUT_S, total_s), extend=extend)
+        except ChildError as error:
+            if error.status is not Status.CALL_TIMEOUT:
+                raise
+            self.is_overdue = True
+            self.close()  # its late answer would be taken for that to the next request
+            if time.monotonic() - began >= total_s:
+                raise ChildError(error.status, f"no answer within {total_s:g} s", error.log) from error
+            if steps[-1] is None:
+                raise ChildError(Status.HARNESS_ERROR, error.reason, error.log) from error
+            reason = self._overrun(steps[-1])
+            if message["op"] != "derive" or steps.count(Step.IMPORT) == 1:  # else with other constants
+                self.stuck = reason
+            raise ChildError(error.status, reason, error.log) from error
+
+    def _limit_s(self, step: Step | None) -> float:
+        """Return how long a step of opening a problem may take."""
+        limit_s = OPENING[step] * self._context.options.limits.import_s if step is not None else 0.0
+        return limit_s if step in {Step.IMPORT, Step.CONSTRUCT} else max(limit_s, OPEN_TIMEOUT_S)
+
+    def _overrun(self, step: Step) -> str:
+        """Return why a problem whose step took too long is given up."""
+        limit_s = self._limit_s(step)
+        import_s = math.ceil(2 * limit_s / OPENING[step])
+        more = f"`--import-timeout {import_s}` gives it {OPENING[step] * import_s} s"
+        return f"{UNFINISHED[step]} within {limit_s:g} s; {more}"
 
     def request(
         self,
@@ -217,21 +270,28 @@ class JudgeProcess:
         self.has_raised = False
         stage, started = "", time.monotonic()
         answer: Message | None = None
+        step: Step | None = None
         unsent = True
         while answer is None:
             try:
                 if unsent:
                     self._child.channel.send({**message, "n": 0})
                     unsent = False
-                received = self._child.channel.receive(SILENCE_TIMEOUT_S)
+                limit_s = self._limit_s(step) if step in {Step.IMPORT, Step.CONSTRUCT} else SILENCE_TIMEOUT_S
+                received = self._child.channel.receive(limit_s)
             except (PeerGoneError, DeadlineError, WireError) as error:
-                death = self._child.death() if isinstance(error, PeerGoneError) else None
-                reason = death.reason if death is not None else f"the judge does not answer: {error}"
-                self.outcome = Failed(status=Status.HARNESS_ERROR, reason=reason, log=self._child.log)
+                status, reason = Status.HARNESS_ERROR, f"the judge does not answer: {error}"
+                if isinstance(error, PeerGoneError):
+                    reason = self._child.death().reason
+                elif isinstance(error, DeadlineError) and step is not None and step is not Step.CALL:
+                    self.close()
+                    status, reason = Status.REFERENCE_FAILED, f"the problem fails: {self._overrun(step)}"
+                self.outcome = Failed(status=status, reason=reason, log=self._child.log)
                 return
+            step = Step(received["step"]) if "step" in received else None
             if "progress" not in received:
                 answer = received
-            elif received["stage"] != stage:
+            elif step is None and received["stage"] != stage:
                 now = time.monotonic()
                 if stage:
                     yield stage, True, now - started

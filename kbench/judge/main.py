@@ -87,14 +87,14 @@ class JudgeService(JudgeState):
 
     def do_derive(self, message: Message) -> Message:
         """Find shapes that the problem does not list; answer with the constants that make them."""
-        derived = shapes.derive(Path(message["problem"]), decode_constants(message["overrides"]))
+        derived = shapes.derive(Path(message["problem"]), decode_constants(message["overrides"]), self.tell)
         return {"cases": [encode_constants(changed) for changed in derived.cases], "reason": derived.reason}
 
     def do_size(self, message: Message) -> Message:
-        """Answer with what calls of some cases take of the device's memory; nothing of them is allocated."""
-        problem, cases = Path(message["problem"]), [decode_constants(overrides) for overrides in message["cases"]]
-        sizes = [problems.footprint_bytes(problem, overrides, message["small_bytes"]) for overrides in cases]
-        return {"bytes": sizes, "memory_bytes": backend(self.device).identify().memory_bytes}
+        """Answer with what a call of a case takes of the device's memory; nothing of it is allocated."""
+        overrides, small_bytes = decode_constants(message["overrides"]), message["small_bytes"]
+        nbytes = problems.footprint_bytes(Path(message["problem"]), overrides, small_bytes, self.tell)
+        return {"bytes": nbytes, "memory_bytes": backend(self.device).identify().memory_bytes}
 
     def do_admit(self, message: Message) -> Message:
         """Judge other solutions from now on, whose files workers must be able to read."""

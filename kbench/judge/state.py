@@ -83,8 +83,15 @@ class JudgeState:
         return self._others[key]
 
     def _made(self, overrides: dict[str, Any]) -> Reference:
-        device, options = self._config.device, self._config.options
-        return Reference(self._problem, overrides, device, allow_tf32=options.allow_tf32, eval_mode=options.eval_mode)
+        options = self._config.options
+        return Reference(
+            self._problem,
+            overrides,
+            self._config.device,
+            allow_tf32=options.allow_tf32,
+            eval_mode=options.eval_mode,
+            tell=self.tell,
+        )
 
     def derived(self, overrides: dict[str, Any]) -> Reference | None:
         """Make the reference of a shape that the problem does not list; None where it fails or is not finite."""
@@ -151,7 +158,7 @@ class JudgeState:
         if not self._config.uuid or not backend(self.device).has_own_memory:
             return
         backend(self.device).release_cached()  # also of what an exception's frames held until now
-        case_bytes = problems.footprint_bytes(self._problem, self._overrides, SMALL_BYTES)
+        case_bytes = problems.footprint_bytes(self._problem, self._overrides, SMALL_BYTES, self.tell)
         self._reserved_bytes = max(needed_bytes(case_bytes), self._least_bytes)
         capacity_bytes = self._capacity_bytes or self._reserved_bytes
         reservation = self._admission.reserve(self._reserved_bytes, capacity_bytes, self._wait)
@@ -214,6 +221,10 @@ class JudgeState:
         if not self._is_waiting:
             self._stage = fields["stage"]
         self._channel.send({"progress": True, "n": self._number, **fields})
+
+    def tell(self, step: problems.Step) -> None:
+        """Tell the parent what the problem's own code does next: each step has its own time limit."""
+        self._channel.send({"progress": True, "n": self._number, "step": step})
 
     def _go_on(self) -> None:
         """Tell the parent that what was under way goes on, if it heard of a wait."""

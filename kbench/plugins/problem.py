@@ -12,8 +12,9 @@ import math
 import random
 import sys
 import traceback
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -42,12 +43,30 @@ STATISTICS = MEAN, VARIANCE = "running_mean", "running_var"
 """How the buffers of a batch norm end that vary with its inputs."""
 
 
+class Step(StrEnum):
+    """What a problem's own code does while its case is opened; each step has its own time limit."""
+
+    IMPORT = "import"
+    CONSTRUCT = "construct"
+    CALL = "call"
+    """Everything after the construction: inputs, and calls of the reference."""
+
+
+TellStep = Callable[[Step], None]
+"""Is told of each step that begins."""
+
+
+def unheard(_: Step) -> None:
+    """Tell nobody of a step."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedProblem:
     """A problem module with its constants overridden; `device` is where inputs and models are made."""
 
     module: ModuleType
     device: str
+    tell: TellStep = unheard
 
     def init_inputs(self) -> tuple[list[Any], dict[str, Any]]:
         """Return the constructor's positional and keyword arguments."""
@@ -81,11 +100,13 @@ class LoadedProblem:
         """Construct `Model` with `get_init_inputs()`, on the device or on `on`."""
         import torch
 
+        self.tell(Step.CONSTRUCT)
         arguments, keywords = self.init_inputs()
         torch.manual_seed(seed)
         with torch.device(on or self.device):
             model: nn.Module = self.module.Model(*arguments, **keywords)
         model = model.to(self.device)
+        self.tell(Step.CALL)
         if is_lazy(model):
             materialise(model, self.inputs(seed), seed)
         return model
@@ -113,7 +134,7 @@ def is_of_a_problem(error: BaseException) -> bool:
     return any(str(frame.f_globals.get("__name__", "")).startswith(MODULE_PREFIX) for frame in frames)
 
 
-def load(path: Path, overrides: Mapping[str, Any], device: str) -> LoadedProblem:
+def load(path: Path, overrides: Mapping[str, Any], device: str, tell: TellStep = unheard) -> LoadedProblem:
     """Import a problem file with module constants replaced.
 
     The constants are replaced *while* the module runs, so that what is computed from them at import follows.
@@ -122,14 +143,16 @@ def load(path: Path, overrides: Mapping[str, Any], device: str) -> LoadedProblem
         PluginError: the file raises when imported, or lacks `Model` or `get_inputs`.
         UsageError: an override names no constant of the module.
     """
+    tell(Step.IMPORT)
     module = _execute(path, overrides)
+    tell(Step.CALL)
     for name in ("Model", "get_inputs"):
         if not hasattr(module, name):
             raise PluginError(
                 f"{path} defines no `{name}`",
                 "a problem is a file with `Model`, `get_inputs` and `get_init_inputs`",
             )
-    return LoadedProblem(module=module, device=device)
+    return LoadedProblem(module=module, device=device, tell=tell)
 
 
 def _execute(path: Path, overrides: Mapping[str, Any]) -> ModuleType:
@@ -217,7 +240,7 @@ def without_slow_imports(path: Path) -> Iterator[None]:
                     vars(sys.modules[parent]).pop(own, None)
 
 
-def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int = 0) -> int:
+def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int = 0, tell: TellStep = unheard) -> int:
     """Return the bytes of inputs, parameters and outputs of a call, without allocating them; 0 if that fails.
 
     Outputs are left out where the rest is `small_bytes` or less: a call without memory imports a lot, up to all of
@@ -226,10 +249,12 @@ def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int =
     import torch
 
     try:
-        problem = load(path, overrides, "meta")
+        problem = load(path, overrides, "meta", tell)
+        tell(Step.CONSTRUCT)
         arguments, keywords = problem.init_inputs()
         with without_slow_imports(path), torch.device("meta"), torch.no_grad():
             model = problem.module.Model(*arguments, **keywords)
+            tell(Step.CALL)
             inputs = [_to_device(value, "meta") for value in problem.module.get_inputs()]
             leaves = [*_tensors(inputs), *model.parameters(), *model.buffers()]
             if _nbytes(leaves) > small_bytes:

@@ -53,14 +53,14 @@ class CallShapes:
         return sum(math.prod(shape) for shape in self.inputs)
 
 
-def derive(path: Path, overrides: Mapping[str, Any]) -> Derived:
+def derive(path: Path, overrides: Mapping[str, Any], tell: problems.TellStep = problems.unheard) -> Derived:
     """Find up to two other shapes of a problem file; `overrides` are constants that the caller has set already.
 
     The first changes only constants that the constructor does not use: other inputs of the same model, one of them
     long. The second changes every constant that the inputs use, and is short everywhere.
     """
     with problems.without_slow_imports(path):
-        return _derive(_Probe(path, overrides))
+        return _derive(_Probe(path, overrides, tell))
 
 
 def _derive(probe: "_Probe") -> Derived:
@@ -98,8 +98,9 @@ def _classify(probe: "_Probe", own: CallShapes) -> tuple[dict[str, Any], dict[st
 class _Probe:
     """Evaluates a problem file with constants changed, on the meta device."""
 
-    def __init__(self, path: Path, overrides: Mapping[str, Any]):
+    def __init__(self, path: Path, overrides: Mapping[str, Any], tell: problems.TellStep):
         self._path = path
+        self._tell = tell
         self._overrides = dict(overrides)
         self.constants = {**source.parse(path).constants, **self._overrides}
         self.own = self.look({})
@@ -107,7 +108,7 @@ class _Probe:
     def look(self, changed: Mapping[str, Any]) -> CallShapes | None:
         """Return the result of these constants; None if the file refuses them."""
         try:
-            loaded = problems.load(self._path, {**self._overrides, **changed}, "meta")
+            loaded = problems.load(self._path, {**self._overrides, **changed}, "meta", self._tell)
             inputs = loaded.inputs(seed=0)
             arguments = repr(loaded.init_inputs())
         except Exception:  # noqa: BLE001 - the problem's code may raise anything at sizes that it was not written for
@@ -130,7 +131,7 @@ class _Probe:
 
         device, calls = self._trial(changed)
         try:
-            loaded = problems.load(self._path, {**self._overrides, **changed}, device)
+            loaded = problems.load(self._path, {**self._overrides, **changed}, device, self._tell)
             with torch.no_grad():
                 model = loaded.model(seed=0)
                 outputs = [model(*loaded.inputs(seed)) for seed in range(calls)]

@@ -234,9 +234,8 @@ def _mean(summary: SweepSummary) -> str:
 
 
 def _rate(summary: SweepSummary) -> str:
-    if summary.units_per_hour is None:
-        return ""
-    return f"{summary.units_per_hour:.0f} units an hour, {units.seconds(summary.elapsed_s)} in all"
+    rate = f"{summary.units_per_hour:.0f} units an hour, " if summary.units_per_hour is not None else ""
+    return f"{rate}{units.seconds(summary.elapsed_s)} in this command" if summary.elapsed_s > 0 else ""
 
 
 def _broken_off(summary: SweepSummary) -> str:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from kbench.core.model import Status
 from kbench.core.verdict import NOT_EVALUATED
@@ -137,7 +136,7 @@ def of_run(title: str, run: RunSummary, stack: str, journal: Record | None, note
         title=title,
         stack=stack,
         lines=tuple(lines),
-        units_per_hour=_rate(journal) if journal is not None else None,
+        units_per_hour=journal.units_per_hour if journal is not None else None,
         stage_s=dict(stage_s.most_common()),
         notes=(*notes, *_counted(lines)),
     )
@@ -184,16 +183,3 @@ def _counted(lines: Sequence[SweptLine]) -> list[Remark]:
         Remark(kind="warning", text=f"{code}, of {count} of {len(lines)}: {flag_text(code)}")
         for code, count in counts.most_common()
     ]
-
-
-def _rate(journal: Record) -> float | None:
-    """Units an hour from the sweep's start to its last line, pauses included."""
-    if not journal.lines:
-        return None
-    times = [journal.header.started_utc, max(line.at_utc for line in journal.lines)]
-    try:
-        first, last = (datetime.fromisoformat(time) for time in times)
-    except ValueError:
-        return None
-    hours = (last - first).total_seconds() / 3600
-    return len(journal.lines) / hours if hours > 0 else None

@@ -19,13 +19,13 @@ from kbench.core.events import (
     StageStarted,
 )
 from kbench.core.forecast import Forecast, worth_telling
-from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Sample, Status
+from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Sample
 from kbench.core.stats import worthwhile_precision
 from kbench.devices import clock_lock, monitor, peaks, selection
 from kbench.devices.admission import in_use
 from kbench.devices.backend import backend
 from kbench.host import health, nursery_process, sanitizer
-from kbench.host.builder import Builder
+from kbench.host.builder import MAYBE_THE_PROBLEM, Builder
 from kbench.host.context import RunContext
 from kbench.plugins import case_selection, registry
 from kbench.plugins.registry import Entry
@@ -231,9 +231,9 @@ class Session:
             process += 1
 
     def _build_failure(self, entry: Entry, case: Case) -> Failed | None:
-        """Return the failure of the build; a model that could not be constructed may be the problem's fault."""
+        """Return the failure of the build; one that constructs no model may be the problem's fault."""
         failure = self._failed.get(entry.name)
-        if failure is not None and failure.status is Status.INIT_FAILED:
+        if failure is not None and failure.status in MAYBE_THE_PROBLEM:
             return self._evaluator.why_not(case, [entry]) or failure
         return failure
 

@@ -33,7 +33,7 @@ class RunSettings(MeasuringOptions):
     mode: Literal["cold", "warm", "graph"] = "cold"
     """Cache state before each timed call, or launch by CUDA graph."""
     import_timeout_s: float = TimeLimits().import_s
-    """Seconds to import a solution."""
+    """Seconds to import a solution or a problem; five times as long to construct the problem's model."""
     build_timeout_s: float = TimeLimits().build_s
     """Seconds to build a solution."""
     call_timeout_s: float | None = TimeLimits().call_s

@@ -11,10 +11,10 @@ from pathlib import Path
 from kbench.build import sources
 from kbench.core.events import REFERENCE, StageEvent, StageStarted
 from kbench.core.levels import Level
-from kbench.core.model import Failed, Status
+from kbench.core.model import Failed
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
-from kbench.host.builder import Builder
+from kbench.host.builder import MAYBE_THE_PROBLEM, Builder
 from kbench.host.context import RunContext
 from kbench.host.turn import Turn
 from kbench.plugins import case_selection
@@ -157,7 +157,7 @@ class Builds:
     def _hand_on(self, group: Sequence[Task], failure: Failed | None, elapsed_s: float) -> None:
         for number, task in enumerate(group):
             stage_s = {} if number else {"build": elapsed_s}
-            if failure is not None and failure.status is not Status.INIT_FAILED:
+            if failure is not None and failure.status not in MAYBE_THE_PROBLEM:
                 self._tell(self._dispatcher.built(task, UnitResult(outcome=failure, stage_s=stage_s)))
                 continue
             with self._lock:

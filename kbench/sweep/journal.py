@@ -1,12 +1,13 @@
 """The journal of a sweep: append-only, one line for each finished unit, on the disk before it is reported.
 
-The first line has the command's arguments. A kill at any moment leaves the earlier lines intact; `--resume` cuts off an
-incomplete last line.
+The first line has the command's arguments; every command that resumes the sweep adds a line with its start. A kill at
+any moment leaves the earlier lines intact; `--resume` cuts off an incomplete last line.
 """
 
 import fcntl
 import json
 import os
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -39,6 +40,9 @@ class Header:
 class JournalLine:
     """The fields of a line beside the result of its unit."""
 
+    key: str
+    command: int
+    """Which command judged it, as a place in `Record.starts_utc`."""
     problem: str
     solution: str
     case: str
@@ -55,6 +59,30 @@ class Record:
     lines: tuple[JournalLine, ...]
     whole_bytes: int
     """Length of the file without an incomplete last line."""
+    starts_utc: tuple[str, ...]
+    """The start of every command: of the one that began the sweep, and of those that resumed it."""
+
+    @property
+    def fresh(self) -> set[str]:
+        """Keys of the tasks of which the last command judged a unit."""
+        return {line.key for line in self.lines if line.command == len(self.starts_utc) - 1}
+
+    @property
+    def units_per_hour(self) -> float | None:
+        """All units by the time from the start of each command to its last unit; pauses in between do not count."""
+        ends = {line.command: line.at_utc for line in self.lines}
+        try:
+            spans = [_time(end) - _time(self.starts_utc[command]) for command, end in ends.items()]
+        except ValueError:
+            return None
+        spent_s = sum(span.total_seconds() for span in spans)
+        return 3600 * len(self.lines) / spent_s if spent_s > 0 else None
+
+
+def _time(text: str) -> datetime:
+    """Read a time; one without an offset is UTC. Raises ValueError."""
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 class Journal:
@@ -65,19 +93,21 @@ class Journal:
         self._header = header
         self._resumed = resumed
         self._descriptor = -1
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (0 if self._resumed else os.O_CREAT | os.O_EXCL)
             self._descriptor = os.open(self.path, flags, 0o644)
-            self._lock()
+            self._claim()
             if self._resumed is None:
                 header = {name: getattr(self._header, name) for name in self._header.__slots__}
                 self._write({"sweep": header})
                 _sync_folder(self.path.parent)
             else:
                 os.ftruncate(self._descriptor, self._resumed.whole_bytes)
+                self._write({"resumed": {"at_utc": _now()}})
         except FileExistsError:
             hint = f"`--resume {self._header.run}` continues it, `--name` sets another name"
             raise UsageError(f"a sweep named `{self._header.run}` exists already", hint) from None
@@ -86,9 +116,14 @@ class Journal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-        self._descriptor = -1
+        self.close()
+
+    def close(self) -> None:
+        """Take no more results: `append` raises from now on."""
+        with self._lock:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+            self._descriptor = -1
 
     def append(self, task: Task, process: int, result: UnitResult, device: str) -> None:
         """Write the result of a unit; it is on the disk when this returns. Raises MachineError."""
@@ -100,15 +135,16 @@ class Journal:
             "case": task.case.name,
             "claim": task.claim,
             "device": device,
-            "at_utc": datetime.now(UTC).isoformat(timespec="seconds"),
+            "at_utc": _now(),
             "result": result_to_json(result),
         }
         try:
-            self._write(told)
+            with self._lock:
+                self._write(told)
         except OSError as error:
             raise write_failed(self.path, error) from error
 
-    def _lock(self) -> None:
+    def _claim(self) -> None:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -126,6 +162,10 @@ class Journal:
         except OSError:
             os.ftruncate(self._descriptor, before)  # half of a line would spoil the next one
             raise
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _sync_folder(folder: Path) -> None:
@@ -164,17 +204,28 @@ def read(path: Path) -> Record:
     header = _header(path, lines[0] if lines else b"")
     results: dict[str, tuple[UnitResult, ...]] = {}
     told_lines: list[JournalLine] = []
+    starts = [header.started_utc]
     for number, line in enumerate(lines[1:], start=2):
         try:
             told = json.loads(line)
+            if "resumed" in told:
+                starts.append(str(told["resumed"]["at_utc"]))
+                continue
             key, process = str(told["key"]), int(told["process"])
             results[key] = _follow(results.get(key, ()), process, result_from_json(told["result"]))
             kept = {name: told[name] for name in ("problem", "solution", "case", "at_utc")}
             claim = told.get("claim")
-            told_lines.append(JournalLine(claim=None if claim is None else float(claim), **kept))
+            claim = None if claim is None else float(claim)
+            told_lines.append(JournalLine(key=key, command=len(starts) - 1, claim=claim, **kept))
         except (ValueError, RecursionError, KeyError, TypeError, ResultsError) as error:
             raise ResultsError(f"{path} is damaged in line {number}: {error}", "start the sweep again") from error
-    return Record(header=header, results=results, lines=tuple(told_lines), whole_bytes=whole_bytes)
+    return Record(
+        header=header,
+        results=results,
+        lines=tuple(told_lines),
+        whole_bytes=whole_bytes,
+        starts_utc=tuple(starts),
+    )
 
 
 def _follow(before: tuple[UnitResult, ...], process: int, result: UnitResult) -> tuple[UnitResult, ...]:

@@ -14,9 +14,11 @@ from kbench.devices.selection import DeviceChoice
 from kbench.storage import quarantine
 from kbench.storage.results import RunWriter
 from kbench.storage.settings import cache_dir
+from kbench.sweep import journal
 from kbench.sweep.crew import Crew, SweepOptions
 from kbench.sweep.dispatch import Write
 from kbench.sweep.journal import Header, Journal, Record
+from kbench.sweep.ladder import is_done
 from kbench.sweep.task import Ended, Finished, SweepEvent, SweepPlanned, Task, TaskVerdict
 from kbench.units.unit import UnitResult
 
@@ -102,7 +104,7 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = on_this_host) 
     done = [task for task in tasks if task.key not in left and known.get(task.key)]
     verdicts = {task.key: TaskVerdict(task=task, results=tuple(known[task.key]), resumed=True) for task in done}
     with contextlib.ExitStack() as stack:
-        journal = stack.enter_context(Journal(work.journal, header, resumed=work.resumed))
+        writer = stack.enter_context(Journal(work.journal, header, resumed=work.resumed))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
         names = tuple(device.name for device in options.devices)
         yield SweepPlanned(
@@ -115,7 +117,7 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = on_this_host) 
         )
         for verdict in verdicts.values():
             yield Finished(verdict=verdict, device="", elapsed_s=0.0)
-        crew = make(options, scratch, journal.append)
+        crew = make(options, scratch, writer.append)
         stack.callback(crew.stop)
         written = time.monotonic()
         reason = ""
@@ -134,6 +136,8 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = on_this_host) 
             reason = crew.reason
         finally:
             crew.stop()
+            writer.close()
+            verdicts = recorded(work, journal.read(work.journal))
             csv_path = write_files(work, options.run, verdicts)
         yield Ended(
             csv_path=str(csv_path) if csv_path is not None else None,
@@ -141,6 +145,19 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = on_this_host) 
             reason=reason,
             elapsed_s=time.monotonic() - began,
         )
+
+
+def recorded(work: Work, record: Record) -> dict[str, TaskVerdict]:
+    """Return the verdicts that a journal holds of these tasks, by their keys, in the order of the tasks.
+
+    An interrupted sweep may have more of them than it yielded events.
+    """
+    fresh, results = record.fresh, record.results
+    return {
+        task.key: TaskVerdict(task=task, results=results[task.key], resumed=task.key not in fresh)
+        for task in work.tasks
+        if is_done(task, results.get(task.key, ()))
+    }
 
 
 def write_files(work: Work, options: RunOptions, verdicts: Mapping[str, TaskVerdict]) -> Path | None:

@@ -1,6 +1,7 @@
 """The summary of a sweep, from its verdicts: counts, fast_p, mean speed-up, rates, time by stage."""
 
 import math
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +11,9 @@ from kbench.core.errors import KbenchError
 from kbench.core.model import Environment, Passed, Status
 from kbench.core.stats import process_estimate, timings_interval
 from kbench.core.student_t import t_quantile
+from kbench.sweep.journal import Record
 from kbench.sweep.ladder import counts_as_failure
-from kbench.sweep.task import Ended, Finished, SweepEvent, Task, TaskVerdict, state_of
+from kbench.sweep.task import Ended, Finished, SweepEvent, SweepPlanned, TaskVerdict, state_of
 
 FASTER_THAN = (0.0, 1.0, 1.5, 2.0)
 """Thresholds p of fast_p: the share of solutions that are right and faster than p times the reference."""
@@ -67,7 +69,7 @@ class Slow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepSummary:
-    """Figures of a sweep. Times cover this invocation; everything else includes verdicts of the journal."""
+    """Figures of a sweep. Seconds are of this command; everything else includes verdicts of the journal."""
 
     run: str
     tasks: int
@@ -89,6 +91,7 @@ class SweepSummary:
     retried: int = 0
     elapsed_s: float = 0.0
     units_per_hour: float | None = None
+    """Of all units of the journal, by the time that its commands took."""
     stage_s: Mapping[str, float] = field(default_factory=dict)
     """Sum of the seconds of all lanes and builders, longest first."""
     slowest: tuple[Slow, ...] = ()
@@ -154,10 +157,11 @@ def summarise(
     tasks: int,
     elapsed_s: float,
     took_s: Mapping[str, float],
+    units_per_hour: float | None = None,
     csv_path: str | None = None,
     reason: str = "",
 ) -> SweepSummary:
-    """Return the summary of a sweep; `took_s` has the wall seconds of each verdict of this invocation, by key."""
+    """Return the summary of a sweep; `took_s` has the wall seconds of each verdict of this command, by key."""
     statuses = Counter(verdict.status.value for verdict in verdicts)
     levels = Counter(verdict.level or "none" for verdict in verdicts if verdict.last.is_verdict)
     judged = [verdict for verdict in verdicts if verdict.last.is_verdict]
@@ -167,7 +171,6 @@ def summarise(
     for verdict in fresh:
         stage_s.update(verdict.stage_s)
     slowest = sorted(fresh, key=lambda verdict: -took_s.get(verdict.task.key, 0.0))[:SLOWEST]
-    units = sum(len(verdict.results) for verdict in fresh)
     return SweepSummary(
         run=run,
         tasks=tasks,
@@ -183,7 +186,7 @@ def summarise(
         not_judged=len(verdicts) - len(judged),
         retried=sum(result.attempts > 1 for verdict in fresh for result in verdict.results),
         elapsed_s=elapsed_s,
-        units_per_hour=3600 * units / elapsed_s if units and elapsed_s > 0 else None,
+        units_per_hour=units_per_hour,
         stage_s=dict(stage_s.most_common()),
         slowest=tuple(Slow(name=v.task.name, elapsed_s=took_s.get(v.task.key, 0.0)) for v in slowest),
         environment=next((v.last.environment for v in verdicts if v.last.environment is not None), None),
@@ -200,41 +203,51 @@ def _score(verdict: TaskVerdict) -> Score:
 
 
 class Collector:
-    """Collects the events of a sweep."""
+    """Collects the events of a sweep; its verdicts come from the journal, which may have more than were told."""
 
-    def __init__(self, run: str, tasks: Sequence[Task], csv_path: Path):
+    def __init__(self, run: str, tasks: int, csv_path: Path):
         self._run = run
+        self._tasks = tasks
         self._csv_path = csv_path
-        self._order = {task.key: place for place, task in enumerate(tasks)}
-        self._verdicts: dict[str, TaskVerdict] = {}
         self._took_s: dict[str, float] = {}
+        self._began: float | None = None
+        self._units_per_hour: float | None = None
+        self.verdicts: Sequence[TaskVerdict] = ()
         self.ended: Ended | None = None
         self.error: KbenchError | None = None
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the journal was opened."""
+        return self._began is not None
+
     def take(self, event: SweepEvent) -> None:
         """Keep what the summary needs."""
-        if isinstance(event, Finished):
-            self._verdicts[event.verdict.task.key] = event.verdict
+        if isinstance(event, SweepPlanned):
+            self._began = time.monotonic()
+        elif isinstance(event, Finished):
             self._took_s[event.verdict.task.key] = event.elapsed_s
         elif isinstance(event, Ended):
             self.ended = event
 
-    @property
-    def sorted(self) -> list[TaskVerdict]:
-        """All verdicts in the order of the tasks."""
-        return sorted(self._verdicts.values(), key=lambda verdict: self._order[verdict.task.key])
+    def complete(self, verdicts: Mapping[str, TaskVerdict], record: Record) -> None:
+        """Add what the journal has, once nothing more is written."""
+        self.verdicts = tuple(verdicts.values())
+        self._units_per_hour = record.units_per_hour
 
     def summary(self) -> SweepSummary:
         """Return the summary, also of a sweep that broke off."""
         ended = self.ended
         interrupted = "interrupted" if self.error is None else self.error.message
         written = str(self._csv_path) if self._csv_path.exists() else None
+        since_s = 0.0 if self._began is None else time.monotonic() - self._began
         return summarise(
             self._run,
-            self.sorted,
-            tasks=len(self._order),
-            elapsed_s=ended.elapsed_s if ended is not None else 0.0,
+            self.verdicts,
+            tasks=self._tasks,
+            elapsed_s=ended.elapsed_s if ended is not None else since_s,
             took_s=self._took_s,
+            units_per_hour=self._units_per_hour,
             csv_path=ended.csv_path if ended is not None else written,
             reason=ended.reason if ended is not None else interrupted,
         )

@@ -3,14 +3,14 @@
 import contextlib
 import time
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kbench.build import cache, sources
 from kbench.children.child_error import ChildError
 from kbench.core.device_room import may_rest, needed_bytes
 from kbench.core.events import RunOptions, StageEvent, Waiting
-from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome
+from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Status
 from kbench.core.own_share import OwnShare, ShareSource, share_source
 from kbench.devices import peaks
 from kbench.devices.backend import backend
@@ -37,6 +37,11 @@ MOST_GROWTH_BYTES = 4 << 30
 """Chosen. Bytes of host memory by which a judge may grow after its first unit."""
 
 
+def key_of(case: Case) -> str:
+    """Return the constants of a case as a key."""
+    return repr(sorted(case.overrides.items()))
+
+
 def is_worn(units: int, first_bytes: int, now_bytes: int) -> bool:
     """Return whether a judge is replaced before its next unit, from its units and its host memory after the first."""
     return units >= MOST_UNITS or now_bytes - first_bytes > MOST_GROWTH_BYTES
@@ -54,6 +59,8 @@ class Bench:
     files: list[Path]
     judge: JudgeProcess | None = None
     opened: tuple[Case, OpenedCase] | None = None
+    stuck: dict[str, Failed] = field(default_factory=dict)
+    """By constants, why the problem cannot be opened with them: it took too long, and would again."""
     units: int = 0
     first_bytes: int = 0
 
@@ -161,22 +168,28 @@ class Evaluator:
         for _ in range(MOST_ATTEMPTS):
             judge = self._ready(expected)
             derived = judge.derive(self._present.problem, case.overrides)
-            if not judge.has_ended:
+            self._note_stuck(judge, case)
+            if not judge.has_ended or judge.is_overdue:
                 break
         return derived
 
     def call_bytes(self, cases: Sequence[Case], expected: Sequence[Entry] = ()) -> tuple[list[int | None], int | None]:
         """Return the size of a call at each case, from the shapes, and the device's memory."""
-        return self._ready(expected).call_bytes(self._present.problem, cases)
+        sizes: list[int | None] = []
+        memory_bytes = None
+        for case in cases:
+            size = None
+            if key_of(case) not in self._present.stuck:
+                judge = self._ready(expected)
+                size, memory_bytes = judge.call_bytes(self._present.problem, case)
+                self._note_stuck(judge, case)
+            sizes.append(size)
+        return sizes, memory_bytes
 
     def why_not(self, case: Case, expected: Sequence[Entry]) -> Failed | None:
         """Return why the problem itself cannot be judged at a case; None if it can."""
-        try:
-            self._ready(expected).open(self._present.problem, case)
-        except ChildError as error:
-            self._present.opened = None
-            return Failed(status=error.status, reason=error.reason, log=error.log)
-        return None
+        found = self._opened(case, expected)
+        return found if isinstance(found, Failed) else None
 
     def explain(self, failed: Failed, solution: Entry, case: Case) -> Failed:
         """Add the sanitizer's findings on an illegal access at build time."""
@@ -286,24 +299,41 @@ class Evaluator:
         self, unit: Unit, expected: Sequence[Entry], stage_s: dict[str, float]
     ) -> Generator[StageEvent, None, OpenedCase | Failed]:
         """Open the case in the judge, unless it is open."""
-        judge, bench = self._ready(expected), self._present
+        self._ready(expected)
+        bench = self._present
         if bench.opened is not None and bench.opened[0] == unit.case:
             return bench.opened[1]
         yield started("open", unit)
         began = time.monotonic()
-        found: OpenedCase | Failed
-        try:
-            found = judge.open(unit.problem, unit.case)
-            bench.opened = (unit.case, found)
-        except ChildError as error:
-            bench.opened = None
-            found = Failed(status=error.status, reason=error.reason, log=error.log)
+        found = self._opened(unit.case, expected)
         wait_s = found.wait_s if isinstance(found, OpenedCase) else 0.0
         if wait_s:
             stage_s["wait"] = wait_s
         stage_s["open"] = time.monotonic() - began - wait_s
         yield ended("open", unit, stage_s["open"], ok=isinstance(found, OpenedCase))
         return found
+
+    def _opened(self, case: Case, expected: Sequence[Entry]) -> OpenedCase | Failed:
+        """Open a case in the judge; say why it cannot be opened."""
+        bench = self._present
+        if (stuck := bench.stuck.get(key_of(case))) is not None:
+            return stuck
+        judge = self._ready(expected)
+        try:
+            found = judge.open(bench.problem, case)
+        except ChildError as error:
+            bench.opened = None
+            failed = Failed(status=error.status, reason=error.reason, log=error.log)
+            self._note_stuck(judge, case, error.log)
+            return failed
+        bench.opened = (case, found)
+        return found
+
+    def _note_stuck(self, judge: JudgeProcess, case: Case, log: str = "") -> None:
+        """Remember a case that took too long to open: what is asked of it next is answered at once."""
+        if judge.stuck:
+            failed = Failed(status=Status.REFERENCE_FAILED, reason=f"the problem fails: {judge.stuck}", log=log)
+            self._present.stuck[key_of(case)] = failed
 
     def _ready(self, expected: Sequence[Entry]) -> JudgeProcess:
         """Return the judge: another one where it has died."""

@@ -308,6 +308,7 @@ def test_folders_that_are_kept_from_workers(tmp_path: Path) -> None:
 
 
 LOOKS = """
+import sys
 import torch
 from kbench.children import nursery
 looked = []
@@ -315,11 +316,17 @@ torch.cuda.is_available = lambda: looked.append(1)
 torch.cuda._is_compiled, torch.version.cuda = lambda: True, "13.0"
 nursery.import_ahead("torch.utils.cpp_extension")
 assert torch.utils.cpp_extension.CUDA_HOME == "/some/where" and not looked
+nursery.import_ahead("asks")
+assert sys.modules["asks"].ANSWER is nursery.shows_a_gpu() and not looked
+nursery.import_ahead("not_there")
 torch.cuda.is_available()
 assert looked, "only while it is imported"
 """
 
 
-def test_a_module_imported_ahead_looks_for_no_device() -> None:
+def test_no_module_imported_ahead_looks_for_a_device(tmp_path: Path) -> None:
     """A fork of a process that has looked could open none."""
-    subprocess.run([sys.executable, "-c", LOOKS], check=True, env={**os.environ, "CUDA_HOME": "/some/where"})
+    (tmp_path / "asks.py").write_text("import torch\n\nANSWER = torch.cuda.is_available()\n")
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    environment = {**os.environ, "CUDA_HOME": "/some/where", "PYTHONPATH": path}
+    subprocess.run([sys.executable, "-c", LOOKS], check=True, env=environment)

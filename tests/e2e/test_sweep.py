@@ -180,7 +180,7 @@ def disturbed(folder: Path, chance: random.Random, most: int) -> Counter[str]:
     with (folder / "results/one.csv").open(newline="") as stream:
         rows = [(row["problem"], row["solution"], row["status"]) for row in csv.DictReader(stream)]
     assert sorted(rows) == sorted((*pair, status) for pair, status in WANTED.items()), killed
-    lines = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    lines = [line for text in path.read_text().splitlines() if "key" in (line := json.loads(text))]
     verdicts_of = Counter(
         (line["key"], line["process"])
         for line in lines

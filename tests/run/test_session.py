@@ -55,7 +55,7 @@ class FakeJudge:
     def __init__(self, *_: Any, expected: Sequence[Entry], **__: Any):
         self.expected = [entry.name for entry in expected]
         self.has_ended = self.closed = self.has_raised = False
-        self.holder = self.weights = ""
+        self.holder = self.weights = self.stuck = ""
         self.outcome: Outcome = Failed(status=Status.NOT_VERIFIED, reason="not evaluated")
         self.number = len(FakeJudge.every)
         FakeJudge.every = (*FakeJudge.every, self)
@@ -66,8 +66,8 @@ class FakeJudge:
     def derive(self, _problem: Entry, overrides: Mapping[str, Any]) -> Derived:
         return Derived(cases=[{**overrides, "n": overrides.get("n", 4) - 1}])
 
-    def call_bytes(self, _problem: Entry, cases: Sequence[Case]) -> tuple[list[int | None], int | None]:
-        return [FakeJudge.sizes.get(case.name) for case in cases], 24 * 10**9
+    def call_bytes(self, _problem: Entry, case: Case) -> tuple[int | None, int | None]:
+        return FakeJudge.sizes.get(case.name), 24 * 10**9
 
     def open(self, _problem: Entry, case: Case) -> OpenedCase:
         self.note("open", case.name)
@@ -263,6 +263,21 @@ def test_a_case_that_cannot_be_opened_is_every_solutions_and_no_other_cases(
         assert isinstance(refused, Failed)
         assert (refused.status, refused.reason) == (Status.REFERENCE_FAILED, "no inputs today")
         assert isinstance(outcomes["small", name], Passed)
+
+
+@pytest.mark.parametrize("status", [Status.INIT_FAILED, Status.IMPORT_TIMEOUT])
+@pytest.mark.parametrize(("refused", "blamed"), [("small", Status.REFERENCE_FAILED), ("", None)])
+def test_a_build_that_fails_of_the_problem_is_the_problems_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: Status, refused: str, blamed: Status | None
+) -> None:
+    failure = Failed(status=status, reason="did not import")
+    built = SimpleNamespace(failure=failure, elapsed_s=60.0)
+    monkeypatch.setattr(verb.Session, "_job", lambda _self, entry, _cases: SimpleNamespace(entry=entry))
+    monkeypatch.setattr(verb, "build_all", lambda jobs, _: [SimpleNamespace(job=job, **vars(built)) for job in jobs])
+    monkeypatch.setattr(FakeJudge, "refused", refused)
+    (found,) = judge(tmp_path, "a", verify_only=True)
+    assert isinstance(found.outcome, Failed)
+    assert found.outcome.status is (blamed or status)
 
 
 def test_a_time_limit_is_for_all_processes_of_a_solution(tmp_path: Path) -> None:

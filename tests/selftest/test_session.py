@@ -361,10 +361,13 @@ def share_of(one: Fixture) -> str:
 @pytest.mark.slow(seconds=100)
 @pytest.mark.parametrize("share", ["a to g", "h to l", "m to z", "time", "effects"])
 def test_the_fast_half(share: str) -> None:
-    """In parts, so that they run beside one another: every attack is caught and every honest solution passes."""
+    """In parts, so that they run beside one another: every attack is caught and every honest solution passes.
+
+    Two at a time where nothing is timed or left behind: a share of 196 s needed 108 s of a processor.
+    """
     fast = corpus.select(SHIPPED, device="cpu", fast=True)
     names = [one.name for one in fast if share_of(one) == share]
-    *_, proof = selftest(device="cpu", names=names, jobs=1)
+    *_, proof = selftest(device="cpu", names=names, jobs=1 if share in {"time", "effects"} else 2)
     assert isinstance(proof, SelftestReport)
     assert sorted(one.name for one in proof.checks) == sorted(names)
     assert [(one.name, one.complaint, one.reason) for one in proof.misses] == []

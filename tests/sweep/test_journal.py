@@ -59,6 +59,20 @@ def test_a_line_without_its_end_is_cut_off_by_who_goes_on(path) -> None:
         assert list(journal.read(path).results) == ["k1", "k2"]
 
 
+def test_pauses_between_commands_are_not_in_the_rate(path, monkeypatch) -> None:
+    """Two units in the first hour, four in the half hour that follows a night."""
+    clock = iter([f"2026-11-23T0{time}:00+00:00" for time in ("0:30", "1:00", "9:00", "9:05", "9:10", "9:20", "9:30")])
+    monkeypatch.setattr(journal, "_now", lambda: next(clock))
+    write(path, ("k1", 0, passed()), ("k2", 0, failed(Status.CRASHED)))
+    assert journal.read(path).units_per_hour == pytest.approx(2.0)
+    before = journal.read(path)
+    write(path, ("k2", 0, passed(0)), ("k2", 1, passed(1)), ("k3", 0, passed()), ("k4", 0, passed()), resumed=before)
+    record = journal.read(path)
+    assert record.units_per_hour == pytest.approx(6 / 1.5)
+    assert record.fresh == {"k2", "k3", "k4"}
+    assert before.fresh == {"k1", "k2"}
+
+
 DAMAGED = {
     "not JSON": b"{no\n",
     "a process without the one before": b'{"key":"k9","process":3,"result":{}}\n',

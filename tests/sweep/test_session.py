@@ -1,6 +1,7 @@
 """A sweep with judges that follow a script: what is recorded, retried, halted, and which devices go on."""
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,8 @@ from kbench.sweep.crew import Crew, SweepOptions
 from kbench.sweep.dispatch import MOST_BATCHES, Dispatcher
 from kbench.sweep.journal import Header
 from kbench.sweep.ladder import next_batch, unfinished
-from kbench.sweep.session import Work, require_alike, sweep
+from kbench.sweep.session import Work, recorded, require_alike, sweep
+from kbench.sweep.summary import Collector
 from kbench.sweep.task import Budgets, DeviceState, Ended, Finished, Retried, SweepEvent, SweepPlanned, Task
 
 S = Status
@@ -65,7 +67,7 @@ class Stage:
         tasks = [replace(one, options=options) for one in tasks]
         left, known = unfinished(tasks, record.results if record else {}, **told)
         header = Header(run="one", started_utc="2026-11-23T00:00:00+00:00", arguments={})
-        work = Work(tasks=tasks, left=left, known=known, header=header, journal=path, resumed=record)
+        work = self.work = Work(tasks=tasks, left=left, known=known, header=header, journal=path, resumed=record)
         asked = SweepOptions(
             run=options, devices=devices, rung=0, lanes=lanes, jobs=1, budgets=budgets or Budgets(), max_failures=halt
         )
@@ -216,6 +218,45 @@ def test_whoever_stops_listening_ends_it_and_nothing_told_is_lost(stage) -> None
     assert len(read_run(stage.folder / "one.csv").rows) == 3
     stage.hangs.clear()
     assert len(statuses(list(stage.run(tasks, resume=True)))) == 8
+
+
+def test_files_and_summary_of_an_interrupted_sweep_have_every_verdict_of_its_journal(stage) -> None:
+    """Verdicts that nobody was told of: they were on the disk when the signal came."""
+    stage.hangs = {"s5"}
+    tasks = [task(number, stage.folder) for number in range(8)]
+    path = stage.folder / f"one{journal.SUFFIX}"
+    followed = Collector("one", len(tasks), path)
+    events = stage.run(tasks)
+    for event in events:
+        followed.take(event)
+        if isinstance(event, Finished):
+            break
+    deadline = time.monotonic() + 30
+    while len(journal.read(path).results) < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    events.close()
+    record = journal.read(path)
+    assert list(record.results) == [f"k{n}" for n in range(5)]
+    assert [row.solution for row in read_run(stage.folder / "one.csv").rows] == [f"s{n}" for n in range(5)]
+    followed.complete(recorded(stage.work, record), record)
+    summary = followed.summary()
+    assert (summary.done, summary.left, summary.resumed) == (5, 3, 0)
+    assert summary.elapsed_s > 0
+    assert summary.units_per_hour == record.units_per_hour
+
+
+def test_an_interrupted_retry_keeps_the_verdicts_that_it_did_not_reach(stage) -> None:
+    stage.script = {f"s{n}": [S.WRONG_VALUE] for n in range(3)}
+    tasks = [task(number, stage.folder) for number in range(4)]
+    list(stage.run(tasks))
+    stage.script, stage.hangs = {}, {"s1"}
+    events = stage.run(tasks, resume=True, retry_failed=True)
+    assert next(event for event in events if isinstance(event, Finished) and not event.verdict.resumed)
+    events.close()
+    rows = {row.solution: row.status for row in read_run(stage.folder / "one.csv").rows}
+    assert rows == {"s0": "passed", "s1": "wrong_value", "s2": "wrong_value", "s3": "passed"}
+    found = recorded(stage.work, journal.read(stage.folder / f"one{journal.SUFFIX}"))
+    assert [verdict.resumed for verdict in found.values()] == [False, True, True, True]
 
 
 @pytest.fixture

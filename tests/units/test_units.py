@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from fakes import CORRECT, ENVIRONMENT, timing
 
 from kbench.children import nursery
 from kbench.core.errors import ResultsError
-from kbench.core.events import RunOptions, StageStarted
+from kbench.core.events import RunOptions, StageStarted, TimeLimits
 from kbench.core.levels import Level
 from kbench.core.model import Case, Failed, Finding, Passed, Status
 from kbench.devices import selection
@@ -249,13 +250,16 @@ def parent_of(evaluator: Evaluator) -> int:
     return processes()[evaluator._bench.judge._child.pid].parent
 
 
-def begin(evaluator: Evaluator, folder: Path, name: str, text: str, solution: str = "eager") -> Unit:
+def begin(
+    evaluator: Evaluator, folder: Path, name: str, text: str, solution: str = "eager", options: RunOptions | None = None
+) -> Unit:
     """Write a problem, turn to it, and return the unit of a solution of it."""
+    options = options or CPU
     (folder / f"{name}.py").write_text(text)
     problem = registry.find_problem(folder / f"{name}.py", Settings())
     chosen = registry.find_solution(problem, solution, Settings())
-    evaluator.turn_to(problem, [chosen], CPU)
-    return Unit(problem=problem, solution=chosen, case=Case(name="default"), process=0, options=CPU)
+    evaluator.turn_to(problem, [chosen], options)
+    return Unit(problem=problem, solution=chosen, case=Case(name="default"), process=0, options=options)
 
 
 def finish(evaluator: Evaluator, one: Unit, on: str = "", then=lambda: None) -> UnitResult:
@@ -311,6 +315,50 @@ def test_a_worker_finds_nothing_of_the_caller(tmp_path, lane) -> None:
     evaluator, _ = lane
     result = finish(evaluator, begin(evaluator, tmp_path, "doubles", PROBLEM, str(tmp_path / "searches.py")))
     assert isinstance(result.outcome, Passed), result.outcome
+
+
+HANGS = {
+    "its file was not imported within 1 s; `--import-timeout 2` gives it 2 s": PROBLEM.replace(
+        "n = 16", "import time\n\nn = 16\nif n == 16:\n    time.sleep(60)"
+    ),
+    "its `Model` was not constructed within 5 s; `--import-timeout 2` gives it 10 s": PROBLEM.replace(
+        "    def forward",
+        "    def __init__(self):\n        super().__init__()\n        while n == 16: pass\n\n    def forward",
+    ),
+}
+
+
+@pytest.mark.parametrize("told", HANGS, ids=["import", "construct"])
+def test_a_problem_that_hangs_is_given_up_within_its_limit_and_once(tmp_path, lane, told) -> None:
+    evaluator, _ = lane
+    hurried = replace(CPU, limits=TimeLimits(import_s=1.0))
+    one = begin(evaluator, tmp_path, "hangs", HANGS[told], options=hurried)
+    first = finish(evaluator, one)
+    assert (first.status, first.outcome.reason) == (Status.REFERENCE_FAILED, f"the problem fails: {told}")
+    began = time.monotonic()
+    assert finish(evaluator, one).outcome == first.outcome == evaluator.why_not(one.case, [])
+    assert evaluator.call_bytes([one.case]) == ([None], None)
+    assert time.monotonic() - began < 0.5, "nobody waits for it again"
+    other = replace(one, case=Case(name="other", overrides={"n": 8}))
+    assert isinstance(finish(evaluator, other).outcome, Passed), "with other constants it is another matter"
+
+
+def test_examining_a_problem_that_hangs_is_given_up_too(tmp_path, lane) -> None:
+    evaluator, _ = lane
+    hurried = replace(CPU, limits=TimeLimits(import_s=1.0))
+    told, text = next(iter(HANGS.items()))
+    one = begin(evaluator, tmp_path, "hangs", text, options=hurried)
+    assert evaluator.derive([], one.case).reason == f"the problem could not be examined: {told}"
+    assert finish(evaluator, one).outcome.reason == f"the problem fails: {told}"
+
+
+def test_steps_that_go_on_are_no_hang(tmp_path, lane) -> None:
+    """Import and construction take as long as the limit of the import each: together longer."""
+    evaluator, _ = lane
+    text = PROBLEM.replace("import torch", "import time\n\nimport torch\n\ntime.sleep(0.7)")
+    text = text.replace("def get_init_inputs():", "def get_init_inputs():\n    time.sleep(1.2)")
+    one = begin(evaluator, tmp_path, "slow", text, options=replace(CPU, limits=TimeLimits(import_s=1.0)))
+    assert evaluator.why_not(one.case, []) is None
 
 
 def test_a_judge_that_is_killed_is_the_harnesss_fault_and_replaced(tmp_path, lane) -> None:

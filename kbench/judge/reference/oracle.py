@@ -52,6 +52,15 @@ def numbers(leaves: Sequence[tuple[str, Any]], dtype: torch.dtype) -> dict[str, 
     }
 
 
+def number_dtype(tensors: Sequence[Tensor]) -> torch.dtype:
+    """Return the precision of Python numbers as results: they come out of tensors, by `item()`.
+
+    That of bf16 where any value among these inputs and parameters has 16 bits or fewer, else that of fp32.
+    """
+    coarse = any(t.is_floating_point() and t.element_size() < 4 for t in tensors)
+    return torch.bfloat16 if coarse else torch.float32
+
+
 def widened(tensor: Tensor) -> Tensor:
     """Return a tensor in twice its precision; integers as they are."""
     if tensor.is_complex():

@@ -29,7 +29,7 @@ from kbench.judge.reference.drawing import (
 )
 from kbench.judge.reference.expected import Expected, aliased_outputs
 from kbench.judge.reference.inner_precision import inner_type
-from kbench.judge.reference.oracle import Fp64Model, batch_size, entry_of, numbers
+from kbench.judge.reference.oracle import Fp64Model, batch_size, entry_of, number_dtype, numbers
 from kbench.judge.reference.repeatability import same_values, unlike
 from kbench.judge.reference.supported_values import require_comparable, require_own_elements, require_supported
 from kbench.numerics import elements, ties
@@ -57,12 +57,19 @@ class Reference:
     """One case of a problem: model, inputs and outputs on the device."""
 
     def __init__(
-        self, path: Path, overrides: Mapping[str, Any], device: str, *, allow_tf32: bool, eval_mode: bool = False
+        self,
+        path: Path,
+        overrides: Mapping[str, Any],
+        device: str,
+        *,
+        allow_tf32: bool,
+        eval_mode: bool = False,
+        tell: problems.TellStep = problems.unheard,
     ):
         problems.pin_precision(allow_tf32)
         self.device = device
         self.overrides = dict(overrides)
-        self.problem = problems.load(path, overrides, device)
+        self.problem = problems.load(path, overrides, device, tell)
         self.init_seed = secrets.randbits(31)
         self.constructs_on = device  # both sides: where their parameters are drawn
         self.model = self.problem.model(self.init_seed)
@@ -162,17 +169,8 @@ class Reference:
         """Put together what came of a call on `given`, equal to `arguments` before."""
         after = tensor_leaves(given) if self.silent else []
         changed = tuple((f"input tensor {number} after the call", after[number]) for number in self.silent)
-        told = numbers(leaves, self._number_dtype(given))
-        return Expected(arguments=arguments, leaves=leaves, changed=changed, numbers=told)
-
-    def _number_dtype(self, given: list[Tensor]) -> torch.dtype:
-        """Return the precision that Python numbers have as results: they come out of tensors, by `item()`.
-
-        That of bf16 where any value among inputs and parameters has 16 bits or fewer, else that of fp32.
-        """
-        tensors = tensor_leaves(given) + [tensor for _, tensor in self.state()]
-        coarse = any(t.is_floating_point() and t.element_size() < 4 for t in tensors)
-        return torch.bfloat16 if coarse else torch.float32
+        dtype = number_dtype([*tensor_leaves(given), *(tensor for _, tensor in self.state())])
+        return Expected(arguments=arguments, leaves=leaves, changed=changed, numbers=numbers(leaves, dtype))
 
     def _require_layout(self, found: Expected) -> None:
         """Raise PluginError where a tensor in or out has another shape than at first: memory is laid out once."""

@@ -1,0 +1,99 @@
+"""The time limits of a judge that opens a problem: which step has which, and what counts against none."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kbench.children.child_error import ChildError
+from kbench.core.events import RunOptions, TimeLimits
+from kbench.core.model import Case, Status
+from kbench.devices import selection
+from kbench.host import judge_process
+from kbench.host.context import RunContext
+from kbench.host.judge_process import JudgeProcess
+from kbench.plugins.problem import Step
+
+WAIT = {"progress": True, "stage": "wait"}
+PROBLEM = SimpleNamespace(path=Path("problem.py"))
+
+
+class Child:
+    """Tells what it is given, and then nothing more."""
+
+    log = ""
+
+    def __init__(self, *_: object):
+        self.channel = SimpleNamespace(send=lambda _: None)
+        self.told: list[dict[str, Any]] = []
+        self.limits_s: list[float] = []
+        self.killed = False
+
+    def request(self, _message, *, timeout_s, extend) -> dict[str, Any]:
+        self.limits_s = [timeout_s, *(extend(message) for message in self.told)]
+        raise ChildError(Status.CALL_TIMEOUT, "no answer within 600 s")
+
+    def kill(self) -> None:
+        self.killed = True
+
+
+def step(name: Step) -> dict[str, Any]:
+    return {"progress": True, "step": name.value}
+
+
+@pytest.fixture
+def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(judge_process, "Child", Child)
+    monkeypatch.setattr(judge_process.nursery_process, "present", lambda: None)
+
+    def make(import_s: float) -> JudgeProcess:
+        options = RunOptions(device="cpu", limits=TimeLimits(import_s=import_s))
+        context = RunContext(options=options, device=selection.cpu(), rung=0, scratch=tmp_path)
+        return JudgeProcess(context, files=[], expected=[])
+
+    return make
+
+
+SEEN = (
+    (60.0, [], "the judge ended: no answer within 600 s", [600.0]),
+    (60.0, [step(Step.IMPORT)], "its file was not imported within 60 s; `--import-timeout 120` gives it 120 s", [60.0]),
+    (
+        60.0,
+        [WAIT, WAIT, step(Step.IMPORT), step(Step.CONSTRUCT)],
+        "its `Model` was not constructed within 300 s; `--import-timeout 120` gives it 600 s",
+        [600.0, 600.0, 60.0, 300.0],
+    ),
+    (
+        60.0,
+        [step(Step.CONSTRUCT), step(Step.CALL)],
+        "its inputs were not made and its `Model` not called within 600 s; `--import-timeout 120` gives it 1200 s",
+        [300.0, 600.0],
+    ),
+    (
+        5.0,
+        [step(Step.CONSTRUCT), step(Step.CALL)],
+        "its inputs were not made and its `Model` not called within 600 s; `--import-timeout 120` gives it 1200 s",
+        [25.0, 600.0],
+    ),
+)
+
+
+@pytest.mark.parametrize(("import_s", "told", "reason", "limits_s"), SEEN)
+def test_each_step_has_its_limit_and_who_waits_has_time(judge, import_s, told, reason, limits_s) -> None:
+    one = judge(import_s)
+    one._child.told = told
+    with pytest.raises(ChildError) as error:
+        one.open(PROBLEM, Case(name="default"))
+    assert one._child.limits_s[-len(limits_s) :] == limits_s
+    assert one._child.killed
+    assert error.value.reason.endswith(reason)
+    assert error.value.status is (Status.REFERENCE_FAILED if told else Status.HARNESS_ERROR)
+    assert bool(one.stuck) == bool(told)
+
+
+def test_other_constants_that_hang_say_nothing_of_the_case(judge) -> None:
+    one = judge(60.0)
+    one._child.told = [step(Step.IMPORT), step(Step.CALL), step(Step.IMPORT)]
+    assert "was not imported within 60 s" in one.derive(PROBLEM, {}).reason
+    assert (one.stuck, one.is_overdue) == ("", True)
