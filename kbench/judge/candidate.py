@@ -16,7 +16,7 @@ from kbench.core.model import Finding, Status
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
 from kbench.judge.load_request import SolutionSpec, load_request
-from kbench.judge.matching import check_description, entries_of, synchronise, told_numbers
+from kbench.judge.matching import check_description, entries_of, synchronise, told_numbers, unmatched
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, require_untampered
@@ -47,8 +47,8 @@ class Candidate:
         self._call_timeout_s = config.options.limits.call_s or CALL_FLOOR_S
         self._called = False
         self._aliased: frozenset[str] = frozenset()
-        self.weights = "none"
-        """How parameters are synchronised: by `name`, `order`, `seed`, or there are `none`."""
+        self.weights, self.unmatched = "none", ""
+        """How parameters are synchronised: by `name`, `order`, `seed`, or there are `none`; why by seed, in words."""
         self.follows = False
         """Whether parameters change after construction; else they keep the values of both constructors."""
         self.undecided = self.differed = False
@@ -95,6 +95,7 @@ class Candidate:
         with self.understood():
             theirs = entries_of(wire_field(answer, "state", list))
         self.weights, self._names = synchronise(reference.state(), theirs)
+        self.unmatched = unmatched(reference.state(), theirs, self._names)
         pairs = zip([name for name, _ in reference.state()], self._names, strict=False)
         self._theirs = {ours: name for ours, name in pairs if name is not None}
         if self._by_seed:
@@ -121,8 +122,7 @@ class Candidate:
         if not self.matches:
             message["weights"] = []
         self._ask(message, fds)
-        self._called = False
-        self._arena = arena
+        self._called, self._arena = False, arena
         if self.matches and not self._decided:
             self.undecided = self.differed = self.weights_changed(reference) is not None
             self._decided = not self.undecided

@@ -126,10 +126,11 @@ class Search:
         for back, outputs in enumerate(reversed(self._wrong.earlier), start=1):
             if self._has_all(outputs) and self._fits(outputs):
                 when = "the call before" if back == 1 else "an earlier call"
+                calls = "call" if back == 1 else "calls"
                 return Diagnosis(
                     code="stale_output",
                     sentence=f"returns the answer to {when}",
-                    evidence=f"equal to what was right {back} verified calls before, within the tolerance",
+                    evidence=f"equal to what was right {back} verified {calls} before, within the tolerance",
                 )
         return None
 
