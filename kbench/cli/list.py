@@ -30,7 +30,7 @@ class Listing:
     rows: tuple[tuple[Any, ...], ...]
     below: "Listing | None" = None
     shortened: frozenset[str] = frozenset()
-    """Headings of lists that text shows in part."""
+    """Headings of lists of names that text shows in part, and of times that it shows to the minute, in UTC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ def _runs(folder: Path) -> Listing:
         for run in list_runs(folder)
     )
     names = ("run", "started", "problems", "solutions", "rows passed", "device", "unreadable")
-    return Listing(names=names, rows=rows, shortened=frozenset({"problems", "solutions"}))
+    return Listing(names=names, rows=rows, shortened=frozenset({"started", "problems", "solutions"}))
 
 
 def _print(output: Output, listing: Listing) -> None:
@@ -147,9 +147,11 @@ def _render_text(output: Output, listing: Listing) -> str:
     return shown if listing.below is None else f"{shown}\n\n{_render_text(output, listing.below)}"
 
 
-def _shortened(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMED
-    return _text(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _shortened(value: str | Sequence[str]) -> str:
+    if isinstance(value, str):
+        return one_line(value[: len("2026-01-01T00:00")].replace("T", " "))
+    more = len(value) - MOST_NAMED
+    return _text(value[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _text(value: Any) -> str:
