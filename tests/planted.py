@@ -156,14 +156,18 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         q, k, v = self.project(x).view(*x.shape[:2], 3, 4, 8).permute(2, 0, 3, 1, 4)
-        found = functional.scaled_dot_product_attention(q, k, v)
+        found = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         return self.out(found.transpose(1, 2).reshape(x.shape))
 
 
-def attention(v: Values, x: Tensor, cast: Callable[[Tensor], Tensor] = same, scale: float = 8**-0.5) -> Tensor:
+def attention(
+    v: Values, x: Tensor, cast: Callable[[Tensor], Tensor] = same, scale: float = 8**-0.5, masks: bool = True
+) -> Tensor:
     projected = functional.linear(cast(x), cast(v["project.weight"]), v["project.bias"])
     q, k, values = projected.view(*x.shape[:2], 3, 4, 8).permute(2, 0, 3, 1, 4)
-    scores = torch.softmax(cast(q) @ cast(k).mT * scale, dim=-1)
+    scores = cast(q) @ cast(k).mT * scale
+    future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    scores = torch.softmax(scores.masked_fill(future, -torch.inf) if masks else scores, dim=-1)
     found = (cast(scores) @ cast(values)).transpose(1, 2).reshape(x.shape)
     return functional.linear(cast(found), cast(v["out.weight"]), v["out.bias"])
 
@@ -330,6 +334,7 @@ PROBLEMS = (
         wrong={
             **in_halves(attention),
             "missing_scale": lambda v, x: attention(v, x, scale=1.0),
+            "missing_mask": lambda v, x: attention(v, x, masks=False),
             "missing_bias": lambda v, x: attention({**v, "out.bias": torch.zeros(32)}, x),
         },
         strange={

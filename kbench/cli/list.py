@@ -1,6 +1,6 @@
 """`kbench list`: problems, the solutions and cases of one, and saved runs. Listing imports none of them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from kbench.storage.settings import Settings
 
 WRAPPING = frozenset({"cases", "constants", "problems", "solutions", "summary", "unreadable"})
 """Headings of texts and of lists of names, which a narrow terminal may break."""
+MOST_NAMED = 3
+"""Most problems and solutions of one run that a line names (chosen): a sweep has hundreds. `-v` names all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,8 @@ class Listing:
     names: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     below: "Listing | None" = None
+    shortened: frozenset[str] = frozenset()
+    """Headings of lists of names that text shows in part, and of times that it shows to the minute, in UTC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +109,8 @@ def _runs(folder: Path) -> Listing:
         )
         for run in list_runs(folder)
     )
-    return Listing(names=("run", "started", "problems", "solutions", "rows passed", "device", "unreadable"), rows=rows)
+    names = ("run", "started", "problems", "solutions", "rows passed", "device", "unreadable")
+    return Listing(names=names, rows=rows, shortened=frozenset({"started", "problems", "solutions"}))
 
 
 def _print(output: Output, listing: Listing) -> None:
@@ -122,17 +127,31 @@ def _print(output: Output, listing: Listing) -> None:
     )
 
 
-def _table(listing: Listing) -> Table:
+def _table(listing: Listing, shortened: Collection[str] = ()) -> Table:
     columns = [Column(title=name, wraps=name in WRAPPING) for name in listing.names]
-    return Table(columns=columns, rows=[[_text(value) for value in row] for row in listing.rows])
+    rows = [
+        [
+            _shortened(value) if name in shortened else _text(value)
+            for name, value in zip(listing.names, row, strict=True)
+        ]
+        for row in listing.rows
+    ]
+    return Table(columns=columns, rows=rows)
 
 
 def _render_text(output: Output, listing: Listing) -> str:
-    table = _table(listing)
+    table = _table(listing, listing.shortened if output.verbosity <= 0 else ())
     if output.verbosity < 0:
         return "\n".join(row[0] for row in table.rows)
     shown = table.text(indent="", width=output.width)
     return shown if listing.below is None else f"{shown}\n\n{_render_text(output, listing.below)}"
+
+
+def _shortened(value: str | Sequence[str]) -> str:
+    if isinstance(value, str):
+        return one_line(value[: len("2026-01-01T00:00")].replace("T", " "))
+    more = len(value) - MOST_NAMED
+    return _text(value[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _text(value: Any) -> str:

@@ -64,7 +64,8 @@ def show(flags: ShowFlags) -> int:
         output.data(samples.render_samples(summary, judged))
     else:
         output.data(
-            f"{run.path}\n\n" + terminal.render_run(summary, verbosity=max(output.verbosity, 0), width=output.width)
+            f"{run.path}\n\n"
+            + terminal.render_run(summary, verbosity=max(output.verbosity, 0), printed=True, width=output.width)
         )
     return ExitCode.OK
 

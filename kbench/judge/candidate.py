@@ -16,7 +16,7 @@ from kbench.core.model import Finding, Status
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
 from kbench.judge.load_request import SolutionSpec, load_request
-from kbench.judge.matching import check_description, entries_of, synchronise, told_numbers
+from kbench.judge.matching import check_description, entries_of, synchronise, told_numbers, unmatched
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, require_untampered
@@ -47,8 +47,8 @@ class Candidate:
         self._call_timeout_s = config.options.limits.call_s or CALL_FLOOR_S
         self._called = False
         self._aliased: frozenset[str] = frozenset()
-        self.weights = "none"
-        """How parameters are synchronised: by `name`, `order`, `seed`, or there are `none`."""
+        self.weights, self.unmatched = "none", ""
+        """How parameters are synchronised: by `name`, `order`, `seed`, or there are `none`; why by seed, in words."""
         self.follows = False
         """Whether parameters change after construction; else they keep the values of both constructors."""
         self.undecided = self.differed = False
@@ -95,6 +95,7 @@ class Candidate:
         with self.understood():
             theirs = entries_of(wire_field(answer, "state", list))
         self.weights, self._names = synchronise(reference.state(), theirs)
+        self.unmatched = unmatched(reference.state(), theirs, self._names)
         pairs = zip([name for name, _ in reference.state()], self._names, strict=False)
         self._theirs = {ours: name for ours, name in pairs if name is not None}
         if self._by_seed:
@@ -121,8 +122,7 @@ class Candidate:
         if not self.matches:
             message["weights"] = []
         self._ask(message, fds)
-        self._called = False
-        self._arena = arena
+        self._called, self._arena = False, arena
         if self.matches and not self._decided:
             self.undecided = self.differed = self.weights_changed(reference) is not None
             self._decided = not self.undecided
@@ -156,17 +156,19 @@ class Candidate:
         backend(self._config.device).synchronize()
         self._ask({"op": "weights", "names": self._names})
 
-    def weights_changed(self, reference: Reference) -> str | None:
-        """Return the name of a parameter that the worker's calls changed, or None."""
+    def held_weights(self, reference: Reference) -> dict[str, torch.Tensor]:
+        """Return what the worker has of the reference's parameters and buffers; nothing where they do not match."""
         if not self.matches or self.undecided:
-            return None
+            return {}
         assert self._arena is not None, "bound before weights are read"
         self._ask({"op": "read_weights", "names": self._names})
-        parameters = {name for name, _ in reference.model.named_parameters()}
-        for (name, tensor), view in zip(reference.state(), self._arena.weight_views(), strict=True):
-            if name in parameters and not torch.equal(tensor.detach(), view):
-                return name
-        return None
+        return dict(zip([name for name, _ in reference.state()], self._arena.weight_views(), strict=True))
+
+    def weights_changed(self, reference: Reference) -> str | None:
+        """Return the name of a parameter that the worker's calls changed, or None."""
+        held = self.held_weights(reference).items()
+        ours = dict(reference.model.named_parameters())
+        return next((n for n, theirs in held if n in ours and not torch.equal(ours[n].detach(), theirs)), None)
 
     def call(self, slots: tuple[int, ...], expected: list[Expected], *, attest: bool) -> Reply:
         """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
@@ -272,12 +274,8 @@ class Candidate:
     def backward(self, slot: int, names: list[str], first_gradient: int, gradients: int) -> list[bool]:
         """Have the worker run forward and backward; return for each gradient whether it was delivered."""
         backend(self._config.device).synchronize()
-        message = {
-            "op": "backward",
-            "slot": slot,
-            "names": [self._theirs.get(name, name) for name in names],
-            "first_gradient": first_gradient,
-        }
+        theirs = [self._theirs.get(name, name) for name in names]
+        message = {"op": "backward", "slot": slot, "names": theirs, "first_gradient": first_gradient}
         answer = self._ask(message, timeout_s=4 * self._call_timeout_s)
         with self.understood():
             return [bool(given) for given in list_of(answer, "given", gradients)]

@@ -1,6 +1,6 @@
 """How a solution's parameters match the reference's, and its outputs the expected ones, from descriptions alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,14 @@ from kbench.wire.channel import WireError, as_text
 
 LONGEST_REASON = 500
 """Characters. Paths and type names come from the solution, and a dictionary's key can have any length."""
+
+MOST_LISTED = 4
+"""Most parameters of one side that a reason names (chosen)."""
+ALIKE: tuple[Callable[[str], str], ...] = (
+    lambda name: name.replace(".", "_"),
+    lambda name: name.rpartition(".")[2],
+)
+"""What of a name counts, step by step: all of it, with or without modules between; its last part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +49,10 @@ def entries_of(described: list[Any]) -> list[StateEntry]:
 def synchronise(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> tuple[str, list[str | None]]:
     """Match the reference's parameters and buffers with a solution's: by name, else by place, else by seed.
 
-    By place: those of equal names first, what is left by its order, or by shapes that occur once. Returns the way
-    (`name`, `order`, `seed`, `none`) and the solution's names in the reference's order; None stands for a buffer that
-    the solution does without. Buffers of the solution's own do not count, and parameters of the same names are
-    matched by these whatever became of the buffers.
+    By place: those of equal names first, then of alike ones; what is left by its order, or by shapes that occur once.
+    Returns the way (`name`, `order`, `seed`, `none`) and the solution's names in the reference's order; None stands
+    for a buffer that the solution does without. Buffers of the solution's own do not count, and parameters of the
+    same names are matched by these whatever became of the buffers.
     """
     if not ours:
         return "none", []
@@ -68,19 +76,79 @@ def synchronise(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> tup
 
 
 def _by_place(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> list[str] | None:
-    """Match those of equal names, and what is left by its order, or by shapes that occur once."""
+    """Match those of equal names, and what is left by alike names, by its order, or by shapes that occur once."""
+    named = _by_name(ours, theirs)
+    found = _left(ours, theirs, _alike(ours, theirs, named)) or _left(ours, theirs, named)
+    return None if found is None else [found[name] for name, _ in ours]
+
+
+def _by_name(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> dict[str, str]:
     shapes = {entry.name: (entry.dtype, entry.shape) for entry in theirs}
-    places = {name: name for name, tensor in ours if shapes.get(name) == _shape_of(tensor)}
+    return {name: name for name, tensor in ours if shapes.get(name) == _shape_of(tensor)}
+
+
+def _alike(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], places: dict[str, str]) -> dict[str, str]:
+    """Add those that are alike in one pair only: `fc.weight` is `fc_weight`, else `weight`."""
+    for naming in ALIKE:
+        left = [(naming(name), *_shape_of(tensor)) for name, tensor in ours if name not in places]
+        names = [name for name, _ in ours if name not in places]
+        others = _others(theirs, set(places.values()))
+        keys = [(naming(entry.name), entry.dtype, entry.shape) for entry in others]
+        places = places | {
+            name: others[keys.index(key)].name
+            for name, key in zip(names, left, strict=True)
+            if left.count(key) == keys.count(key) == 1
+        }
+    return places
+
+
+def _left(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], places: dict[str, str]) -> dict[str, str] | None:
+    """Add those that are left, by their order or by shapes that occur once; None if that is not possible."""
     left = [(name, tensor) for name, tensor in ours if name not in places]
-    others = _others(theirs, set(places))
+    others = _others(theirs, set(places.values()))
     found: Sequence[str | None] | None = _in_order(left, others)
     if found is None:
         by_shape = {(entry.dtype, entry.shape): entry.name for entry in others}
         found = [by_shape.pop(_shape_of(tensor), None) for _, tensor in left]
         if None in found or by_shape or len(others) != len(left):
             return None
-    places |= {name: place for (name, _), place in zip(left, found, strict=True) if place is not None}
-    return [places[name] for name, _ in ours]
+    return places | {name: place for (name, _), place in zip(left, found, strict=True) if place is not None}
+
+
+def unmatched(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], names: list[str | None]) -> str:
+    """Return in words why parameters do not match: those whose shapes have no counterpart, else those in question.
+
+    `names` are those that `synchronise` found, if any.
+    """
+    if names:
+        return "those at the same places have other values after construction"
+    parameters = [(name, tensor) for name, tensor in ours if _is_parameter(tensor)]
+    places = _alike(parameters, theirs, _by_name(parameters, theirs))
+    others = _others(theirs, set(places.values()))
+    free = [(entry.dtype, entry.shape) for entry in others]
+    left: list[str] = []
+    in_question: list[str] = []
+    for name, tensor in parameters:
+        if name not in places:
+            paired = _shape_of(tensor) in free
+            (in_question if paired else left).append(f"`{name}` {tuple(tensor.shape)}")
+            if paired:
+                place = free.index(_shape_of(tensor))
+                del free[place], others[place]
+    own = [f"{'' if entry.is_parameter else 'buffer '}`{entry.name}` {entry.shape}" for entry in others]
+    if left and own:
+        text = f"the reference has {_listed(left)}, and the solution {_listed(own)} instead"
+    elif left or own:
+        text = f"the solution does without {_listed(left)}" if left else f"the solution has {_listed(own)} besides"
+    else:
+        text = f"neither names nor order tell which of its own are {_listed(in_question)}"
+    return text[:LONGEST_REASON]
+
+
+def _listed(texts: list[str]) -> str:
+    more = len(texts) - MOST_LISTED
+    shown = [*texts[:MOST_LISTED], *([f"{more} more"] if more > 0 else [])]
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
 def _others(theirs: list[StateEntry], taken: set[str]) -> list[StateEntry]:

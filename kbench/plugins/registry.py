@@ -20,6 +20,8 @@ EntryKind = Literal["problem", "solution"]
 
 DEFAULT_ENTRY = "ModelNew"
 OTHER_ENTRIES = ("Model", "kernel_function")
+MOST_OFFERED = 3
+"""Most entries that a hint names."""
 """Other entries of published solutions: the class `Model`, or a function of the inputs only."""
 
 PROBLEM_NAMES = frozenset({"Model", "get_inputs", "get_init_inputs"})
@@ -236,12 +238,13 @@ def _read_solution(path: Path, origin: Origin, problem: Entry, settings: Setting
     if attribute in parsed.names:
         return _entry(parsed, "solution", origin, attribute)
     own = path.exists() and path.samefile(problem.path)
-    others = [
-        name for name in (DEFAULT_ENTRY, *OTHER_ENTRIES) if name in parsed.names and not (own and name == "Model")
-    ]
+    usual = [name for name in (DEFAULT_ENTRY, *OTHER_ENTRIES) if name in parsed.names]
+    others = [name for name in usual or parsed.modules if not (own and name == "Model")]
     if asked is None and attribute == DEFAULT_ENTRY and not others:
         return _read(path, "solution", origin)  # which raises the error
     hint = f"`--entry {others[0]}` judges its `{others[0]}`" if len(others) == 1 else None
+    if len(others) > 1:
+        hint = f"name the solution: {', or '.join(f'`--entry {name}`' for name in others[:MOST_OFFERED])}"
     kind, swapped = ("class ", _swapped(parsed, "problem")) if attribute == DEFAULT_ENTRY else ("", "")
     raise PluginError(f"{path} defines no {kind}`{attribute}`, so it is not a solution{swapped}", hint)
 

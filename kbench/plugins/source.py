@@ -25,7 +25,7 @@ ENCODINGS = frozenset({"utf-8", "utf-8-sig", "ascii", "iso8859-1"})
 """Accepted encodings of a file: some of Python's decoders take hours, and some do not produce text."""
 MAX_SUMMARY = 200
 ENCODING_HINT = "save it as UTF-8, or name its encoding in the first line: `# -*- coding: latin-1 -*-`"
-ENTRY = re.compile(r"#[ \t]*kbench:[ \t]*entry[ \t]*=[ \t]*(\w+)[ \t]*")
+ENTRY = re.compile(r"#[ \t]*kbench:[ \t]*entry[ \t]*=[ \t]*([\"']?)(\w+)\1[ \t]*")
 _LETTER, _GAP = r"[^\0-/:-@[-^`{-\x7f]", r"(?:[ \t\f]|\\(?:\r\n?|\n))*"
 DOTTED = re.compile(rf"(?<!{_LETTER}){_LETTER}+(?:{_GAP}\.{_GAP}{_LETTER}+)+")
 """A dotted name. A letter is any character that ASCII does not use otherwise, so that the pattern compiles fast."""
@@ -46,6 +46,13 @@ class Source:
     def names(self) -> frozenset[str]:
         """Every name that the module binds at its top level: classes, functions, imports, assignments."""
         return frozenset(name for statement in _top_level(self.tree.body) for name in bound(statement))
+
+    @property
+    def modules(self) -> list[str]:
+        """Classes whose first base is called `Module`, in the order of the file."""
+        classes = [node for node in self.tree.body if isinstance(node, ast.ClassDef) and node.bases]
+        bases = [(node.name, node.bases[0]) for node in classes]
+        return [name for name, base in bases if "Module" in {getattr(base, "id", ""), getattr(base, "attr", "")}]
 
     @property
     def summary(self) -> str:
@@ -150,7 +157,7 @@ def _entry(text: str, tree: ast.Module) -> str | None:
     first = next((statement.lineno for statement in tree.body[len(documented) :]), None)
     head = text.splitlines()[: None if first is None else first - 1]
     found = (ENTRY.fullmatch(line) for line in head)
-    return next((match[1] for match in found if match is not None), None)
+    return next((match[2] for match in found if match is not None), None)
 
 
 def _text(path: Path) -> str:

@@ -17,18 +17,19 @@ LOG_COLUMNS = 160
 """Longest line that is shown: a compiler's command line has thousands of characters."""
 
 
-def render_run(run: RunSummary, *, verbosity: int = 0, width: int | None = None) -> str:
+def render_run(run: RunSummary, *, verbosity: int = 0, printed: bool = False, width: int | None = None) -> str:
     """Write a run as text; verbosity -1 keeps the verdict, 1 adds whole logs and times by stage.
 
-    `width` is a terminal's.
+    `printed` adds what solutions that passed have printed. `width` is a terminal's.
     """
     if verbosity < 0:
         return "\n".join([*(verdict_line(case) for case in run.cases), *_closing(run)])
     blocks = [_heading(run), _table(run, verbosity, width)] if run.cases else []
     blocks += [failure(case, verbosity) for case in run.cases if not case.passed]
     blocks += ["\n".join(lines) for lines in [[one.line for one in remarks(run, verbosity)]] if lines]
+    if verbosity > 0 or printed:
+        blocks += [_printed(case, verbosity) for case in run.cases if case.passed and case.log]
     if verbosity > 0 and run.cases:
-        blocks += [_printed(case) for case in run.cases if case.passed and case.log]
         blocks += [_processes(run), _limits(run), _where_time_went(run)]
     blocks += [headline(run)] if any(case.speedup is not None for case in run.cases) else []
     blocks += ["\n".join(lines) for lines in [_closing(run)] if lines]
@@ -105,21 +106,24 @@ def failure(case: CaseSummary, verbosity: int) -> str:
     lines = [f"{case.status.value}: {case.solution}, case {case.case}: {one_line(case.reason)}"]
     if case.diagnosis is not None:
         lines.append(f"diagnosis: {one_line(case.diagnosis.evidence)} [{case.diagnosis.code}]")
-    log = case.log.rstrip().splitlines()
-    if log:
-        shown = log if verbosity > 0 else excerpt(log, case)
-        lines += [f"  | {log_line(line)}" for line in shown]
-        if len(shown) < len(log):
-            lines.append(f"  … {len(log) - len(shown)} more lines with `-v`")
+    lines += _log_lines(case, verbosity)
     known = explain(case.status.value if case.diagnosis is None else case.diagnosis.code)
     if known is not None and case.status is not Status.SKIPPED:
         lines.append(f"hint: {known.fix}")
     return "\n".join(lines)
 
 
-def _printed(case: CaseSummary) -> str:
-    lines = [f"printed by {case.solution}, case {case.case}"]
-    return "\n".join([*lines, *(f"  | {log_line(line)}" for line in case.log.rstrip().splitlines())])
+def _printed(case: CaseSummary, verbosity: int) -> str:
+    return "\n".join([f"printed by {case.solution}, case {case.case}", *_log_lines(case, verbosity)])
+
+
+def _log_lines(case: CaseSummary, verbosity: int) -> list[str]:
+    """Return the log of one case, or an excerpt and how to see the rest."""
+    log = case.log.rstrip().splitlines()
+    shown = log if verbosity > 0 else excerpt(log, case)
+    left = len(log) - len(shown)
+    more = [f"  … {left} more line{'s' if left > 1 else ''} with `-v`"] if left else []
+    return [*(f"  | {log_line(line)}" for line in shown), *more]
 
 
 def excerpt(log: list[str], case: CaseSummary) -> list[str]:

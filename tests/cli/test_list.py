@@ -3,11 +3,13 @@
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from records import make_run
 
 import kbench as package
 
@@ -73,6 +75,20 @@ def test_problems_of_the_current_folder_are_listed_as_they_are_typed(kbench):
 def test_no_runs_is_said_on_stderr(kbench):
     done = kbench("list", "--runs")
     assert (done.code, done.out, done.err) == (0, "", "nothing to list\n")
+
+
+def test_a_sweep_of_many_takes_one_short_line(kbench):
+    """Its line named every problem and every solution; `-v` and the other formats still do."""
+    names = {f"kernel_{number}": [0.5] for number in range(40)}
+    make_run(Path("results"), "night", names)
+    _, line = kbench("list", "--runs").out.splitlines()
+    assert "kernel_0 kernel_1 kernel_2 and 37 more" in line
+    assert len(line) < 130
+    assert re.search(r" \d{4}-\d\d-\d\d \d\d:\d\d  ", line), "started: to the minute"
+    assert "kernel_39" in kbench("list", "--runs", "-v").out
+    (run,) = json.loads(kbench("list", "--runs", "--json").out)["results"]
+    assert run["solutions"] == [*names]
+    assert "kernel_39" in kbench("list", "--runs", "--format", "csv").out
 
 
 def test_an_unknown_problem(kbench):

@@ -9,6 +9,8 @@ import pytest
 from records import make_run
 
 from kbench.core.model import SCHEMA_VERSION
+from kbench.storage import details
+from kbench.storage.details import CaseDetails, RunDetails
 
 RESULTS = Path("results")
 RATIOS = [0.5, 0.5002, 0.4999]
@@ -26,6 +28,19 @@ def test_the_latest_run_is_shown_by_default(kbench, golden):
     done = kbench("show")
     assert done.code == 0
     golden("show.txt", done.out.rstrip("\n"))
+
+
+def test_what_a_solution_printed_is_shown(kbench):
+    """Also when it passed: a long log in part, and all of it with `-v`."""
+    (path,) = RESULTS.glob("saved.csv")
+    started = next(csv.DictReader(path.open()))["started_utc"]
+    lines = "\n".join(f"line {number}" for number in range(13))
+    told = CaseDetails(solution="fast", case="small", log=lines)
+    details.write(path, RunDetails(started_utc=started, command="kbench run", cases=(told,)))
+    shown = kbench("show", "saved").out
+    assert "printed by fast, case small\n  | line 1\n" in shown
+    assert "  | line 12\n  … 1 more line with `-v`\n" in shown
+    assert "  | line 0\n" in kbench("show", "saved", "-v").out
 
 
 def test_samples_are_drawn(kbench, golden):

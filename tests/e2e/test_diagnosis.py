@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kbench.core.events import Judged, RunOptions, TimeLimits
-from kbench.core.model import Failed, Status
+from kbench.core.model import Failed, Passed, Status
 from kbench.plugins import registry
 from kbench.run.session import run
 from kbench.storage.settings import Settings
@@ -136,19 +136,49 @@ RAISES = """
 """
 
 
+NORM = """
+import torch
+from torch import nn
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(32)
+    def forward(self, x):
+        return self.norm(x)
+def get_inputs():
+    return [3 + 2 * torch.randn(64, 32)]
+def get_init_inputs():
+    return []
+"""
+NORM_IN_EVAL_MODE = NORM.replace("Model", "ModelNew").replace(
+    "self.norm(x)",
+    "nn.functional.batch_norm(x, self.norm.running_mean, self.norm.running_var, self.norm.weight, self.norm.bias)",
+)
+
+
+def outcomes(folder: Path, problem: str, solutions: dict[str, str], **options) -> dict[str, Passed | Failed]:
+    (folder / "problem.py").write_text(problem)
+    for name, text in solutions.items():
+        (folder / f"{name}.py").write_text(text)
+    found = registry.find_problem(folder / "problem.py", Settings())
+    entries = [registry.find_solution(found, folder / f"{name}.py", Settings()) for name in solutions]
+    how = RunOptions(
+        device="cpu",
+        verify_only=True,
+        cases=("default",),
+        limits=TimeLimits(),
+        results_dir=folder,
+        save=False,
+        **options,
+    )
+    return {one.solution: one.outcome for one in run(found, entries, how) if isinstance(one, Judged)}
+
+
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Failed]:
+    bodies = {**{name: body for name, (body, _, _) in SOLUTIONS.items()}, "raises": RAISES}
     folder = tmp_path_factory.mktemp("diagnosed")
-    (folder / "problem.py").write_text(PROBLEM)
-    for name, text in {**{name: body for name, (body, _, _) in SOLUTIONS.items()}, "raises": RAISES}.items():
-        (folder / f"{name}.py").write_text(HEAD + text)
-    problem = registry.find_problem(folder / "problem.py", Settings())
-    entries = [registry.find_solution(problem, folder / f"{name}.py", Settings()) for name in (*SOLUTIONS, "raises")]
-    options = RunOptions(
-        device="cpu", verify_only=True, cases=("default",), limits=TimeLimits(), results_dir=folder, save=False
-    )
-    found = [event for event in run(problem, entries, options) if isinstance(event, Judged)]
-    return {one.solution: one.outcome for one in found}
+    return outcomes(folder, PROBLEM, {name: HEAD + body for name, body in bodies.items()})
 
 
 @pytest.mark.parametrize("name", SOLUTIONS)
@@ -172,3 +202,12 @@ def test_a_traceback_begins_with_the_line_that_raised(judged: dict[str, Failed])
     assert Path(lines[0].partition(":")[0]).name == "raises.py"
     assert "in helper: return F.linear(x, self.linear.weight[:, :3])" in lines[0]
     assert len(lines) == 3, "the line, its caller, and what was raised"
+
+
+def test_statistics_of_eval_mode_are_named_and_accepted_there(tmp_path: Path) -> None:
+    """The worker holds the running statistics that it was given: the reference's have moved on since."""
+    solutions = {"frozen": NORM_IN_EVAL_MODE}
+    refused = outcomes(tmp_path, NORM, solutions)["frozen"]
+    assert refused.status is Status.WRONG_VALUE
+    assert refused.reason.startswith("computes as in eval mode, and both sides run in training mode; "), refused.reason
+    assert isinstance(outcomes(tmp_path, NORM, solutions, eval_mode=True)["frozen"], Passed)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kbench.core.model import Status
-from kbench.judge.matching import StateEntry, check_description, synchronise, told_numbers
+from kbench.judge.matching import StateEntry, check_description, synchronise, told_numbers, unmatched
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.oracle import numbers
 from kbench.wire.channel import WireError, as_text
@@ -90,6 +90,79 @@ MATCHES = {
 def test_synchronise(name) -> None:
     theirs, expected = MATCHES[name]
     assert synchronise(OURS, theirs) == expected
+
+
+GAIN = [("gain", parameter(4)), *OURS[:2]]
+ALIKE = {
+    "without the module's name": (
+        [entry("weight", 4, 3), entry("bias", 4), entry("g", 4)],
+        ("order", ["g", "weight", "bias"]),
+    ),
+    "with an underscore for the dot": (
+        [entry("fc_bias", 4), entry("g", 4), entry("fc_weight", 4, 3)],
+        ("order", ["g", "fc_weight", "fc_bias"]),
+    ),
+    "an alike name of another shape": (
+        [entry("bias", 9), entry("fc.weight", 4, 3), entry("b", 4)],
+        ("seed", []),
+    ),
+    "alike in two pairs: the order counts": (
+        [entry("a.bias", 4), entry("w", 4, 3), entry("b.bias", 4)],
+        ("order", ["a.bias", "w", "b.bias"]),
+    ),
+    "alike, but what is left fits in no way": ([entry("bias", 4), entry("w", 4, 3), entry("x", 5)], ("seed", [])),
+    "neither names nor shapes tell": ([entry("x", 4), entry("y", 4), entry("w", 4, 3)], ("seed", [])),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_parameters_of_alike_names(name) -> None:
+    theirs, expected = ALIKE[name]
+    assert synchronise(GAIN, theirs) == expected
+
+
+def test_alike_names_that_leave_no_way_for_the_rest_do_not_count() -> None:
+    ours = [("a.p", parameter(4)), ("b", parameter(5)), ("c", parameter(4)), ("d", parameter(4))]
+    theirs = [entry("x", 4), entry("y", 5), entry("p", 4), entry("z", 4)]
+    assert synchronise(ours, theirs) == ("order", ["x", "y", "p", "z"])
+
+
+UNMATCHED = {
+    "another shape, as a buffer": (
+        [entry("weight_t", 3, 4, is_parameter=False), entry("gain", 4), entry("fc.bias", 4)],
+        "the reference has `fc.weight` (4, 3), and the solution buffer `weight_t` (3, 4) instead",
+    ),
+    "too few": ([entry("gain", 4)], "the solution does without `fc.weight` (4, 3) and `fc.bias` (4,)"),
+    "too many": (
+        [entry("g", 4), entry("w", 4, 3), entry("b", 4), entry("w_t", 3, 4)],
+        "the solution has `w_t` (3, 4) besides",
+    ),
+    "in question": (
+        [entry("x", 4), entry("y", 4), entry("w", 4, 3)],
+        "neither names nor order tell which of its own are `gain` (4,), `fc.weight` (4, 3) and `fc.bias` (4,)",
+    ),
+    "other values, since they match": (
+        [entry("gain", 4), entry("w", 4, 3), entry("b", 4)],
+        "those at the same places have other values after construction",
+    ),
+    "many": (
+        [entry(f"p{number}", number) for number in range(9)],
+        (
+            "the reference has `fc.weight` (4, 3) and `fc.bias` (4,), and the solution "
+            "`p0` (0,), `p1` (1,), `p2` (2,), `p3` (3,) and 4 more instead"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNMATCHED)
+def test_what_does_not_match_is_named(name) -> None:
+    theirs, words = UNMATCHED[name]
+    assert unmatched(GAIN, theirs, synchronise(GAIN, theirs)[1]) == words
+
+
+def test_what_does_not_match_is_named_in_few_words() -> None:
+    assert len(unmatched(GAIN, [entry("x" * 10_000, 1)], [])) <= 500
 
 
 def test_a_reference_without_state_needs_no_match() -> None:

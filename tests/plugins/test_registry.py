@@ -153,7 +153,10 @@ ALONE = "import torch\nclass Model: pass\n"
 FUNCTION = "import torch\ndef kernel_function(x): return x\n"
 
 
-@pytest.mark.parametrize(("text", "name"), [(ALONE, "Model"), (FUNCTION, "kernel_function")])
+OTHER_NAME = "import torch\nclass Config: pass\nclass FastPlus(torch.nn.Module): pass\n"
+
+
+@pytest.mark.parametrize(("text", "name"), [(ALONE, "Model"), (FUNCTION, "kernel_function"), (OTHER_NAME, "FastPlus")])
 def test_a_solution_by_another_name_is_refused_with_what_to_type_and_taken_when_asked(tmp_path, text, name):
     problem = registry.find_problem(write(tmp_path / "plus.py", PROBLEM), NO_PATHS)
     path = write(tmp_path / "mine.py", text)
@@ -177,7 +180,7 @@ def test_two_candidates_are_not_chosen_between(tmp_path):
     problem = registry.find_problem(write(tmp_path / "plus.py", PROBLEM), NO_PATHS)
     with pytest.raises(PluginError, match="defines no class `ModelNew`") as caught:
         registry.find_solution(problem, write(tmp_path / "mine.py", ALONE + FUNCTION), NO_PATHS)
-    assert caught.value.hint is None or "--entry" not in caught.value.hint
+    assert caught.value.hint == "name the solution: `--entry Model`, or `--entry kernel_function`"
 
 
 def test_who_names_the_entry_wins_over_the_file_and_the_file_over_the_settings(tmp_path):
@@ -207,6 +210,8 @@ def test_a_solution_whose_head_names_its_entry_is_listed(tmp_path):
     [
         ("# kbench: entry = Model\nx = 1\n", "Model"),
         ("#!/usr/bin/env python\n#kbench:entry=f\n", "f"),
+        ('# kbench: entry = "Model"\nx = 1\n', "Model"),
+        ("# kbench: entry = \"Model'\nx = 1\n", None),
         ('"""Words.\n\nMore."""\n\n# kbench: entry = Model\nimport torch\n', "Model"),
         ("x = 1\n# kbench: entry = Model\n", None),
         ("# kbench: entry = Model, please\n", None),

@@ -14,6 +14,8 @@ from kbench.judge.diagnosis import rewrites
 from kbench.judge.diagnosis.rewrites import Change, rewriting
 from kbench.judge.diagnosis.rounding import Arithmetic, arithmetics, computing_in, rounded_by
 from kbench.judge.reference.drawing import over_tensors
+from kbench.judge.reference.repeatability import is_random
+from kbench.plugins.problem import STATISTICS
 
 MOST_TENSORS, MOST_NUMBERS = 12, 6
 """Most tensors and numbers of a reference that are left out, one at a time."""
@@ -127,14 +129,33 @@ class Forms:
             yield _form("epsilon", sentence, "with its epsilon outside the root", run)
 
     def other_functions(self) -> Iterator[Alternative]:
-        """Yield the reference with GELU in its other form."""
+        """Yield the reference with GELU in its other form, and without its masks."""
         if self.seen.has_gelu:
-            yield Alternative(
-                code="gelu_form",
-                sentence="computes GELU by tanh where the reference does so by erf, or the reverse",
-                evidence="the reference with GELU in its other form",
-                run=functools.partial(self.changed, Change(other_gelu=True)),
-            )
+            sentence = "computes GELU by tanh where the reference does so by erf, or the reverse"
+            run = functools.partial(self.changed, Change(other_gelu=True))
+            yield _form("gelu_form", sentence, "with GELU in its other form", run)
+        if self.seen.has_mask:
+            run = functools.partial(self.changed, Change(without_mask=True))
+            yield _form("missing_mask", "leaves out the mask", "without its mask", run)
+
+    def other_mode(self, held: Callable[[], Mapping[str, Tensor]]) -> Iterator[Alternative]:
+        """Yield the reference in its other mode, where it keeps running statistics: those that a solution `held`."""
+        own = [name for name in self.state if name.endswith(STATISTICS)]
+        if own and not any(map(is_random, self._model.modules())):
+            now, other = ("training", "eval") if self._model.training else ("eval", "training")
+            theirs = held()
+            statistics = {name: theirs.get(name, self.state[name]) for name in own}
+            sentence = f"computes as in {other} mode, and both sides run in {now} mode"
+            run = functools.partial(self._in_other_mode, statistics)
+            yield _form("other_mode", sentence, f"in {other} mode", run)
+
+    def _in_other_mode(self, state: Mapping[str, Tensor]) -> list[Tensor]:
+        training = self._model.training
+        try:
+            self._model.train(not training)
+            return self.run(state)
+        finally:
+            self._model.train(training)
 
     def turned(self) -> Iterator[Alternative]:
         """Yield the reference with the last two dimensions of one square operand exchanged."""

@@ -41,6 +41,7 @@ def _wrong(trial: Trial, outputs: list[Tensor], expected: Expected, *, plain: bo
         confirm=lambda: _is_right_as_constructed(trial),
         # Where outputs hardly depend on the inputs, every answer is an earlier one as well.
         earlier=[] if trial.reference.repeats else list(trial.earlier),
+        held=lambda: _held(trial),
         switched=lambda: _switched(trial),
         plain=plain,
     )
@@ -52,6 +53,13 @@ def _constructed(trial: Trial) -> dict[str, Tensor]:
         return {}
     with trial.reference.with_weights({}):
         return trial.reference.small_state()
+
+
+def _held(trial: Trial) -> dict[str, Tensor]:
+    """Return what the worker has now of small parameters and buffers; its calls may have changed the statistics."""
+    if trial.candidate.has_ended or not trial.reference.small_state():
+        return {}
+    return {name: tensor.clone() for name, tensor in trial.candidate.held_weights(trial.reference).items()}
 
 
 def _is_right_as_constructed(trial: Trial) -> bool | None:

@@ -10,6 +10,8 @@ from kbench.numerics import elements
 
 GROSS = 0.02
 """Half of a region's errors must exceed this share of the right values (root mean squares)."""
+MOST_BAD = 0.75
+"""Chosen. Where more of an output is wrong, the rest may be right by chance: the last row without a causal mask."""
 LEEWAY = 16.0
 """The rest of the output may be wrong by this many tolerances, as an honest product's worst element may be."""
 
@@ -65,6 +67,8 @@ def partial_block(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> D
             return None
     held = got[bad]
     same = held.numel() > 1 and bool((held == held.flatten()[0]).all())
+    if not same and held.numel() > MOST_BAD * bad.numel():
+        return None
     what = f"; there it is {held.flatten()[0].item():g} everywhere" if same else ""
     return Diagnosis(
         code="partial_block",

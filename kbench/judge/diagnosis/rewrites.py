@@ -1,4 +1,4 @@
-"""The reference with one operation changed: another epsilon, another variance, another GELU, a number left out."""
+"""The reference with one operation changed: another epsilon, variance or GELU, or a number or mask left out."""
 
 import contextlib
 import math
@@ -17,6 +17,9 @@ EPSILONS = (0.0, 1e-12, 1e-10, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 """Values that are tried: every one was seen in published kernels."""
 NORMS = {"native_layer_norm": 2, "native_group_norm": 1, "native_batch_norm": 1}
 """Operators that compute mean and variance, with the position of their weight; the bias is next to it."""
+TRIANGLES, FILLS = {"tril", "triu", "tril_", "triu_"}, {"masked_fill", "masked_fill_"}
+FAR_BELOW = -1e4
+"""A constant up to this value that is filled in counts as a mask: the softmax of it is 0."""
 ADDS, PRODUCTS, BOUNDS = {"add", "add_", "sub", "sub_"}, {"mul", "mul_", "div", "div_"}, {"clamp_min", "clamp_min_"}
 
 
@@ -27,6 +30,7 @@ class Rewritable:
     epsilons: set[float] = field(default_factory=set)
     variances: set[str] = field(default_factory=set)
     has_gelu: bool = False
+    has_mask: bool = False
     numbers: dict[tuple[str, float], None] = field(default_factory=dict)
     """Numbers that are added or multiplied by, as (`bias` or `scale`, number), in order."""
 
@@ -42,6 +46,8 @@ class Change:
     """Whether variances divide by n - 1 in place of n, and the reverse."""
     other_gelu: bool = False
     """Whether GELU is computed by tanh in place of erf, and the reverse."""
+    without_mask: bool = False
+    """Whether triangles are whole, and masks filled in nowhere."""
     without: tuple[str, float] | None = None
     """A number that is left out, as in `Rewritable.numbers`."""
 
@@ -73,9 +79,18 @@ def _rewritten(func: Any, args: list[Any], kwargs: dict[str, Any], change: Chang
         if change.other_variance:
             kwargs["correction"] = 0 if kwargs.get("correction", 1) else 1
         return func(*args, **kwargs)
+    if name in TRIANGLES or (name in FILLS and _is_far_below(args[2])):
+        seen.has_mask = True
+        return args[0] if change.without_mask else func(*args, **kwargs)
     if name == "gelu":
         return _gelu(func, args, kwargs, change, seen)
-    number = _number(args)
+    _numbers(func, args, change, seen)
+    return func(*args, **kwargs)
+
+
+def _numbers(func: Any, args: list[Any], change: Change, seen: Rewritable) -> None:
+    """Note epsilons, summands and factors among the arguments of an operator, and change one."""
+    name, number = func.overloadpacket.__name__, _number(args)
     if number is not None and name in ADDS | BOUNDS and 0 < number <= SMALL_NUMBER:
         seen.epsilons.add(number)
         if change.epsilon is not None and not change.outside:
@@ -90,7 +105,6 @@ def _rewritten(func: Any, args: list[Any], kwargs: dict[str, Any], change: Chang
             seen.epsilons.add(args[place])
             if change.epsilon is not None and not change.outside:
                 args[place] = change.epsilon
-    return func(*args, **kwargs)
 
 
 def _gelu(func: Any, args: list[Any], kwargs: dict[str, Any], change: Change, seen: Rewritable) -> Any:
@@ -98,6 +112,10 @@ def _gelu(func: Any, args: list[Any], kwargs: dict[str, Any], change: Change, se
     if change.other_gelu:
         kwargs["approximate"] = "none" if kwargs.get("approximate") == "tanh" else "tanh"
     return func(*args, **kwargs)
+
+
+def _is_far_below(value: Any) -> bool:
+    return float(value) <= FAR_BELOW
 
 
 def _number(args: list[Any]) -> float | None:

@@ -3,6 +3,7 @@
 Nothing here decides a verdict. Whatever goes wrong in a trial ends that trial, and time is bounded.
 """
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,6 +51,8 @@ class WrongAnswer:
     """Calls the solution again with these: whether it is right; None where it cannot be called."""
     earlier: Sequence[Sequence[Tensor]] = ()
     """Right outputs of earlier calls."""
+    held: Callable[[], Mapping[str, Tensor]] = dict
+    """Returns what the solution has now of the reference's parameters and buffers, as far as they match."""
     switched: Callable[[], Sequence[str]] = tuple
     """Returns the precision switches that the solution changed."""
     plain: bool = True
@@ -126,10 +129,11 @@ class Search:
         for back, outputs in enumerate(reversed(self._wrong.earlier), start=1):
             if self._has_all(outputs) and self._fits(outputs):
                 when = "the call before" if back == 1 else "an earlier call"
+                calls = "call" if back == 1 else "calls"
                 return Diagnosis(
                     code="stale_output",
                     sentence=f"returns the answer to {when}",
-                    evidence=f"equal to what was right {back} verified calls before, within the tolerance",
+                    evidence=f"equal to what was right {back} verified {calls} before, within the tolerance",
                 )
         return None
 
@@ -141,7 +145,8 @@ class Search:
         forms = self._may_run()
         if forms is None or self._is_constant():
             return None
-        return self._best([*forms.statistics(), *forms.other_functions(), *forms.left_out(), *forms.turned()])
+        changed = [*forms.statistics(), *forms.other_functions(), *forms.left_out(), *forms.turned()]
+        return self._best(itertools.chain(changed, forms.other_mode(self._wrong.held)))
 
     def _frozen(self) -> Diagnosis | None:
         forms = self._may_run()

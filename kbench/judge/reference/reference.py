@@ -30,7 +30,7 @@ from kbench.judge.reference.drawing import (
 from kbench.judge.reference.expected import Expected, aliased_outputs
 from kbench.judge.reference.inner_precision import inner_type
 from kbench.judge.reference.oracle import Fp64Model, batch_size, entry_of, number_dtype, numbers
-from kbench.judge.reference.repeatability import same_values, unlike
+from kbench.judge.reference.repeatability import is_random, same_values, unlike
 from kbench.judge.reference.supported_values import require_comparable, require_own_elements, require_supported
 from kbench.numerics import elements, ties
 from kbench.plugins import problem as problems
@@ -313,8 +313,7 @@ class Reference:
             self._evaluate()
         if not getattr(self.model, "training", False):
             return
-        random_kinds = (torch.nn.modules.dropout._DropoutNd, torch.nn.RReLU)  # noqa: SLF001 - the base class
-        if any(isinstance(module, random_kinds) for module in self.model.modules()):
+        if any(map(is_random, self.model.modules())):
             self._evaluate()
 
     def _evaluate(self) -> None:

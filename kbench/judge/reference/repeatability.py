@@ -1,6 +1,7 @@
-"""Whether two results are the same for all that a sum in another order could change."""
+"""Whether two results are the same for all that a sum in another order could change, and what makes them differ."""
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from kbench.numerics import elements
 
@@ -28,3 +29,10 @@ def unlike(one: Tensor, other: Tensor) -> bool:
     if tolerance.exact:
         return bool((one != other).sum() > UNLIKE * one.numel())
     return elements.rms_apart(one, other) > UNLIKE_TIMES * tolerance.rtol
+
+
+def is_random(module: nn.Module) -> bool:
+    """Return whether a module of torch draws random numbers in training mode: a dropout of nothing does not."""
+    if isinstance(module, nn.RReLU):
+        return module.lower != module.upper
+    return isinstance(module, torch.nn.modules.dropout._DropoutNd) and module.p > 0  # noqa: SLF001 - the base class

@@ -157,7 +157,8 @@ class Levels:
             return
         if candidate.weights == "seed":
             code = "frozen_weights" if candidate.prepares else "unmatched_weights"
-            self.lacks.refusals[code] = RefusalError(Status.NOT_VERIFIED, PROPERTIES[code].title)
+            detail = "" if candidate.prepares else f": {candidate.unmatched}"
+            self.lacks.refusals[code] = RefusalError(Status.NOT_VERIFIED, PROPERTIES[code].title + detail)
             return
         candidate.follows = True
 

@@ -105,6 +105,9 @@ PARTIAL = [
     (lambda w: with_block(w, slice(0, None, 4), torch.neg), True),
     (lambda w: with_block(w, slice(30, None), lambda block: block * (1 + 1e-4)), False),  # a rounding that shows there
     (lambda w: with_block(w, (3, 5), lambda block: block + 1), False),  # one element is no region
+    (lambda w: with_block(w, slice(12, None), torch.zeros_like), True),
+    (lambda w: with_block(w, slice(8, None), lambda block: block + 1), True),
+    (lambda w: with_block(w, slice(0, 28), torch.neg), False),  # what is right may be so by chance
     (lambda w: w + 1e-3 * torch.randn_like(w), False),
     (lambda w: torch.where(w > 0, w, w * 0.5), False),
     (torch.zeros_like, False),
@@ -240,6 +243,67 @@ def test_weights_that_a_call_refutes_are_not_named() -> None:
     assert diagnose(wrong(got, want, **known)).sentence == named
     assert diagnose(wrong(got, want, confirm=lambda: True, **known)).code == "frozen_weights"
     assert diagnose(wrong(got, want, confirm=lambda: False, **known)) is None
+
+
+class Masked(nn.Module):
+    def __init__(self, fill: float):
+        super().__init__()
+        self.fill = fill
+
+    def forward(self, x):
+        return torch.softmax(x.masked_fill(x.new_ones(x.shape).triu(1) > 0, self.fill), dim=-1)
+
+
+class Triangle(nn.Module):
+    def forward(self, x):
+        return torch.triu(x @ x)
+
+
+MASKS = [
+    (Masked(-torch.inf), lambda x: torch.softmax(x, -1), "missing_mask"),
+    (Masked(-1e9), lambda x: torch.softmax(x, -1), "missing_mask"),
+    (Masked(-1e9), lambda x: torch.softmax(x.tril(), -1), None),
+    (Masked(0.0), lambda x: torch.softmax(x * 1.5, -1), None),
+    (Triangle(), lambda x: x @ x, "missing_mask"),
+    (Triangle(), lambda x: torch.tril(x @ x), None),
+]
+
+
+@pytest.mark.parametrize(("model", "solution", "code"), MASKS)
+def test_a_mask_that_is_left_out(model, solution, code) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(24, 24)
+    found = diagnose(wrong(solution(x), model(x), model=model, arguments=[x]))
+    assert (found.code if found is not None else None) == code
+
+
+def normed(x, mean, variance):
+    return (x - mean[:, None]) / (variance[:, None] + 1e-5).sqrt()
+
+
+OTHER_MODES = [
+    # (whether the reference trains, whether the solution does, what else the solution does, what it is called)
+    (True, False, lambda y: y, "other_mode"),
+    (False, True, lambda y: y, "other_mode"),
+    (True, False, lambda y: y.relu(), None),
+    (False, True, lambda y: y + 0.1, None),
+]
+
+
+@pytest.mark.parametrize(("trains", "takes_the_batch", "more", "code"), OTHER_MODES)
+def test_statistics_of_the_other_mode(trains, takes_the_batch, more, code) -> None:
+    torch.manual_seed(0)
+    model = nn.BatchNorm1d(5)
+    held = {"running_mean": torch.randn(5), "running_var": 0.5 + torch.rand(5)}
+    model.load_state_dict(held, strict=False)
+    model.train(trains)
+    x = torch.randn(16, 5, 7)
+    got = normed(x, x.mean((0, 2)), x.var((0, 2), correction=0)) if takes_the_batch else normed(x, *held.values())
+    known = {"model": model, "arguments": [x], "held": lambda: held}
+    with torch.no_grad():
+        found = diagnose(wrong(more(got), model(x), **known))
+    assert (found.code if found is not None else None) == code
+    assert model.training is trains
 
 
 def test_regions_are_not_named_on_inputs_that_stand_out_in_one_place() -> None:

@@ -405,3 +405,25 @@ def test_eval_mode_may_be_asked_for(tmp_path) -> None:
         assert (found.eval_mode, found.model.training) == (asked, not asked)
         means.append(found.expect(found.arguments(1)).tensors[0].mean().item())
     assert means == [pytest.approx(0, abs=1e-5), pytest.approx(3, abs=0.5)]
+
+
+RANDOM = [
+    ("torch.nn.Dropout(0.1)", True),
+    ("torch.nn.Dropout2d(0.1)", True),
+    ("torch.nn.Dropout(0.0)", False),
+    ("torch.nn.RReLU()", True),
+    ("torch.nn.RReLU(0.2, 0.2)", False),
+]
+
+
+@pytest.mark.parametrize(("layer", "evaluates"), RANDOM)
+def test_only_what_draws_random_numbers_makes_for_eval_mode(tmp_path, layer, evaluates) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(
+        "import torch\nclass Model(torch.nn.Module):\n"
+        f"    def __init__(self):\n        super().__init__()\n        self.layer = {layer}\n"
+        "    def forward(self, x):\n        return self.layer(x)\n"
+        "def get_inputs():\n    return [torch.randn(2, 3, 8, 8)]\ndef get_init_inputs():\n    return []\n"
+    )
+    found = Reference(path, {}, "cpu", allow_tf32=False)
+    assert (found.eval_mode, found.model.training) == (evaluates, not evaluates)
