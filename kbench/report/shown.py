@@ -61,7 +61,7 @@ def shown(case: CaseSummary, unit: TimeUnit) -> ShownCase:
 def rows_of(run: RunSummary, *, walls_apart: bool) -> list[dict[str, str]]:
     """Return the cells of a run by column, a row per case.
 
-    Wall times have their own columns if `walls_apart`; else only that of a case that is bound by the host is shown.
+    Wall times have their own columns if `walls_apart`; else only those that differ much from the device's time are shown.
     """
     unit = unit_of(run.cases)
     return [_cells(case, unit, walls_apart=walls_apart) for case in run.cases]
@@ -69,14 +69,18 @@ def rows_of(run: RunSummary, *, walls_apart: bool) -> list[dict[str, str]]:
 
 def _cells(case: CaseSummary, unit: TimeUnit, *, walls_apart: bool) -> dict[str, str]:
     cells = shown(case, unit)
+    time, reference = cells.time, cells.reference
+    if not walls_apart:
+        time = units.both_times(time, case.remarked_wall_ns, unit)
+        reference = units.both_times(reference, case.remarked_ref_wall_ns, unit)
     return {
         "solution": case.solution,
         "case": case.case,
         "verdict": cells.verdict,
         "level": cells.level,
-        f">time {unit.name}": cells.time if walls_apart else units.both_times(cells.time, case.remarked_wall_ns, unit),
+        f">time {unit.name}": time,
         f">wall {unit.name}": cells.wall if walls_apart else units.ABSENT,
-        f">reference {unit.name}": cells.reference,
+        f">reference {unit.name}": reference,
         f">reference wall {unit.name}": cells.reference_wall if walls_apart else units.ABSENT,
         ">speed-up": cells.speedup,
         ">95 % interval": cells.interval,

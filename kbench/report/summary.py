@@ -18,9 +18,10 @@ from kbench.report import units
 from kbench.storage.runfiles import LATEST
 
 HOST_BOUND = "host_bound"
+"""Not a warning: the wall time is printed beside the device time."""
+REFERENCE_REPLAYED = "reference_replayed"
 BUDGET, IMPRECISE = "budget", "imprecise"
 """The finding says all that the flag does, and what to type."""
-"""Not a warning: the wall time is printed beside the device time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +120,11 @@ class CaseSummary:
     def remarked_wall_ns(self) -> float | None:
         """The wall time of a case that is bound by the host, to print beside the device time."""
         return self.wall_ns if HOST_BOUND in self.flags else None
+
+    @property
+    def remarked_ref_wall_ns(self) -> float | None:
+        """The wall time of a reference that is timed as a graph: most code does not call it so."""
+        return self.ref_wall_ns if REFERENCE_REPLAYED in self.flags else None
 
     @property
     def warnings(self) -> tuple[str, ...]:

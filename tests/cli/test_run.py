@@ -162,6 +162,16 @@ def test_wall_time_stands_beside_device_time_where_the_host_binds(kbench, fake_r
     assert "| 524.1 | 638 | 611.0 | 700 |" in kbench("run", "group_norm", "eager", "--format", "md").out
 
 
+def test_wall_time_stands_beside_that_of_a_reference_which_is_timed_as_a_graph(kbench, fake_run):
+    replayed = {"flags": "reference_replayed", "wall_ns": 530_000, "ref_wall_ns": 2_700_000}
+    fake_run(*fakes.events(fakes.passed(**replayed), fakes.passed(case="ragged")))
+    text = kbench("run", "group_norm", "eager").out
+    assert "611.0, wall 2,700" in text
+    assert text.count(", wall ") == 1
+    assert "kbench compare --time wall" in text
+    assert "611.0, wall" not in kbench("run", "group_norm", "eager", "-v").out, "it has a column of its own"
+
+
 def test_the_judges_time_comes_with_its_half_width(kbench, fake_run):
     fake_run(*fakes.events(fakes.passed(attested_ns=56_290, attested_half_width_ns=560, time_ns_median=56_000)))
     assert "56.29 ± 0.56" in kbench("run", "group_norm", "eager", "-v").out
