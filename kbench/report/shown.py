@@ -61,7 +61,7 @@ def shown(case: CaseSummary, unit: TimeUnit) -> ShownCase:
 def rows_of(run: RunSummary, *, walls_apart: bool) -> list[dict[str, str]]:
     """Return the cells of a run by column, a row per case.
 
-    Wall times have their own columns if `walls_apart`; else only those that differ much from the device's time are shown.
+    Wall times have their own columns if `walls_apart`; else only those far from the device's are shown.
     """
     unit = unit_of(run.cases)
     return [_cells(case, unit, walls_apart=walls_apart) for case in run.cases]

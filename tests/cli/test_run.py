@@ -168,7 +168,7 @@ def test_wall_time_stands_beside_that_of_a_reference_which_is_timed_as_a_graph(k
     text = kbench("run", "group_norm", "eager").out
     assert "611.0, wall 2,700" in text
     assert text.count(", wall ") == 1
-    assert "kbench compare --time wall" in text
+    assert "kbench compare RUN OTHER --time wall" in text
     assert "611.0, wall" not in kbench("run", "group_norm", "eager", "-v").out, "it has a column of its own"
 
 
