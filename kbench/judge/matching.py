@@ -20,7 +20,7 @@ ALIKE: tuple[Callable[[str], str], ...] = (
     lambda name: name.replace(".", "_"),
     lambda name: name.rpartition(".")[2],
 )
-"""What of a name counts, step by step: all of it, with or without modules between; its last part."""
+"""What is compared of two names, one rule after the other: the whole name with `_` for `.`, then its last part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

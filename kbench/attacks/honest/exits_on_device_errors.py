@@ -1,4 +1,4 @@
-"""Waits for the device in every call, and ends the program on any error of it, as the macros of CUDA samples do."""
+"""Waits for the device in every call, and exits if that fails, as the macros of CUDA samples do."""
 
 import os
 
