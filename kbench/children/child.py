@@ -233,20 +233,21 @@ class Child:
         """
         self._stopped = True
         self._excused_at = time.monotonic() if excused else None
+        tree = None
         try:
-            if not process_tree.stop_tree(self.pid):
+            if (tree := process_tree.stop_tree(self.pid)) is None:
                 reason = "its processes could not be stopped between two calls"
                 raise ChildError(Status.PROTOCOL_ERROR, reason, self.log)
-            before = process_tree.times_of(self.pid)
             yield
-            if process_tree.has_run(self.pid, before):
+            if tree.has_run():
                 self._killed_because = Status.PROTOCOL_ERROR, "its processes ran on while they were stopped"
                 process_tree.kill_tree(self.pid)
                 raise ChildError(*self._killed_because, self.log)
         finally:
             self._stopped = False
             self._excused_before_s, self._excused_at = self._excused_s(), None
-            process_tree.continue_tree(self.pid)
+            if tree is not None:
+                tree.go_on()
 
     def _excused_s(self) -> float:
         """Return for how long it has been stopped and excused so far."""

@@ -85,47 +85,59 @@ def _kill_below(pid: int, deadline: float = math.inf) -> set[int]:
     return seen
 
 
-def stop_tree(pid: int) -> bool:
-    """Stop every process of the tree (SIGSTOP) and wait until all its threads rest; `continue_tree` undoes it.
+class StoppedTree:
+    """A tree of which every process is stopped: until it goes on, none joins it."""
 
-    Return whether all are stopped within STOP_LIMIT_S. The signal is only on its way when kill(2) returns, and another
-    process of the tree may undo it or fork meanwhile: it is sent until all that there are have rested since before they
-    were counted.
+    def __init__(self, pids: Iterable[int]):
+        self._pids = tuple(pids)
+        self._before = self._times()
+
+    def has_run(self) -> bool:
+        """Return whether it has run since it was stopped: a timer of the kernel's can send it SIGCONT.
+
+        Not whether it was killed: then it has no threads. What a thread ran without a new start was counted late.
+        """
+        now = self._times()
+        ended = self._before.keys() - now.keys()
+        ran_ns = 0
+        for thread, (ns, starts) in now.items():
+            ns_then, starts_then = self._before.get(thread, (0, 0))
+            ran_ns += max(0, ns - ns_then) if starts > starts_then else 0
+        rests = all(_rests(process) for process in {process for process, _ in now})
+        return bool(now) and (bool(ended) or ran_ns > FALLS_ASLEEP_NS or not rests)
+
+    def go_on(self) -> None:
+        """Let every process of it go on."""
+        _signal(self._pids, signal.SIGCONT)
+
+    def _times(self) -> Times:
+        found = ((pid, read_process(pid)) for pid in self._pids)
+        living = [pid for pid, process in found if process is not None and not process.dead]
+        return {(pid, thread): _time(pid, thread) for pid in living for thread in _threads(pid)}
+
+
+def stop_tree(pid: int) -> StoppedTree | None:
+    """Stop every process of the tree (SIGSTOP) and wait until all its threads rest.
+
+    Return None, and let all go on, where not all are stopped within STOP_LIMIT_S. The signal is only on its way when
+    kill(2) returns, and another process of the tree may undo it or fork meanwhile: it is sent until all that there are
+    have rested since before they were counted.
     """
     census, rested = Census(pid), set[int]()
     deadline = time.monotonic() + STOP_LIMIT_S
     while True:
         living = census.living()
         if census.complete and all(p in rested and _rests(p) for p in living):
-            return True
+            return StoppedTree(living)
         while moving := {p for p in living if not _rests(p)}:
             if time.monotonic() > deadline:
-                return False
+                break
             _signal(moving, signal.SIGSTOP)
             time.sleep(0)
         if time.monotonic() > deadline:
-            return False
+            _signal((p.pid for p in members(pid)), signal.SIGCONT)
+            return None
         rested = living
-
-
-def times_of(pid: int) -> Times:
-    """Return the times of the threads of a tree; of a stopped one, for `has_run` to hold against later ones."""
-    return {(p.pid, thread): _time(p.pid, thread) for p in members(pid) for thread in _threads(p.pid)}
-
-
-def has_run(pid: int, before: Times) -> bool:
-    """Return whether a tree that was stopped `before` has run since: a timer of the kernel's can send it SIGCONT.
-
-    Not whether it was killed: then it has no threads. What a thread ran without a new start was counted late.
-    """
-    now = times_of(pid)
-    ended = before.keys() - now.keys()
-    ran_ns = 0
-    for thread, (ns, starts) in now.items():
-        ns_then, starts_then = before.get(thread, (0, 0))
-        ran_ns += max(0, ns - ns_then) if starts > starts_then else 0
-    rests = all(_rests(process) for process in {process for process, _ in now})
-    return bool(now) and (bool(ended) or ran_ns > FALLS_ASLEEP_NS or not rests)
 
 
 def _time(pid: int, thread: int) -> tuple[int, int]:
@@ -151,11 +163,6 @@ def _threads(pid: int) -> list[int]:
         return [int(name) for name in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208 - around every timed call
     except OSError:
         return []
-
-
-def continue_tree(pid: int) -> None:
-    """Let every process of a stopped tree go on."""
-    _signal((p.pid for p in members(pid)), signal.SIGCONT)
 
 
 def _signal(pids: Iterable[int], number: signal.Signals) -> None:

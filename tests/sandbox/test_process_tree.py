@@ -104,9 +104,10 @@ def test_a_process_lives_on_without_its_first_thread(headless) -> None:
     assert [process.pid for process in process_table.members(headless.pid)] == [headless.pid]
     assert 300 << 20 < tree_rss_bytes(headless.pid) < 600 << 20
     assert spends(headless.pid, 60.0)
-    assert process_tree.stop_tree(headless.pid)
+    tree = process_tree.stop_tree(headless.pid)
+    assert tree
     assert not spends(headless.pid, 0.3)
-    process_tree.continue_tree(headless.pid)
+    tree.go_on()
     assert process_tree.kill_tree(headless.pid) == 0
     assert headless.wait(60) == -signal.SIGKILL
 
@@ -126,9 +127,10 @@ def test_processes_that_wake_each_other_are_stopped_all_the_same() -> None:
     try:
         assert child.stdout.read(4) == b"onon"
         for _ in range(20):
-            assert process_tree.stop_tree(child.pid)
+            tree = process_tree.stop_tree(child.pid)
+            assert tree
             assert all(process_tree._rests(process.pid) for process in process_table.members(child.pid))
-            process_tree.continue_tree(child.pid)
+            tree.go_on()
     finally:
         assert process_tree.kill_tree(child.pid) == 0
         child.wait()
@@ -194,10 +196,11 @@ def test_who_forks_and_ends_all_the_time_is_stopped_or_said_to_go_on(running_cha
     """A count of processes always missed the one that lived."""
     for _ in range(20):
         began = time.monotonic()
-        stopped = process_tree.stop_tree(running_chain)
+        tree = process_tree.stop_tree(running_chain)
         assert time.monotonic() - began < process_tree.STOP_LIMIT_S + 1
-        assert not stopped or not forks(running_chain, 0.05)
-        process_tree.continue_tree(running_chain)
+        if tree:
+            assert not forks(running_chain, 0.05)
+            tree.go_on()
 
 
 def test_who_forks_and_ends_all_the_time_is_killed(running_chain) -> None:
@@ -294,9 +297,10 @@ def test_when_a_tree_is_said_to_be_stopped_no_thread_of_it_runs():
     try:
         assert child.stdout.read(4) == b"onon"
         for _ in range(50):
-            process_tree.stop_tree(child.pid)
+            tree = process_tree.stop_tree(child.pid)
+            assert tree
             assert running_threads(child.pid) == []
-            process_tree.continue_tree(child.pid)
+            tree.go_on()
     finally:
         process_tree.kill_tree(child.pid)
         child.wait()
@@ -307,17 +311,18 @@ def test_a_tree_that_stays_stopped_has_not_run() -> None:
     try:
         assert child.stdout.read(4) == b"onon"
         for _ in range(50):
-            assert process_tree.stop_tree(child.pid)
-            before = process_tree.times_of(child.pid)
-            assert not process_tree.has_run(child.pid, before)
-            process_tree.continue_tree(child.pid)
+            tree = process_tree.stop_tree(child.pid)
+            assert tree
+            assert not tree.has_run()
+            tree.go_on()
         time.sleep(0.1)
+        assert tree.has_run(), "it runs"
         assert process_tree.stop_tree(child.pid)
-        assert process_tree.has_run(child.pid, before)
+        assert tree.has_run(), "it ran since, and is stopped again"
     finally:
         process_tree.kill_tree(child.pid)
         child.wait()
-    assert not process_tree.has_run(child.pid, before)
+    assert not tree.has_run(), "it was killed"
 
 
 def test_a_stranger_is_never_killed():

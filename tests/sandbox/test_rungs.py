@@ -305,9 +305,10 @@ def test_a_tree_is_stopped_and_goes_on(rung):
     require_rung(rung)
     child = start(rung, DAEMON)
     try:
-        assert process_tree.stop_tree(child.pid)
+        tree = process_tree.stop_tree(child.pid)
+        assert tree
         assert states(child.pid) == {"T"}
-        process_tree.continue_tree(child.pid)
+        tree.go_on()
         wait_until(lambda: states(child.pid) == {"S"})
     finally:
         process_tree.kill_tree(child.pid)
