@@ -1,7 +1,7 @@
 """The result of one solution and case, as Python callers get it."""
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kbench.api.reward import RewardPolicy, reward
@@ -22,7 +22,7 @@ class EvaluationResult(OutcomeProperties, Judged):
     problem: str
     speedup: float | None = None
     """Time of the reference over that of the solution; None if nothing was timed."""
-    environment: Environment | None = None
+    environment: Environment | None = field(default=None, repr=False)
     number: int = 0
     """Index of the pair in the arguments of `evaluate_many`."""
 

@@ -180,7 +180,7 @@ class Judged:
     solution: str
     case: str
     outcome: Outcome
-    rows: tuple[ResultRow, ...]
+    rows: tuple[ResultRow, ...] = field(repr=False)
     stage_s: dict[str, float]
 
 

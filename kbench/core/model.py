@@ -173,7 +173,7 @@ class Sample:
 class Timing:
     """The paired samples of one process (replicate) of one (problem, solution, case)."""
 
-    samples: tuple[Sample, ...]
+    samples: tuple[Sample, ...] = field(repr=False)
     timer: str
     """Clock of the samples: `events` (the worker's), `gate` and `wall` (the judge's), or `host` (the worker's CPU)."""
     l2: str

@@ -296,6 +296,16 @@ def test_a_frame_has_the_columns_of_a_results_file(pool) -> None:
     assert frame.speedup.iloc[0] == pytest.approx(611 / 524, abs=0.001)
 
 
+def test_a_printed_result_fits_a_screen(pool) -> None:
+    """Its samples and rows, thousands of columns, are there to be asked for."""
+    with pool.judge(verify_only=False, processes=2, max_processes=2) as judge:
+        (found,) = judge.evaluate(CASES, solution())
+    shown = repr(found)
+    assert len(shown) < 80 * 24
+    assert "Passed" in shown
+    assert "speedup=1.16" in shown
+
+
 @pytest.mark.slow
 def test_a_real_pool_judges_texts_and_stays_warm(tmp_path) -> None:
     with kbench.Judge(device="cpu", verify_only=True) as judge:
