@@ -11,7 +11,6 @@ CLASS = "clock"
 EXPECT = ("timing_unattested",)
 DEVICES = ("cpu",)
 CATALOGUE = "harness 4; rigor 10, 12"
-SPEED = "fast"
 LENGTH_S = 0.1
 
 
