@@ -118,14 +118,10 @@ class BoundCandidate:
     def _constructed(self, reference: Reference, *, timed: bool) -> Trial:
         trial, wrong = self._attempt(reference, timed=timed)
         if self._candidate.undecided:
-            # By their order alone, parameters that are right without copying are other ones.
-            by_seed = wrong is None and self._candidate.weights == "order"
-            if not by_seed:
-                self._candidate.decide(by_seed=False)
-                trial, copied = self._attempt(reference, timed=timed, explains=wrong is not None)
-                by_seed = wrong is None and copied is not None
-                wrong = copied
-            if by_seed:
+            as_made = wrong
+            self._candidate.decide(by_seed=False)
+            trial, wrong = self._attempt(reference, timed=timed, explains=as_made is not None)
+            if as_made is None and wrong is not None:  # what is at the same places is other than the reference's
                 self._candidate.decide(by_seed=True)
                 trial, wrong = self._attempt(reference, timed=timed)
         if wrong is not None:

@@ -24,7 +24,9 @@ MOST_OFFERED = 3
 """Most entries that a hint names."""
 """Other entries of published solutions: the class `Model`, or a function of the inputs only."""
 
-PROBLEM_NAMES = frozenset({"Model", "get_inputs", "get_init_inputs"})
+PROBLEM_NAMES = frozenset({"Model", "get_inputs"})
+GPU_MODE = frozenset({"ref_kernel", "generate_input"})
+"""What a problem of gpu-mode/reference-kernels defines in place of these."""
 _REQUIRED: dict[EntryKind, str] = {"problem": "Model", "solution": DEFAULT_ENTRY}
 
 
@@ -239,7 +241,7 @@ def _read_solution(path: Path, origin: Origin, problem: Entry, settings: Setting
         return _entry(parsed, "solution", origin, attribute)
     own = path.exists() and path.samefile(problem.path)
     usual = [name for name in (DEFAULT_ENTRY, *OTHER_ENTRIES) if name in parsed.names]
-    others = [name for name in usual or parsed.modules if not (own and name == "Model")]
+    others = [name for name in usual or parsed.modules or parsed.functions if not (own and name == "Model")]
     if asked is None and attribute == DEFAULT_ENTRY and not others:
         return _read(path, "solution", origin)  # which raises the error
     hint = f"`--entry {others[0]}` judges its `{others[0]}`" if len(others) == 1 else None
@@ -269,12 +271,17 @@ def _read(path: Path, kind: EntryKind, origin: Origin) -> Entry:
         hint, swapped = f"`kbench new {template}` writes a file to start from", _swapped(parsed, other)
         if swapped and kind == "problem":
             hint = f"the problem comes first: `kbench verify PROBLEM {path}`"
+        elif kind == "problem" and parsed.names >= GPU_MODE:
+            hint = "add `class Model(nn.Module)` with `forward(self, data)` that returns `ref_kernel(data)`, and"
+            hint += (
+                " `get_inputs()` that returns `[generate_input(...)]`; then `--entry custom_kernel` judges a submission"
+            )
         raise PluginError(f"{path} defines no class `{required}`, so it is not a {kind}{swapped}", hint)
     missing = PROBLEM_NAMES - parsed.names if kind == "problem" else set()
     if missing:
         raise PluginError(
             f"{path} defines no `{min(missing)}`, so it is not a problem",
-            "a problem has `Model`, `get_inputs()` and `get_init_inputs()`, as in KernelBench",
+            "a problem has `Model` and `get_inputs()`, as in KernelBench, and `get_init_inputs()` if `Model` takes any",
         )
     return _entry(parsed, kind, origin)
 

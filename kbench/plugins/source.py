@@ -25,6 +25,12 @@ ENCODINGS = frozenset({"utf-8", "utf-8-sig", "ascii", "iso8859-1"})
 """Accepted encodings of a file: some of Python's decoders take hours, and some do not produce text."""
 MAX_SUMMARY = 200
 ENCODING_HINT = "save it as UTF-8, or name its encoding in the first line: `# -*- coding: latin-1 -*-`"
+_NATIVE = "`kbench new solution PROBLEM NAME` writes a file whose `ModelNew` can load this one"
+OTHER_LANGUAGES = {
+    **dict.fromkeys((".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp", ".hip"), _NATIVE),
+    **dict.fromkeys((".yml", ".yaml", ".toml", ".json", ".md"), "give the Python file beside it"),
+}
+"""By ending of a file that Python cannot parse, a hint."""
 ENTRY = re.compile(r"#[ \t]*kbench:[ \t]*entry[ \t]*=[ \t]*([\"']?)(\w+)\1[ \t]*")
 _LETTER, _GAP = r"[^\0-/:-@[-^`{-\x7f]", r"(?:[ \t\f]|\\(?:\r\n?|\n))*"
 DOTTED = re.compile(rf"(?<!{_LETTER}){_LETTER}+(?:{_GAP}\.{_GAP}{_LETTER}+)+")
@@ -53,6 +59,12 @@ class Source:
         classes = [node for node in self.tree.body if isinstance(node, ast.ClassDef) and node.bases]
         bases = [(node.name, node.bases[0]) for node in classes]
         return [name for name, base in bases if "Module" in {getattr(base, "id", ""), getattr(base, "attr", "")}]
+
+    @property
+    def functions(self) -> list[str]:
+        """Functions at the top level that take arguments and have no underscore, in the order of the file."""
+        found = [node for node in self.tree.body if isinstance(node, ast.FunctionDef)]
+        return [node.name for node in found if node.args.args and not node.name.startswith("_")]
 
     @property
     def summary(self) -> str:
@@ -143,6 +155,8 @@ def parse(path: Path) -> Source:
         raise PluginError(f"{path} cannot be read: {error.strerror}") from error
     except SyntaxError as error:
         line = f", line {error.lineno}" if error.lineno else ""
+        if path.suffix in OTHER_LANGUAGES:
+            raise PluginError(f"{path} is not Python source", OTHER_LANGUAGES[path.suffix]) from error
         hint = ENCODING_HINT if "encoding" in str(error.msg) else "Python cannot parse this file; correct it first"
         raise PluginError(f"{path}{line}: {error.msg}", hint) from error
     except (ValueError, RecursionError, MemoryError) as error:

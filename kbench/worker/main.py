@@ -29,7 +29,7 @@ from kbench.worker.compiled_graphs import forget_graphs
 from kbench.worker.delivery import deliver
 from kbench.worker.extensions import record_builds, require_builds
 from kbench.worker.queued_calls import CallQueue, queue_calls
-from kbench.worker.solution import builtin, construct, constructor_of, descriptions, import_solution, settled
+from kbench.worker.solution import builtin, construct, constructor_of, descriptions, import_solution, loaded, settled
 from kbench.worker.stages import Stage, describe
 from kbench.worker.tampering import Originals
 
@@ -228,22 +228,20 @@ class Worker:
             self._timer.forget()
 
     def do_weights(self, message: Message) -> None:
-        """Copy the judge's parameter values that are new into the model, in place; `names` has each one's target."""
+        """Load the judge's parameter values that are new into the model; `names` has each one's target."""
         with torch_no_grad():
-            for mine, theirs in self._matched(message):
-                if not mine.equal(theirs):  # its version counter would move, and tell that others have changed
-                    mine.copy_(theirs)
+            self._state = loaded(self._model, self._state, self._named(message))
         backend(self._device).synchronize()
 
     def do_read_weights(self, message: Message) -> None:
         """Copy the model's parameters back, so that the judge can see whether a call changed them."""
-        for mine, theirs in self._matched(message):
-            theirs.copy_(mine.detach())
+        held = dict(self._state)
+        for name, theirs in self._named(message).items():
+            theirs.copy_(held[name].detach())
         backend(self._device).synchronize()  # the judge reads it the moment that it has the answer
 
-    def _matched(self, message: Message) -> "list[tuple[Tensor, Tensor]]":
-        by_name = dict(self._state)
-        return [(by_name[name], value) for name, value in zip(message["names"], self._weights, strict=True) if name]
+    def _named(self, message: Message) -> "dict[str, Tensor]":
+        return {name: value for name, value in zip(message["names"], self._weights, strict=True) if name}
 
     def do_call(self, message: Message) -> Message:
         """Call the model on the given slots, one after the other, and copy the results into the judge's buffers.

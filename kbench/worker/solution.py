@@ -1,12 +1,13 @@
 """A solution in a worker: what is imported is the source that was hashed, and what its model has."""
 
+import contextlib
 import functools
 import importlib.machinery
 import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -123,6 +124,30 @@ def state_of(model: "nn.Module") -> "list[tuple[str, Tensor]]":
     if isinstance(inner, torch.nn.Module):  # what it holds under two names may be the reference's under either
         return [*torch.nn.Module.named_parameters(inner, remove_duplicate=False), *inner.named_buffers()]
     return [*inner.named_parameters(), *inner.named_buffers()]
+
+
+def loaded(
+    model: "nn.Module", state: "Sequence[tuple[str, Tensor]]", values: "Mapping[str, Tensor]"
+) -> "list[tuple[str, Tensor]]":
+    """Give a model new values of its own `state` as a checkpoint does, then set its mode again; return its state.
+
+    What it folds when weights are loaded, or in `eval()`, is folded anew. What it does not take is copied in place.
+    Values that are equal already stay: a version counter that moves would tell that others have changed.
+    """
+    import torch
+
+    held = dict(state)
+    new = {name: value for name, value in values.items() if not held[name].equal(value)}
+    inner = getattr(model, "_orig_mod", model)
+    if new and isinstance(inner, torch.nn.Module):
+        for step in (lambda: inner.load_state_dict(new, strict=False), lambda: inner.train(inner.training)):
+            with contextlib.suppress(Exception):  # its own code, written for other callers
+                step()
+        held = dict(state_of(model))
+    for name, value in new.items():
+        if not held[name].equal(value):
+            held[name].copy_(value)
+    return list(held.items())
 
 
 def settled(model: "nn.Module", example: Sequence[Any], seed: int, device: str) -> "list[tuple[str, Tensor]]":

@@ -99,6 +99,35 @@ def test_a_solution_that_may_have_drawn_elsewhere_is_constructed_on_the_cpu(
     assert candidate.places == places
 
 
+@pytest.mark.parametrize(
+    ("right_as_made", "right_copied", "decided"),
+    [
+        (True, True, [False]),  # as published 2/66, whose answer is the same for all weights
+        (True, False, [False, True]),  # parameters of another meaning at the same places
+        (False, True, [False]),
+    ],
+)
+def test_parameters_of_other_values_are_copied_where_that_is_right(
+    monkeypatch, reference, right_as_made, right_copied, decided
+):
+    candidate = Candidate(weights="order")
+    candidate.undecided, candidate.decided = True, []
+    monkeypatch.setattr(BoundCandidate, "on", lambda *_, **__: SimpleNamespace(exchange=exchange))
+
+    def exchange(_seed, *, oracle):
+        copies = not candidate.undecided and not candidate.decided[-1]
+        if not (right_copied if copies else right_as_made):
+            raise WrongError(Status.WRONG_VALUE, "not the reference's weights", "", None)
+
+    def decide(*, by_seed):
+        candidate.undecided = False
+        candidate.decided.append(by_seed)
+
+    candidate.decide = decide
+    bound(candidate, monkeypatch).constructed(reference)
+    assert candidate.decided == decided
+
+
 def test_what_is_right_where_it_is_stays_there(monkeypatch, reference):
     candidate = Candidate(right_on="gpu", weights="seed", differs=False)
     bound(candidate, monkeypatch).constructed(reference)

@@ -131,7 +131,7 @@ def test_a_name_that_two_files_share_is_refused(tmp_path):
     [
         ("x = 1\n", "defines no class `Model`, so it is not a problem"),
         (SOLUTION, "it looks like a solution"),
-        ("class Model: pass\ndef get_inputs(): pass\n", "defines no `get_init_inputs`"),
+        ("class Model: pass\ndef get_init_inputs(): pass\n", "defines no `get_inputs`"),
         ("class Model:\n", "line 1: expected an indented block"),
         ("x = '\0'", "source code string cannot contain null bytes|is not Python source"),
         ("(" * 5000 + ")" * 5000, "too many nested parentheses|is not Python source"),
@@ -140,6 +140,30 @@ def test_a_name_that_two_files_share_is_refused(tmp_path):
 def test_a_file_that_is_no_problem_says_why(tmp_path, text, message):
     with pytest.raises(PluginError, match=message):
         registry.find_problem(write(tmp_path / "p.py", text), NO_PATHS)
+
+
+OTHERS = [
+    ("task.yml", "lang: py\nfiles:\n  - {a: b}\n", "is not Python source", "beside it"),
+    ("kernel.cu", "__global__ void f(float* x) {}", "is not Python source", "kbench new solution"),
+    (
+        "reference.py",
+        "def ref_kernel(data): ...\ndef generate_input(size, seed): ...\n",
+        "no class `Model`",
+        "custom_kernel",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "message", "hint"), OTHERS)
+def test_a_file_of_another_format_is_told_what_to_do(tmp_path, name, text, message, hint):
+    with pytest.raises(PluginError, match=message) as caught:
+        registry.find_problem(write(tmp_path / name, text), NO_PATHS)
+    assert hint in str(caught.value.hint)
+
+
+def test_a_problem_whose_model_takes_no_arguments_needs_no_function_for_these(tmp_path):
+    path = write(tmp_path / "plain.py", "class Model: pass\ndef get_inputs(): return []\n")
+    assert registry.find_problem(path, NO_PATHS).name == "plain"
 
 
 def test_a_problem_given_as_a_solution_is_recognised(tmp_path):
@@ -153,10 +177,14 @@ ALONE = "import torch\nclass Model: pass\n"
 FUNCTION = "import torch\ndef kernel_function(x): return x\n"
 
 
+SUBMISSION = "import torch\ndef custom_kernel(data): return data\ndef _inner(x): ...\ndef main(): ...\n"
 OTHER_NAME = "import torch\nclass Config: pass\nclass FastPlus(torch.nn.Module): pass\n"
 
 
-@pytest.mark.parametrize(("text", "name"), [(ALONE, "Model"), (FUNCTION, "kernel_function"), (OTHER_NAME, "FastPlus")])
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [(ALONE, "Model"), (FUNCTION, "kernel_function"), (OTHER_NAME, "FastPlus"), (SUBMISSION, "custom_kernel")],
+)
 def test_a_solution_by_another_name_is_refused_with_what_to_type_and_taken_when_asked(tmp_path, text, name):
     problem = registry.find_problem(write(tmp_path / "plus.py", PROBLEM), NO_PATHS)
     path = write(tmp_path / "mine.py", text)

@@ -1,10 +1,10 @@
-"""How a solution's model is made: on which device, and under which seed."""
+"""How a solution's model is made, on which device and under which seed, and how it takes new weights."""
 
 import pytest
 import torch
 from torch import nn
 
-from kbench.worker.solution import construct
+from kbench.worker.solution import construct, loaded, state_of
 
 
 class Mixing(nn.Module):
@@ -36,3 +36,54 @@ def test_other_errors_are_the_solutions_own(error):
     with pytest.raises(type(error), match=str(error)):
         construct(fails, [], {}, place="meta", seed=0)
     assert len(calls) == 1
+
+
+class Folding(nn.Module):
+    """Folds its weight when it is made, and when the mode is set, as published 2/84, or a checkpoint is loaded."""
+
+    def __init__(self, when: str):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.register_buffer("unsaved", torch.zeros(1), persistent=False)
+        self.when, self.told = when, 0
+        self.register_load_state_dict_post_hook(lambda *_: self.fold("load"))
+        self.fold(when)
+
+    def fold(self, why: str) -> None:
+        if why == self.when:
+            self.folded = 2 * self.weight.detach()
+
+    def train(self, mode: bool = True) -> nn.Module:
+        self.told += 1
+        if not mode:
+            self.fold("eval")
+        return super().train(mode)
+
+
+class Refusing(nn.Linear):
+    def load_state_dict(self, state_dict, strict=True, assign=False):
+        raise ValueError("only whole checkpoints")
+
+    def train(self, mode=True):
+        raise RuntimeError("for inference only")
+
+
+@pytest.mark.parametrize(("when", "follows"), [("load", True), ("eval", True), ("never", False)])
+def test_weights_are_loaded_as_a_checkpoint_is(when, follows):
+    model = Folding(when).eval()
+    values = {"weight": torch.tensor([1.0, 2.0, 3.0]), "unsaved": torch.tensor([5.0])}
+    with torch.no_grad():
+        state = loaded(model, state_of(model), values)
+    assert [torch.equal(tensor, values[name]) for name, tensor in state] == [True, True]
+    assert torch.equal(model.folded, 2 * values["weight"]) is follows
+    told, version = model.told, model.weight._version
+    loaded(model, state, values)
+    assert (model.told, model.weight._version) == (told, version), "nothing was new"
+
+
+def test_weights_that_a_model_does_not_take_are_copied_in_place():
+    model = Refusing(2, 2)
+    values = {"weight": torch.full((2, 2), 3.0)}
+    with torch.no_grad():
+        loaded(model, state_of(model), values)
+    assert torch.equal(model.weight, values["weight"])
