@@ -4,7 +4,9 @@ import re
 import textwrap
 
 LEAST_WIDTH = 32
-"""Least width of a text beside other cells; with less room it goes below them."""
+"""Least width of a text column of a table, and of a sentence; with less room the text goes below its row."""
+LEAST_ROOM = 40
+"""Least room for a sentence behind other cells."""
 NARROWEST = 40
 """Narrower terminals break lines themselves."""
 LEAST_BLANKS = 4
@@ -62,7 +64,7 @@ def _fit_line(line: str, width: int) -> list[str]:
             texts.append(cell)
         else:
             texts[-1] += gap + cell
-    below = width - len(head) < LEAST_WIDTH
+    below = width - len(head) < LEAST_ROOM
     lines = [head.rstrip()] if below else []
     hanging = indent + "    " if below else " " * len(head)
     for text in texts:
