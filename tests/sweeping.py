@@ -76,6 +76,11 @@ class FakeJudge:
         self.turned.append(problem.name)
         self.problems = [str(problem.path)]
 
+    problem_s = 0.0
+
+    def start(self, expected: Sequence[Entry]) -> None:
+        """Nothing has to start."""
+
     def derive(self, expected: Sequence[Entry], case: Case) -> Derived:
         return Derived(cases=[{"n": 5, **case.overrides}])
 

@@ -33,7 +33,7 @@ def main(flags: DoctorFlags) -> int:
     for check in verb.examine(device, cache_dir(), remeasure=flags.remeasure, tell=output.note):
         checks.append(check)
         if output.format is Format.TEXT and (output.verbosity >= 0 or check.status is not Health.OK):
-            output.data(line(check))
+            output.text(line(check))
     code = ExitCode.ENVIRONMENT if any(c.status is Health.FAIL for c in checks) else ExitCode.OK
     _print(output, checks, code)
     return code

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TextIO
 
 from kbench.core.errors import KbenchError, MachineError
 from kbench.core.printable import printable
+from kbench.report.prose import fit
 
 
 class Format(StrEnum):
@@ -58,11 +58,15 @@ class Output:
     @property
     def width(self) -> int | None:
         """Columns of the terminal that shows stdout; None if there is none."""
-        return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        return columns_of(sys.stdout)
 
     def data(self, text: str) -> None:
-        """Print the result of the command."""
+        """Print the result of the command as it is: a document, or a name to copy."""
         _print(sys.stdout, paint(text) if self._colours(sys.stdout) else text)
+
+    def text(self, text: str) -> None:
+        """Print the result of the command for people: long lines are broken on a terminal."""
+        self.data(fitted(text, sys.stdout))
 
     def written(self, command: str, path: Path, hint: str | None = None) -> None:
         """Report the file that a command has written, and what to do with it."""
@@ -80,18 +84,21 @@ class Output:
     ) -> None:
         """Print a result in the selected format; empty text prints nothing."""
         shown = {Format.TEXT: text, Format.JSON: json, Format.CSV: csv, Format.MD: md}[self.format]()
-        if shown or self.format is not Format.TEXT:
+        if self.format is not Format.TEXT:
             self.data(shown)
+        elif shown:
+            self.text(shown)
 
     def note(self, text: str) -> None:
         """Print a remark about the result, unless quiet."""
         if self.verbosity >= 0:
-            text = printable(text)
+            text = fitted(printable(text), sys.stderr)
             _print(sys.stderr, paint(text) if self._colours(sys.stderr) else text)
 
     def error(self, error: KbenchError) -> None:
-        """Print an error with its hint, each on one line: they may quote what was typed."""
+        """Print an error with its hint, each without line breaks of its own: they may quote what was typed."""
         text = f"error: {_on_a_line(error.message)}" + (f"\n\nhint: {_on_a_line(error.hint)}" if error.hint else "")
+        text = fitted(text, sys.stderr)
         _print(sys.stderr, paint(text) if self._colours(sys.stderr) else text)
 
     def _colours(self, stream: TextIO) -> bool:
@@ -100,6 +107,23 @@ class Output:
         if self.format is not Format.TEXT and stream is sys.stdout:
             return False
         return wants_colour(stream)
+
+
+def columns_of(stream: TextIO) -> int | None:
+    """Return the columns of the terminal that shows a stream, or what COLUMNS says; None if there is no terminal."""
+    if not stream.isatty():
+        return None
+    told = os.environ.get("COLUMNS", "")
+    try:
+        return int(told) if told.isdecimal() else os.get_terminal_size(stream.fileno()).columns or None
+    except OSError:  # a stand-in for a terminal
+        return None
+
+
+def fitted(text: str, stream: TextIO) -> str:
+    """Break the long lines of a text for a terminal; files and pipes get them whole."""
+    width = columns_of(stream)
+    return text if width is None else fit(text, width)
 
 
 def wants_colour(stream: TextIO) -> bool:

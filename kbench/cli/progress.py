@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
-from kbench.cli.output import Output
+from kbench.cli.output import Output, fitted
 from kbench.core.events import Estimated, Event, Judged, LargeCases, Planned, StageFinished, StageStarted, Waiting
 from kbench.core.forecast import Forecast
 from kbench.report import units
@@ -55,7 +55,7 @@ class Live:
                 self._live.remove_task(self._tasks.pop(key))
         text = describe(event, self._output.verbosity)
         if text and is_new(event, self._holders):
-            self._live.console.print(text, soft_wrap=True)
+            self._live.console.print(fitted(text, sys.stderr), soft_wrap=True)
 
     def _describe(self, key: tuple[str, str], text: str) -> None:
         if key not in self._tasks:

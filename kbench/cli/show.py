@@ -61,9 +61,9 @@ def show(flags: ShowFlags) -> int:
     if output.format is not Format.TEXT:
         output.data(_render(output.format.value, summary, judged, "show"))
     elif flags.samples:
-        output.data(samples.render_samples(summary, judged))
+        output.text(samples.render_samples(summary, judged))
     else:
-        output.data(
+        output.text(
             f"{run.path}\n\n"
             + terminal.render_run(summary, verbosity=max(output.verbosity, 0), printed=True, width=output.width)
         )

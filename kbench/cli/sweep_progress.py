@@ -1,11 +1,12 @@
 """Progress of a sweep on stderr: one live line on a terminal, one plain line for each verdict in a pipe."""
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from kbench.cli.output import Output
+from kbench.cli.output import Output, fitted
 from kbench.cli.progress import shown
 from kbench.core.events import StageFinished, Waiting
 from kbench.core.model import Status
@@ -91,7 +92,7 @@ class SweepLive:
         text = self._pace.log_line(event)
         failed = isinstance(event, Finished) and not event.verdict.resumed and event.verdict.status is not Status.PASSED
         if failed or isinstance(event, SweepPlanned | Retried | DeviceState):
-            self._console.print(text, soft_wrap=True)
+            self._console.print(fitted(text, sys.stderr), soft_wrap=True)
         self._status.update(Text(self._pace.line()))
 
 

@@ -97,7 +97,7 @@ def main(flags: WatchFlags) -> int:
                 for save in judged:
                     saves += 1
                     passed += all(case.result.passed for case in save.cases)
-                    output.data(render_save(save, saves))
+                    output.text(render_save(save, saves))
     except KeyboardInterrupt:
-        output.data(render_end(saves, passed))
+        output.text(render_end(saves, passed))
     return ExitCode.OK

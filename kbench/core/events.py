@@ -92,7 +92,7 @@ class RunOptions(MeasuringOptions):
 
 
 REFERENCE = "reference"
-OF_THE_REFERENCE = ("shapes", "open")
+OF_THE_REFERENCE = ("start", "shapes", "open")
 """Stages of the judge's own side, and what they call it."""
 
 

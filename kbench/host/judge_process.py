@@ -43,6 +43,8 @@ UNFINISHED = {
     Step.CONSTRUCT: "its `Model` was not constructed",
     Step.CALL: "its inputs were not made and its `Model` not called",
 }
+BOUNDED = frozenset({Step.IMPORT, Step.CONSTRUCT})
+"""Steps of the problem's own code that a judge tells the end of."""
 DERIVE_TIMEOUT_S = 120.0
 PROFILE_TIMEOUT_S = 180.0
 SILENCE_TIMEOUT_S = 900.0
@@ -79,6 +81,8 @@ class JudgeProcess:
         """Why the last request had no answer, where the problem's own code took too long with the constants of it."""
         self.is_overdue = False
         """Whether it was killed because it did not answer in time."""
+        self._problem_s = 0.0
+        self._problem_since: float | None = None
         self.holder = ""
         """Holder of the device that this judge waits for."""
         launch = Launch(
@@ -109,6 +113,19 @@ class JudgeProcess:
         """Host memory of the judge, its nursery and its workers, in bytes."""
         return tree_rss_bytes(self._child.pid)
 
+    @property
+    def problem_s(self) -> float:
+        """Seconds of the last evaluation in which the problem's file was imported or its `Model` constructed.
+
+        These steps have time limits of their own, which blame the problem.
+        """
+        since = self._problem_since
+        return self._problem_s + (0.0 if since is None else time.monotonic() - since)
+
+    def _note_step(self, step: Step | None) -> None:
+        """Count the time of a step that ended, and begin with that of another."""
+        self._problem_s, self._problem_since = self.problem_s, time.monotonic() if step in BOUNDED else None
+
     def close(self) -> None:
         """Kill the judge and everything below it."""
         self._child.kill()
@@ -128,6 +145,10 @@ class JudgeProcess:
             "leases": str(admission.leases()),
             "holder": admission.signature(),
         }
+
+    def start(self) -> None:
+        """Wait until the judge has started. Raises ChildError."""
+        self._within_limits({"op": "start"})
 
     def admit(self, files: Sequence[Path]) -> None:
         """Tell the judge about further solutions of the same problem. Raises ChildError."""
@@ -178,7 +199,8 @@ class JudgeProcess:
     def _within_limits(self, message: Message, total_s: float = math.inf) -> Message:
         """Return the answer to a request that runs the problem's code; a judge that gives none in time is killed.
 
-        Who waits for the device or its memory says so now and then: that counts against no limit but the total.
+        Who waits for the device or its memory says so now and then: that counts against no limit but the total. A judge
+        that ends before the problem's code has begun is a harness error.
         """
         began = time.monotonic()
         steps: list[Step | None] = [None]
@@ -192,6 +214,8 @@ class JudgeProcess:
             return self._child.request(message, timeout_s=min(OPEN_TIMEOUT_S, total_s), extend=extend)
         except ChildError as error:
             if error.status is not Status.CALL_TIMEOUT:
+                if not any(steps) and self._child.has_ended:
+                    raise ChildError(Status.HARNESS_ERROR, error.reason, error.log) from error
                 raise
             self.is_overdue = True
             self.close()  # its late answer would be taken for that to the next request
@@ -207,14 +231,15 @@ class JudgeProcess:
     def _limit_s(self, step: Step | None) -> float:
         """Return how long a step of opening a problem may take."""
         limit_s = OPENING[step] * self._context.options.limits.import_s if step is not None else 0.0
-        return limit_s if step in {Step.IMPORT, Step.CONSTRUCT} else max(limit_s, OPEN_TIMEOUT_S)
+        return limit_s if step in BOUNDED else max(limit_s, OPEN_TIMEOUT_S)
 
-    def _overrun(self, step: Step) -> str:
-        """Return why a problem whose step took too long is given up."""
+    def _overrun(self, step: Step, where: str = "") -> str:
+        """Return why a problem whose step took too long is given up; `where` has constants that it was tried with."""
         limit_s = self._limit_s(step)
         import_s = math.ceil(2 * limit_s / OPENING[step])
         more = f"`--import-timeout {import_s}` gives it {OPENING[step] * import_s} s"
-        return f"{UNFINISHED[step]} within {limit_s:g} s; {more}"
+        at = f" at {where}" if where else ""
+        return f"{UNFINISHED[step]}{at} within {limit_s:g} s; {more}"
 
     def request(
         self,
@@ -268,27 +293,32 @@ class JudgeProcess:
         solution.
         """
         self.has_raised = False
+        self._problem_s, self._problem_since = 0.0, None
         stage, started = "", time.monotonic()
         answer: Message | None = None
         step: Step | None = None
+        where = ""
         unsent = True
         while answer is None:
             try:
                 if unsent:
                     self._child.channel.send({**message, "n": 0})
                     unsent = False
-                limit_s = self._limit_s(step) if step in {Step.IMPORT, Step.CONSTRUCT} else SILENCE_TIMEOUT_S
+                limit_s = self._limit_s(step) if step in BOUNDED else SILENCE_TIMEOUT_S
                 received = self._child.channel.receive(limit_s)
             except (PeerGoneError, DeadlineError, WireError) as error:
                 status, reason = Status.HARNESS_ERROR, f"the judge does not answer: {error}"
                 if isinstance(error, PeerGoneError):
                     reason = self._child.death().reason
-                elif isinstance(error, DeadlineError) and step is not None and step is not Step.CALL:
+                elif isinstance(error, DeadlineError) and step in BOUNDED:
                     self.close()
-                    status, reason = Status.REFERENCE_FAILED, f"the problem fails: {self._overrun(step)}"
+                    reason = f"the problem fails: {self._overrun(step, where)}"
+                    status = Status.REFERENCE_FAILED
                 self.outcome = Failed(status=status, reason=reason, log=self._child.log)
                 return
             step = Step(received["step"]) if "step" in received else None
+            where = received.get("where", "")
+            self._note_step(step)
             if "progress" not in received:
                 answer = received
             elif step is None and received["stage"] != stage:

@@ -205,7 +205,8 @@ class Evaluation:
         """Time both arms; in fresh workers by plain loops where calls can neither be queued nor recorded."""
         try:
             return self._paired(replays=self._assignment.options.mode != "graph")
-        except NotReplayableError:
+        except NotReplayableError as error:
+            self._battery.note("not_recorded", str(error))
             self._bound.renew()
             return self._paired(replays=False)
 

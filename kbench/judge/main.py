@@ -85,6 +85,10 @@ class JudgeService(JudgeState):
                     self._put_away()
         return self._channel.receive()
 
+    def do_start(self, _: Message) -> Message:
+        """Answer that the judge has started: nothing of a problem has run yet."""
+        return {}
+
     def do_derive(self, message: Message) -> Message:
         """Find shapes that the problem does not list; answer with the constants that make them."""
         derived = shapes.derive(Path(message["problem"]), decode_constants(message["overrides"]), self.tell)

@@ -60,6 +60,8 @@ class JudgeState:
         self._lease: contextlib.ExitStack | None = None
         """Holds the device's lock within `shared`."""
         self._stage = "open"
+        self._where = ""
+        """Constants of the reference that is made, if they are not those of the open case."""
         self._is_waiting = False
         self._waited_s = 0.0
         """Time in which others had the device, or memory that the open case needs, since the case was asked for."""
@@ -84,6 +86,8 @@ class JudgeState:
 
     def _made(self, overrides: dict[str, Any]) -> Reference:
         options = self._config.options
+        other = {} if overrides == self._overrides else overrides
+        self._where = ", ".join(f"{name}={value!r}" for name, value in other.items())
         return Reference(
             self._problem,
             overrides,
@@ -224,7 +228,7 @@ class JudgeState:
 
     def tell(self, step: problems.Step) -> None:
         """Tell the parent what the problem's own code does next: each step has its own time limit."""
-        self._channel.send({"progress": True, "n": self._number, "step": step})
+        self._channel.send({"progress": True, "n": self._number, "step": step, "where": self._where})
 
     def _go_on(self) -> None:
         """Tell the parent that what was under way goes on, if it heard of a wait."""

@@ -1,17 +1,13 @@
 """Plain tables: columns aligned by spaces, no box. A pipe gets every cell in one line; a terminal gets what fits."""
 
-import textwrap
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kbench.core.printable import printable
 from kbench.report import csvout
+from kbench.report.prose import LEAST_WIDTH, broken
 from kbench.report.units import ABSENT
-
-LEAST_WIDTH = 32
-"""Least width of a text column on a narrow terminal; with less room the text goes below its row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +45,8 @@ class Table:
         for row in self.rows:
             lines += _row(columns, row, widths)
             for i in below:
-                start = f"    {columns[i].title}: "
                 room = (width or 0) - len(indent)
-                lines += textwrap.wrap(start + row[i], room, subsequent_indent="      ", **KEEP_WORDS) if row[i] else []
+                lines += broken(f"{columns[i].title}: {row[i]}", room, start=" " * 4, indent=" " * 6) if row[i] else []
         return "\n".join((indent + line).rstrip() for line in lines)
 
     def markdown(self) -> str:
@@ -91,13 +86,9 @@ def table(
     return Table(columns=[*map(column, names)], rows=[[row[name] for name in names] for row in rows])
 
 
-KEEP_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
-"""Only texts are wrapped: a name that is broken in two cannot be copied."""
-
-
 def _row(columns: Sequence[Column], cells: Sequence[str], widths: dict[int, int]) -> list[str]:
     """Write one row: as many lines as its longest text needs."""
-    parts = {i: textwrap.wrap(cells[i], widths[i], **KEEP_WORDS) if columns[i].wraps else [cells[i]] for i in widths}
+    parts = {i: broken(cells[i], widths[i]) if columns[i].wraps else [cells[i]] for i in widths}
     lines = []
     for number in range(max((len(part) for part in parts.values()), default=0)):
         padded = []

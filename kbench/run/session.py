@@ -79,6 +79,7 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Gene
         context = RunContext(options=options, device=device, rung=rung, scratch=scratch)
         session = Session(problem, solutions, context, writer)
         stack.callback(session.close)
+        yield from session.start(solutions, cases)
         yield from session.derive(solutions, cases)
         yield from session.foresee(solutions, cases)
         yield from session.build(solutions, cases)
@@ -140,15 +141,26 @@ class Session:
         """Peaks of the device, if they were measured."""
         return self._evaluator.peaks
 
+    def start(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
+        """Start the judge, which has to import torch."""
+        yield from self._own_stage("start", cases[0], lambda: self._evaluator.start(solutions))
+
+    def _own_stage(self, stage: str, case: Case, step: Callable[[], None]) -> Iterator[Event]:
+        """Do a step of the judge's own side as a stage."""
+        yield StageStarted(stage=stage, solution=REFERENCE, case=case.name)
+        began = time.monotonic()
+        step()
+        yield finished(stage, case.name, time.monotonic() - began)
+
     def derive(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
         """Derive shapes for solutions that are not built in, if the problem lists no ragged ones."""
         if case_selection.lists_shapes(self._problem) or all(entry.builtin is not None for entry in solutions):
             return
-        name = cases[0].name
-        yield StageStarted(stage="shapes", solution=REFERENCE, case=name)
-        started = time.monotonic()
-        self._derived = self._evaluator.derive(solutions, cases[0])
-        yield finished("shapes", name, time.monotonic() - started)
+
+        def find() -> None:
+            self._derived = self._evaluator.derive(solutions, cases[0])
+
+        yield from self._own_stage("shapes", cases[0], find)
 
     def foresee(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
         """Report large cases before anything of them is allocated."""

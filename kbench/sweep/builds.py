@@ -48,9 +48,10 @@ class DerivedShapes:
             source = sources.source_sha256(problem.path)  # a server's problem may be edited
             key = problem.path, source, repr(sorted(task.case.overrides.items()))
             if key not in self._found:
+                self._evaluator.turn_to(problem, [], options)
+                self._evaluator.start([])
                 began = time.monotonic()
                 self._tell(StageStarted(stage="shapes", solution=REFERENCE, case=task.case.name))
-                self._evaluator.turn_to(problem, [], options)
                 self._found[key] = self._evaluator.derive([], task.case)
                 self._tell(finished("shapes", task.case.name, time.monotonic() - began))
             return self._found[key]

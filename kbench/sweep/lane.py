@@ -56,6 +56,38 @@ class Post:
             self._tell(DeviceState(device=self.name, state="quarantined", reason=self.guard.suspect))
 
 
+class StageLimit:
+    """Ends the judge when a stage takes too long.
+
+    Time in which the problem's own code runs is left out: that has limits of its own, which blame the problem and not
+    the solution.
+    """
+
+    def __init__(self, stage: str, limit_s: float, evaluator: Evaluator):
+        self.reason = f"`{stage}` took longer than {limit_s:.3g} s"
+        self.is_exceeded = False
+        self._limit_s = limit_s
+        self._evaluator = evaluator
+        self._excused_s = evaluator.problem_s
+        self._over = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def cancel(self) -> None:
+        """End the limit: the stage is over."""
+        self._over.set()
+
+    def _watch(self) -> None:
+        """Wait for the limit, and then as long as the problem's own code took meanwhile; give up."""
+        more_s = self._limit_s
+        while more_s > 0:
+            if self._over.wait(more_s):
+                return
+            problem_s = self._evaluator.problem_s
+            more_s, self._excused_s = problem_s - self._excused_s, problem_s
+        self.is_exceeded = True
+        self._evaluator.interrupt()
+
+
 @dataclass(slots=True)
 class Lane:
     """Judges one unit at a time on one device."""
@@ -168,13 +200,7 @@ class Lane:
 
     def _within_budget(self, unit: Unit, following: Sequence[Entry], deadline_s: float | None) -> UnitResult:
         """Judge a unit; if a step exceeds its time limit, kill the judge and fail the unit."""
-        overrun: list[str] = []
-        timer: threading.Timer | None = None
-
-        def give_up(stage: str, limit_s: float) -> None:
-            overrun.append(f"`{stage}` took longer than {limit_s:.0f} s")
-            self.evaluator.interrupt()
-
+        limits: list[StageLimit] = []
         stages = self.evaluator.evaluate(unit, following, deadline_s)
         while True:
             try:
@@ -183,16 +209,15 @@ class Lane:
                 result: UnitResult = end.value
                 break
             finally:
-                if timer is not None:
-                    timer.cancel()
+                for limit in limits[-1:]:
+                    limit.cancel()
             if not (isinstance(news, Waiting) and news.holder.startswith(signature())):  # another lane's turn
                 self.tell(news)
             if isinstance(news, StageStarted) and (limit_s := budget_s(news.stage, self.budgets)) is not None:
-                timer = threading.Timer(limit_s, give_up, (news.stage, limit_s))
-                timer.daemon = True
-                timer.start()
-        if overrun and result.status is Status.HARNESS_ERROR:
-            return replace(result, outcome=Failed(status=Status.TOTAL_TIMEOUT, reason=overrun[0]))
+                limits.append(StageLimit(news.stage, limit_s, self.evaluator))
+        exceeded = next((limit for limit in limits if limit.is_exceeded), None)
+        if exceeded is not None and result.status is Status.HARNESS_ERROR:
+            return replace(result, outcome=Failed(status=Status.TOTAL_TIMEOUT, reason=exceeded.reason))
         return result
 
 

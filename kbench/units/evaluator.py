@@ -163,6 +163,11 @@ class Evaluator:
         assert self._bench is not None, "turned to a problem"
         return self._bench
 
+    def start(self, expected: Sequence[Entry]) -> None:
+        """Wait until the judge has started, so that its start counts as none of what it is asked first."""
+        with contextlib.suppress(ChildError):  # the first request says why
+            self._ready(expected).start()
+
     def derive(self, expected: Sequence[Entry], case: Case) -> Derived:
         """Have the judge find shapes that the problem does not list, no larger than a case; retry if it dies."""
         for _ in range(MOST_ATTEMPTS):
@@ -260,6 +265,12 @@ class Evaluator:
         stage_s["profile"] = time.monotonic() - began
         yield ended("profile", unit, stage_s["profile"])
         return found
+
+    @property
+    def problem_s(self) -> float:
+        """Seconds of the present unit in which the problem's own code ran within time limits of its own."""
+        judge = self._present.judge
+        return 0.0 if judge is None else judge.problem_s
 
     def interrupt(self) -> None:
         """Kill all judges; from another thread than the one that evaluates, which gets a harness error."""

@@ -28,10 +28,12 @@ class Child:
         self.channel = SimpleNamespace(send=lambda _: None)
         self.told: list[dict[str, Any]] = []
         self.limits_s: list[float] = []
-        self.killed = False
+        self.killed = self.has_ended = False
 
     def request(self, _message, *, timeout_s, extend) -> dict[str, Any]:
         self.limits_s = [timeout_s, *(extend(message) for message in self.told)]
+        if self.has_ended:
+            raise ChildError(Status.EXITED, "the process exited with code 1 before it answered", "ImportError: numpy")
         raise ChildError(Status.CALL_TIMEOUT, "no answer within 600 s")
 
     def kill(self) -> None:
@@ -97,3 +99,39 @@ def test_other_constants_that_hang_say_nothing_of_the_case(judge) -> None:
     one._child.told = [step(Step.IMPORT), step(Step.CALL), step(Step.IMPORT)]
     assert "was not imported within 60 s" in one.derive(PROBLEM, {}).reason
     assert (one.stuck, one.is_overdue) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("told", "status"),
+    [
+        ([], Status.HARNESS_ERROR),
+        ([WAIT], Status.HARNESS_ERROR),
+        ([step(Step.IMPORT)], Status.REFERENCE_FAILED),
+        ([step(Step.CONSTRUCT), step(Step.CALL)], Status.REFERENCE_FAILED),
+    ],
+)
+def test_a_judge_that_ends_before_the_problem_has_run_is_no_fault_of_the_problem(judge, told, status) -> None:
+    one = judge(60.0)
+    one._child.told = told
+    one._child.has_ended = True
+    with pytest.raises(ChildError, match="exited with code 1") as error:
+        one.open(PROBLEM, Case(name="default"))
+    assert (error.value.status, error.value.log) == (status, "ImportError: numpy")
+
+
+def test_the_time_of_the_problems_own_code_is_counted_apart(judge, monkeypatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(judge_process.time, "monotonic", lambda: now[0])
+    one = judge(60.0)
+    seen = []
+    for passed_s, message in (
+        (5.0, {"progress": True, "stage": "verify"}),
+        (2.0, step(Step.IMPORT)),
+        (3.0, step(Step.CONSTRUCT)),
+        (4.0, step(Step.CALL)),
+        (7.0, {"progress": True, "stage": "verify"}),
+    ):
+        now[0] += passed_s
+        one._note_step(Step(message["step"]) if "step" in message else None)
+        seen.append(one.problem_s)
+    assert seen == [0.0, 0.0, 3.0, 7.0, 7.0]

@@ -122,12 +122,16 @@ def test_calls_that_can_neither_be_queued_nor_recorded_are_timed_by_plain_loops_
     def paired(_: Evaluation, *, replays: bool) -> Any:
         done.append(f"replays={replays}")
         if replays:
-            raise NotReplayableError
+            raise NotReplayableError("recording the solution's calls failed: capturing")
         return timing(0)
 
     monkeypatch.setattr(Evaluation, "_paired", paired)
     judge.bound.renew = lambda: done.append("renewed")
-    assert isinstance(evaluate(judge), Passed)
+    outcome = evaluate(judge)
+    assert isinstance(outcome, Passed)
+    assert ("not_recorded", "recording the solution's calls failed: capturing") in {
+        (one.code, one.message) for one in outcome.findings
+    }
     assert done == ["replays=True", "renewed", "replays=False"]
     done.clear()
     evaluate(judge, mode="graph")

@@ -63,6 +63,9 @@ class FakeJudge:
     def note(self, *what: Any) -> None:
         FakeJudge.asked = (*FakeJudge.asked, what)
 
+    def start(self) -> None:
+        """Nothing has to start."""
+
     def derive(self, _problem: Entry, overrides: Mapping[str, Any]) -> Derived:
         return Derived(cases=[{**overrides, "n": overrides.get("n", 4) - 1}])
 

@@ -87,7 +87,15 @@ def test_a_judge_that_raised_is_tried_once_more(sick) -> None:
     assert not ladder.may_retry(result, MOST_RAISED, device_sick=sick)
 
 
-BUDGETS = [("open", 2.0), ("load", 2.0), ("verify", 2.0), ("sanitize", 2.0), ("time", 3.0), ("wait", None), ("?", None)]
+BUDGETS = [
+    ("open", None),
+    ("load", 2.0),
+    ("verify", 2.0),
+    ("sanitize", 2.0),
+    ("time", 3.0),
+    ("wait", None),
+    ("?", None),
+]
 
 
 @pytest.mark.parametrize(("stage", "limit_s"), BUDGETS)

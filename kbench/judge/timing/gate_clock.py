@@ -56,12 +56,13 @@ WALL_CALLS = 4
 HOST_BOUND_ABOVE = 1.1
 UNQUEUED = {"candidate": "host_synchronising", "reference": "reference_unqueued"}
 """Flags, by the arm whose calls cannot be queued."""
+WHOSE = {"candidate": "the solution's", "reference": "the reference's"}
 REPLAYED = {"candidate": "replayed", "reference": "reference_replayed"}
 """Flags, by the arm whose calls are queued as CUDA graphs."""
 
 
 class NotReplayableError(Exception):
-    """Calls that can neither be queued nor recorded; the attempt may have broken the worker."""
+    """Calls that can neither be queued nor recorded, and why; the attempt may have broken the worker."""
 
 
 class DeviceClock:
@@ -234,8 +235,10 @@ class DeviceClock:
             # A kernel on a stream of its own is not part of the graph: it ran once, on the first weights.
             rounds.trial.candidate.vary_weights(rounds.trial.reference, secret_seed())
             rounds.gated(self._calls[arm])
-        except (LateError, RefusalError) as error:
-            raise NotReplayableError from error
+        except LateError as error:
+            raise NotReplayableError(f"{WHOSE[arm]} graph was not queued in time") from error
+        except RefusalError as error:
+            raise NotReplayableError(f"recording {WHOSE[arm]} calls failed: {error.reason}") from error
         self._flags.add(REPLAYED[arm])
         return True
 

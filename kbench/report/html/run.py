@@ -164,7 +164,7 @@ def _errors(cases: Sequence[CaseSummary]) -> Chart | None:
     )
 
 
-STAGES = ("build", "open", "shapes", "load", "verify", "time", "wait")
+STAGES = ("build", "start", "open", "shapes", "load", "verify", "time", "wait")
 
 
 def _spent(run: RunSummary) -> Chart | None:

@@ -256,7 +256,9 @@ def test_who_can_be_recorded_no_more_than_queued_is_told_from_who_is_wrong(clock
     arms[arm].late_above = 1
     arms[arm].late_replays = status is None
     arms[arm].spoilt_by = None if status is None else RefusalError(status, "capturing", "its log")
-    with pytest.raises(NotReplayableError):
+    reason = "graph was not queued in time" if status is None else "calls failed: capturing"
+    whose = "the solution's" if arm == "candidate" else "the reference's"
+    with pytest.raises(NotReplayableError, match=f"{whose} {reason}"):
         clock_of(**arms, replays=True).prepare()
 
 
