@@ -17,9 +17,9 @@ from typing import Any, Self
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.version import __version__
 from kbench.storage.csvfile import write_failed
+from kbench.storage.json_values import plain
 from kbench.sweep.task import Task
-from kbench.units.encoding import result_from_json, result_to_json
-from kbench.units.unit import UnitResult
+from kbench.units.unit import UnitResult, result_from_json
 
 FORMAT = 1
 SUFFIX = ".journal.jsonl"
@@ -136,7 +136,7 @@ class Journal:
             "claim": task.claim,
             "device": device,
             "at_utc": _now(),
-            "result": result_to_json(result),
+            "result": plain(result),
         }
         try:
             with self._lock:
