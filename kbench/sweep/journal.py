@@ -9,7 +9,7 @@ import json
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -102,8 +102,7 @@ class Journal:
             self._descriptor = os.open(self.path, flags, 0o644)
             self._claim()
             if self._resumed is None:
-                header = {name: getattr(self._header, name) for name in self._header.__slots__}
-                self._write({"sweep": header})
+                self._write({"sweep": asdict(self._header)})
                 _sync_folder(self.path.parent)
             else:
                 os.ftruncate(self._descriptor, self._resumed.whole_bytes)
