@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tiny_corpus
 from fakes import CORRECT, ENVIRONMENT, timing
 
 from kbench.children import nursery
@@ -28,24 +29,7 @@ from kbench.storage.settings import Settings, cache_dir
 from kbench.units.evaluator import MOST_GROWTH_BYTES, MOST_UNITS, Evaluator, is_worn
 from kbench.units.unit import Unit, UnitResult, result_from_json, task_key
 
-PROBLEM = '''"""Doubles."""
-import torch
-
-n = 16
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return 2 * x
-
-
-def get_inputs():
-    return [torch.rand(4, n)]
-
-
-def get_init_inputs():
-    return []
-'''
+PROBLEM = tiny_corpus.problem()
 REBEL = '''"""Doubles, and changes whatever it can reach."""
 import os
 import subprocess
