@@ -93,7 +93,7 @@ class Calibration:
         name = size_class(time_ns)
         return next((known for known in self.classes if known.name == name), None)
 
-    def detectable(self, time_ns: float, processes: int, margin: float = 0.0, arms: int = 2) -> float | None:
+    def detectable(self, time_ns: float, processes: int) -> float | None:
         """Smallest slow-down (a share) that two runs of `processes` processes each detect 99 times in 100.
 
         None for a size class that was not measured, or a single process.
@@ -101,7 +101,7 @@ class Calibration:
         known = self.spread(time_ns)
         if known is None or processes < 2:
             return None
-        return detectable_effect(known.between, processes, margin, arms=arms)
+        return detectable_effect(known.between, processes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,10 +187,7 @@ def default_directory() -> Path:
 def save(calibration: Calibration, directory: Path | None = None) -> Path:
     """Write a calibration under its GPU's UUID, replacing an earlier one."""
     path = _path(calibration.gpu_uuid, directory)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise csvfile.write_failed(path, error) from error
+    csvfile.make_folder(path)
     csvfile.replace_file(path, json.dumps(asdict(calibration), indent=1) + "\n")
     return path
 

@@ -5,6 +5,7 @@ Changes no setting, imports no torch.
 """
 
 import ast
+import functools
 import importlib.util
 import os
 import re
@@ -60,6 +61,23 @@ class Check:
     fix: str = ""
 
 
+NAMES = (
+    *("gpu", "driver", "torch", "nvcc", "c++", "ninja", "clocks"),
+    *("sandbox", "cache", "disk", "peaks", "health", "languages"),
+)
+"""Of the checks, in the order of their codes: `D01`, `D02` and so on; a new one comes last."""
+
+
+def _made(status: Health, name: str, detail: str, fix: str = "") -> Check:
+    code = f"D{NAMES.index(name) + 1:02d}"
+    return Check(code=code, name=name, status=status, detail=detail, fix=fix)
+
+
+ok = functools.partial(_made, Health.OK)
+warn = functools.partial(_made, Health.WARN)
+fail = functools.partial(_made, Health.FAIL)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Torch:
     """The installed torch, read from its files."""
@@ -93,7 +111,7 @@ def examine(device: str, cache_dir: Path, *, remeasure: bool = False, tell: Anno
     try:
         choice = selection.choose(device)
     except MachineError as error:
-        yield Check(code="D01", name="gpu", status=Health.FAIL, detail=error.message, fix=GPU_FIX)
+        yield fail("gpu", error.message, GPU_FIX)
         choice = selection.cpu()
     torch, on_gpu = find_torch(), backend(choice.kind).has_own_memory
     gpu = read_gpu(choice) if on_gpu else None
@@ -101,8 +119,8 @@ def examine(device: str, cache_dir: Path, *, remeasure: bool = False, tell: Anno
         yield check_gpu(gpu, monitor.foreign_processes(choice))
         yield check_driver(gpu, torch)
     elif device == "auto":
-        detail = f"none found: problems run on the processor ({choice.name}); not checked: driver, nvcc, clocks, health"
-        yield Check(code="D01", name="gpu", status=Health.WARN, detail=detail, fix=GPU_FIX)
+        here = f"problems run on the processor ({choice.name})"
+        yield warn("gpu", f"none found: {here}; not checked: driver, nvcc, clocks, health", GPU_FIX)
     yield check_torch(torch, on_gpu=on_gpu)
     if on_gpu:
         yield check_nvcc(find_nvcc(), torch)
@@ -136,16 +154,13 @@ GPU_FIX = "install the NVIDIA driver, or pass the GPU into this container; `nvid
 
 def check_gpu(gpu: Gpu, foreign: tuple[str, ...] | None) -> Check:
     """Check the GPU, and other processes on it."""
-    memory = f", {gpu.memory_bytes / 2**30:.0f} GiB" if gpu.memory_bytes else ""
+    named = gpu.name + (f", {gpu.memory_bytes / 2**30:.0f} GiB" if gpu.memory_bytes else "")
     if foreign is None:
-        company = "cannot tell whether something else runs on it"
-    elif foreign:
-        company = f"{len(foreign)} other process{'es' if len(foreign) > 1 else ''}: {', '.join(foreign[:4])}"
-    else:
-        company = "nothing else running"
-    fix = "wait for them, or end them: they share the GPU's time and memory" if foreign else ""
-    status = Health.WARN if foreign else Health.OK
-    return Check(code="D01", name="gpu", status=status, detail=f"{gpu.name}{memory}, {company}", fix=fix)
+        return ok("gpu", f"{named}, cannot tell whether something else runs on it")
+    if not foreign:
+        return ok("gpu", f"{named}, nothing else running")
+    others = f"{len(foreign)} other process{'es' if len(foreign) > 1 else ''}: {', '.join(foreign[:4])}"
+    return warn("gpu", f"{named}, {others}", "wait for them, or end them: they share the GPU's time and memory")
 
 
 def check_driver(gpu: Gpu, torch: Torch | None) -> Check:
@@ -154,25 +169,23 @@ def check_driver(gpu: Gpu, torch: Torch | None) -> Check:
     able = gpu.driver_cuda
     detail = f"{gpu.driver}" + (f", runs CUDA up to {_dotted(able)}" if able else "")
     if wanted is None or able is None or able >= wanted:
-        return Check(code="D02", name="driver", status=Health.OK, detail=detail)
+        return ok("driver", detail)
     detail += f"; torch was built for CUDA {_dotted(wanted)}"
-    if able[0] == wanted[0]:
-        fix = "update the driver if kernels fail to load (minor versions are compatible, new PTX is not)"
-        return Check(code="D02", name="driver", status=Health.WARN, detail=detail, fix=fix)
-    fix = f"update the driver, or install a torch that was built for CUDA {able[0]}.x"
-    return Check(code="D02", name="driver", status=Health.FAIL, detail=detail, fix=fix)
+    if able[0] != wanted[0]:
+        return fail("driver", detail, f"update the driver, or install a torch that was built for CUDA {able[0]}.x")
+    fix = "update the driver if kernels fail to load (minor versions are compatible, new PTX is not)"
+    return warn("driver", detail, fix)
 
 
 def check_torch(torch: Torch | None, *, on_gpu: bool) -> Check:
     """Compare torch's build with the device."""
     if torch is None:
-        return Check(code="D03", name="torch", status=Health.FAIL, detail="not installed", fix="pip install torch")
+        return fail("torch", "not installed", "pip install torch")
     built = f"built for CUDA {_dotted(torch.cuda)}" if torch.cuda else "built without CUDA"
     detail = f"{torch.version}, {built}"
     if on_gpu and torch.cuda is None:
-        fix = "install a CUDA build of torch: https://pytorch.org/get-started/locally"
-        return Check(code="D03", name="torch", status=Health.FAIL, detail=detail, fix=fix)
-    return Check(code="D03", name="torch", status=Health.OK, detail=detail)
+        return fail("torch", detail, "install a CUDA build of torch: https://pytorch.org/get-started/locally")
+    return ok("torch", detail)
 
 
 def check_nvcc(nvcc: tuple[Path, Version | None] | None, torch: Torch | None) -> Check:
@@ -181,73 +194,58 @@ def check_nvcc(nvcc: tuple[Path, Version | None] | None, torch: Torch | None) ->
     if nvcc is None:
         which = _dotted(wanted) if wanted else "of your torch's version"
         fix = f"install the CUDA toolkit {which} and put its bin folder on PATH, or set CUDA_HOME"
-        detail = "not found: CUDA C++ solutions cannot be built"
-        return Check(code="D04", name="nvcc", status=Health.WARN, detail=detail, fix=fix)
+        return warn("nvcc", "not found: CUDA C++ solutions cannot be built", fix)
     path, version = nvcc
     if version is None:
-        fix = f"run `{path} --version`"
-        return Check(code="D04", name="nvcc", status=Health.FAIL, detail=f"{path} does not run", fix=fix)
+        return fail("nvcc", f"{path} does not run", f"run `{path} --version`")
     detail = f"{_dotted(version)} ({path})"
     if wanted is None or version == wanted:
-        return Check(code="D04", name="nvcc", status=Health.OK, detail=detail)
+        return ok("nvcc", detail)
     detail += f" but torch was built for CUDA {_dotted(wanted)}"
     index = TORCH_INDEX.format(major=version[0], minor=version[1])
     fix = f"set CUDA_HOME to a {_dotted(wanted)} toolkit, or: pip install torch --index-url {index}"
-    status = Health.WARN if version[0] == wanted[0] else Health.FAIL
-    return Check(code="D04", name="nvcc", status=status, detail=detail, fix=fix)
+    return (warn if version[0] == wanted[0] else fail)("nvcc", detail, fix)
 
 
 def check_host_compiler(name: str, version: Version | None) -> Check:
     """Look for the C++ compiler that extensions are built with."""
     if version is None:
-        fix = "apt install g++, or set CXX"
-        detail = f"{name} not found: no C++ or CUDA solution can be built"
-        return Check(code="D05", name="c++", status=Health.FAIL, detail=detail, fix=fix)
+        return fail("c++", f"{name} not found: no C++ or CUDA solution can be built", "apt install g++, or set CXX")
     if "clang" not in name and version < OLDEST_HOST_COMPILER:
         fix = f"install g++ {_dotted(OLDEST_HOST_COMPILER)} or newer: torch needs C++17 in full"
-        return Check(code="D05", name="c++", status=Health.FAIL, detail=f"{name} {_dotted(version)}", fix=fix)
-    return Check(code="D05", name="c++", status=Health.OK, detail=f"{name} {_dotted(version)}")
+        return fail("c++", f"{name} {_dotted(version)}", fix)
+    return ok("c++", f"{name} {_dotted(version)}")
 
 
 def check_languages(versions: Mapping[str, str | None]) -> Check:
     """Report the installed languages; a solution needs only those that it imports."""
-    told = ", ".join(f"{name} {version or 'not installed'}" for name, version in versions.items())
-    return Check(code="D13", name="languages", status=Health.OK, detail=told)
+    return ok("languages", ", ".join(f"{name} {version or 'not installed'}" for name, version in versions.items()))
 
 
 def check_ninja(path: str | None) -> Check:
     """Look for ninja on PATH, where torch's extension builder looks."""
     if path is not None:
-        return Check(code="D06", name="ninja", status=Health.OK, detail=path)
+        return ok("ninja", path)
     beside = Path(sys.executable).with_name("ninja")
     fix = f"add {beside.parent} to PATH (activate the environment)" if beside.exists() else "pip install ninja"
-    return Check(code="D06", name="ninja", status=Health.FAIL, detail="not on PATH", fix=fix)
+    return fail("ninja", "not on PATH", fix)
 
 
 def check_clocks(gpu: Gpu) -> Check:
     """Return whether something holds the clocks down right now."""
     now = f"{gpu.sm_clock_mhz:,} MHz now" if gpu.sm_clock_mhz is not None else "clock unknown"
     detail = now + (f", up to {gpu.max_sm_clock_mhz:,} MHz" if gpu.max_sm_clock_mhz else "")
-    reasons = [text for bit, text in SLOWED_BY.items() if (gpu.throttle_reasons or 0) & bit]
+    reasons = [text for bit, text in monitor.SLOWED_BY.items() if (gpu.throttle_reasons or 0) & bit]
     if reasons:
         fix = "let the GPU cool down and its neighbours finish; `nvidia-smi -q -d PERFORMANCE` tells more"
         detail += f", held down by {', '.join(reasons)}"
-        return Check(code="D07", name="clocks", status=Health.WARN, detail=detail, fix=fix)
+        return warn("clocks", detail, fix)
     limit, default = gpu.power_limit_mw, gpu.default_power_limit_mw
     if limit is not None and default is not None and limit < default:
         detail += f", power limited to {limit / 1000:.0f} of {default / 1000:.0f} W"
         fix = "times hold for this limit only; an administrator sets it with `nvidia-smi -pl`"
-        return Check(code="D07", name="clocks", status=Health.WARN, detail=detail, fix=fix)
-    return Check(code="D07", name="clocks", status=Health.OK, detail=detail)
-
-
-SLOWED_BY = {
-    0x4: "the power cap",
-    0x8: "a hardware slowdown",
-    0x20: "heat (software)",
-    0x40: "heat (hardware)",
-    0x80: "the power brake",
-}
+        return warn("clocks", detail, fix)
+    return ok("clocks", detail)
 
 
 def check_sandbox(kind: str, cache_dir: Path) -> Check:
@@ -255,12 +253,12 @@ def check_sandbox(kind: str, cache_dir: Path) -> Check:
     reached = rung_probe.reached(kind, cache_dir)
     detail = f"rung {reached.value} ({reached.name.lower()}): {reached.description}"
     if reached == Rung.FULL:
-        return Check(code="D08", name="sandbox", status=Health.OK, detail=detail)
+        return ok("sandbox", detail)
     missing = rung_probe.works(Rung.FULL, kind)
     if reached == Rung.LANDLOCK:
-        return Check(code="D08", name="sandbox", status=Health.OK, detail=f"{detail}; no namespaces: {missing}")
+        return ok("sandbox", f"{detail}; no namespaces: {missing}")
     fix = "judge strangers' code on Linux 6.12 or newer with Landlock (`landlock` in /sys/kernel/security/lsm)"
-    return Check(code="D08", name="sandbox", status=Health.WARN, detail=f"{detail}; {missing}", fix=fix)
+    return warn("sandbox", f"{detail}; {missing}", fix)
 
 
 def check_cache(cache_dir: Path) -> Check:
@@ -270,10 +268,8 @@ def check_cache(cache_dir: Path) -> Check:
         with tempfile.NamedTemporaryFile(dir=cache_dir, prefix="doctor-") as file:
             file.write(b"x")
     except OSError as error:
-        fix = "set KBENCH_CACHE to a folder that can be written"
-        detail = f"{cache_dir}: {error.strerror}"
-        return Check(code="D09", name="cache", status=Health.FAIL, detail=detail, fix=fix)
-    return Check(code="D09", name="cache", status=Health.OK, detail=str(cache_dir))
+        return fail("cache", f"{cache_dir}: {error.strerror}", "set KBENCH_CACHE to a folder that can be written")
+    return ok("cache", str(cache_dir))
 
 
 def check_disk(cache_dir: Path) -> Check:
@@ -283,10 +279,9 @@ def check_disk(cache_dir: Path) -> Check:
     tightest = min(free, key=lambda place: free[place])
     detail = f"{free[tightest] / 2**30:.1f} GiB free for {tightest}"
     if free[tightest] >= WANTED_DISK_BYTES:
-        return Check(code="D10", name="disk", status=Health.OK, detail=detail)
-    fix = "make room, or point KBENCH_CACHE and TMPDIR elsewhere"
-    status = Health.WARN if free[tightest] >= NEEDED_DISK_BYTES else Health.FAIL
-    return Check(code="D10", name="disk", status=status, detail=detail, fix=fix)
+        return ok("disk", detail)
+    made = warn if free[tightest] >= NEEDED_DISK_BYTES else fail
+    return made("disk", detail, "make room, or point KBENCH_CACHE and TMPDIR elsewhere")
 
 
 def _free_bytes(place: Path) -> int:
@@ -304,19 +299,15 @@ def check_peaks(device: DeviceChoice, cache_dir: Path, *, remeasure: bool, tell:
                 tell(f"measuring the peaks of {device.name}: about ten seconds")
                 known = peaks.refresh_peaks(device, cache_dir)
     except DeviceBusyError as busy:
-        detail = f"not measured: the device is held by {busy.holder}"
-        return Check(code="D11", name="peaks", status=Health.WARN, detail=detail, fix="try again when it is free")
+        return warn("peaks", f"not measured: the device is held by {busy.holder}", "try again when it is free")
     except MachineError as error:
-        fix = error.hint or "run `python -m kbench.devices.peaks cuda` to see why"
-        return Check(code="D11", name="peaks", status=Health.FAIL, detail=error.message, fix=fix)
-    return Check(code="D11", name="peaks", status=Health.OK, detail=describe_peaks(known))
+        return fail("peaks", error.message, error.hint or "run `python -m kbench.devices.peaks cuda` to see why")
+    return ok("peaks", describe_peaks(known))
 
 
 def check_quarantine(held: Quarantine | None) -> Check:
     """Check whether the device is quarantined after a crash."""
-    if held is None:
-        return Check(code="D12", name="health", status=Health.OK, detail="not quarantined")
-    return Check(code="D12", name="health", status=Health.FAIL, detail=held.message, fix=held.fix)
+    return ok("health", "not quarantined") if held is None else fail("health", held.message, held.fix)
 
 
 def describe_peaks(known: Peaks) -> str:

@@ -115,3 +115,9 @@ def born_of() -> Iterator[Child]:
     """What builders and judges are forks of, where a test starts these without a run."""
     with nurseries.nursery():
         yield nurseries.present()
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test build, and find nothing that others have built."""
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
+from records import TIMED, make_row
+
 from kbench.core.events import REFERENCE, Judged, Planned, Saved, StageFinished, StageStarted
 from kbench.core.levels import Level
 from kbench.core.model import (
-    SCHEMA_VERSION,
     Case,
     Correctness,
     Environment,
@@ -19,33 +20,14 @@ from kbench.core.model import (
     Timing,
 )
 
-ROW = ResultRow(
-    schema_version=SCHEMA_VERSION,
-    run_id="r1",
-    started_utc="2026-11-20T12:31:00Z",
-    git_commit="a1b2c3d",
-    git_dirty=False,
-    source_sha256="5" * 64,
+ROW = make_row(
     problem="softmax",
-    problem_path="",
-    problem_sha256="6" * 64,
     solution="online",
-    solution_path="",
-    entry="",
     case="default",
     overrides="{}",
-    process=0,
-    status="passed",
-    reason="",
-    findings="",
+    git_dirty=False,
     level="module",
     lacks="channels_last misaligned",
-    required_level="module",
-    accepted="",
-    device="cuda",
-    timer="events",
-    l2="flushed",
-    mode="cold",
     samples=60,
     time_ns_median=524_000,
     time_ns_q1=523_000,
@@ -57,33 +39,16 @@ ROW = ResultRow(
     speedup_high=1.171,
     attested_ns=530_000,
     attested_half_width_ns=2_000,
-    attestation="held",
     wall_ns=541_000,
     ref_wall_ns=628_000,
-    max_abs_err=3.1e-7,
-    max_rel_err=2e-6,
-    tolerance_ratio=0.03,
     oracle_ratio=0.9,
-    oracle_factor=4.0,
-    contract="held",
     isolation="2",
-    weights="name",
-    tf32=False,
     dram_bytes=2_147_483_648,
     flops=1_000_000,
     limit_ns=445_000,
     percent_of_limit=85.0,
     own_share=0.97,
-    gpu_name="NVIDIA H200",
-    gpu_uuid="GPU-1",
-    driver="580.65",
-    cuda="13.0",
     torch="2.13.0",
-    sm_clock_mhz=1980,
-    throttled=False,
-    flags="",
-    samples_sha256="7" * 64,
-    kbench_version="0.1.0",
 )
 
 CORRECT = Correctness(max_abs_err=3.1e-7, max_rel_err=2e-6, contract_ratio=0.03, elements=4096, calls=12, seeds=3)
@@ -164,30 +129,8 @@ def passed(solution: str = "online", case: str = "default", *, findings=(), timi
 
 def failed(status: Status, reason: str, *, solution: str = "online", case: str = "default", log: str = "") -> Judged:
     """A failure: one row, no time."""
-    row = replace(
-        ROW,
-        solution=solution,
-        case=case,
-        status=status.value,
-        reason=reason,
-        level="",
-        lacks="",
-        samples=0,
-        time_ns_median=None,
-        time_ns_q1=None,
-        time_ns_q3=None,
-        time_ns_min=None,
-        ref_time_ns_median=None,
-        speedup=None,
-        speedup_low=None,
-        speedup_high=None,
-        attested_ns=None,
-        attested_half_width_ns=None,
-        wall_ns=None,
-        ref_wall_ns=None,
-        percent_of_limit=None,
-        own_share=None,
-    )
+    empty = {**dict.fromkeys(TIMED), "samples": 0, "level": "", "lacks": ""}
+    row = replace(ROW, solution=solution, case=case, status=status.value, reason=reason, **empty)
     finding = Finding(code="seed", kind="integrity", message=reason, fatal=True, status=status)
     return Judged(
         solution=solution,

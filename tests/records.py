@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample
+from kbench.core.verdict import Conditions
 from kbench.storage.results import Run, RunWriter, read_run
 from kbench.storage.rows import figures
 
@@ -73,6 +74,24 @@ ROW = {
     "samples_sha256": "",
     "kbench_version": "0.1.0",
 }
+HERE = Conditions(
+    problem_sha256="7",
+    overrides="{}",
+    device="cuda",
+    timer="events",
+    l2="flushed",
+    mode="cold",
+    clocks="",
+    tf32=False,
+    evaluates=False,
+    oracle_factor=4.0,
+    trusted=False,
+    torch="2.11",
+    cuda="13.0",
+    gpu_name="NVIDIA H200",
+    gpu_uuid="GPU-1",
+    driver="580.65",
+)
 WALLS = ("wall_ns", "ref_wall_ns")
 OF_PROCESSES = (*WALLS, "max_abs_err")
 TIMED = [

@@ -1,9 +1,15 @@
 """What a test needs of this machine; it is skipped where that is missing."""
 
 import pytest
+import torch
 
 from kbench.sandbox import rung_probe
 from kbench.sandbox.rungs import Rung
+
+WITH_CUDA = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
 
 
 def require_rung(rung: Rung) -> None:

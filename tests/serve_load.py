@@ -30,6 +30,7 @@ from statistics import quantiles
 from typing import Any
 
 import httpx
+import tiny_corpus
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -43,25 +44,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 TOKEN = "a-token-for-a-load-test"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
-PROBLEM = """import torch
-
-CASES = {"default": {}, "ragged": {"n": 33}}
-n = 64
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x + 1
-
-
-def get_inputs():
-    return [torch.rand(8, n)]
-
-
-def get_init_inputs():
-    return []
-"""
-FORWARD = "import os, sys, time, torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        "
+PROBLEM = tiny_corpus.problem(
+    "x + 1", given="torch.rand(8, n)", constants='n = 64\nCASES = {"default": {}, "ragged": {"n": 33}}'
+)
 UNREADABLE = "class ModelNew candidate_{number}:\n"
 JUDGED = {
     "passes": ("return x + 1  # {number}", {"passed"}),
@@ -95,7 +80,7 @@ def solution_text(number: int, kind: str) -> str:
     if kind == "unreadable":
         return UNREADABLE.format(number=number)
     body, _ = {**JUDGED, **HOSTILE}[kind]
-    return f"{FORWARD}{body.format(number=number)}\n"
+    return tiny_corpus.solution(body.format(number=number), head="import os, sys, time\n")
 
 
 @dataclass(slots=True)

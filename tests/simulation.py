@@ -22,31 +22,15 @@ from scipy.stats import beta, mannwhitneyu, ttest_ind
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from records import HERE
+
 from kbench.compare import process_differences
 from kbench.core.model import Sample, Status, Timing
 from kbench.core.stats import needs_more_processes, process_estimate, ratio_interval
-from kbench.core.verdict import Conditions, Measurement
+from kbench.core.verdict import Measurement
 from kbench.gate.rule import Contest, GatedCase, GateOutcome, Policy, decide
 from kbench.storage.results import CaseKey
 
-CONDITIONS = Conditions(
-    problem_sha256="",
-    overrides="{}",
-    device="cuda",
-    timer="events",
-    l2="flushed",
-    mode="cold",
-    clocks="",
-    tf32=False,
-    evaluates=False,
-    oracle_factor=4.0,
-    trusted=False,
-    torch="",
-    cuda="",
-    gpu_name="simulated",
-    gpu_uuid="GPU-0",
-    driver="",
-)
 CASES_PER_SUITE = 50
 POWER_AT = (0.005, 0.01, 0.02, 0.05)
 
@@ -196,7 +180,7 @@ def measurement(estimates: list[float]) -> Measurement:
     """Wrap estimates as what the gate reads from a run that passed."""
     return Measurement(
         status=Status.PASSED,
-        conditions=CONDITIONS,
+        conditions=HERE,
         processes=tuple(range(len(estimates))),
         log_ratios=tuple(estimates),
     )

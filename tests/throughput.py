@@ -43,6 +43,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import tiny_corpus
 from published import revision
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -50,23 +51,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from kbench.api.judge import Judge
 from kbench.devices import selection
 
-PROBLEM = """import torch
-
-n = {n}
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return {call}
-
-
-def get_inputs():
-    return [torch.rand(64, n)]
-
-
-def get_init_inputs():
-    return []
-"""
 CALLS = {
     "relu": "torch.relu(x - 0.5)",
     "softmax": "torch.softmax(x, dim=-1)",
@@ -74,7 +58,6 @@ CALLS = {
     "normalise": "(x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-5)",
     "logsumexp": "torch.logsumexp(x, dim=-1, keepdim=True) + x",
 }
-FORWARD = "import os\nimport torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        "
 BODIES = {
     "right": "return {call}  # {number}",
     "wrong values": "return {call} + 0.1{number:03}",
@@ -141,8 +124,8 @@ def candidates(sources: int, n: int) -> list[Candidate]:
     for number in range(sources):
         for place, (name, call) in enumerate(CALLS.items()):
             kind = kinds[(number + place) % len(kinds)]
-            solution = FORWARD + BODIES[kind].format(call=call, number=number) + "\n"
-            problem = PROBLEM.format(n=n, call=call)
+            solution = tiny_corpus.solution(BODIES[kind].format(call=call, number=number), head="import os\n")
+            problem = tiny_corpus.problem(call, given="torch.rand(64, n)", constants=f"n = {n}")
             found.append(Candidate(number=len(found), name=name, kind=kind, problem=problem, solution=solution))
     return found
 

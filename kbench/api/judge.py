@@ -100,7 +100,6 @@ class Judge:
             budgets=budgets or Budgets(),
         )
         self.lanes = self._pool.lanes * len(found)
-        """Number of judges."""
         self._make = make
         self._on_stage = on_stage
         self._lock = threading.RLock()

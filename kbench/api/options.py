@@ -81,8 +81,7 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
     if options.mode not in {"cold", "warm", "graph"}:
         raise UsageError(f"`mode` is {options.mode!r}", "use cold, warm or graph")
     try:
-        values = {field.name: getattr(options, field.name) for field in fields(options)}
-        checked = TypeAdapter(RunOptions).validate_python(values)
+        checked = TypeAdapter(RunOptions).validate_python(_values(options))
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(
@@ -94,9 +93,12 @@ def make_options(settings: Settings, given: Mapping[str, Any]) -> RunOptions:
 
 def _require_ranges(options: RunOptions) -> None:
     """Raise UsageError for an invalid value."""
-    values = {field.name: getattr(options, field.name) for field in fields(options)}
-    values |= {f"limits.{field.name}": getattr(options.limits, field.name) for field in fields(options.limits)}
-    if (wrong := out_of_range(values)) is not None:
+    limits = {f"limits.{name}": value for name, value in _values(options.limits).items()}
+    if (wrong := out_of_range(_values(options) | limits)) is not None:
         raise UsageError(*wrong)
     if options.processes > options.max_processes:
         raise UsageError(f"`processes` is {options.processes}, more than `max_processes`", "raise `max_processes`")
+
+
+def _values(record: RunOptions | TimeLimits) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in fields(record)}

@@ -1,7 +1,6 @@
 """`kbench gate`: fail a CI job on a regression, and only on a regression."""
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -151,21 +150,18 @@ def _write_files(report: "GateReport", flags: GateFlags) -> None:
     from kbench.report import github, junit
 
     if flags.junit is not None:
-        _write(flags.junit, lambda path: csvfile.replace_file(path, junit.render_junit(report) + "\n"))
+        csvfile.make_folder(flags.junit)
+        csvfile.replace_file(flags.junit, junit.render_junit(report) + "\n")
     step_summary = os.environ.get("GITHUB_STEP_SUMMARY") if flags.github else None
     for target in (flags.summary, Path(step_summary) if step_summary else None):
         if target is not None:
-            _write(target, lambda path: _append(path, github.render_summary(report)))
-
-
-def _write(path: Path, write: Callable[[Path], None]) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(path)
-    except OSError as error:
-        raise csvfile.write_failed(path, error) from error
+            _append(target, github.render_summary(report))
 
 
 def _append(path: Path, text: str) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write(text + "\n")
+    csvfile.make_folder(path)
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
+    except OSError as error:
+        raise csvfile.write_failed(path, error) from error

@@ -34,7 +34,6 @@ class OwnShare:
     reason: str = ""
     """Why it is not known."""
     status: Status | None = None
-    """How the worker failed, if it did."""
 
 
 def share_source(*, names_kernels: bool, is_asked: bool, is_builtin: bool, processes: int) -> ShareSource:

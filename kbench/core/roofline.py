@@ -16,18 +16,6 @@ class Limit:
     """`memory` or `compute`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attainment:
-    """How much of its limit a time attains."""
-
-    percent_of_limit: float
-    gb_per_s: float
-    """Compulsory bytes over time: further traffic does not count."""
-    tflop_per_s: float
-    beats_limit: bool
-    """Faster than the limit of its own precision: work was left out, or the cost or the peaks are wrong."""
-
-
 def limit(cost: Cost, peaks: Peaks, *, tf32: bool = False) -> Limit:
     """Compute the limit of one call. `tf32` lets fp32 matrix products run at the TF32 peak.
 
@@ -48,16 +36,4 @@ def limit(cost: Cost, peaks: Peaks, *, tf32: bool = False) -> Limit:
     return Limit(
         limit_ns=max(memory_ns, compute_ns),
         bound_by="memory" if memory_ns >= compute_ns else "compute",
-    )
-
-
-def attain(cost: Cost, bound: Limit, time_ns: float) -> Attainment:
-    """Compare a time per call with its limit. Raises ValueError for a time that is not positive."""
-    if time_ns <= 0:
-        raise ValueError(f"a time of {time_ns} ns")
-    return Attainment(
-        percent_of_limit=100 * bound.limit_ns / time_ns,
-        gb_per_s=cost.dram_bytes / time_ns,
-        tflop_per_s=cost.flops / time_ns / 1e3,
-        beats_limit=time_ns < bound.limit_ns,
     )

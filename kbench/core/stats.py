@@ -7,7 +7,7 @@ an interval from them alone is too narrow (docs/statistics.md has the figures).
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
@@ -42,13 +42,7 @@ class Interval:
 
     def as_speedup(self) -> "Interval":
         """Turn log(t_candidate / t_reference) into t_reference / t_candidate; the ends change places."""
-        return Interval(
-            low=math.exp(-self.high),
-            centre=math.exp(-self.centre),
-            high=math.exp(-self.low),
-            processes=self.processes,
-            basis=self.basis,
-        )
+        return replace(self, low=math.exp(-self.high), centre=math.exp(-self.centre), high=math.exp(-self.low))
 
     @property
     def half_width(self) -> float:

@@ -24,7 +24,6 @@ MOST_PROCESSES = 1000
 UNPROVED = "the judge's clock does not confirm the times (`attestation` is weak)"
 
 NO_TIMES = {Time.DEVICE: "times", Time.WALL: "wall times"}
-"""Name of what a run without times lacks."""
 
 NOT_EVALUATED = frozenset({Status.HARNESS_ERROR, Status.REFERENCE_FAILED, Status.NOT_VERIFIED, Status.SKIPPED})
 """Statuses that say nothing about the solution."""
@@ -84,11 +83,9 @@ class Measurement:
     throttled: bool = False
     """Nearly all pairs were marked: these calls bring the device to its power cap."""
     standing: Standing = UNKNOWN
-    """The level that it holds, and what it lacks."""
     weak: bool = False
     """The judge's clock can neither prove nor refute its times."""
     time: Time = Time.DEVICE
-    """Kind of time of the ratios."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +96,6 @@ class Thresholds:
     """
 
     margin: float = 0.005
-    """Margin that a change must exceed."""
     between_devices: float = 0.02
     """Widening, on either side, of an interval between two devices of one model or two drivers.
 

@@ -87,7 +87,6 @@ class Admission:
     """
 
     uuid: str
-    """Of the device."""
     signature: str = field(default_factory=signature)
     """Who those are told that wait for this process."""
     folder: Path = field(default_factory=leases)

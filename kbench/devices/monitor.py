@@ -9,8 +9,14 @@ from kbench.devices.backend import backend
 from kbench.devices.nvml import NvmlDevice, ask
 from kbench.devices.selection import DeviceChoice
 
-SLOWED_DOWN = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
-"""NVML's reasons that mean less speed than asked for: power cap, hardware slowdown, heat, power brake."""
+SLOWED_BY = {
+    0x4: "the power cap",
+    0x8: "a hardware slowdown",
+    0x20: "heat (software)",
+    0x40: "heat (hardware)",
+    0x80: "the power brake",
+}
+"""Bits of NVML's reasons that mean less speed than asked for."""
 CLOCK_OFF_BY = 0.015
 READINGS_BEFORE_JUDGING = 8
 
@@ -67,7 +73,7 @@ class DeviceMonitor:
 
         By a reason that NVML names, or by an SM clock 1.5 % below the median of all readings so far.
         """
-        if any((reading.throttle_reasons or 0) & SLOWED_DOWN for reading in (before, after)):
+        if any((reading.throttle_reasons or 0) & sum(SLOWED_BY) for reading in (before, after)):
             return True
         if after.sm_clock_mhz is None or len(self._clocks_mhz) < READINGS_BEFORE_JUDGING:
             return False

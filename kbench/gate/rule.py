@@ -45,7 +45,6 @@ class Policy:
     max_processes: int = 20
     """Largest number of processes of a second measurement of an unclear case."""
     time: Time = Time.DEVICE
-    """Which time is compared with the baseline's."""
 
     def thresholds(self, margin: float | None = None) -> Thresholds:
         """Thresholds with this margin, or with the default one."""

@@ -51,10 +51,7 @@ SILENCE_TIMEOUT_S = 900.0
 """A judge that is silent for this many seconds is broken; all its waits are shorter."""
 
 
-OUTCOMES: dict[str, TypeAdapter[Passed] | TypeAdapter[Failed]] = {
-    "Passed": TypeAdapter(Passed),
-    "Failed": TypeAdapter(Failed),
-}
+OUTCOME: TypeAdapter[Outcome] = TypeAdapter(Outcome)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,5 +363,4 @@ def decode(answer: Message, log: str) -> tuple[Outcome, str]:
             status = Status.HARNESS_ERROR
         trace = "\n".join(part for part in (log, error["traceback"]) if part)
         return Failed(status=status, reason=reason[:500], log=trace), ""
-    outcome = dict(answer["outcome"])
-    return OUTCOMES[outcome.pop("kind")].validate_python(outcome), answer["weights"]
+    return OUTCOME.validate_python(answer["outcome"]), answer["weights"]

@@ -132,11 +132,11 @@ class Evaluation:
             raise
         lacks = self._levels.lacks
         if self._bound.second_model is not None:
-            lacks.refusals["second_model"] = self._bound.second_model
+            lacks["second_model"] = self._bound.second_model
         self._level = held(lacks.codes)
         reason = shortfall(lacks.codes, required, assignment.options.accept)
         if reason:
-            first = lacks.refusals[foremost(blocking(lacks.codes, required, assignment.options.accept))]
+            first = lacks[foremost(blocking(lacks.codes, required, assignment.options.accept))]
             below = RefusalError(Status.BELOW_LEVEL, reason, first.log)
             below.diagnosis = first.diagnosis
             raise below

@@ -80,7 +80,6 @@ class WrongError(RefusalError):
 
 
 Explain = Callable[["Trial", list[Tensor], Expected], Diagnosis | None]
-"""Finds out why the outputs of a call are wrong."""
 
 
 class Trial:

@@ -7,11 +7,9 @@ shared buffers.
 
 import contextlib
 import dataclasses
-import math
 import time
 import traceback
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -20,7 +18,7 @@ from kbench.children.child_error import OUT_OF_MEMORY, ChildError
 from kbench.children.worker_start import WorkerConfig
 from kbench.core import traces
 from kbench.core.errors import KbenchError, ReferenceRaisedError
-from kbench.core.model import Failed, Outcome, Passed, Status
+from kbench.core.model import Failed, Outcome, Status
 from kbench.devices.backend import backend
 from kbench.judge.bindings import BoundCandidate
 from kbench.judge.candidate import Candidate
@@ -33,6 +31,7 @@ from kbench.judge.verify.battery import Battery
 from kbench.plugins import problem as problems
 from kbench.plugins import shapes
 from kbench.sandbox import process_tree
+from kbench.storage.json_values import plain
 from kbench.wire.channel import (
     Channel,
     DeadlineError,
@@ -138,7 +137,7 @@ class JudgeService(JudgeState):
                     continue
                 raise
             if not (ran_out_of_memory(outcome) and self._queues_for_all()):
-                return {"outcome": encode(outcome), "weights": weights}
+                return {"outcome": plain(outcome), "weights": weights}
 
     def _evaluated(self, spec: SolutionSpec, config: WorkerConfig, assignment: Assignment) -> tuple[Outcome, str]:
         """Judge a solution in a fresh worker; return its outcome, and how parameters were matched."""
@@ -186,20 +185,6 @@ def ran_out_of_memory(outcome: Outcome) -> bool:
         case Failed(status=Status.NOT_VERIFIED, reason=reason):
             return OUT_OF_MEMORY.search(reason) is not None
     return False
-
-
-def encode(record: Any) -> Any:
-    """Return a record as JSON values; numbers that JSON lacks become words, which pydantic reads back."""
-    if dataclasses.is_dataclass(record) and not isinstance(record, type):
-        fields = {f.name: encode(getattr(record, f.name)) for f in dataclasses.fields(record)}
-        return {"kind": type(record).__name__, **fields} if isinstance(record, Passed | Failed) else fields
-    if isinstance(record, tuple | list):
-        return [encode(item) for item in record]
-    if isinstance(record, dict):
-        return {key: encode(value) for key, value in record.items()}
-    if isinstance(record, float) and not math.isfinite(record):
-        return str(record)
-    return record
 
 
 def describe(error: BaseException) -> Message:

@@ -70,16 +70,15 @@ def _flat(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _changed(statement: ast.stmt) -> Iterator[str]:
+    targets: list[ast.expr] = []
     match statement:
-        case ast.Assign(targets=targets):
-            roots = [root for target in targets if (root := _root(target)) is not None]
-        case ast.AugAssign(target=target) | ast.AnnAssign(target=target) | ast.For(target=target):
-            roots = [root] if (root := _root(target)) is not None else []
+        case ast.Assign():
+            targets = statement.targets
+        case ast.AugAssign() | ast.AnnAssign() | ast.For():
+            targets = [statement.target]
         case ast.Expr(value=ast.Call(func=ast.Attribute() as function)):
-            roots = [root] if (root := _root(function)) is not None else []
-        case _:
-            roots = []
-    yield from roots
+            targets = [function]
+    yield from (root for target in targets if (root := _root(target)) is not None)
 
 
 def _root(target: ast.expr) -> str | None:

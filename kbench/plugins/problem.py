@@ -53,7 +53,6 @@ class Step(StrEnum):
 
 
 TellStep = Callable[[Step], None]
-"""Is told of each step that begins."""
 
 
 def unheard(_: Step) -> None:

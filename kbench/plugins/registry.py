@@ -20,9 +20,9 @@ EntryKind = Literal["problem", "solution"]
 
 DEFAULT_ENTRY = "ModelNew"
 OTHER_ENTRIES = ("Model", "kernel_function")
+"""Other entries of published solutions: the class `Model`, or a function of the inputs only."""
 MOST_OFFERED = 3
 """Most entries that a hint names."""
-"""Other entries of published solutions: the class `Model`, or a function of the inputs only."""
 
 PROBLEM_NAMES = frozenset({"Model", "get_inputs"})
 GPU_MODE = frozenset({"ref_kernel", "generate_input"})

@@ -23,7 +23,6 @@ HEADLINES = {
     ExitCode.INCONCLUSIVE: "INCONCLUSIVE",
     ExitCode.NOTHING_SELECTED: "NOTHING TO JUDGE",
 }
-"""Headline for each exit code of a gate."""
 
 
 def render_text(report: GateReport, *, verbosity: int = 0, width: int | None = None) -> str:

@@ -153,11 +153,8 @@ class RunSummary:
     reference_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """Seconds of the judge's own side by case and stage, over all processes."""
     elapsed_s: float | None = None
-    """Seconds of the run."""
     peaks: Peaks | None = None
-    """Peaks of the device, if known."""
     command: str = ""
-    """The command line, if known."""
     typed: str = LATEST
     """The word that names it on a command line."""
     error: KbenchError | None = None

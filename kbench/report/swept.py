@@ -164,13 +164,9 @@ def _short(text: str) -> str:
 
 
 def _failure(verdict: TaskVerdict) -> dict[str, str]:
-    task, outcome = verdict.task, verdict.last.outcome
-    return {
-        "problem": one_line(task.problem.name),
-        "solution": one_line(task.solution.name),
-        "status": verdict.status.value.upper(),
-        "reason": _short(outcome.reason) if isinstance(outcome, Failed) else "",
-    }
+    cells = _cells(verdict)
+    shown = {name: one_line(cells[name]) for name in ("problem", "solution", "status", "reason")}
+    return shown | {"status": shown["status"].upper()}
 
 
 def _cells(verdict: TaskVerdict) -> dict[str, str]:

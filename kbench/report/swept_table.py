@@ -15,6 +15,11 @@ from kbench.sweep.summary import TRIVIAL, Mean, Score, Share, fast_p, mean_speed
 
 NOT_JUDGED = {*(status.value for status in NOT_EVALUATED), "error", "no_row"}
 """Statuses that are not verdicts; the last two occur in published tables."""
+OF_A_CASE = (
+    *("solution", "case", "constants", "reason", "lacks", "percent_of_limit"),
+    *("speedup", "speedup_low", "speedup_high", "shown_speedup"),
+)
+"""Fields that a line has from the summary of its case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +40,6 @@ class SweptLine:
     claim: float | None = None
     percent_of_limit: float | None = None
     warnings: tuple[str, ...] = ()
-    """Codes."""
     trivial: bool = False
     """Whether it passes a task that wrong answers pass as well."""
     constants: str = ""
@@ -111,21 +115,12 @@ def of_run(title: str, run: RunSummary, stack: str, journal: Record | None, note
         lines.append(
             SweptLine(
                 problem=problem,
-                solution=case.solution,
-                case=case.case,
                 status=case.status.value,
-                reason=case.reason,
                 level=case.level.value if case.level is not None else "",
-                lacks=case.lacks,
-                speedup=case.speedup,
-                speedup_low=case.speedup_low,
-                speedup_high=case.speedup_high,
-                shown_speedup=case.shown_speedup,
                 claim=claims.get((problem, case.solution, case.case)),
-                percent_of_limit=case.percent_of_limit,
                 warnings=tuple(code for code in case.advice if code != case.status.value),
                 trivial=case.passed and TRIVIAL in {*case.flags, *(finding.code for finding in case.findings)},
-                constants=case.constants,
+                **{name: getattr(case, name) for name in OF_A_CASE},
             )
         )
     stage_s: Counter[str] = Counter()

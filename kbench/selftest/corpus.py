@@ -19,6 +19,11 @@ from kbench.plugins import source
 from kbench.plugins.source import Source, did_you_mean
 
 SHIPPED = Path(__file__).resolve().parent.parent / "attacks"
+AS_TOLD = (
+    *("problem", "catalogue", "level", "lacks", "findings"),
+    *("speedup_below", "effects", "options", "limits", "alone"),
+)
+"""Fields of a fixture that its file sets under their own names, in capitals."""
 TIMED_PROBLEM = "sine_chain"
 """Fixtures of this problem are about time."""
 
@@ -98,22 +103,15 @@ def _fixture(parsed: Source) -> Fixture:
     level = values.get("LEVEL", "")
     if level and level not in set(Level):
         raise PluginError(f"{parsed.path} expects `{level}`, which is not a level")
+    told: dict[str, Any] = {name: values[name.upper()] for name in AS_TOLD if name.upper() in values}
+    told |= {name: tuple(value) for name, value in told.items() if isinstance(value, list)}
     return Fixture(
         name=parsed.path.stem,
         honest=parsed.path.parent.name == "honest",
         category=values["CLASS"],
-        problem=values["PROBLEM"],
         summary=parsed.summary,
         devices=parsed.devices,
-        catalogue=values.get("CATALOGUE", ""),
         fast=values.get("SPEED") == "fast",
         expect=expect,
-        level=level,
-        lacks=tuple(values.get("LACKS", ())),
-        findings=tuple(values.get("FINDINGS", ())),
-        speedup_below=values.get("SPEEDUP_BELOW"),
-        effects=tuple(values.get("EFFECTS", ())),
-        options=values.get("OPTIONS", {}),
-        limits=values.get("LIMITS", {}),
-        alone=values.get("ALONE", False),
+        **told,
     )

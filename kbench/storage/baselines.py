@@ -89,12 +89,9 @@ def set_baseline(run: Run, name: str = MAIN, root: Path = ROOT) -> Path:
         )
     require_unedited(run)
     path = baseline_path(run, name, root)
+    csvfile.make_folder(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        rows, samples = (
-            run.path.read_text(encoding="utf-8"),
-            samples_path(run.path).read_text(encoding="utf-8"),
-        )
+        rows, samples = (file.read_text(encoding="utf-8") for file in (run.path, samples_path(run.path)))
     except OSError as error:
         raise csvfile.write_failed(path, error) from error
     # The samples first, as a run is written: between the two, the old rows refuse the new samples, loudly.
@@ -189,10 +186,7 @@ def accept(acceptance: Acceptance, gpu_name: str, root: Path = ROOT) -> Path:
     text = csvfile.line(_COLUMNS) + "".join(
         csvfile.line(csvfile.cell(value) for value in astuple(one)) for one in sorted([*kept, acceptance], key=_key)
     )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise csvfile.write_failed(path, error) from error
+    csvfile.make_folder(path)
     csvfile.replace_file(path, text)
     return path
 

@@ -134,6 +134,14 @@ def line(cells: Iterable[str]) -> str:
     return buffer.getvalue()
 
 
+def make_folder(path: Path) -> None:
+    """Make the folder of a file that is to be written. Raises MachineError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_failed(path, error) from error
+
+
 def replace_file(path: Path, text: str) -> None:
     """Replace a file as a whole: a reader, also after a crash, sees the old one or the new one."""
     temporary: Path | None = None

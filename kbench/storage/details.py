@@ -38,7 +38,6 @@ class RunDetails:
 
     started_utc: str
     command: str = ""
-    """The command line."""
     elapsed_s: float | None = None
     reference_s: dict[str, dict[str, float]] = field(default_factory=dict)
     """Seconds of the judge's own side by case and stage."""

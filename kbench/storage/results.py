@@ -35,6 +35,8 @@ ROW_TYPES = get_type_hints(ResultRow)
 SAMPLE_TYPES = get_type_hints(Sample)
 NAME_COLUMNS = frozenset(name for name, kind in ROW_TYPES.items() if kind is str) - {"reason"}
 """Columns whose text is one line; a reason may have several."""
+OF_A_TIMING = ("timer", "l2", "attested_ns", "attested_half_width_ns", "attestation", "wall_ns", "ref_wall_ns")
+"""Columns that are fields of a `Timing` as well."""
 
 CaseKey = tuple[str, str, str]
 """(problem, solution, case)."""
@@ -68,14 +70,8 @@ class Run:
         return tuple(
             Timing(
                 samples=samples,
-                timer=row.timer,
-                l2=row.l2,
-                attested_ns=row.attested_ns,
-                attested_half_width_ns=row.attested_half_width_ns,
-                attestation=row.attestation,
-                wall_ns=row.wall_ns,
-                ref_wall_ns=row.ref_wall_ns,
                 flags=tuple(row.flags.split()),
+                **{name: getattr(row, name) for name in OF_A_TIMING},
             )
             for row in rows
             if (samples := self.samples.get(group_key(row)))

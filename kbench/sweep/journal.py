@@ -9,7 +9,7 @@ import json
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -17,9 +17,9 @@ from typing import Any, Self
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.version import __version__
 from kbench.storage.csvfile import write_failed
+from kbench.storage.json_values import plain
 from kbench.sweep.task import Task
-from kbench.units.encoding import result_from_json, result_to_json
-from kbench.units.unit import UnitResult
+from kbench.units.unit import UnitResult, result_from_json
 
 FORMAT = 1
 SUFFIX = ".journal.jsonl"
@@ -102,8 +102,7 @@ class Journal:
             self._descriptor = os.open(self.path, flags, 0o644)
             self._claim()
             if self._resumed is None:
-                header = {name: getattr(self._header, name) for name in self._header.__slots__}
-                self._write({"sweep": header})
+                self._write({"sweep": asdict(self._header)})
                 _sync_folder(self.path.parent)
             else:
                 os.ftruncate(self._descriptor, self._resumed.whole_bytes)
@@ -136,7 +135,7 @@ class Journal:
             "claim": task.claim,
             "device": device,
             "at_utc": _now(),
-            "result": result_to_json(result),
+            "result": plain(result),
         }
         try:
             with self._lock:

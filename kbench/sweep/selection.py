@@ -110,7 +110,7 @@ def expand(place: str, settings: Settings, kind: str) -> list[str]:
     path = Path(place).expanduser()
     if path.is_dir():
         return _files([path], f"{place} holds no Python file")
-    if any(letter in place for letter in "*?["):
+    if _is_glob(place):
         if "/" in place or place.endswith(".py"):
             return _files([Path(found) for found in glob.glob(str(path))], f"`{place}` matches nothing")  # noqa: PTH207
         if kind == "problem":
@@ -141,7 +141,11 @@ def natural(path: Path) -> list[int | str]:
 
 
 def _is_many(place: str) -> bool:
-    return Path(place).expanduser().is_dir() or (any(letter in place for letter in "*?[") and "/" in place)
+    return Path(place).expanduser().is_dir() or (_is_glob(place) and "/" in place)
+
+
+def _is_glob(place: str) -> bool:
+    return any(letter in place for letter in "*?[")
 
 
 def _own(name: str, settings: Settings) -> list[SolutionPair]:

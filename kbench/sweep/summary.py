@@ -9,8 +9,7 @@ from pathlib import Path
 
 from kbench.core.errors import KbenchError
 from kbench.core.model import Environment, Passed, Status
-from kbench.core.stats import process_estimate, timings_interval
-from kbench.core.student_t import t_quantile
+from kbench.core.stats import process_estimate, ratio_interval, timings_interval
 from kbench.sweep.journal import Record
 from kbench.sweep.ladder import counts_as_failure
 from kbench.sweep.task import Ended, Finished, SweepEvent, SweepPlanned, TaskVerdict, state_of
@@ -85,7 +84,6 @@ class SweepSummary:
     held: int = 0
     """Speed-ups that the judge's clock confirms in every process."""
     failures: int = 0
-    """Number of failed solutions."""
     not_judged: int = 0
     """Number of results that are not verdicts: a fault of kbench, the machine or the problem, or a skipped case."""
     retried: int = 0
@@ -99,7 +97,6 @@ class SweepSummary:
     csv_path: str | None = None
     left: int = 0
     reason: str = ""
-    """Why it ended early."""
 
 
 def speedup_of(verdict: TaskVerdict) -> float | None:
@@ -141,13 +138,11 @@ def mean_speedup(scores: Sequence[Score]) -> Mean | None:
     speedups = [one.speedup for one in scores if one.speedup is not None and not one.trivial]
     if not speedups:
         return None
-    logs = [math.log(value) for value in speedups]
-    mean = math.fsum(logs) / len(logs)
-    if len(logs) < 2:
-        return Mean(value=math.exp(mean), low=None, high=None, count=len(logs))
-    variance = math.fsum((value - mean) ** 2 for value in logs) / (len(logs) - 1)
-    half = t_quantile(0.975, len(logs) - 1) * math.sqrt(variance / len(logs))
-    return Mean(value=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), count=len(logs))
+    if len(speedups) == 1:
+        return Mean(value=speedups[0], low=None, high=None, count=1)
+    found = ratio_interval([math.log(value) for value in speedups])
+    low, value, high = (math.exp(end) for end in (found.low, found.centre, found.high))
+    return Mean(value=value, low=low, high=high, count=len(speedups))
 
 
 def summarise(

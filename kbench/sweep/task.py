@@ -170,7 +170,6 @@ class Ended:
     left: int
     """Tasks without a verdict."""
     reason: str = ""
-    """Why it ended early."""
     elapsed_s: float = 0.0
 
 

@@ -56,10 +56,9 @@ def make_row(
     failed = outcome if isinstance(outcome, Failed) else None
     errors, here, cost = result.outcome.correctness, result.environment, result.cost
     median_ns = summarise_arm(timing.samples).median_ns if timing is not None else 0
-    bound = attained = None
+    bound = None
     if cost is not None and result.peaks is not None:
         bound = roofline.limit(cost, result.peaks, tf32=options.allow_tf32)
-        attained = roofline.attain(cost, bound, median_ns) if median_ns > 0 else None
     return ResultRow(
         schema_version=SCHEMA_VERSION,
         **asdict(provenance),
@@ -97,10 +96,10 @@ def make_row(
         dram_bytes=cost.dram_bytes if cost else None,
         flops=cost.flops if cost else None,
         limit_ns=round(bound.limit_ns) if bound else None,
-        percent_of_limit=attained.percent_of_limit if attained else None,
+        percent_of_limit=100 * bound.limit_ns / median_ns if bound and median_ns > 0 else None,
         own_share=outcome.own_share if isinstance(outcome, Passed) else None,
         **_fields(here, OF_THE_ENVIRONMENT, ""),
-        flags=" ".join(_flags(timing, bound, attained)),
+        flags=" ".join(_flags(timing, bound, median_ns)),
         samples_sha256="",
         kbench_version=__version__,
     )
@@ -114,9 +113,10 @@ def _whole(ns: float | None) -> int | None:
     return None if ns is None else round(ns)
 
 
-def _flags(timing: Timing | None, bound: roofline.Limit | None, attained: roofline.Attainment | None) -> list[str]:
+def _flags(timing: Timing | None, bound: roofline.Limit | None, median_ns: float) -> list[str]:
     """Return the flags of a pass; a limit of memory binds only data that comes from memory."""
-    flags = list(timing.flags) if timing else []
-    if timing is not None and bound is not None and attained is not None and attained.beats_limit:
-        flags += ["beats_limit"] if timing.l2 == "flushed" or bound.bound_by == "compute" else []
-    return flags
+    if timing is None:
+        return []
+    beaten = bound is not None and 0 < median_ns < bound.limit_ns
+    binds = bound is not None and (timing.l2 == "flushed" or bound.bound_by == "compute")
+    return [*timing.flags, *(["beats_limit"] if beaten and binds else [])]

@@ -1,12 +1,15 @@
 """A unit of judging, and its result."""
 
 import dataclasses
+import functools
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.build.sources import judged_sha256
+from kbench.core.errors import ResultsError
 from kbench.core.events import RunOptions
 from kbench.core.levels import Level
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Peaks, Status
@@ -86,6 +89,22 @@ class UnitResult(OutcomeProperties):
     """Number of attempts; earlier ones failed because of kbench."""
     judge_raised: bool = False
     """Whether the judge itself raised: a defect of kbench, which most likely fails every attempt."""
+
+
+def result_from_json(told: Mapping[str, Any]) -> UnitResult:
+    """Read a result from its JSON values (`json_values.plain`). Raises ResultsError."""
+    try:
+        result: UnitResult = _adapter().validate_python(told)
+    except ValueError as error:
+        raise ResultsError(f"this is not a result of a unit: {error}") from error
+    return result
+
+
+@functools.cache
+def _adapter() -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(UnitResult)
 
 
 def task_key(unit: Unit, device: DeviceChoice) -> str:

@@ -277,14 +277,13 @@ class Worker:
         """
         assert self._queue is not None and self._timer is not None, "opened before"  # noqa: PT018
         slots: list[int] = message["slots"]
-        queue, described, places = self._queue, [], []
+        queue, described, places = self._queue, list[Any](), list[Any]()
         self._results = []
         queue.forget()
-        taken: list[Any] = []
         keep = message["keep"]
 
         def take(slot: int, result: Any) -> None:
-            taken.append(deliver(result, self._outputs[slot], self._inputs[slot]))
+            described.append(deliver(result, self._outputs[slot], self._inputs[slot]))
 
         with torch_no_grad(), Stage("forward"):
             call = self._timer.prepared(self._forward, slots, replay=message["replay"])
@@ -294,7 +293,6 @@ class Worker:
             if not message["gated"]:
                 queue.read(len(slots))
                 self._channel.send({"progress": "done", "n": message["n"]})
-        described = taken
         with Stage("output"):
             for slot, result in zip(slots, self._results, strict=False):
                 described.append(deliver(result, (), self._inputs[slot]))

@@ -4,6 +4,7 @@ import asyncio
 import threading
 
 import pytest
+import tiny_corpus
 from pooling import CASES, Pool, solution
 
 import kbench
@@ -14,29 +15,10 @@ from kbench.host import nursery_process
 from kbench.storage.results import read_run
 from kbench.sweep.task import Budgets
 
-REAL = """
-import torch
-
-CASES = {"default": {}, "ragged": {"n": 33}}
-n = 64
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x.tanh()
-
-def get_inputs():
-    return [torch.rand(8, n)]
-
-def get_init_inputs():
-    return []
-"""
-RIGHT = """
-import torch
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        return x.tanh()
-"""
+REAL = tiny_corpus.problem(
+    "x.tanh()", given="torch.rand(8, n)", constants='n = 64\nCASES = {"default": {}, "ragged": {"n": 33}}'
+)
+RIGHT = tiny_corpus.solution("return x.tanh()")
 
 
 @pytest.fixture(autouse=True)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from records import HERE
 
 from kbench.core.errors import UsageError
 from kbench.core.levels import Level, Standing
 from kbench.core.model import Status, Time
 from kbench.core.verdict import (
     Answer,
-    Conditions,
     Measurement,
     Thresholds,
     Verdict,
@@ -21,24 +21,6 @@ from kbench.core.verdict import (
     judge_ratios,
 )
 
-HERE = Conditions(
-    problem_sha256="7",
-    overrides="{}",
-    device="cuda",
-    timer="events",
-    l2="flushed",
-    mode="cold",
-    clocks="",
-    tf32=False,
-    evaluates=False,
-    oracle_factor=4.0,
-    trusted=False,
-    torch="2.11",
-    cuda="13.0",
-    gpu_name="NVIDIA H200",
-    gpu_uuid="GPU-1",
-    driver="580.65",
-)
 TIGHT = (-0.0004, -0.0002, 0.0, 0.0002, 0.0004)
 """Five processes of a quiet device: sd 0.03 %."""
 LOOSE = (-0.02, -0.01, 0.0, 0.01, 0.02)

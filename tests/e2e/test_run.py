@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas
 import pytest
+import tiny_corpus
 
 import kbench
 from kbench.core.errors import MachineError
@@ -17,6 +18,8 @@ from kbench.plugins import registry
 from kbench.run.session import run
 from kbench.storage import settings
 from kbench.storage.results import read_run
+
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 SCALE = '''"""Scales rows."""
 import torch
@@ -119,6 +122,7 @@ def get_inputs():
 def get_init_inputs():
     return []
 '''
+FOUR = dict.fromkeys(("s0", "s1", "s2", "s3"), tiny_corpus.solution("return 2 * x"))
 COMPILED = '''import ctypes
 
 import torch
@@ -158,11 +162,6 @@ class ModelNew(torch.nn.Module):
     def forward(self, x):
         return x.tanh() * self.scale
 """
-
-
-@pytest.fixture(autouse=True)
-def cache_of_its_own(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
 
 
 def begin(folder: Path, problem: str, solutions: dict[str, str], **options) -> Iterator[Event]:
@@ -276,7 +275,7 @@ def test_structures_and_integers_are_compared_exactly(tmp_path) -> None:
 
 
 def test_a_problem_that_fails_is_the_problems_fault(tmp_path) -> None:
-    text = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
+    text = tiny_corpus.solution("return x")
     events = list(begin(tmp_path, BROKEN, {"one": text, "other": text}, verify_only=True))
     for event in judged(events).values():
         assert isinstance(event.outcome, Failed)
@@ -286,9 +285,7 @@ def test_a_problem_that_fails_is_the_problems_fault(tmp_path) -> None:
 
 
 def test_a_reference_that_raises_later_is_the_problems_fault(tmp_path) -> None:
-    twice = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return 2 * x\n"
-    solutions = {f"s{number}": twice for number in range(4)}
-    *_, last = judged(list(begin(tmp_path, TIRES, solutions, verify_only=True))).values()
+    *_, last = judged(list(begin(tmp_path, TIRES, FOUR, verify_only=True))).values()
     assert isinstance(last.outcome, Failed)
     assert last.outcome.status is Status.REFERENCE_FAILED
     assert last.outcome.reason == "the problem fails: IndexError: out of range"
@@ -314,9 +311,7 @@ def test_gradients_of_what_has_few(tmp_path, body) -> None:
 
 def test_a_judge_without_memory_has_no_verdict(tmp_path) -> None:
     """On a smaller GPU than the problem was written for, say: neither the solution nor kbench is at fault."""
-    twice = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return 2 * x\n"
-    solutions = {f"s{number}": twice for number in range(4)}
-    events = list(begin(tmp_path, TIRES, solutions, overrides={"kind": "MemoryError"}, verify_only=True))
+    events = list(begin(tmp_path, TIRES, FOUR, overrides={"kind": "MemoryError"}, verify_only=True))
     *_, last = judged(events).values()
     assert isinstance(last.outcome, Failed)
     assert last.outcome.status is Status.NOT_VERIFIED
@@ -324,10 +319,8 @@ def test_a_judge_without_memory_has_no_verdict(tmp_path) -> None:
 
 
 def test_a_derived_shape_that_the_reference_refuses_later_is_skipped(tmp_path) -> None:
-    twice = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return 2 * x\n"
-    solutions = {f"s{number}": twice for number in range(4)}
     short = {"tires_of_long": False, "tires_after": 8.0}
-    events = list(begin(tmp_path, TIRES, solutions, overrides=short, verify_only=True))
+    events = list(begin(tmp_path, TIRES, FOUR, overrides=short, verify_only=True))
     *_, last = judged(events).values()
     assert isinstance(last.outcome, Passed)
     assert "skipped_shape" in {finding.code for finding in last.outcome.findings}

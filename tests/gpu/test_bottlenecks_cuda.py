@@ -4,14 +4,13 @@ import sys
 
 import bottlenecks
 import pytest
-import torch
+from require import WITH_CUDA
 
 from kbench.host.profiler import find_ncu
 
 pytestmark = [
-    pytest.mark.gpu,
+    *WITH_CUDA,
     pytest.mark.slow,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
 
 

@@ -2,13 +2,11 @@
 
 import pytest
 import torch
+from require import WITH_CUDA
 
 from kbench.numerics import elements, one_pass
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = WITH_CUDA
 
 TOLERANCE = elements.tolerance_for(torch.float32)
 

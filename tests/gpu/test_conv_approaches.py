@@ -6,13 +6,11 @@ import importlib
 
 import pytest
 import torch
+from require import WITH_CUDA
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = WITH_CUDA
 
 POOL = "conv2d_group_norm_scale_max_pool_clamp"
 LOGSUMEXP = "conv2d_group_norm_tanh_hardswish_residual_logsumexp"

@@ -6,11 +6,9 @@ import importlib
 
 import pytest
 import torch
+from require import WITH_CUDA
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = WITH_CUDA
 
 PROBLEM = "conv2d_group_norm_scale_max_pool_clamp"
 DEFAULT = {"batch_size": 128, "height": 128, "width": 128}

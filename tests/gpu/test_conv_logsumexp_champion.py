@@ -2,13 +2,13 @@
 
 import pytest
 import torch
+from require import WITH_CUDA
 
 from kbench.kernels import composed
 from kbench.kernels import conv_norm_logsumexp as champion
 
 pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    *WITH_CUDA,
     pytest.mark.skipif(
         torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0),
         reason="needs compute capability 9.0",

@@ -6,15 +6,13 @@ import time
 
 import pytest
 import torch
+from require import WITH_CUDA
 
 from kbench.devices import monitor, peaks, selection
 from kbench.devices.backend import backend
 from kbench.devices.cuda import recorded
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = WITH_CUDA
 
 HOG = "import torch; a = torch.ones(1, device='cuda'); print('ready', flush=True); input()"
 

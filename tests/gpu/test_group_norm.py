@@ -4,14 +4,12 @@ import importlib
 
 import pytest
 import torch
+from require import WITH_CUDA
 from torch import Tensor
 
 from kbench.problems.group_norm import Model
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = WITH_CUDA
 
 SOLUTIONS = ("two_kernel", "single_pass", "triton")
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-import torch
+from require import WITH_CUDA
 
 from kbench.core.events import Judged, RunOptions
 from kbench.core.health import ProbeAnswer
@@ -17,10 +17,7 @@ from kbench.selftest import corpus
 from kbench.storage import quarantine
 from kbench.storage.settings import Settings, cache_dir
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = WITH_CUDA
 
 HOG = "import torch; a = torch.randn(8192, 8192, device='cuda'); print('ready', flush=True)\nwhile True: a @ a"
 

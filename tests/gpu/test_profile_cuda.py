@@ -1,7 +1,7 @@
 """Which kernels a call launches, as CUPTI lists them on a real GPU."""
 
-import pytest
 import torch
+from require import WITH_CUDA
 
 from kbench.build import sources
 from kbench.core import kernel_names
@@ -14,10 +14,7 @@ from kbench.plugins import registry
 from kbench.run.session import run
 from kbench.storage.settings import Settings
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = WITH_CUDA
 
 
 def origins(call) -> list[KernelOrigin]:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 import torch
+from require import WITH_CUDA
 
 from kbench.judge.arena import Arena
 from kbench.judge.exchange import secret_seed
@@ -14,10 +14,7 @@ from kbench.judge.reference.expected import Expected
 from kbench.judge.timing.recorded_draws import RecordedDraws
 from kbench.plugins.problem import LoadedProblem
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = WITH_CUDA
 SLOTS = 16
 
 

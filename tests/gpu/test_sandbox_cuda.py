@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from require import WITH_CUDA
 
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Passed
@@ -17,10 +18,7 @@ from kbench.storage.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = WITH_CUDA
 
 WORK = """
 import sys

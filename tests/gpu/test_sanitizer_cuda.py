@@ -1,7 +1,7 @@
 """compute-sanitizer below a real worker on a real GPU: what it must find, and what it must leave alone."""
 
 import pytest
-import torch
+from require import WITH_CUDA
 
 from kbench.core.events import Judged, RunOptions
 from kbench.core.levels import Level
@@ -14,8 +14,7 @@ from kbench.selftest import corpus
 from kbench.storage.settings import Settings, cache_dir
 
 pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    *WITH_CUDA,
     pytest.mark.skipif(sanitizer.find() is None, reason="needs compute-sanitizer"),
 ]
 

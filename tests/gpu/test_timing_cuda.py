@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import torch
+from require import WITH_CUDA
 
 from kbench.core.clocks import (
     Attested,
@@ -37,10 +38,7 @@ from kbench.judge.timing.gate_clock import TARGET_NS
 from kbench.wire.gate_page import Gate
 from kbench.worker.queued_calls import CallQueue, queue_calls
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = WITH_CUDA
 triton = pytest.importorskip("triton")
 tl = pytest.importorskip("triton.language")
 globaltimer = pytest.importorskip("triton.language.extra.cuda").globaltimer

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tiny_corpus
 
 from kbench.core import counters
 from kbench.core.bottleneck import Bottleneck
@@ -25,33 +26,14 @@ from kbench.profile import Explained, profile
 from kbench.sandbox import rung_probe
 from kbench.storage.settings import Settings, cache_dir
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 CPU = selection.cpu()
-PROBLEM = '''"""Doubles."""
-import torch
-
-n = 256
-CASES = {"default": {}, "small": {"n": 16}}
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return 2 * torch.tanh(x @ x)
-
-
-def get_inputs():
-    return [torch.randn(n, n)]
-
-
-def get_init_inputs():
-    return []
-'''
-SOLUTION = """import torch
-{head}
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        {body}
-"""
+PROBLEM = tiny_corpus.problem(
+    "2 * torch.tanh(x @ x)",
+    given="torch.randn(n, n)",
+    constants='n = 256\nCASES = {"default": {}, "small": {"n": 16}}',
+)
 FALLS_BACK = """from torch.utils.cpp_extension import load_inline
 try:
     raise RuntimeError("no compiler here")
@@ -82,14 +64,9 @@ TRACE = CallTrace(
 )
 
 
-@pytest.fixture(autouse=True)
-def cache_of_its_own(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-
-
 def entries(folder: Path, body: str, head: str = ""):
     (folder / "doubles.py").write_text(PROBLEM)
-    (folder / "mine.py").write_text(SOLUTION.format(body=body, head=head))
+    (folder / "mine.py").write_text(tiny_corpus.solution(body, head=head))
     problem = registry.find_problem(folder / "doubles.py", Settings())
     return problem, registry.find_solution(problem, folder / "mine.py", Settings())
 

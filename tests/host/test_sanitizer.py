@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tiny_corpus
 
 from kbench.build import cache
 from kbench.core.errors import MachineError, UsageError
@@ -23,34 +24,13 @@ from kbench.sandbox import namespaces, rung_probe
 from kbench.sandbox.rungs import Rung
 from kbench.storage.settings import Settings, cache_dir
 
+pytestmark = pytest.mark.usefixtures("own_cache")
+
 CPU = selection.cpu()
 CUDA = selection.DeviceChoice(kind="cuda", name="GPU", uuid="GPU-1", key="GPU sm_90")
-PROBLEM = '''"""Doubles."""
-import torch
-
-n = 64
-CASES = {"default": {}, "small": {"n": 8}, "ragged": {"n": 7}}
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return 2 * x
-
-
-def get_inputs():
-    return [torch.randn(4, n)]
-
-
-def get_init_inputs():
-    return []
-'''
-SOLUTION = """import torch
-
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        {body}
-"""
+PROBLEM = tiny_corpus.problem(
+    given="torch.randn(4, n)", constants='n = 64\nCASES = {"default": {}, "small": {"n": 8}, "ragged": {"n": 7}}'
+)
 CLEAN = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
 CLEAN_RACE = "========= COMPUTE-SANITIZER\n========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n"
 WILD = """\
@@ -100,11 +80,6 @@ TRIES = """import json, os, socket
         raise ValueError(json.dumps(found))"""
 
 
-@pytest.fixture(autouse=True)
-def cache_of_its_own(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def tool(tmp_path, monkeypatch):
     """Install the stand-in; call it with the report of each tool."""
@@ -122,7 +97,7 @@ def tool(tmp_path, monkeypatch):
 
 def entries(folder: Path, body: str):
     (folder / "doubles.py").write_text(PROBLEM)
-    (folder / "mine.py").write_text(SOLUTION.format(body=body))
+    (folder / "mine.py").write_text(tiny_corpus.solution(body))
     problem = registry.find_problem(folder / "doubles.py", Settings())
     return problem, registry.find_solution(problem, folder / "mine.py", Settings())
 

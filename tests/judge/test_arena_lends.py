@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import tiny_corpus
 import torch
 
 from kbench.core.events import Judged, RunOptions
@@ -62,8 +63,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made: Path = tmp_path_factory.mktemp("lending")
     (made / "magnitudes.py").write_text(PROBLEM)
     for name, (body, _) in SOLUTIONS.items():
-        lines = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        "
-        (made / f"{name}.py").write_text(f"{lines}{body}\n")
+        (made / f"{name}.py").write_text(tiny_corpus.solution(body))
     return made
 
 

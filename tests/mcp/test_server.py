@@ -6,13 +6,8 @@ import os
 import sys
 
 import pytest
+import tiny_corpus
 from mcp import Client, StdioServerParameters
-
-SOLUTION = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return 3 * x\n"
-PROBLEM = (
-    "import torch\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return 2 * x\n\n"
-    "def get_inputs():\n    return [torch.rand(4, 16)]\n\ndef get_init_inputs():\n    return []\n"
-)
 
 
 def told(result) -> str:
@@ -35,8 +30,10 @@ def test_an_agent_lists_verifies_and_asks(tmp_path) -> None:
             listed = told(await client.call_tool("list_problems"))
             assert "group_norm" in listed
             assert len(listed) < 20_000
-            question = {"problem": PROBLEM, "level": "task"}
-            wrong = told(await client.call_tool("verify", {**question, "solution": SOLUTION}))
+            question = {"problem": tiny_corpus.problem(), "level": "task"}
+            wrong = told(
+                await client.call_tool("verify", {**question, "solution": tiny_corpus.solution("return 3 * x")})
+            )
             assert json.loads(wrong)["verdict"] == "wrong_value"
             assert "want" not in wrong
             right = json.loads(told(await client.call_tool("run", {**question, "solution": "eager"})))

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from require import WITH_CUDA
 
 from kbench.devices.poison import poison, poison_floats
 from kbench.numerics import elements
@@ -23,8 +24,7 @@ DTYPES = [
     torch.uint8,
     torch.bool,
 ]
-NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, NO_GPU])]
+DEVICES = ["cpu", pytest.param("cuda", marks=WITH_CUDA)]
 ROUGH = Tolerance(rtol=1e-2, atol=1e-2)
 
 

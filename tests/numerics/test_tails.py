@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from require import WITH_CUDA
 
 from kbench.numerics import tails
 from kbench.numerics.elements import Tolerance
 
-NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, NO_GPU])]
+DEVICES = ["cpu", pytest.param("cuda", marks=WITH_CUDA)]
 ROUGH = Tolerance(rtol=1e-2, atol=1e-2)
 
 

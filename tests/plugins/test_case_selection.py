@@ -2,29 +2,16 @@
 
 from pathlib import Path
 
+import tiny_corpus
+
 from kbench.plugins import case_selection, registry
 from kbench.storage.settings import Settings
 
-PROBLEM = """
-import torch
-
-shape = (2, 3)
-factor = 1
-CASES = {"default": {}, "wide": {"shape": (4, 8)}}
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x * factor
-
-
-def get_inputs():
-    return [torch.rand(shape)]
-
-
-def get_init_inputs():
-    return []
-"""
+PROBLEM = tiny_corpus.problem(
+    "x * factor",
+    given="torch.rand(shape)",
+    constants='shape = (2, 3)\nfactor = 1\nCASES = {"default": {}, "wide": {"shape": (4, 8)}}',
+)
 
 
 def test_what_a_case_sets_itself_is_not_set_by_hand(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+import tiny_corpus
 
 from kbench.build import cache
 from kbench.build.cache import CacheEntry
@@ -22,25 +23,12 @@ from kbench.run.builds import Built, Job, at_once, build_all
 from kbench.run.session import run
 from kbench.storage import settings
 
-IMAGES = '''"""Doubles images."""
-import torch
+pytestmark = pytest.mark.usefixtures("own_cache")
 
-side = 8
-CASES = {"small": {"side": 4}, "ragged": {"side": 5}}
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return 2 * x
-
-
-def get_inputs():
-    return [torch.randn(3, 2, side, side + 1)]
-
-
-def get_init_inputs():
-    return []
-'''
+IMAGES = tiny_corpus.problem(
+    given="torch.randn(3, 2, side, side + 1)",
+    constants='side = 8\nCASES = {"small": {"side": 4}, "ragged": {"side": 5}}',
+)
 CALLED = """import json, os, time  # torch.compile
 
 import torch
@@ -58,11 +46,6 @@ class ModelNew(torch.nn.Module):
             log.write(json.dumps(call) + "\\n")
         return 2 * x
 """
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
 
 
 def written(folder: Path, name: str, text: str) -> Path:

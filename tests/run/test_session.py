@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import tiny_corpus
 from fakes import CORRECT, ENVIRONMENT, timing
 
 from kbench.children.child_error import ChildError
@@ -25,20 +26,8 @@ from kbench.storage.results import read_run
 from kbench.storage.settings import Settings
 from kbench.units import evaluator
 
-PROBLEM = """
-import torch
-from torch import nn
-n = 4
-CASES = {"default": {}, "small": {"n": 2}}
-class Model(nn.Module):
-    def forward(self, x):
-        return 2 * x
-def get_inputs():
-    return [torch.rand(n)]
-def get_init_inputs():
-    return []
-"""
-SOLUTION = "from torch import nn\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        return x + x\n"
+PROBLEM = tiny_corpus.problem(given="torch.rand(n)", constants='n = 4\nCASES = {"default": {}, "small": {"n": 2}}')
+SOLUTION = tiny_corpus.solution("return x + x")
 
 
 class FakeJudge:

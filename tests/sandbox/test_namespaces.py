@@ -22,7 +22,10 @@ ROOT = Path(__file__).parents[2]
 SWISH = ROOT / "tests" / "kernelbench" / "25_Swish.py"
 TMP = Path("/tmp")
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's"),
+    pytest.mark.usefixtures("own_cache"),
+]
 WITH_NAMESPACES = pytest.mark.parametrize("rung", [Rung.NAMESPACES, Rung.FULL], ids=["namespaces", "full"])
 
 
@@ -30,11 +33,6 @@ WITH_NAMESPACES = pytest.mark.parametrize("rung", [Rung.NAMESPACES, Rung.FULL], 
 def name() -> str:
     """Of a folder that nobody else has in /tmp."""
     return f"kbench-test-{uuid.uuid4().hex}"
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
 
 
 def judge(path: Path, rung: Rung, monkeypatch, tmp_path) -> tuple[Judged, bool]:

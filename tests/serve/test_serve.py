@@ -19,6 +19,7 @@ from pathlib import Path
 import httpx
 import pytest
 import serve_load
+import tiny_corpus
 from pooling import CASES, solution
 from serving import HEADERS, TOKEN, Running, serving
 
@@ -309,13 +310,9 @@ def test_a_real_verdict_over_http(tmp_path) -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    candidate = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
+    candidate = tiny_corpus.solution("return x + 1")
     problem = Path(tmp_path / "plus_one.py")
-    problem.write_text(
-        "import torch\n\nCASES = {'default': {}, 'ragged': {'n': 33}}\nn = 64\n\nclass Model(torch.nn.Module):\n"
-        "    def forward(self, x):\n        return x + 1\n\ndef get_inputs():\n    return [torch.rand(8, n)]\n\n"
-        "def get_init_inputs():\n    return []\n"
-    )
+    problem.write_text(serve_load.PROBLEM)
     with Judge(device="cpu", verify_only=True, isolation=1) as judge:
         options = ServerOptions(token=TOKEN, port=port, state=tmp_path / "state", references=True)
         server, store = make_server(judge, options)

@@ -13,9 +13,9 @@ from sweeping import failed, passed, task
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import Status
+from kbench.storage.json_values import plain
 from kbench.sweep import journal
 from kbench.sweep.journal import Header, Journal
-from kbench.units.encoding import result_to_json
 
 HEADER = Header(run="one", started_utc="2026-11-23T00:00:00+00:00", arguments={"problem": "p"})
 
@@ -37,7 +37,7 @@ def test_what_was_written_is_read(path) -> None:
     record = journal.read(path)
     assert record.header == HEADER
     assert {key: len(found) for key, found in record.results.items()} == {"k1": 2, "k2": 1}
-    assert [result_to_json(one) for one in record.results["k1"]] == [result_to_json(one) for one in results]
+    assert [plain(one) for one in record.results["k1"]] == [plain(one) for one in results]
     assert record.whole_bytes == path.stat().st_size
 
 

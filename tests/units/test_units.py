@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tiny_corpus
 from fakes import CORRECT, ENVIRONMENT, timing
 
 from kbench.children import nursery
@@ -22,31 +23,13 @@ from kbench.host import health, nursery_process
 from kbench.host.nursery_process import Nursery
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
-from kbench.plugins.shapes import Derived
 from kbench.sandbox.process_table import members, processes
+from kbench.storage.json_values import plain
 from kbench.storage.settings import Settings, cache_dir
-from kbench.units.encoding import result_from_json, result_to_json, unit_from_json, unit_to_json
 from kbench.units.evaluator import MOST_GROWTH_BYTES, MOST_UNITS, Evaluator, is_worn
-from kbench.units.unit import Unit, UnitResult, task_key
+from kbench.units.unit import Unit, UnitResult, result_from_json, task_key
 
-PROBLEM = '''"""Doubles."""
-import torch
-
-n = 16
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return 2 * x
-
-
-def get_inputs():
-    return [torch.rand(4, n)]
-
-
-def get_init_inputs():
-    return []
-'''
+PROBLEM = tiny_corpus.problem()
 REBEL = '''"""Doubles, and changes whatever it can reach."""
 import os
 import subprocess
@@ -191,25 +174,16 @@ def test_a_verdict_depends_on_the_model_of_the_device(tmp_path) -> None:
     assert task_key(one, device) == task_key(one, replace(device, uuid="another of the same"))
 
 
-def test_units_and_results_travel_as_json(tmp_path) -> None:
+def test_results_travel_as_json() -> None:
     import json
 
-    constants = {"n": 8, "scale": float("inf"), "shape": [2, 3], "name": "x", "none": None}
-    asked = unit(
-        tmp_path,
-        case=Case(name="default", overrides=constants),
-        options=replace(CPU, overrides=constants, accept=("misaligned",)),
-        derived=Derived(cases=[{"n": 5}], reason=""),
-        follows=True,
-    )
-    assert unit_from_json(json.loads(json.dumps(unit_to_json(asked), allow_nan=False))) == asked
     passed = Passed(correctness=replace(CORRECT, max_abs_err=float("nan")), timings=(timing(),), lacks=("misaligned",))
     finding = Finding.note("x", "y")
     for outcome in (passed, Failed(status=Status.CRASHED, reason="signal 11", findings=(finding,))):
         result = UnitResult(outcome=outcome, stage_s={"verify": 0.5}, environment=ENVIRONMENT, weights="name")
-        told = json.dumps(result_to_json(result), allow_nan=False)
+        told = json.dumps(plain(result), allow_nan=False)
         read = result_from_json(json.loads(told))
-        assert json.dumps(result_to_json(read)) == told
+        assert json.dumps(plain(read)) == told
         assert (type(read.outcome), read.status) == (type(outcome), result.status)
 
 
@@ -217,8 +191,6 @@ def test_units_and_results_travel_as_json(tmp_path) -> None:
 def test_nonsense_is_no_result(told) -> None:
     with pytest.raises(ResultsError):
         result_from_json(told)
-    with pytest.raises(ResultsError):
-        unit_from_json(told)
 
 
 WORN = [

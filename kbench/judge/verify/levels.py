@@ -4,7 +4,6 @@ import copy
 import functools
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from kbench.core.errors import ReferenceRaisedError
@@ -65,27 +64,24 @@ def by_status(wrong: str, refused: str) -> CodeOf:
     return lambda refusal: lacking(refusal.status, wrong, refused)
 
 
-@dataclass(slots=True)
-class LackingProperties:
+class LackingProperties(dict[str, RefusalError]):
     """What was found to be lacking, with the refusal of the first check of each property."""
-
-    refusals: dict[str, RefusalError] = field(default_factory=dict)
 
     @property
     def codes(self) -> tuple[str, ...]:
         """All codes, sorted."""
-        return tuple(sorted(self.refusals))
+        return tuple(sorted(self))
 
     def findings(self, required: Level, accepted: Sequence[str]) -> list[Finding]:
         """Return a finding for each, fatal where it keeps the solution below the required level."""
-        fatal = blocking(self.refusals, required, accepted)
+        fatal = blocking(self, required, accepted)
         return [
             Finding(
                 code=code,
                 kind=FindingKind.LEVEL,
-                message=self.refusals[code].explained,
+                message=self[code].explained,
                 fatal=code in fatal,
-                status=self.refusals[code].status,
+                status=self[code].status,
             )
             for code in self.codes
         ]
@@ -148,7 +144,7 @@ class Levels:
                 refusal = self._battery.resembling(trial, variation)
                 if refusal is not None:
                     code = "values_refused" if refusal.status is Status.RAISED else variation.lacking
-                    self.lacks.refusals.setdefault(code, refusal)
+                    self.lacks.setdefault(code, refusal)
 
     def _weights(self, reference: Reference, *, halves: bool = True) -> None:
         """Try parameters that change after construction; where they are not followed, the rest goes on without."""
@@ -158,7 +154,7 @@ class Levels:
         if candidate.weights == "seed":
             code = "frozen_weights" if candidate.prepares else "unmatched_weights"
             detail = "" if candidate.prepares else f": {candidate.unmatched}"
-            self.lacks.refusals[code] = RefusalError(Status.NOT_VERIFIED, PROPERTIES[code].title + detail)
+            self.lacks[code] = RefusalError(Status.NOT_VERIFIED, PROPERTIES[code].title + detail)
             return
         candidate.follows = True
 
@@ -226,14 +222,13 @@ class Levels:
             self._battery.bound_anew(reference, code, arguments, misalign)
             self._bound.leave()
         except RefusalError as refusal:
-            lacking_code = self._survived(by_status(code, refused), refusal, reference)
-            self.lacks.refusals.setdefault(lacking_code, refusal)
+            self.lacks.setdefault(self._survived(by_status(code, refused), refusal, reference), refusal)
 
     def _try(self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], object]) -> bool:
         """Return whether a check holds on a shape; if not, that is noted."""
         found = self._refusal(code_of, reference, check)
         if found is not None:
-            self.lacks.refusals.setdefault(*found)
+            self.lacks.setdefault(*found)
         return found is None
 
     def _refusal(

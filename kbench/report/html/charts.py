@@ -69,11 +69,6 @@ class Chart:
     """Entries of the legend: look and meaning of marks."""
 
     @property
-    def ticks(self) -> tuple[Tick, ...]:
-        """Labels of the axis."""
-        return self.scale.ticks()
-
-    @property
     def rules(self) -> tuple[Tick, ...]:
         """The value that all rows are compared with, as a line."""
         return () if self.rule is None else (Tick(at=self.scale.at(self.rule[0]), text=self.rule[1]),)
@@ -117,16 +112,6 @@ class Plane:
     key: tuple[tuple[str, str], ...] = ()
 
     @property
-    def x_ticks(self) -> tuple[Tick, ...]:
-        """Labels below the plane."""
-        return self.x.ticks()
-
-    @property
-    def y_ticks(self) -> tuple[Tick, ...]:
-        """Labels beside the plane."""
-        return self.y.ticks(upright=True)
-
-    @property
     def gutter_rem(self) -> float:
         """Width of the column of labels beside the plane, which holds the longest one in a wide font too."""
-        return round(0.6 + 0.5 * max((len(tick.text) for tick in self.y_ticks), default=0), 1)
+        return round(0.6 + 0.5 * max((len(tick.text) for tick in self.y.ticks(upright=True)), default=0), 1)

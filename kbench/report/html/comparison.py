@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from kbench.compare import ComparedCase, Comparison
-from kbench.core.verdict import Answer
+from kbench.compare import Comparison
+from kbench.core.verdict import Answer, Verdict
 from kbench.report.comparison import bounds_of, change_of, heading, summary_line, table_of, word_of, worst_first
 from kbench.report.html import page
 from kbench.report.html.axes import changes
@@ -48,30 +48,27 @@ def render_comparison(
 
 def _changes(comparison: Comparison, margin: float) -> Chart | None:
     """Draw the change of the time of each case, in percent; right of the middle is slower."""
-    known = [case for case in worst_first(comparison.cases) if case.verdict is not None and case.verdict.ratio]
-    if not known:
+    judged = [(case, case.verdict) for case in worst_first(comparison.cases) if case.verdict and case.verdict.ratio]
+    if not judged:
         return None
-    reached = [100 * (end - 1) for case in known for end in _ends(case) if end is not None]
-    reach = 1.06 * max([LEAST_REACH, 2 * margin, *(abs(end) for end in reached)])
-    scale = changes(reach)
+    reached = [abs(end) for _, verdict in judged for end in _percents(verdict) if end is not None]
+    scale = changes(1.06 * max([LEAST_REACH, 2 * margin, *reached]))
     rows = []
-    for case in known:
-        low, centre, high = _ends(case)
-        bad = case.verdict is not None and case.verdict.status in {Answer.SLOWER, Answer.NEW_FAIL}
-        mine = margin if case.verdict is None or case.verdict.margin is None else 100 * case.verdict.margin
-        least, most = (None if end is None else 100 * (end - 1) for end in (low, high))
-        spans = (
-            *between(-mine, mine, scale, kind="margin", title=f"± {mine:.3g} %"),
-            *between(least, most, scale, title=bounds_of(case.verdict)),
-        )
+    for case, verdict in judged:
+        least, centre, most = _percents(verdict)
+        bad = verdict.status in {Answer.SLOWER, Answer.NEW_FAIL}
+        mine = margin if verdict.margin is None else 100 * verdict.margin
         rows.append(
             ChartRow(
                 label=f"{word_of(case)}: {case.solution}",
                 note=case.case,
-                value=change_of(case.verdict),
-                value_note=bounds_of(case.verdict),
-                marks=(Mark(x=scale.at(100 * ((centre or 1) - 1)), kind="failed" if bad else "point"),),
-                spans=spans,
+                value=change_of(verdict),
+                value_note=bounds_of(verdict),
+                marks=(Mark(x=scale.at(centre or 0.0), kind="failed" if bad else "point"),),
+                spans=(
+                    *between(-mine, mine, scale, kind="margin", title=f"± {mine:.3g} %"),
+                    *between(least, most, scale, title=bounds_of(verdict)),
+                ),
             )
         )
     return Chart(
@@ -88,6 +85,6 @@ def _changes(comparison: Comparison, margin: float) -> Chart | None:
     )
 
 
-def _ends(case: ComparedCase) -> tuple[float | None, float | None, float | None]:
-    verdict = case.verdict
-    return (None, None, None) if verdict is None else (verdict.low, verdict.ratio, verdict.high)
+def _percents(verdict: Verdict) -> list[float | None]:
+    """Return both bounds of a change and, between them, the change."""
+    return [None if ratio is None else 100 * (ratio - 1) for ratio in (verdict.low, verdict.ratio, verdict.high)]

@@ -41,7 +41,6 @@ class RunLine:
     cells: tuple[Cell, ...]
     sentence: str
     hint: str
-    """What to do about a failure."""
 
 
 def render_run(

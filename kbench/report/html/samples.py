@@ -14,7 +14,6 @@ from kbench.report.html.charts import Dot, Span
 from kbench.report.remarks import flag_text
 
 ARMS = {"candidate": "point", "reference": "reference"}
-"""Looks of the samples of either arm."""
 STRIP = 76.0
 """Width of the samples in percent of a panel; their distribution has the rest."""
 BINS = 24
@@ -40,7 +39,6 @@ class Panel:
     process: int
     median: str
     names: tuple[tuple[str, str], ...]
-    """Labels of its samples, and their meaning."""
     count: int
     marked: int
     beyond: int

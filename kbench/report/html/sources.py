@@ -16,7 +16,6 @@ from kbench.storage.settings import Settings
 MOST_BYTES = 200_000
 """Largest part of one file that is shown."""
 MOST_REMARKS = 3
-"""Most remarks at one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

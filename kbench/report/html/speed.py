@@ -123,7 +123,6 @@ NAMES = {
     "reference": "reference, device time",
     "limit": "limit of the device",
 }
-"""Looks and meanings of the marks of times."""
 
 
 def where(case: CaseSummary, cases: Sequence[CaseSummary]) -> str:
