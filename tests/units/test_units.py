@@ -1,5 +1,6 @@
-"""Units: what they depend on, how they travel, and judges that are forks of one nursery."""
+"""Units: what they depend on, how their results travel, and judges that are forks of one nursery."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from fakes import CORRECT, ENVIRONMENT, timing
+from sweeping import entry
 
 from kbench.children import nursery
 from kbench.core.errors import ResultsError
@@ -21,11 +23,9 @@ from kbench.devices import selection
 from kbench.host import health, nursery_process
 from kbench.host.nursery_process import Nursery
 from kbench.plugins import registry
-from kbench.plugins.registry import Entry
-from kbench.plugins.shapes import Derived
 from kbench.sandbox.process_table import members, processes
 from kbench.storage.settings import Settings, cache_dir
-from kbench.units.encoding import result_from_json, result_to_json, unit_from_json, unit_to_json
+from kbench.units.encoding import result_from_json, result_to_json
 from kbench.units.evaluator import MOST_GROWTH_BYTES, MOST_UNITS, Evaluator, is_worn
 from kbench.units.unit import Unit, UnitResult, task_key
 
@@ -130,23 +130,18 @@ class ModelNew(torch.nn.Module):
 CPU = RunOptions(device="cpu", verify_only=True, wait_for_device=False, save=False, level=Level.TASK)
 
 
-def entry(kind: str, path: Path, **changes: object) -> Entry:
-    values = {"name": path.stem, "summary": "", "origin": "path", "devices": ("cpu",)}
-    return Entry(path=path, kind=kind, **{**values, **changes})
-
-
-def unit(folder: Path, **changes: object) -> Unit:
-    problem, solution = folder / "p.py", folder / "s.py"
+@pytest.fixture
+def one(tmp_path: Path) -> Unit:
+    problem, solution = tmp_path / "p.py", tmp_path / "s.py"
     for path in (problem, solution):
-        path.write_text(PROBLEM) if not path.exists() else None
-    told = {
-        "problem": entry("problem", problem),
-        "solution": entry("solution", solution),
-        "case": Case(name="default", overrides={"n": 8}),
-        "process": 0,
-        "options": CPU,
-    }
-    return Unit(**{**told, **changes})
+        path.write_text(PROBLEM)
+    return Unit(
+        problem=entry("problem", problem),
+        solution=entry("solution", solution),
+        case=Case(name="default", overrides={"n": 8}),
+        process=0,
+        options=CPU,
+    )
 
 
 SAME = {
@@ -173,36 +168,23 @@ def edited(one: Unit, path: Path) -> Unit:
 
 
 @pytest.mark.parametrize("change", SAME.values(), ids=SAME)
-def test_a_verdict_does_not_depend_on(tmp_path, change) -> None:
-    one, device = unit(tmp_path), selection.cpu()
-    assert task_key(one, device) == task_key(change(one), device)
+def test_a_verdict_does_not_depend_on(one, change) -> None:
+    assert task_key(one, selection.cpu()) == task_key(change(one), selection.cpu())
 
 
 @pytest.mark.parametrize("change", OTHER.values(), ids=OTHER)
-def test_a_verdict_depends_on(tmp_path, change) -> None:
-    one, device = unit(tmp_path), selection.cpu()
-    before = task_key(one, device)
-    assert before != task_key(change(one), device)
+def test_a_verdict_depends_on(one, change) -> None:
+    before = task_key(one, selection.cpu())
+    assert before != task_key(change(one), selection.cpu())
 
 
-def test_a_verdict_depends_on_the_model_of_the_device(tmp_path) -> None:
-    one, device = unit(tmp_path), selection.cpu()
+def test_a_verdict_depends_on_the_model_of_the_device(one) -> None:
+    device = selection.cpu()
     assert task_key(one, device) != task_key(one, replace(device, name="another processor"))
     assert task_key(one, device) == task_key(one, replace(device, uuid="another of the same"))
 
 
-def test_units_and_results_travel_as_json(tmp_path) -> None:
-    import json
-
-    constants = {"n": 8, "scale": float("inf"), "shape": [2, 3], "name": "x", "none": None}
-    asked = unit(
-        tmp_path,
-        case=Case(name="default", overrides=constants),
-        options=replace(CPU, overrides=constants, accept=("misaligned",)),
-        derived=Derived(cases=[{"n": 5}], reason=""),
-        follows=True,
-    )
-    assert unit_from_json(json.loads(json.dumps(unit_to_json(asked), allow_nan=False))) == asked
+def test_results_travel_as_json() -> None:
     passed = Passed(correctness=replace(CORRECT, max_abs_err=float("nan")), timings=(timing(),), lacks=("misaligned",))
     finding = Finding.note("x", "y")
     for outcome in (passed, Failed(status=Status.CRASHED, reason="signal 11", findings=(finding,))):
@@ -217,8 +199,6 @@ def test_units_and_results_travel_as_json(tmp_path) -> None:
 def test_nonsense_is_no_result(told) -> None:
     with pytest.raises(ResultsError):
         result_from_json(told)
-    with pytest.raises(ResultsError):
-        unit_from_json(told)
 
 
 WORN = [
