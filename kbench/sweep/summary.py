@@ -9,8 +9,7 @@ from pathlib import Path
 
 from kbench.core.errors import KbenchError
 from kbench.core.model import Environment, Passed, Status
-from kbench.core.stats import process_estimate, timings_interval
-from kbench.core.student_t import t_quantile
+from kbench.core.stats import process_estimate, ratio_interval, timings_interval
 from kbench.sweep.journal import Record
 from kbench.sweep.ladder import counts_as_failure
 from kbench.sweep.task import Ended, Finished, SweepEvent, SweepPlanned, TaskVerdict, state_of
@@ -141,13 +140,10 @@ def mean_speedup(scores: Sequence[Score]) -> Mean | None:
     speedups = [one.speedup for one in scores if one.speedup is not None and not one.trivial]
     if not speedups:
         return None
-    logs = [math.log(value) for value in speedups]
-    mean = math.fsum(logs) / len(logs)
-    if len(logs) < 2:
-        return Mean(value=math.exp(mean), low=None, high=None, count=len(logs))
-    variance = math.fsum((value - mean) ** 2 for value in logs) / (len(logs) - 1)
-    half = t_quantile(0.975, len(logs) - 1) * math.sqrt(variance / len(logs))
-    return Mean(value=math.exp(mean), low=math.exp(mean - half), high=math.exp(mean + half), count=len(logs))
+    if len(speedups) == 1:
+        return Mean(value=speedups[0], low=None, high=None, count=1)
+    found = ratio_interval([-math.log(value) for value in speedups]).as_speedup()
+    return Mean(value=found.centre, low=found.low, high=found.high, count=len(speedups))
 
 
 def summarise(
@@ -163,8 +159,8 @@ def summarise(
 ) -> SweepSummary:
     """Return the summary of a sweep; `took_s` has the wall seconds of each verdict of this command, by key."""
     statuses = Counter(verdict.status.value for verdict in verdicts)
-    levels = Counter(verdict.level or "none" for verdict in verdicts if verdict.last.is_verdict)
     judged = [verdict for verdict in verdicts if verdict.last.is_verdict]
+    levels = Counter(verdict.level or "none" for verdict in judged)
     scores = [_score(verdict) for verdict in judged]
     fresh = [verdict for verdict in verdicts if not verdict.resumed]
     stage_s: Counter[str] = Counter()
