@@ -283,15 +283,11 @@ def _now(earlier: timedelta = timedelta()) -> str:
 
 def _options(request: EvaluationRequest) -> dict[str, Any]:
     """Return the options of a request that differ from those of the pool."""
-    told: dict[str, Any] = {"limits": TimeLimits(total_s=request.timeout)}
-    if request.verify_only:
-        told["verify_only"] = True
-    if request.level is not None:
-        told["level"] = request.level
-    if request.accept:
-        told["accept"] = tuple(request.accept)
-    if request.case is not None:
-        told["cases"] = (request.case,)
-    if request.overrides:
-        told["overrides"] = dict(request.overrides)
-    return told
+    told = {
+        "verify_only": request.verify_only,
+        "level": request.level,
+        "accept": tuple(request.accept),
+        "cases": request.case,
+        "overrides": request.overrides,
+    }
+    return {"limits": TimeLimits(total_s=request.timeout), **{name: value for name, value in told.items() if value}}

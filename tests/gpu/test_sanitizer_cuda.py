@@ -16,7 +16,7 @@ from kbench.storage.settings import Settings, cache_dir
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-    pytest.mark.skipif(sanitizer.find() is None, reason="needs compute-sanitizer"),
+    pytest.mark.skipif(sanitizer.toolkit.find(sanitizer.NAME) is None, reason="needs compute-sanitizer"),
 ]
 
 SOLUTION = '''
