@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kbench.build import cache, sources
+from kbench.build import cache, sources, toolkit
 from kbench.children.child_error import ChildError
 from kbench.core.bottleneck import Advice, advise
 from kbench.core.errors import MachineError, PluginError, UsageError
@@ -27,7 +27,7 @@ from kbench.host import health, nursery_process
 from kbench.host.builder import Builder
 from kbench.host.context import RunContext
 from kbench.host.judge_process import JudgeProcess, OpenedCase
-from kbench.host.profiler import NCU, NCU_FIX, Counted, Profiler, find_ncu
+from kbench.host.profiler import NCU, NCU_FIX, Counted, Profiler
 from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
 from kbench.run.session import sandbox_rung
@@ -96,7 +96,7 @@ def _tool(device: DeviceChoice, *, counters: bool, keep: Path | None, solutions:
         return None
     if not backend(device.kind).names_kernels:
         raise UsageError("`--ncu` reads counters of a GPU, and the device is a CPU", "leave it out")
-    tool = find_ncu()
+    tool = toolkit.find(NCU)
     if tool is None:
         raise MachineError(f"`--ncu` needs {NCU}, which is not installed", NCU_FIX)
     return tool
@@ -120,7 +120,7 @@ class ProfileSession:
         yield StageStarted(stage="open", solution=REFERENCE, case=self._case.name)
         began = time.monotonic()
         files = [self._problem.path, *(entry.path for entry in solutions)]
-        with JudgeProcess(self._context, files=files, expected=()) as judge:
+        with contextlib.closing(JudgeProcess(self._context, files=files, expected=())) as judge:
             try:
                 self._opened = judge.open(self._problem, self._case)
             except ChildError as error:

@@ -1,4 +1,4 @@
-"""Rules for a cluster: which member gets which task, and when a task is refused because members died. Pure."""
+"""The rule of a cluster: which member gets which task. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from kbench.sweep.ladder import next_batch
 from kbench.sweep.task import Task
 
 MOST_LOSSES = 3
-"""Chosen. Members that may die while one task is judged. After the first loss the task is judged alone."""
+"""Chosen. Members that may die while one task is judged, which is then refused. After the first it is judged alone."""
 
 
 def assign(
@@ -30,8 +30,3 @@ def assign(
     if fresh:
         return next_batch(fresh, [problem] if problem else [], all_lanes)
     return [*waiting[:1]] if not flying else []
-
-
-def is_to_blame(losses: int) -> bool:
-    """Return whether a task is refused after `losses` members died while they judged it."""
-    return losses >= MOST_LOSSES

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from kbench.cluster import membership, parcels
-from kbench.cluster.assignment import assign, is_to_blame
+from kbench.cluster.assignment import MOST_LOSSES, assign
 from kbench.cluster.membership import Member
-from kbench.cluster.supervisor import Over, Supervisor, TaskDone, Told, TriedAgain, UnitDone
+from kbench.cluster.supervisor import Over, Supervisor, TaskDone, Told, UnitDone
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Failed, Finding, Status
 from kbench.devices import selection
@@ -155,7 +155,6 @@ class Cluster:
         self._write = write
         self._ray = _ray()
         self._news: queue.SimpleQueue[tuple[RemoteDevice, Told | Exception]] = queue.SimpleQueue()
-        self._tasks: dict[str, Task] = {}
         self._waiting: list[Task] = []
         self._results: dict[str, tuple[UnitResult, ...]] = {}
         self._losses: Counter[str] = Counter()
@@ -181,7 +180,6 @@ class Cluster:
     def add(self, tasks: Sequence[Task], known: Mapping[str, tuple[UnitResult, ...]] | None = None) -> None:
         """Add tasks, with the results of units that are not judged again."""
         for task in tasks:
-            self._tasks[task.key] = task
             self._results[task.key] = tuple((known or {}).get(task.key, ()))
             self._waiting.append(task)
 
@@ -223,13 +221,12 @@ class Cluster:
         self._waiting = [task for task in self._waiting if task.key not in taken]
         post.flying |= {task.key: task for task in batch}
         post.problem = str(batch[-1].problem.path)
-        paths = {entry.path for task in batch for entry in (task.problem, task.solution) if parcels.travels(entry)}
-        packed = {path: self._pack(path) for path in sorted(paths)}
+        paths = sorted({entry.path for task in batch for entry in (task.problem, task.solution)})
+        packed = {path: self._pack(path) for path in paths if parcels.shipped(path) is None}
         new = [reference for sha256, reference in packed.values() if sha256 not in post.sent]
         post.sent |= {sha256 for sha256, _ in packed.values()}
-        hashes = {path: sha256 for path, (sha256, _) in packed.items()}
-        addressed = [parcels.address(task, hashes) for task in batch]
-        post.actor.add.remote(addressed, {key: self._results[key] for key in taken}, *new)
+        addresses = {path: parcels.shipped(path) or packed[path][0] for path in paths}
+        post.actor.add.remote(batch, addresses, {key: self._results[key] for key in taken}, *new)
 
     def _pack(self, path: Path) -> tuple[str, Any]:
         """Put a source into the cluster's store, once; every node fetches it once."""
@@ -245,8 +242,8 @@ class Cluster:
                 self._record(post.flying[key], process, self._with_losses(key, result), name)
             case TaskDone(key=key, elapsed_s=elapsed_s) if key in post.flying:
                 yield self._verdict(post.flying.pop(key), name, elapsed_s)
-            case TriedAgain(key=key, attempt=attempt, reason=reason) if key in post.flying:
-                yield Retried(task=post.flying[key], attempt=attempt, reason=reason)
+            case Retried(task=task) if task.key in post.flying:
+                yield replace(told, task=post.flying[task.key])
             case DeviceState():
                 yield replace(told, device=name)
             case Over(reason=reason):
@@ -268,7 +265,7 @@ class Cluster:
         for key, task in lost.items():
             self._losses[key] += 1
             self._lost_with.setdefault(key, []).append(post.member.host)
-            if is_to_blame(self._losses[key]):
+            if self._losses[key] >= MOST_LOSSES:
                 hosts = ", ".join(self._lost_with[key])
                 failed = Failed(status=Status.CRASHED, reason=f"kbench died on each host that judged it: {hosts}")
                 result = UnitResult(outcome=failed, attempts=self._losses[key])

@@ -51,42 +51,21 @@ def unpack(parcel: Parcel, folder: Path) -> Path:
     return home / parcel.main
 
 
-def travels(entry: Entry) -> bool:
-    """Return whether an entry's source is a user's file, not one that kbench ships."""
-    return not entry.path.resolve().is_relative_to(sources.PACKAGE)
+def shipped(path: Path) -> str | None:
+    """Return the path of a shipped source relative to the package, the same on any host; None for a user's file."""
+    there = path.resolve()
+    return str(there.relative_to(sources.PACKAGE)) if there.is_relative_to(sources.PACKAGE) else None
 
 
-def shipped(path: Path) -> str:
-    """Return the path of a shipped source relative to the package, the same on any host."""
-    return str(path.resolve().relative_to(sources.PACKAGE))
+def settle(task: Task, addresses: Mapping[Path, str], unpacked: Mapping[str, Path]) -> Task:
+    """Return a task of another host with the paths that its sources have on this one.
 
+    `addresses` has for each source's path there the hash of its parcel, or its path in the package; `unpacked` has the
+    paths here by hash.
+    """
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addressed:
-    """A task without paths of the driver's host: each source is the hash of a parcel or a path in the package."""
+    def here(entry: Entry) -> Entry:
+        address = addresses[entry.path]
+        return replace(entry, path=unpacked.get(address, sources.PACKAGE / address))
 
-    task: Task
-    problem: str
-    solution: str
-
-
-def address(task: Task, hashes: Mapping[Path, str]) -> Addressed:
-    """Replace a task's paths by parcel hashes or package paths; `hashes` has the parcels' hashes by path."""
-
-    def named(entry: Entry) -> str:
-        return f"sha256:{hashes[entry.path]}" if travels(entry) else shipped(entry.path)
-
-    return Addressed(task=task, problem=named(task.problem), solution=named(task.solution))
-
-
-def settle(addressed: Addressed, places: Mapping[str, Path]) -> Task:
-    """Return the task with paths on this host; `places` has the paths of unpacked sources by hash."""
-
-    def found(entry: Entry, where: str) -> Entry:
-        kind, _, sha256 = where.rpartition(":")
-        return replace(entry, path=places[sha256] if kind else sources.PACKAGE / where)
-
-    task = addressed.task
-    return replace(
-        task, problem=found(task.problem, addressed.problem), solution=found(task.solution, addressed.solution)
-    )
+    return replace(task, problem=here(task.problem), solution=here(task.solution))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kbench.cluster.membership import Member, here
-from kbench.cluster.parcels import Addressed, Parcel, settle, unpack
+from kbench.cluster.parcels import Parcel, settle, unpack
 from kbench.core.errors import KbenchError
 from kbench.devices import nvml, selection
 from kbench.host import sanitizer
@@ -41,22 +41,13 @@ class TaskDone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TriedAgain:
-    """A unit failed because of kbench and is tried again."""
-
-    key: str
-    attempt: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Over:
     """The supervisor judges nothing more; `reason` is empty if it was told to end."""
 
     reason: str
 
 
-Told = UnitDone | TaskDone | TriedAgain | DeviceState | Over
+Told = UnitDone | TaskDone | Retried | DeviceState | Over
 
 
 class Supervisor:
@@ -96,12 +87,18 @@ class Supervisor:
         threading.Thread(target=self._follow, args=(crew,), daemon=True).start()
         return ""
 
-    def add(self, tasks: Sequence[Addressed], known: Mapping[str, tuple[UnitResult, ...]], *parcels: Parcel) -> None:
-        """Queue tasks; `parcels` are their sources that this supervisor does not have yet."""
+    def add(
+        self,
+        tasks: Sequence[Task],
+        addresses: Mapping[Path, str],
+        known: Mapping[str, tuple[UnitResult, ...]],
+        *parcels: Parcel,
+    ) -> None:
+        """Queue tasks, with the `addresses` of their sources; `parcels` are those that are not here yet."""
         assert self._crew is not None, "start comes first"
         try:
             self._places |= {parcel.sha256: unpack(parcel, self._sources) for parcel in parcels}
-            self._crew.add([settle(task, self._places) for task in tasks], known)
+            self._crew.add([settle(task, addresses, self._places) for task in tasks], known)
         except Exception as error:  # noqa: BLE001 - otherwise its tasks would wait forever
             self._news.put(Over(reason=str(error)))
 
@@ -132,9 +129,7 @@ class Supervisor:
                 match event:
                     case Finished(verdict=verdict, elapsed_s=elapsed_s):
                         self._news.put(TaskDone(key=verdict.task.key, elapsed_s=elapsed_s))
-                    case Retried(task=task, attempt=attempt, reason=why):
-                        self._news.put(TriedAgain(key=task.key, attempt=attempt, reason=why))
-                    case DeviceState():
+                    case Retried() | DeviceState():
                         self._news.put(event)
             reason = crew.reason
         except BaseException as error:  # noqa: BLE001 - the driver must learn of any error

@@ -38,18 +38,11 @@ class Policy:
     """Treatment of a case that the baseline has and the run did not measure."""
     creep: float = 0.02
     """How much slower than the pinned release baseline a case may become in many small steps, as a share."""
-    equivalence: float = 0.02
-    confidence: float = 0.99
     processes: int = 5
     """Processes of a confirmation; at least as many as the run had."""
     max_processes: int = 20
     """Largest number of processes of a second measurement of an unclear case."""
     time: Time = Time.DEVICE
-
-    def thresholds(self, margin: float | None = None) -> Thresholds:
-        """Thresholds with this margin, or with the default one."""
-        plain = Thresholds(equivalence=self.equivalence, confidence=self.confidence)
-        return plain if margin is None else replace(plain, margin=margin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +189,7 @@ def decide(
     `rules` default to the policy's thresholds; `pinned` are release measurements that bound creep.
     """
     rules, pinned = rules or {}, pinned or {}
-    default, bar = policy.thresholds(policy.slower), policy.thresholds(policy.creep)
+    default, bar = _thresholds(policy.slower), _thresholds(policy.creep)
     looks: dict[CaseKey, list[Verdict]] = {key: [] for key in contests}
     creep: dict[CaseKey, list[Verdict]] = {key: [] for key in contests if key in pinned}
     trial: Mapping[CaseKey, Contest] = contests
@@ -244,9 +237,9 @@ def report(
         code = ExitCode.INCONCLUSIVE
     else:
         code = ExitCode.OK
-    told = tuple(notes)
+    found = tuple(cases)
     return GateReport(
-        run=run, baseline=baseline, cases=tuple(cases), exit_code=code, confirmed=confirmed, notes=told, time=time
+        run=run, baseline=baseline, cases=found, exit_code=code, confirmed=confirmed, notes=tuple(notes), time=time
     )
 
 
@@ -264,7 +257,7 @@ def _rule(
     """Choose the margin of a case, and compare it with the resolution of this device."""
     name = "/".join(key)
     asked = next((slower for glob, slower in policy.overrides.items() if fnmatchcase(name, glob)), policy.slower)
-    rule = policy.thresholds(asked)
+    rule = _thresholds(asked)
     conditions = old.measurement.conditions, new.measurement.conditions
     known = calibration is not None and calibration.gpu_uuid == conditions[1].gpu_uuid
     processes = min(len(old.measurement.log_ratios), len(new.measurement.log_ratios))
@@ -278,7 +271,11 @@ def _rule(
         needed = f"--slower {100 * resolution:.1f}%, or more --processes"
         raise UsageError(f"{limits}; a margin of {100 * asked:.2g} % is asked for", hint=needed)
     notes.append(f"{limits}; this is its margin")
-    return policy.thresholds(resolution)
+    return _thresholds(resolution)
+
+
+def _thresholds(margin: float | None) -> Thresholds:
+    return Thresholds() if margin is None else Thresholds(margin=margin)
 
 
 def _open(looks: Sequence[Verdict]) -> bool:

@@ -84,14 +84,14 @@ class Builder:
         waits = sources.has_extension(entry.path, entry.builtin)
         try:
             if self._turn.whole:
-                turns.enter_context(self._turn.taken())
+                turns.enter_context(self._turn.taken)
                 turns.enter_context(self._turn.computing(child))
             self._set_up(child, writable, around.temporary, closed)
             for number, (key, case) in enumerate(cases.items()):
                 try:
                     waits &= not self._construct(child, entry, case.overrides)
                     if calls or waits:
-                        turns.enter_context(self._turn.taken())
+                        turns.enter_context(self._turn.taken)
                         with self._turn.computing(child):
                             lives = self._rehearse(child, case.overrides, layouts=case.layouts)
                 except ChildError as error:

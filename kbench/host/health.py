@@ -28,7 +28,7 @@ class Watch:
     """Watches a device during a run: reads its vitals at the start and probes it after each crash."""
 
     def __init__(self, device: DeviceChoice, cache_dir: Path):
-        self._device = device
+        self.device = device
         self._cache_dir = cache_dir
         self._before = vitals(device)
         self.quarantine: Quarantine | None = None
@@ -37,10 +37,10 @@ class Watch:
         """Probe the device after a status that may have damaged it; quarantine it if it fails."""
         if status not in PROBED_AFTER or self.quarantine is not None:
             return
-        reason = examine(self._device, self._before)
+        reason = examine(self.device, self._before)
         if reason is not None:
-            device = self._device
-            self.quarantine = quarantine.impose(self._cache_dir, uuid=device.uuid, name=device.name, reason=reason)
+            uuid, name = self.device.uuid, self.device.name
+            self.quarantine = quarantine.impose(self._cache_dir, uuid=uuid, name=name, reason=reason)
 
 
 def examine(device: DeviceChoice, before: Vitals | None = None) -> str | None:

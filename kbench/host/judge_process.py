@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -66,7 +66,7 @@ class OpenedCase:
 
 
 class JudgeProcess:
-    """A judge child; a context manager that kills it and everything below it."""
+    """A judge child."""
 
     def __init__(self, context: RunContext, *, files: Sequence[Path], expected: Sequence[Entry]):
         self._context = context
@@ -93,12 +93,6 @@ class JudgeProcess:
         with contextlib.suppress(PeerGoneError):  # the first request says why
             told = {"environment": dict(launch.environment), "folder": str(launch.folder), "config": config}
             self._child.channel.send(told)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def has_ended(self) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from kbench.build import cache, toolkit
+from kbench.build import cache
 from kbench.children.child_error import ChildError
 from kbench.core import counters
 from kbench.core.counters import Counters
@@ -104,11 +104,6 @@ class Profiler(BelowTool):
     def _message(self, case: Case, *, counted: bool) -> dict[str, object]:
         overrides = encode_constants(case.overrides)
         return {"op": "trace", "problem": str(self._problem.path), "overrides": overrides, "counters": counted}
-
-
-def find_ncu() -> Path | None:
-    """Find Nsight Compute's command line on PATH, in CUDA_HOME, or in the usual folder."""
-    return toolkit.find(NCU)
 
 
 def ncu_command(tool: Path, page: Path, report: Path | None) -> list[str]:

@@ -58,18 +58,13 @@ PADDING = ("--padding", "1024")
 """Bytes between allocations, so that a write just beyond one lands in none. memcheck only."""
 
 
-def find() -> Path | None:
-    """Find compute-sanitizer on PATH, in CUDA_HOME, or in the usual folder."""
-    return toolkit.find(NAME)
-
-
 def require(options: RunOptions, device: DeviceChoice) -> None:
     """Refuse `--sanitize` if it is impossible. Raises UsageError on a CPU, MachineError without the tool."""
     if not options.sanitize:
         return
     if not backend(device.kind).names_kernels:
         raise UsageError("`--sanitize` checks CUDA kernels, and the device is a CPU", "leave it out")
-    if find() is None:
+    if toolkit.find(NAME) is None:
         raise MachineError(f"`--sanitize` needs {NAME}, which is not installed", FIX)
 
 
@@ -134,7 +129,7 @@ class Sanitizer:
         return self._known[looked_at]
 
     def _run(self, entry: Entry, case: Case, small: Case | None, tools: Sequence[Tool]) -> tuple[Finding, ...]:
-        path = find()
+        path = toolkit.find(NAME)
         if path is None:
             return (Finding.note("sanitizer", f"{NAME} is not installed, so the line is unknown"),)
         if entry.builtin is not None:

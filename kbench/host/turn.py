@@ -30,14 +30,9 @@ class Turn:
         self.whole = whole
         """Whether compiling disturbs timing as computing does: on a CPU they share processors."""
         self._admission = admission
-        self._lock = threading.RLock()
+        self.taken = threading.RLock()
+        """Held by the thread that has the turn."""
         self._is_computing = False
-
-    @contextlib.contextmanager
-    def taken(self) -> Iterator[None]:
-        """Have the turn; the thread that has it can enter again."""
-        with self._lock:
-            yield
 
     @contextlib.contextmanager
     def computing(self, child: Child) -> Iterator[None]:

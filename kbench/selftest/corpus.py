@@ -19,13 +19,15 @@ from kbench.plugins import source
 from kbench.plugins.source import Source, did_you_mean
 
 SHIPPED = Path(__file__).resolve().parent.parent / "attacks"
-AS_TOLD = (
-    *("problem", "catalogue", "level", "lacks", "findings"),
-    *("speedup_below", "effects", "options", "limits", "alone"),
-)
-"""Fields of a fixture that its file sets under their own names, in capitals."""
 TIMED_PROBLEM = "sine_chain"
 """Fixtures of this problem are about time."""
+OWN_NAMES = frozenset(
+    {
+        *("PROBLEM", "CATALOGUE", "EXPECT", "LEVEL", "LACKS", "FINDINGS", "SPEEDUP_BELOW", "EFFECTS", "OPTIONS"),
+        *("LIMITS", "ALONE"),
+    }
+)
+"""Literals that have the name of a field of Fixture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,22 +98,21 @@ def _fixture(parsed: Source) -> Fixture:
     missing = sorted({"PROBLEM", "CLASS"} - set(values))
     if missing:
         raise PluginError(f"{parsed.path} has no literal `{missing[0]}`, so it is not a fixture")
-    expect = tuple(values.get("EXPECT", (Status.PASSED.value,)))
-    unknown = sorted(set(expect) - {status.value for status in Status})
-    if unknown:
-        raise PluginError(f"{parsed.path} expects `{unknown[0]}`, which is not a status")
-    level = values.get("LEVEL", "")
-    if level and level not in set(Level):
-        raise PluginError(f"{parsed.path} expects `{level}`, which is not a level")
-    told: dict[str, Any] = {name: values[name.upper()] for name in AS_TOLD if name.upper() in values}
-    told |= {name: tuple(value) for name, value in told.items() if isinstance(value, list)}
-    return Fixture(
+    told: dict[str, Any] = {
+        name.lower(): tuple(v) if isinstance(v, list) else v for name, v in values.items() if name in OWN_NAMES
+    }
+    found = Fixture(
         name=parsed.path.stem,
         honest=parsed.path.parent.name == "honest",
         category=values["CLASS"],
         summary=parsed.summary,
         devices=parsed.devices,
         fast=values.get("SPEED") == "fast",
-        expect=expect,
         **told,
     )
+    unknown = sorted(set(found.expect) - {*Status})
+    if unknown:
+        raise PluginError(f"{parsed.path} expects `{unknown[0]}`, which is not a status")
+    if found.level and found.level not in {*Level}:
+        raise PluginError(f"{parsed.path} expects `{found.level}`, which is not a level")
+    return found

@@ -282,11 +282,11 @@ def _now(earlier: timedelta = timedelta()) -> str:
 
 def _options(request: EvaluationRequest) -> dict[str, Any]:
     """Return the options of a request that differ from those of the pool."""
-    asked = {
+    told = {
         "verify_only": request.verify_only,
         "level": request.level,
         "accept": tuple(request.accept),
-        "cases": (request.case,) if request.case is not None else (),
-        "overrides": dict(request.overrides),
+        "cases": request.case,
+        "overrides": request.overrides,
     }
-    return {"limits": TimeLimits(total_s=request.timeout), **{name: value for name, value in asked.items() if value}}
+    return {"limits": TimeLimits(total_s=request.timeout), **{name: value for name, value in told.items() if value}}

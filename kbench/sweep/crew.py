@@ -20,7 +20,7 @@ from kbench.storage.settings import cache_dir
 from kbench.sweep.builds import Builds, DerivedShapes
 from kbench.sweep.dispatch import Dispatcher, Write
 from kbench.sweep.guard import Guard
-from kbench.sweep.lane import Lane, Post
+from kbench.sweep.lane import Lane
 from kbench.sweep.task import Budgets, Finished, SweepEvent, Task, TaskVerdict
 from kbench.units.evaluator import Evaluator
 from kbench.units.unit import UnitResult
@@ -71,7 +71,7 @@ class Crew:
         self._threads: list[threading.Thread] = []
         lanes = options.lanes * len(options.devices)
         self._dispatcher = Dispatcher(max_failures=options.max_failures, write=write, lanes=lanes)
-        self._guards = [Guard(device, cache_dir()) for device in options.devices]
+        self._guards = [Guard(device, cache_dir(), self._news.put) for device in options.devices]
         self._judging: list[Evaluator] = []
 
     @property
@@ -93,11 +93,10 @@ class Crew:
         self._builds = Builds(context, self._dispatcher, shapes, jobs=options.jobs, tell=self._tell_of_builds)
         self._closing.callback(self._builds.stop)
         for guard in self._guards:
-            post = Post(guard, self._news.put)
             for _ in range(options.lanes):
                 judging = self._make(guard.device, guard, self._scratch)
                 self._judging.append(judging)
-                lane = Lane(judging, post, self._dispatcher, self._builds, shapes, options.budgets, self._news.put)
+                lane = Lane(judging, guard, self._dispatcher, self._builds, shapes, options.budgets, self._news.put)
                 self._threads.append(threading.Thread(target=self._serve, args=(lane,), daemon=True))
         for thread in self._threads:
             thread.start()

@@ -11,28 +11,28 @@ from kbench.devices.selection import DeviceChoice
 from kbench.host import health
 from kbench.host.health import Watch
 from kbench.storage import quarantine
+from kbench.sweep.task import DeviceState
+from kbench.units.evaluator import Evaluator
 
 WAITS_S = (0.0, 5.0, 20.0)
 """Chosen. After the contexts of all judges and workers ended, a driver may take some seconds to recover the device."""
 
 
 class Guard(Watch):
-    """A Watch for several lanes: a device that fails a probe is suspect until its lanes are empty.
+    """A Watch for the lanes of a device: a device that fails a probe is suspect until its lanes are empty.
 
     Then it is probed again, and goes back into service or is quarantined.
     """
 
-    def __init__(self, device: DeviceChoice, cache_dir: Path, *, sleep: Callable[[float], None] = time.sleep):
+    def __init__(self, device: DeviceChoice, cache_dir: Path, tell: Callable[[DeviceState], None]):
         super().__init__(device, cache_dir)
-        self.device = device
+        self.lanes: list[Evaluator] = []
+        self.incidents = 0
+        """How often the device was suspect."""
         self.suspect = ""
         """Why nothing is started on it now; empty for a healthy device."""
-        self._sleep = sleep
+        self._tell = tell
         self._looking = threading.Lock()
-
-    def is_suspect(self) -> bool:
-        """Whether nothing may be started on it now."""
-        return bool(self.suspect)
 
     def look(self, status: Status) -> None:
         """Probe the device after a status that may have damaged it."""
@@ -40,22 +40,34 @@ class Guard(Watch):
             return
         with self._looking:
             if not self.suspect:
-                self.suspect = self._examine() or ""
+                self.suspect = health.examine(self.device, self._before) or ""
 
-    def recover(self) -> bool:
-        """Probe again, with no process of kbench on the device; return whether it is back in service."""
-        with self._looking:
-            reason = self.suspect
-            for wait_s in WAITS_S:
-                self._sleep(wait_s)
-                found = self._examine()
-                if found is None:
-                    self.suspect = ""
-                    return True
-                reason = self.suspect = found
-            device = self.device
-            self.quarantine = quarantine.impose(self._cache_dir, uuid=device.uuid, name=device.name, reason=reason)
-            return False
+    def is_fit(self) -> bool:
+        """Return whether the device may be used, after a second probe if it is suspect."""
+        if self.suspect:
+            with self._looking:
+                if self.suspect and self.quarantine is None:  # else another lane did it
+                    self._recover()
+        return self.quarantine is None
 
-    def _examine(self) -> str | None:
-        return health.examine(self.device, self._before)
+    def _recover(self) -> None:
+        """Probe again, with no process of kbench on the device: it is back in service, or quarantined."""
+        self.incidents += 1
+        reason = self.suspect
+        self._say("suspect", reason)
+        for lane in self.lanes:
+            lane.interrupt()
+        for wait_s in WAITS_S:
+            time.sleep(wait_s)
+            found = health.examine(self.device, self._before)
+            if found is None:
+                self.suspect = ""
+                self._say("back in service", reason)
+                return
+            self.suspect = found
+        device = self.device
+        self.quarantine = quarantine.impose(self._cache_dir, uuid=device.uuid, name=device.name, reason=self.suspect)
+        self._say("quarantined", self.suspect)
+
+    def _say(self, state: str, reason: str) -> None:
+        self._tell(DeviceState(device=self.device.uuid, state=state, reason=reason))

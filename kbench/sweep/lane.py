@@ -16,44 +16,11 @@ from kbench.sweep.builds import Builds, DerivedShapes
 from kbench.sweep.dispatch import Dispatcher
 from kbench.sweep.guard import Guard
 from kbench.sweep.ladder import budget_s, does_not_fit, may_retry
-from kbench.sweep.task import Budgets, DeviceState, Finished, Retried, Task, state_of
+from kbench.sweep.task import Budgets, Finished, Retried, Task, state_of
 from kbench.units.evaluator import Evaluator
 from kbench.units.unit import Unit, UnitResult
 
-Tell = Callable[[Finished | Retried | DeviceState | StageEvent], None]
-
-
-class Post:
-    """State that the lanes of one device share: its health and its judges."""
-
-    def __init__(self, guard: Guard, tell: Tell):
-        self.guard = guard
-        self.name = guard.device.uuid
-        self.lanes: list[Evaluator] = []
-        self.incidents = 0
-        """How often the device was suspect."""
-        self._tell = tell
-        self._lock = threading.Lock()
-
-    def is_fit(self) -> bool:
-        """Return whether the device may be used, after a second probe if it is suspect."""
-        if self.guard.is_suspect():
-            with self._lock:
-                self._look_again()
-        return self.guard.quarantine is None
-
-    def _look_again(self) -> None:
-        if not self.guard.is_suspect() or self.guard.quarantine is not None:
-            return  # another lane did it
-        self.incidents += 1
-        reason = self.guard.suspect
-        self._tell(DeviceState(device=self.name, state="suspect", reason=reason))
-        for lane in self.lanes:
-            lane.interrupt()
-        if self.guard.recover():
-            self._tell(DeviceState(device=self.name, state="back in service", reason=reason))
-        else:
-            self._tell(DeviceState(device=self.name, state="quarantined", reason=self.guard.suspect))
+Tell = Callable[[Finished | Retried | StageEvent], None]
 
 
 class StageLimit:
@@ -93,7 +60,7 @@ class Lane:
     """Judges one unit at a time on one device."""
 
     evaluator: Evaluator
-    post: Post
+    guard: Guard
     dispatcher: Dispatcher
     builds: Builds
     shapes: DerivedShapes
@@ -101,12 +68,12 @@ class Lane:
     tell: Tell
 
     def __post_init__(self) -> None:
-        self.post.lanes.append(self.evaluator)
+        self.guard.lanes.append(self.evaluator)
 
     def serve(self) -> None:
         """Take tasks until there are none, the sweep is stopped or the device is gone."""
         try:
-            while self.post.is_fit() and (batch := self.dispatcher.take(self.evaluator.problems)):
+            while self.guard.is_fit() and (batch := self.dispatcher.take(self.evaluator.problems)):
                 left = self._judge_all(batch)
                 if left:
                     self.dispatcher.give_back(left)
@@ -118,7 +85,7 @@ class Lane:
         solutions = [task.solution for task in batch]
         self.evaluator.turn_to(batch[0].problem, solutions, batch[0].options)
         for number, task in enumerate(batch):
-            if self.dispatcher.why_stopped() or not self.post.is_fit():
+            if self.dispatcher.why_stopped() or not self.guard.is_fit():
                 return list(batch[number:])
             if not self._judge(task, solutions[number + 1 :]):
                 return list(batch[number:])
@@ -131,15 +98,15 @@ class Lane:
         deadline_s = None if total_s is None else began + total_s
         verdict = None
         while verdict is None:
-            if self.dispatcher.why_stopped() or not self.post.is_fit():
+            if self.dispatcher.why_stopped() or not self.guard.is_fit():
                 return False
             result = self._unit(task, following, deadline_s)
             if result is None:
                 return False
-            verdict = self.dispatcher.record(task, result, self.post.name)
+            verdict = self.dispatcher.record(task, result, self.guard.device.uuid)
         self.builds.forget(task)
         elapsed_s = time.monotonic() - began
-        self.tell(Finished(verdict=verdict, device=self.post.name, elapsed_s=elapsed_s))
+        self.tell(Finished(verdict=verdict, device=self.guard.device.uuid, elapsed_s=elapsed_s))
         return True
 
     def _unit(self, task: Task, following: Sequence[Entry], deadline_s: float | None) -> UnitResult | None:
@@ -148,16 +115,16 @@ class Lane:
         case = known[-1].case if known else None
         attempts = 0
         while True:
-            incidents = self.post.incidents
+            incidents = self.guard.incidents
             result = self._attempt(task, known, case, following, deadline_s)
             attempts += 1
-            sick = self.post.guard.is_suspect() or self.post.incidents != incidents
+            sick = bool(self.guard.suspect) or self.guard.incidents != incidents
             if result.status in PROBED_AFTER:
                 self.evaluator.close()  # the next unit gets a judge that has seen no crash
             if may_retry(result, attempts, device_sick=sick) and not self.dispatcher.why_stopped():
                 reason = getattr(result.outcome, "reason", "")
                 self.tell(Retried(task=task, attempt=attempts, reason=reason))
-                if not self.post.is_fit():
+                if not self.guard.is_fit():
                     return None
                 continue
             if does_not_fit(result) and case is None and (case := _smaller(task)) is not None:

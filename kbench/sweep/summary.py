@@ -140,9 +140,8 @@ def mean_speedup(scores: Sequence[Score]) -> Mean | None:
         return None
     if len(speedups) == 1:
         return Mean(value=speedups[0], low=None, high=None, count=1)
-    found = ratio_interval([math.log(value) for value in speedups])
-    low, value, high = (math.exp(end) for end in (found.low, found.centre, found.high))
-    return Mean(value=value, low=low, high=high, count=len(speedups))
+    found = ratio_interval([-math.log(value) for value in speedups]).as_speedup()
+    return Mean(value=found.centre, low=found.low, high=found.high, count=len(speedups))
 
 
 def summarise(
@@ -158,8 +157,8 @@ def summarise(
 ) -> SweepSummary:
     """Return the summary of a sweep; `took_s` has the wall seconds of each verdict of this command, by key."""
     statuses = Counter(verdict.status.value for verdict in verdicts)
-    levels = Counter(verdict.level or "none" for verdict in verdicts if verdict.last.is_verdict)
     judged = [verdict for verdict in verdicts if verdict.last.is_verdict]
+    levels = Counter(verdict.level or "none" for verdict in judged)
     scores = [_score(verdict) for verdict in judged]
     fresh = [verdict for verdict in verdicts if not verdict.resumed]
     stage_s: Counter[str] = Counter()

@@ -1,1 +1,1 @@
-"""One verdict as a unit: typed, serialisable, without files or terminal. `run` and `sweep` are made of these."""
+"""One verdict as a unit: typed, without files or terminal. `run` and `sweep` are made of these."""

@@ -11,7 +11,6 @@ from typing import Any
 from kbench.build.sources import judged_sha256
 from kbench.core.errors import ResultsError
 from kbench.core.events import RunOptions
-from kbench.core.levels import Level
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Peaks, Status
 from kbench.core.verdict import NOT_EVALUATED
 from kbench.devices.selection import DeviceChoice
@@ -41,11 +40,6 @@ class Unit:
 
     precision: float | None = None
     """Target precision of this process, given the earlier ones; None: that of the options."""
-
-    @property
-    def level(self) -> Level:
-        """The required level."""
-        return self.options.level
 
 
 class OutcomeProperties:

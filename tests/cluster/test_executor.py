@@ -12,8 +12,7 @@ from kbench.build.sources import PACKAGE
 from kbench.cluster import executor
 from kbench.cluster.executor import Cluster, RemoteDevice
 from kbench.cluster.membership import Member, Versions
-from kbench.cluster.parcels import Addressed
-from kbench.cluster.supervisor import Over, TaskDone, TriedAgain, UnitDone
+from kbench.cluster.supervisor import Over, TaskDone, UnitDone
 from kbench.core.errors import MachineError, UsageError
 from kbench.core.model import Passed, Status
 from kbench.devices import selection
@@ -48,9 +47,10 @@ class FakeSupervisor:
         self.stop = Remote(lambda: self.given.append("stop"))
         self.events = Remote(self._events)
 
-    def _add(self, tasks: Sequence[Addressed], known: dict[str, tuple[UnitResult, ...]], *_parcels: object) -> None:
-        for one in tasks:
-            key = one.task.key
+    def _add(
+        self, tasks: Sequence[Task], _addresses: object, known: dict[str, tuple[UnitResult, ...]], *_parcels: object
+    ) -> None:
+        for key in (one.key for one in tasks):
             self.given.append(key)
             match self.script.get(key):
                 case "die":
@@ -182,9 +182,9 @@ def test_too_many_failures_halt_all() -> None:
 
 def test_retries_of_a_supervisor_are_told() -> None:
     stage = Stage({})
-    stage.supervisors[0].news.append(TriedAgain(key="k1", attempt=1, reason="the judge is gone"))
+    stage.supervisors[0].news.append(Retried(task=task(1), attempt=1, reason="the judge is gone"))
     (retried,) = [event for event in stage.run(TASKS[0]) if isinstance(event, Retried)]
-    assert (retried.task.key, retried.attempt) == ("k1", 1)
+    assert (retried.task, retried.attempt) == (TASKS[0], 1), "the driver's own task"
 
 
 def test_a_host_that_cannot_judge_is_named() -> None:

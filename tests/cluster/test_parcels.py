@@ -49,9 +49,9 @@ def test_a_damaged_parcel_is_refused(solution: Path, tmp_path: Path) -> None:
 def test_a_task_finds_its_sources_on_another_host(solution: Path, tmp_path: Path) -> None:
     here = replace(task(1), problem=entry("problem", SHIPPED), solution=entry("solution", solution))
     parcel = parcels.pack(solution)
-    addressed = parcels.address(here, {solution: parcel.sha256})
-    assert addressed.problem == "problems/group_norm.py"
-    there = parcels.settle(addressed, {parcel.sha256: parcels.unpack(parcel, tmp_path / "there")})
+    assert (parcels.shipped(SHIPPED), parcels.shipped(solution)) == ("problems/group_norm.py", None)
+    addresses = {SHIPPED: "problems/group_norm.py", solution: parcel.sha256}
+    there = parcels.settle(here, addresses, {parcel.sha256: parcels.unpack(parcel, tmp_path / "there")})
     assert there.problem.path == SHIPPED
     assert there.solution.path.is_relative_to(tmp_path / "there")
     assert there.solution.name == here.solution.name

@@ -6,7 +6,7 @@ import bottlenecks
 import pytest
 from require import WITH_CUDA
 
-from kbench.host.profiler import find_ncu
+from kbench.build import toolkit
 
 pytestmark = [
     *WITH_CUDA,
@@ -15,7 +15,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(
-    "counters", [False, pytest.param(True, marks=pytest.mark.skipif(not find_ncu(), reason="ncu"))]
+    "counters", [False, pytest.param(True, marks=pytest.mark.skipif(not toolkit.find("ncu"), reason="ncu"))]
 )
 def test_bottlenecks_are_named(counters, capsys):
     found = list(bottlenecks.named(counters=counters))

@@ -15,7 +15,7 @@ from kbench.storage.settings import Settings, cache_dir
 
 pytestmark = [
     *WITH_CUDA,
-    pytest.mark.skipif(sanitizer.find() is None, reason="needs compute-sanitizer"),
+    pytest.mark.skipif(sanitizer.toolkit.find(sanitizer.NAME) is None, reason="needs compute-sanitizer"),
 ]
 
 SOLUTION = '''

@@ -165,7 +165,7 @@ def test_what_a_profile_is_not_is_refused_with_what_to_type(tmp_path, monkeypatc
         list(profile(problem, [entry], dataclasses.replace(OPTIONS, cases=("*",))))
     assert caught.value.hint == "`--case default`"
     monkeypatch.setattr(selection, "choose", lambda _: gpu)
-    monkeypatch.setattr("kbench.profile.find_ncu", lambda: None)
+    monkeypatch.setattr("kbench.profile.toolkit.find", lambda _: None)
     with pytest.raises(MachineError, match="ncu"):
         list(profile(problem, [entry], OPTIONS, counters=True))
     with pytest.raises(UsageError, match="two solutions"):

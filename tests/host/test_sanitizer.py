@@ -86,7 +86,7 @@ def tool(tmp_path, monkeypatch):
     path, reports = tmp_path / "compute-sanitizer", tmp_path / "reports.json"
     path.write_text(TOOL.format(python=sys.executable, reports=str(reports)))
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(sanitizer, "find", lambda: path)
+    monkeypatch.setattr(sanitizer.toolkit, "find", lambda _: path)
 
     def install(**texts: str) -> Path:
         reports.write_text(json.dumps(texts))
@@ -272,7 +272,7 @@ def test_memcheck_is_asked_after_an_illegal_access(tmp_path, monkeypatch, device
 
 
 def test_without_the_tool_a_crash_says_so(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(sanitizer, "find", lambda: None)
+    monkeypatch.setattr(sanitizer.toolkit, "find", lambda _: None)
     problem, entry = entries(tmp_path, "return x")
     judge = FakeJudge(CRASH)
     below = Sanitizer(problem, RunContext(options=RunOptions(), device=CUDA, rung=0, scratch=tmp_path))
@@ -287,7 +287,7 @@ def test_what_cannot_be_is_refused_with_what_to_type(monkeypatch) -> None:
     wanted = RunOptions(sanitize=True)
     with pytest.raises(UsageError, match="is a CPU"):
         sanitizer.require(wanted, CPU)
-    monkeypatch.setattr(sanitizer, "find", lambda: None)
+    monkeypatch.setattr(sanitizer.toolkit, "find", lambda _: None)
     with pytest.raises(MachineError, match="not installed") as caught:
         sanitizer.require(wanted, CUDA)
     assert "CUDA_HOME" in caught.value.hint
@@ -296,18 +296,14 @@ def test_what_cannot_be_is_refused_with_what_to_type(monkeypatch) -> None:
 
 
 def test_the_tool_is_found_on_path_then_in_cuda_home(tmp_path, monkeypatch) -> None:
-    for folder in ("one", "home/bin", "other/compute-sanitizer"):
-        place = tmp_path / folder / "compute-sanitizer"
+    for folder in ("one", "home/bin", "other/tool"):
+        place = tmp_path / folder / "tool"
         place.parent.mkdir(parents=True)
-        place.write_text("#!/bin/sh\n")
-        place.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path / "one"))
-    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
-    assert sanitizer.find() == tmp_path / "one" / "compute-sanitizer"
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert sanitizer.find() == tmp_path / "home" / "bin" / "compute-sanitizer"
-    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "other"))
-    assert sanitizer.find() == tmp_path / "other" / "compute-sanitizer" / "compute-sanitizer"
+        place.touch(mode=0o755)
+    for path, home, found in (("one", "home", "one"), (".", "home", "home/bin"), (".", "other", "other/tool")):
+        monkeypatch.setenv("PATH", str(tmp_path / path))
+        monkeypatch.setenv("CUDA_HOME", str(tmp_path / home))
+        assert sanitizer.toolkit.find("tool") == tmp_path / found / "tool"
 
 
 SMALL, LARGE = 1 << 20, 1 << 40

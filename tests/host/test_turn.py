@@ -62,7 +62,7 @@ def timing(admission):
 
 def test_a_compiler_is_stopped_for_one_who_times_and_goes_on_afterwards(admission, timing):
     mine, child = Turn(admission), Compiling()
-    with mine.taken(), mine.computing(child):
+    with mine.taken, mine.computing(child):
         assert timing.stdout.readline() == "has it\n"
         assert child.stopped_now.is_set()
         timing.stdin.close()
@@ -76,7 +76,7 @@ def test_a_compiler_is_stopped_for_one_who_times_and_goes_on_afterwards(admissio
 
 def test_one_that_cannot_be_stopped_keeps_the_device(admission, timing):
     mine, child = Turn(admission), Compiling(stops=False)
-    with mine.taken(), mine.computing(child):
+    with mine.taken, mine.computing(child):
         deadline = time.monotonic() + LONG_S
         while child.times < 3 and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -87,7 +87,7 @@ def test_one_that_cannot_be_stopped_keeps_the_device(admission, timing):
 
 def test_a_build_that_is_broken_off_does_not_wait_for_who_times(admission, timing):
     mine, child = Turn(admission), Compiling()
-    with mine.taken(), mine.computing(child):
+    with mine.taken, mine.computing(child):
         assert timing.stdout.readline() == "has it\n"
         assert child.stopped_now.is_set()
     assert not child.stopped_now.is_set()
@@ -96,7 +96,7 @@ def test_a_build_that_is_broken_off_does_not_wait_for_who_times(admission, timin
 
 def test_what_was_had_for_the_whole_build_is_had_in_its_calls(admission):
     mine, child = Turn(admission, whole=True), Compiling()
-    with mine.taken(), mine.computing(child), mine.taken(), mine.computing(child):
+    with mine.taken, mine.computing(child), mine.taken, mine.computing(child):
         assert not admission.is_wanted()
 
 
@@ -104,10 +104,10 @@ def test_without_a_queue_there_is_a_turn_alone():
     mine, order = Turn(), []
 
     def other():
-        with mine.taken(), mine.computing(Compiling()):
+        with mine.taken, mine.computing(Compiling()):
             order.append("other")
 
-    with mine.taken():
+    with mine.taken:
         thread = threading.Thread(target=other)
         thread.start()
         time.sleep(0.05)

@@ -1,5 +1,6 @@
-"""Units: what they depend on, how they travel, and judges that are forks of one nursery."""
+"""Units: what they depend on, how their results travel, and judges that are forks of one nursery."""
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 import tiny_corpus
 from fakes import CORRECT, ENVIRONMENT, timing
+from sweeping import entry
 
 from kbench.children import nursery
 from kbench.core.errors import ResultsError
@@ -22,7 +24,6 @@ from kbench.devices import selection
 from kbench.host import health, nursery_process
 from kbench.host.nursery_process import Nursery
 from kbench.plugins import registry
-from kbench.plugins.registry import Entry
 from kbench.sandbox.process_table import members, processes
 from kbench.storage.json_values import plain
 from kbench.storage.settings import Settings, cache_dir
@@ -113,23 +114,18 @@ class ModelNew(torch.nn.Module):
 CPU = RunOptions(device="cpu", verify_only=True, wait_for_device=False, save=False, level=Level.TASK)
 
 
-def entry(kind: str, path: Path, **changes: object) -> Entry:
-    values = {"name": path.stem, "summary": "", "origin": "path", "devices": ("cpu",)}
-    return Entry(path=path, kind=kind, **{**values, **changes})
-
-
-def unit(folder: Path, **changes: object) -> Unit:
-    problem, solution = folder / "p.py", folder / "s.py"
+@pytest.fixture
+def one(tmp_path: Path) -> Unit:
+    problem, solution = tmp_path / "p.py", tmp_path / "s.py"
     for path in (problem, solution):
-        path.write_text(PROBLEM) if not path.exists() else None
-    told = {
-        "problem": entry("problem", problem),
-        "solution": entry("solution", solution),
-        "case": Case(name="default", overrides={"n": 8}),
-        "process": 0,
-        "options": CPU,
-    }
-    return Unit(**{**told, **changes})
+        path.write_text(PROBLEM)
+    return Unit(
+        problem=entry("problem", problem),
+        solution=entry("solution", solution),
+        case=Case(name="default", overrides={"n": 8}),
+        process=0,
+        options=CPU,
+    )
 
 
 SAME = {
@@ -156,27 +152,23 @@ def edited(one: Unit, path: Path) -> Unit:
 
 
 @pytest.mark.parametrize("change", SAME.values(), ids=SAME)
-def test_a_verdict_does_not_depend_on(tmp_path, change) -> None:
-    one, device = unit(tmp_path), selection.cpu()
-    assert task_key(one, device) == task_key(change(one), device)
+def test_a_verdict_does_not_depend_on(one, change) -> None:
+    assert task_key(one, selection.cpu()) == task_key(change(one), selection.cpu())
 
 
 @pytest.mark.parametrize("change", OTHER.values(), ids=OTHER)
-def test_a_verdict_depends_on(tmp_path, change) -> None:
-    one, device = unit(tmp_path), selection.cpu()
-    before = task_key(one, device)
-    assert before != task_key(change(one), device)
+def test_a_verdict_depends_on(one, change) -> None:
+    before = task_key(one, selection.cpu())
+    assert before != task_key(change(one), selection.cpu())
 
 
-def test_a_verdict_depends_on_the_model_of_the_device(tmp_path) -> None:
-    one, device = unit(tmp_path), selection.cpu()
+def test_a_verdict_depends_on_the_model_of_the_device(one) -> None:
+    device = selection.cpu()
     assert task_key(one, device) != task_key(one, replace(device, name="another processor"))
     assert task_key(one, device) == task_key(one, replace(device, uuid="another of the same"))
 
 
 def test_results_travel_as_json() -> None:
-    import json
-
     passed = Passed(correctness=replace(CORRECT, max_abs_err=float("nan")), timings=(timing(),), lacks=("misaligned",))
     finding = Finding.note("x", "y")
     for outcome in (passed, Failed(status=Status.CRASHED, reason="signal 11", findings=(finding,))):
