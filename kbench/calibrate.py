@@ -184,14 +184,17 @@ def default_directory() -> Path:
     return platformdirs.user_state_path("kbench") / "calibration"
 
 
+ELSEWHERE = "set XDG_STATE_HOME to another folder"
+
+
 def save(calibration: Calibration, directory: Path | None = None) -> Path:
     """Write a calibration under its GPU's UUID, replacing an earlier one."""
     path = _path(calibration.gpu_uuid, directory)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise csvfile.write_failed(path, error) from error
-    csvfile.replace_file(path, json.dumps(asdict(calibration), indent=1) + "\n")
+        raise csvfile.write_failed(path, error, ELSEWHERE) from error
+    csvfile.replace_file(path, json.dumps(asdict(calibration), indent=1) + "\n", ELSEWHERE)
     return path
 
 

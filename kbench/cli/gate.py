@@ -25,6 +25,9 @@ from kbench.storage import csvfile
 from kbench.storage.runfiles import LATEST
 from kbench.storage.settings import GateSettings, Settings
 
+OTHER_FILE = "name another file"
+"""What to do if a report for CI cannot be written."""
+
 if TYPE_CHECKING:
     from kbench.gate.rule import GateReport, Policy
 
@@ -151,7 +154,7 @@ def _write_files(report: "GateReport", flags: GateFlags) -> None:
     from kbench.report import github, junit
 
     if flags.junit is not None:
-        _write(flags.junit, lambda path: csvfile.replace_file(path, junit.render_junit(report) + "\n"))
+        _write(flags.junit, lambda path: csvfile.replace_file(path, junit.render_junit(report) + "\n", OTHER_FILE))
     step_summary = os.environ.get("GITHUB_STEP_SUMMARY") if flags.github else None
     for target in (flags.summary, Path(step_summary) if step_summary else None):
         if target is not None:
@@ -163,7 +166,7 @@ def _write(path: Path, write: Callable[[Path], None]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(path)
     except OSError as error:
-        raise csvfile.write_failed(path, error) from error
+        raise csvfile.write_failed(path, error, OTHER_FILE) from error
 
 
 def _append(path: Path, text: str) -> None:

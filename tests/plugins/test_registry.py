@@ -132,6 +132,7 @@ def test_a_name_that_two_files_share_is_refused(tmp_path):
         ("x = 1\n", "defines no class `Model`, so it is not a problem"),
         (SOLUTION, "it looks like a solution"),
         ("class Model: pass\ndef get_inputs(): pass\n", "defines no `get_init_inputs`"),
+        ("class Model: pass\n", "defines no `get_init_inputs` and no `get_inputs`"),
         ("class Model:\n", "line 1: expected an indented block"),
         ("x = '\0'", "source code string cannot contain null bytes|is not Python source"),
         ("(" * 5000 + ")" * 5000, "too many nested parentheses|is not Python source"),
@@ -241,6 +242,17 @@ def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
         assert caught.value.hint == hint
     with pytest.raises(PluginError, match="is a folder"):
         registry.find_problem(str(tmp_path) + "/", NO_PATHS)
+
+
+def test_a_file_of_another_kind_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "plus.py", PROBLEM)
+    write(tmp_path / "notes.txt", "hello")
+    problem = registry.find_problem("./plus.py", NO_PATHS)
+    with pytest.raises(PluginError, match=r"notes.txt is not a Python file, so it is not a problem"):
+        registry.find_problem("notes.txt", NO_PATHS)
+    with pytest.raises(PluginError, match=r"notes.txt is not a Python file, so it is not a solution"):
+        registry.find_solution(problem, "notes.txt", NO_PATHS)
 
 
 def test_a_file_named_without_its_ending_is_hinted_at(tmp_path, monkeypatch):
