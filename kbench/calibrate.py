@@ -184,11 +184,14 @@ def default_directory() -> Path:
     return platformdirs.user_state_path("kbench") / "calibration"
 
 
+ELSEWHERE = "set XDG_STATE_HOME to another folder"
+
+
 def save(calibration: Calibration, directory: Path | None = None) -> Path:
     """Write a calibration under its GPU's UUID, replacing an earlier one."""
     path = _path(calibration.gpu_uuid, directory)
-    csvfile.make_folder(path)
-    csvfile.replace_file(path, json.dumps(asdict(calibration), indent=1) + "\n")
+    csvfile.make_folder(path, ELSEWHERE)
+    csvfile.replace_file(path, json.dumps(asdict(calibration), indent=1) + "\n", ELSEWHERE)
     return path
 
 

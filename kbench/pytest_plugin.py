@@ -83,6 +83,9 @@ def _judge(
         judged = kbench.evaluate(_place(request, problem), _place(request, solution), **asked)
     except KbenchError as error:
         refused = f"{error.message}\nhint: {error.hint}" if error.hint else error.message
+        files = [_place(request, given) for given in (problem, solution) if str(given).endswith(".py")]
+        if not all(Path(file).exists() for file in files):
+            refused += f"\nnote: a relative path is looked for in the test's folder, then in {request.config.rootpath}"
     if refused:  # out here, so that pytest shows no chain of exceptions
         pytest.fail(refused, pytrace=False)
     if len(judged) != 1:

@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("serve.main", "Serve verdicts over HTTP, for training loops"),
     "mcp": ("mcp.main", "Serve tools to an agent over stdin and stdout"),
     "compare": ("compare.main", "Compare saved runs, or the solutions of one run"),
-    "profile": ("profile.main", "Explain why a solution is slow: its kernels, its limits, its bottleneck"),
+    "profile": ("profile.main", "Explain why a solution is slow: kernels, limits, bottleneck"),
     "gate": ("gate.main", "Fail when a run regresses against its baseline"),
     "baseline": ("baseline.app", "Show, set and accept baselines"),
     "list": ("list.main", "List problems, solutions, cases and runs"),

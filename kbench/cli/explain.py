@@ -13,7 +13,7 @@ from kbench.report.table import table
 
 def complete(incomplete: str) -> list[str]:
     """Complete a code."""
-    return [code for code in EXPLANATIONS if code.startswith(incomplete)]
+    return [one.code for code, one in EXPLANATIONS.items() if code.startswith(incomplete.lower())]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

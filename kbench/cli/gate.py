@@ -24,6 +24,9 @@ from kbench.storage import csvfile
 from kbench.storage.runfiles import LATEST
 from kbench.storage.settings import GateSettings, Settings
 
+OTHER_FILE = "name another file"
+"""What to do if a report for CI cannot be written."""
+
 if TYPE_CHECKING:
     from kbench.gate.rule import GateReport, Policy
 
@@ -150,8 +153,8 @@ def _write_files(report: "GateReport", flags: GateFlags) -> None:
     from kbench.report import github, junit
 
     if flags.junit is not None:
-        csvfile.make_folder(flags.junit)
-        csvfile.replace_file(flags.junit, junit.render_junit(report) + "\n")
+        csvfile.make_folder(flags.junit, OTHER_FILE)
+        csvfile.replace_file(flags.junit, junit.render_junit(report) + "\n", OTHER_FILE)
     step_summary = os.environ.get("GITHUB_STEP_SUMMARY") if flags.github else None
     for target in (flags.summary, Path(step_summary) if step_summary else None):
         if target is not None:
@@ -159,9 +162,9 @@ def _write_files(report: "GateReport", flags: GateFlags) -> None:
 
 
 def _append(path: Path, text: str) -> None:
-    csvfile.make_folder(path)
+    csvfile.make_folder(path, OTHER_FILE)
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write(text + "\n")
     except OSError as error:
-        raise csvfile.write_failed(path, error) from error
+        raise csvfile.write_failed(path, error, OTHER_FILE) from error

@@ -1,5 +1,7 @@
 """`kbench list`: problems, the solutions and cases of one, and saved runs. Listing imports none of them."""
 
+import os
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,8 @@ from kbench.report.table import Column, Table, one_line
 from kbench.storage.saved_runs import list_runs
 from kbench.storage.settings import Settings
 
+SPARE = frozenset({"device"})
+"""Headings of columns that a narrow terminal may leave out."""
 WRAPPING = frozenset({"cases", "constants", "problems", "solutions", "summary", "unreadable"})
 """Headings of texts and of lists of names, which a narrow terminal may break."""
 MOST_NAMED = 3
@@ -66,9 +70,11 @@ def _problems(settings: Settings) -> Listing:
     named = registry.problems(settings)
     known = {problem.path.resolve() for problem in named}
     own = [problem for problem in registry.problems_in(Path.cwd()) if problem.path.resolve() not in known]
+    names = Counter(problem.name for problem in (*named, *own))
     for problem in (*named, *own):
         files = [entry.name for entry in registry.solutions(problem, settings) if entry.builtin is None]
-        rows.append((problem.name, _case_names(problem), tuple(files), problem.origin, problem.summary))
+        name = problem.name if names[problem.name] == 1 else os.path.relpath(problem.path)  # which a command takes
+        rows.append((name, _case_names(problem), tuple(files), problem.origin, problem.summary))
     return Listing(names=("problem", "cases", "solutions", "from", "summary"), rows=tuple(rows))
 
 
@@ -128,7 +134,7 @@ def _print(output: Output, listing: Listing) -> None:
 
 
 def _table(listing: Listing, shortened: Collection[str] = ()) -> Table:
-    columns = [Column(title=name, wraps=name in WRAPPING) for name in listing.names]
+    columns = [Column(title=name, wraps=name in WRAPPING, spare=name in SPARE) for name in listing.names]
     rows = [
         [
             _shortened(value) if name in shortened else _text(value)

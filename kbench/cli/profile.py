@@ -52,7 +52,7 @@ class ProfileFlags(OutputFlags):
 
 @command(ProfileFlags)
 def main(flags: ProfileFlags) -> int:
-    """Explain why a solution is slow: its kernels, its limits, its bottleneck."""
+    """Explain why a solution is slow: kernels, limits, bottleneck."""
     from kbench.report import profile as rendering  # imports the verb, which completion does not need
     from kbench.run.plan import choose_solutions, options_from
 

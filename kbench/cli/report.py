@@ -42,7 +42,7 @@ def main(flags: ReportFlags) -> int:
         output.data(text)
         return ExitCode.OK
     path = flags.file or source.with_suffix(".html")
-    csvfile.replace_file(path, text + "\n")
+    csvfile.replace_file(path, text + "\n", "write elsewhere with `-o FILE`")
     output.written("report", path)
     return ExitCode.OK
 

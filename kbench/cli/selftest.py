@@ -23,6 +23,9 @@ def complete(incomplete: str) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
 
 
+ELSEWHERE = "write elsewhere with `--save DIR`"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelftestFlags(OutputFlags):
     """Flags of `kbench selftest`."""
@@ -88,5 +91,5 @@ def _save(report: "SelftestReport", folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise MachineError(f"cannot create {folder}: {error.strerror}") from error
-    replace_file(folder / f"{stem}.csv", rendering.render_csv(report) + "\n")
-    replace_file(folder / f"{stem}.json", rendering.render_json(report) + "\n")
+    replace_file(folder / f"{stem}.csv", rendering.render_csv(report) + "\n", ELSEWHERE)
+    replace_file(folder / f"{stem}.json", rendering.render_json(report) + "\n", ELSEWHERE)

@@ -119,7 +119,9 @@ def _sweep(flags: SweepFlags) -> int:
             summary = replace(summary, csv_path=None)
         _print(output, summary, followed, code)
         if flags.junit is not None:
-            csvfile.replace_file(flags.junit, swept.render_junit(summary, followed.verdicts) + "\n")
+            csvfile.replace_file(
+                flags.junit, swept.render_junit(summary, followed.verdicts) + "\n", "name another `--junit FILE`"
+            )
         if followed.error is not None and not output.wants_json:
             output.error(followed.error)
         return code

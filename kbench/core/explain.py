@@ -21,11 +21,11 @@ class Explanation:
 
 _PROPERTIES = {code: (one.meaning, one.fix) for code, one in PROPERTIES.items()}
 EXPLANATIONS = {
-    code: Explanation(code=code, kind=kind, meaning=meaning, fix=fix)
+    code.lower(): Explanation(code=code, kind=kind, meaning=meaning, fix=fix)
     for kind in get_args(CodeKind)
     for code, (meaning, fix) in (_PROPERTIES if kind == "property" else TEXTS[kind]).items()
 }
-"""By code; of a code of two kinds the later one.
+"""By code in small letters; of a code of two kinds the later one.
 
 Codes with a parameter, such as `mean_offset_30` and `skipped_negated`, have one entry for all.
 """

@@ -119,7 +119,7 @@ def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
         return _read(*_only(name, "problem", matches))
     if Path(f"{name}.py").is_file():
         raise UsageError(f"no problem named `{name}`", f"a file of your own needs its path: `{name}.py`")
-    _refuse_folder(Path(name or "no folder"), "problem")
+    _refuse_other(Path(name or "no file"), "problem")
     known = [entry.name for entry in problems(settings)]
     raise UsageError(
         f"no problem named `{name}`", did_you_mean(name, known, listing="`kbench list` shows all problems")
@@ -155,7 +155,7 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
             raise UsageError(
                 f"`{problem.name}` has no solution named `{name}`", f"a file of your own needs its path: `{own}`"
             )
-    _refuse_folder(Path(name or "no folder"), "solution")
+    _refuse_other(Path(name or "no file"), "solution")
     listing = f"`kbench list {problem.typed}` shows its solutions"
     raise UsageError(
         f"`{problem.name}` has no solution named `{name}`",
@@ -215,6 +215,13 @@ def _only(name: str, kind: EntryKind, matches: Sequence[tuple[Path, Origin]]) ->
         raise UsageError(f"more than one {kind} is named `{name}`: {places}", "give the path of the one you mean")
     path, origin = matches[0]
     return path, kind, origin
+
+
+def _refuse_other(path: Path, kind: EntryKind) -> None:
+    """Refuse a name that is a folder's, or a file's of another kind."""
+    _refuse_folder(path, kind)
+    if path.is_file():
+        raise PluginError(f"{path} is not a Python file, so it is not a {kind}", "its name must end in `.py`")
 
 
 def _refuse_folder(path: Path, kind: EntryKind) -> None:
@@ -280,7 +287,7 @@ def _read(path: Path, kind: EntryKind, origin: Origin) -> Entry:
     missing = PROBLEM_NAMES - parsed.names if kind == "problem" else set()
     if missing:
         raise PluginError(
-            f"{path} defines no `{min(missing)}`, so it is not a problem",
+            f"{path} defines no {' and no '.join(f'`{name}`' for name in sorted(missing))}, so it is not a problem",
             "a problem has `Model` and `get_inputs()`, as in KernelBench, and `get_init_inputs()` if `Model` takes any",
         )
     return _entry(parsed, kind, origin)

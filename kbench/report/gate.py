@@ -9,6 +9,7 @@ from kbench.core.errors import ExitCode
 from kbench.core.levels import UNKNOWN
 from kbench.core.model import Time
 from kbench.core.verdict import Answer, Verdict
+from kbench.devices.backend import is_timed_by_host
 from kbench.gate.rule import GatedCase, GateOutcome, GateReport
 from kbench.report import csvout
 from kbench.report.comparison import WORDS, bounds_of, change_of, constants_of
@@ -108,9 +109,9 @@ def hints(report: GateReport) -> list[str]:
     slow = [case for case in report.failed if case.verdict.status is not Answer.NEW_FAIL]
     found = [f"reproduce with `kbench verify {_arguments(case)}`" for case in broken[:1]]
     for case in slow[:1]:
-        accept = f"kbench baseline accept {case.name} --up-to {_up_to(case)} --until DATE --reason TEXT"
+        accept = f"kbench baseline accept {case.name} --run {report.run} --up-to {_up_to(case)}"
         found.append(f"reproduce with `kbench run {_arguments(case)} --processes 12`")
-        found.append(f"if intended, `{accept}`")
+        found.append(f"if intended, `{accept} --until DATE --reason TEXT`")
     unclear = [case for case in report.cases if case.verdict.status is Answer.UNCLEAR]
     if report.exit_code is ExitCode.INCONCLUSIVE and unclear:
         found.append(f"measure with more processes: `kbench run {_arguments(unclear[0])} --processes {_more(unclear)}`")
@@ -123,9 +124,19 @@ def _more(unclear: Sequence[GatedCase]) -> int:
 
 
 def _arguments(case: GatedCase) -> str:
-    """Return the arguments of `kbench run` or `verify` that judge this case again; paths if it was judged by path."""
-    problem_path, solution_path, entry = case.new.place if case.new is not None else ("", "", "")
+    """Return the arguments of `kbench run` or `verify` that judge this case again, under the same conditions.
+
+    Problem and solution are paths if they were judged by path.
+    """
+    if case.new is None:
+        return shlex.join([case.problem, case.solution, "--case", case.case])
+    problem_path, solution_path, entry = case.new.place
+    conditions = case.new.measurement.conditions
     words = [problem_path or case.problem, solution_path or case.solution, "--case", case.case]
+    words += ["--device", "cpu"] if is_timed_by_host(conditions.device) else []
+    words += ["--mode", conditions.mode] if conditions.mode not in {"", "cold"} else []
+    words += ["--allow-tf32"] if conditions.tf32 else []
+    words += ["--eval"] if conditions.evaluates else []
     return shlex.join([*words, *(["--entry", entry] if entry else [])])
 
 

@@ -173,7 +173,8 @@ def _details(found: SolutionProfile) -> list[str]:
     else:
         lines = [f"call {units.duration(found.call_ns)}, with warm caches; {own.replace('kernels', 'code')}"]
     if found.limit is not None and found.percent_of_limit is not None:
-        rates = f"{units.number(found.gb_per_s or 0.0)} GB/s, {units.number(found.tflop_per_s or 0.0)} TFLOP/s"
+        known = ((found.gb_per_s, "GB/s"), (found.tflop_per_s, "TFLOP/s"))
+        rates = ", ".join(f"{units.number(rate)} {unit}" for rate, unit in known if rate)
         of_limit = f"{units.percent(found.percent_of_limit)} of the device's limit, set by {found.limit.bound_by}"
         lines.append(f"compulsory work: {rates}; {of_limit}")
     return [*lines, *(_counted(kernel) for kernel in found.counters[:SHOWN])]

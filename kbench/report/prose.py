@@ -12,7 +12,7 @@ NARROWEST = 40
 LEAST_BLANKS = 4
 """A cell with fewer blanks is a name or a number and is not broken."""
 
-_KEPT = re.compile(r"`[^`\n]*`|\d %|± \S")
+_KEPT = re.compile(r"`[^`\n]*`|\d (?:%|[mµn]?s|[kKMGT]?i?B)(?!\w)|± \S")
 _LABEL = re.compile(r"\w+: ")
 _BLANK = "\ue000"
 """Stands for a blank that no line is broken at."""
@@ -55,7 +55,7 @@ def _fit_line(line: str, width: int) -> list[str]:
     cells = re.split(r"( {2,})", bare)
     if len(cells) == 1:
         return broken(bare, width, start=indent, indent=indent + ("  " if _LABEL.match(bare) else ""))
-    first = next((i for i, cell in enumerate(cells) if i > 0 and _is_sentence(cell)), None)
+    first = next((i for i in range(2, len(cells), 2) if _is_sentence(cells[i])), None)
     if first is None:
         return [line]
     head, texts = indent + "".join(cells[:first]), [cells[first]]

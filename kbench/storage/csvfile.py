@@ -134,16 +134,23 @@ def line(cells: Iterable[str]) -> str:
     return buffer.getvalue()
 
 
-def make_folder(path: Path) -> None:
-    """Make the folder of a file that is to be written. Raises MachineError."""
+ELSEWHERE = "write elsewhere with `--results DIR`"
+"""What to do if a file of results cannot be written."""
+
+
+def make_folder(path: Path, way_out: str = ELSEWHERE) -> None:
+    """Make the folder of a file that is to be written. Raises MachineError, with `way_out` as a hint."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise write_failed(path, error) from error
+        raise write_failed(path, error, way_out) from error
 
 
-def replace_file(path: Path, text: str) -> None:
-    """Replace a file as a whole: a reader, also after a crash, sees the old one or the new one."""
+def replace_file(path: Path, text: str, way_out: str = ELSEWHERE) -> None:
+    """Replace a file as a whole: a reader, also after a crash, sees the old one or the new one.
+
+    Raises MachineError, with `way_out` as a hint, if it cannot be written.
+    """
     temporary: Path | None = None
     try:
         with tempfile.NamedTemporaryFile(
@@ -159,26 +166,26 @@ def replace_file(path: Path, text: str) -> None:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise write_failed(path, error) from error
+            raise write_failed(path, error, way_out) from error
         raise
 
 
-def write_failed(path: Path, error: OSError) -> MachineError:
+def write_failed(path: Path, error: OSError, way_out: str = ELSEWHERE) -> MachineError:
     """Make the error for a file that cannot be written, with what to do about it."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return MachineError(
             f"no room left on the disk for {path}",
-            hint="free some, or write elsewhere with `--results DIR`"
+            hint=f"free some, or {way_out}"
             + (f"; finished rows are in {path}" if path.exists() and path.stat().st_size else ""),
         )
     if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
         return MachineError(
             f"{path} cannot be written: {os.strerror(error.errno)}",
-            hint="write elsewhere with `--results DIR`",
+            hint=way_out,
         )
     why = (
         "there is a file of that name where a folder is needed"
         if isinstance(error, FileExistsError)
         else error.strerror
     )
-    return MachineError(f"{path} cannot be written: {why or error}", hint="write elsewhere with `--results DIR`")
+    return MachineError(f"{path} cannot be written: {why or error}", hint=way_out)

@@ -72,6 +72,15 @@ def test_problems_of_the_current_folder_are_listed_as_they_are_typed(kbench):
     assert kbench("list", "softmax.py", "-q").code == 0
 
 
+def test_problems_of_one_name_are_listed_by_their_paths(kbench):
+    for folder in ("a", "b"):
+        Path(folder).mkdir()
+        Path(folder, "twin.py").write_text("class Model: pass\ndef get_inputs(): ...\ndef get_init_inputs(): ...\n")
+    Path("pyproject.toml").write_text('[tool.kbench]\npaths = ["a", "b"]\n')
+    listed = kbench("list", "-q").out.splitlines()
+    assert [name for name in listed if "twin" in name] == ["a/twin.py", "b/twin.py"]
+
+
 def test_no_runs_is_said_on_stderr(kbench):
     done = kbench("list", "--runs")
     assert (done.code, done.out, done.err) == (0, "", "nothing to list\n")

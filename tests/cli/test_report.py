@@ -262,7 +262,7 @@ def test_a_comparison_tells_the_history_of_its_cases(kbench):
         (("svaed",), 2, "did you mean `saved`?"),
         (("saved", "--slower", "1%"), 2, "name what to compare with"),
         (("saved", "--json", "-o", "-"), 2, "stdout has one document"),
-        (("saved", "-o", "absent/page.html"), 3, "cannot be written"),
+        (("saved", "-o", "absent/page.html"), 3, "write elsewhere with `-o FILE`"),
         (("saved", "--baseline", "absent"), 3, "no baseline"),
     ],
 )

@@ -99,6 +99,7 @@ EXAMPLES = [
     (BASE, around(0.0, mode="warm"), "not_comparable", "other_mode", "mode differs (cold, warm)"),
     (BASE, around(0.0, clocks="clocks_locked_1500"), "not_comparable", "other_clocks", "(none, clocks_locked_1500)"),
     (BASE, around(0.0, timer="graph"), "not_comparable", "other_timer", "timer differs"),
+    (BASE, replace(around(0.0, timer="", l2=""), log_ratios=()), "not_comparable", "no_timing", "the new run has no"),
     (BASE, around(0.0, l2="warm"), "not_comparable", "other_l2", "L2 treatment differs"),
     (BASE, around(0.0, device="cpu"), "not_comparable", "other_device", "device differs (cuda, cpu)"),
     (BASE, around(0.0, tf32=True), "not_comparable", "other_tf32", "TF32 setting differs"),

@@ -271,6 +271,17 @@ def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
         registry.find_problem(str(tmp_path) + "/", NO_PATHS)
 
 
+def test_a_file_of_another_kind_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "plus.py", PROBLEM)
+    write(tmp_path / "notes.txt", "hello")
+    problem = registry.find_problem("./plus.py", NO_PATHS)
+    with pytest.raises(PluginError, match=r"notes.txt is not a Python file, so it is not a problem"):
+        registry.find_problem("notes.txt", NO_PATHS)
+    with pytest.raises(PluginError, match=r"notes.txt is not a Python file, so it is not a solution"):
+        registry.find_solution(problem, "notes.txt", NO_PATHS)
+
+
 def test_a_file_named_without_its_ending_is_hinted_at(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "plus.py", PROBLEM)

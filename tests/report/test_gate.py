@@ -68,7 +68,7 @@ def test_creep_is_named_and_hinted():
     case = GatedCase(problem="p", solution="s", case="c", outcome=GateOutcome.FAILED, verdict=verdict, creep=creep)
     text = gate.render_text(report("new", "main", [case], confirmed=True))
     assert "CREEP" in text
-    assert "kbench baseline accept p/s/c --up-to 4%" in text
+    assert "kbench baseline accept p/s/c --run new --up-to 4%" in text
 
 
 def test_a_hint_can_be_typed_for_a_file_that_was_given_by_path(tmp_path):
@@ -81,3 +81,14 @@ def test_a_hint_can_be_typed_for_a_file_that_was_given_by_path(tmp_path):
     repeat = gate.hints(report("pr", "main", [case], confirmed=True))[0]
     command = "kbench run mine/scale.py 'b dir/fast.py' --case small --entry Model --processes 12"
     assert repeat == f"reproduce with `{command}`"
+
+
+def test_a_hint_repeats_the_conditions_of_the_run(tmp_path):
+    told = {"device": "cpu", "mode": "warm", "tf32": True}
+    ((key, side),) = measured(make_run(tmp_path, "pr", {"fast": [0.6]}, **told)).items()
+    verdict = Verdict(status=Answer.SLOWER, reason_code="x", message="", ratio=1.1, low=1.0, high=1.2)
+    case = GatedCase(
+        problem=key[0], solution=key[1], case=key[2], outcome=GateOutcome.FAILED, verdict=verdict, new=side
+    )
+    repeat = gate.hints(report("pr", "main", [case], confirmed=True))[0]
+    assert "--case small --device cpu --mode warm --allow-tf32 --processes 12" in repeat

@@ -57,6 +57,16 @@ CASES = {
         60,
         ["  fused  conv2d_group_norm_scale_max_pool_clamp  passed  general  1,317.5  1.74×"],
     ),
+    "row with a wide gap": (
+        "first" + " " * 40 + "2026-11-25 18:35  3/3  AMD EPYC",
+        60,
+        ["first" + " " * 40 + "2026-11-25 18:35  3/3  AMD EPYC"],
+    ),
+    "seconds": (
+        "slowest: hard_swish on the case small, 18.9 s, and another one",
+        44,
+        ["slowest: hard_swish on the case small,", "  18.9 s, and another one"],
+    ),
     "log": ("  | " + "error: expected a semicolon before the brace " * 2, 60, None),
     "narrow terminal": ("hint: Read the parameters in each call, all of them.", 30, None),
     "path": ("saved results/" + "a" * 70 + ".csv", 60, ["saved", "results/" + "a" * 70 + ".csv"]),
