@@ -8,6 +8,7 @@ process by process.
 """
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -122,9 +123,9 @@ class Comparison:
         None if all of these are unclear, because their mean would look like a result.
         """
         verdicts = [case.verdict for case in self.cases if case.label == label and case.verdict is not None]
-        logs = [math.log(verdict.ratio) for verdict in verdicts if verdict.ratio is not None]
+        ratios = [verdict.ratio for verdict in verdicts if verdict.ratio is not None]
         decided = any(verdict.ratio is not None and verdict.status is not Answer.UNCLEAR for verdict in verdicts)
-        return math.exp(sum(logs) / len(logs)) if decided else None
+        return statistics.geometric_mean(ratios) if decided else None
 
 
 def compare(

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from records import make_row, make_run
 
 from kbench.compare import compare
 from kbench.plugins import registry
 from kbench.storage import results
 from kbench.storage.settings import Settings
-from tests.records import make_row, make_run
 
 ROOT = Path(__file__).parent.parent
 GROUP_NORM = "group_norm"

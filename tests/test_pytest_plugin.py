@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from records import make_row, make_samples
 
 import kbench
 from kbench.core.errors import MachineError
@@ -16,7 +17,6 @@ from kbench.core.model import Correctness, Failed, Passed, Status, Timing
 from kbench.host import nursery_process
 from kbench.report import terminal  # brings numpy, which each session of a test would import anew
 from kbench.report.summary import summarise
-from tests.records import make_row, make_samples
 
 ROOT = Path(__file__).parent.parent
 PLUGIN = ("-p", "kbench.pytest_plugin", "-p", "no:cacheprovider", "--import-mode=importlib")

@@ -1,7 +1,6 @@
 """The summary of a run: its events folded into one record for all renderers."""
 
 import json
-import math
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -209,7 +208,7 @@ class RunSummary:
         """Geometric mean of a solution's speed-ups; None if it failed any case: that is no speed-up."""
         cases = [case for case in self.cases if case.solution == solution and case.status is not Status.SKIPPED]
         values = [case.speedup for case in cases if case.passed and case.speedup is not None]
-        return geometric_mean(values) if values and len(values) == len(cases) else None
+        return statistics.geometric_mean(values) if values and len(values) == len(cases) else None
 
     def shown_speedup_of(self, solution: str) -> str:
         """Write the mean with the confirmed digits of its least certain case."""
@@ -264,7 +263,7 @@ def summarise(judged: Judged) -> CaseSummary:
         stage_s=judged.stage_s,
         time_ns=_median(row.time_ns_median for row in timed),
         reference_ns=_median(row.ref_time_ns_median for row in timed),
-        speedup=geometric_mean(speedups) if speedups else None,
+        speedup=statistics.geometric_mean(speedups) if speedups else None,
         speedup_low=first.speedup_low if first else None,
         speedup_high=first.speedup_high if first else None,
         limit_ns=first.limit_ns if first else None,
@@ -292,11 +291,6 @@ def _noise(judged: Judged, row: ResultRow) -> float | None:
     if not mine or row.time_ns_median is None:
         return None
     return of_one_process(pair_log_ratios(mine[0].samples), row.device, row.time_ns_median, row.flags.split())
-
-
-def geometric_mean(values: Iterable[float]) -> float:
-    """Geometric mean of ratios: under it a ratio and its inverse cancel."""
-    return math.exp(statistics.fmean(math.log(value) for value in values))
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -1,5 +1,6 @@
 """The history of each case: every run of it in a folder, beside the noise of the baseline."""
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -7,7 +8,6 @@ from kbench.core.model import ResultRow, Status
 from kbench.report import units
 from kbench.report.html.axes import Scale, changes
 from kbench.report.html.charts import Chart, ChartRow, Mark, Span, between
-from kbench.report.summary import geometric_mean
 from kbench.storage.results import CaseKey, case_key
 
 FEWEST, MOST = 3, 30
@@ -101,7 +101,7 @@ def _past(run: str, rows: Sequence[ResultRow], key: CaseKey, like: ResultRow) ->
         run=run,
         started_utc=first.started_utc,
         commit=first.git_commit,
-        speedup=geometric_mean(speedups),
+        speedup=statistics.geometric_mean(speedups),
         low=first.speedup_low,
         high=first.speedup_high,
     )
