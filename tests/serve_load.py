@@ -33,6 +33,8 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from texts import problem_text
+
 from kbench.api.judge import Judge
 from kbench.build.sources import source_sha256
 from kbench.sandbox.process_table import members
@@ -43,24 +45,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 TOKEN = "a-token-for-a-load-test"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
-PROBLEM = """import torch
-
-CASES = {"default": {}, "ragged": {"n": 33}}
-n = 64
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x + 1
-
-
-def get_inputs():
-    return [torch.rand(8, n)]
-
-
-def get_init_inputs():
-    return []
-"""
+PROBLEM = problem_text("return x + 1", "torch.rand(8, n)", head="CASES = {'default': {}, 'ragged': {'n': 33}}\nn = 64")
 FORWARD = "import os, sys, time, torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        "
 UNREADABLE = "class ModelNew candidate_{number}:\n"
 JUDGED = {

@@ -47,26 +47,11 @@ from published import revision
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from texts import problem_text
+
 from kbench.api.judge import Judge
 from kbench.devices import selection
 
-PROBLEM = """import torch
-
-n = {n}
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return {call}
-
-
-def get_inputs():
-    return [torch.rand(64, n)]
-
-
-def get_init_inputs():
-    return []
-"""
 CALLS = {
     "relu": "torch.relu(x - 0.5)",
     "softmax": "torch.softmax(x, dim=-1)",
@@ -142,7 +127,7 @@ def candidates(sources: int, n: int) -> list[Candidate]:
         for place, (name, call) in enumerate(CALLS.items()):
             kind = kinds[(number + place) % len(kinds)]
             solution = FORWARD + BODIES[kind].format(call=call, number=number) + "\n"
-            problem = PROBLEM.format(n=n, call=call)
+            problem = problem_text(f"return {call}", "torch.rand(64, n)", head=f"n = {n}")
             found.append(Candidate(number=len(found), name=name, kind=kind, problem=problem, solution=solution))
     return found
 

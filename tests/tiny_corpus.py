@@ -1,33 +1,17 @@
 """A tiny problem and solutions with different ends, for sweeps on the CPU."""
 
-PROBLEM = '''"""Doubles."""
-import torch
-
-n = 16
+from texts import problem_text
 
 
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return {factor} * x
+def times(factor: int) -> str:
+    """A problem that multiplies by a factor."""
+    return problem_text(f"return {factor} * x", "torch.rand(4, n)", head="n = 16")
 
 
-def get_inputs():
-    return [torch.rand(4, n)]
-
-
-def get_init_inputs():
-    return []
-'''
-SOLUTION = """import torch
-
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        {body}
-"""
 BODIES = {
     "right": ("return x * {factor}", "passed"),
     "wrong": ("return x * {factor} + 1", "wrong_value"),
     "raises": ("raise ValueError('no')", "raised"),
     "dies": ("import os; os._exit(3)", "exited"),
 }
+"""Of solutions, each with the status that it gets."""

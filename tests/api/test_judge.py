@@ -5,6 +5,7 @@ import threading
 
 import pytest
 from pooling import CASES, Pool, solution
+from texts import problem_text, solution_text
 
 import kbench
 from kbench import EvaluationResult, Failed, KbenchError, Passed
@@ -14,29 +15,8 @@ from kbench.host import nursery_process
 from kbench.storage.results import read_run
 from kbench.sweep.task import Budgets
 
-REAL = """
-import torch
-
-CASES = {"default": {}, "ragged": {"n": 33}}
-n = 64
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x.tanh()
-
-def get_inputs():
-    return [torch.rand(8, n)]
-
-def get_init_inputs():
-    return []
-"""
-RIGHT = """
-import torch
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        return x.tanh()
-"""
+SHAPES = "CASES = {'default': {}, 'ragged': {'n': 33}}\nn = 64"
+REAL, RIGHT = problem_text("return x.tanh()", "torch.rand(8, n)", head=SHAPES), solution_text("return x.tanh()")
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tiny_corpus import BODIES, PROBLEM, SOLUTION
+from texts import solution_text
+from tiny_corpus import BODIES, times
 
 from kbench.sandbox.process_table import processes
 
@@ -50,10 +51,10 @@ def cluster() -> Iterator[object]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """One problem, and solutions with different ends: enough of them that each node is busy when the first is done."""
-    (tmp_path / "doubles.py").write_text(PROBLEM.format(factor=2))
+    (tmp_path / "doubles.py").write_text(times(2))
     for name in WANTED:
         body, _ = BODIES[name.partition("_")[0]]
-        text = SOLUTION.format(body=body.format(factor=2))
+        text = solution_text(body.format(factor=2))
         (tmp_path / f"doubles_{name}.py").write_text(f"{text}# {name}: equal sources are judged once\n")
     return tmp_path
 

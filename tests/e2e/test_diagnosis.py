@@ -3,33 +3,21 @@
 from pathlib import Path
 
 import pytest
+from texts import problem_text, written
 
 from kbench.core.events import Judged, RunOptions, TimeLimits
 from kbench.core.model import Failed, Passed, Status
-from kbench.plugins import registry
 from kbench.run.session import run
-from kbench.storage.settings import Settings
 
 pytestmark = pytest.mark.slow
 
-PROBLEM = """
-import torch
-from torch import nn
-batch_size = 32
-dim = 64
-CASES = {"default": {}, "small": {"batch_size": 8}}
-class Model(nn.Module):
-    def __init__(self, dim):
-        super().__init__()
-        self.linear = nn.Linear(dim, dim)
-        self.norm = nn.LayerNorm(dim)
-    def forward(self, x):
-        return self.norm(self.linear(x))
-def get_inputs():
-    return [torch.randn(batch_size, dim)]
-def get_init_inputs():
-    return [dim]
-"""
+PROBLEM = problem_text(
+    "return self.norm(self.linear(x))",
+    "torch.randn(batch_size, dim)",
+    head='batch_size = 32\ndim = 64\nCASES = {"default": {}, "small": {"batch_size": 8}}',
+    init="self.linear, self.norm = nn.Linear(dim, dim), nn.LayerNorm(dim)",
+    takes="dim",
+)
 HEAD = """
 import torch
 from torch import nn
@@ -136,20 +124,7 @@ RAISES = """
 """
 
 
-NORM = """
-import torch
-from torch import nn
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm = nn.BatchNorm1d(32)
-    def forward(self, x):
-        return self.norm(x)
-def get_inputs():
-    return [3 + 2 * torch.randn(64, 32)]
-def get_init_inputs():
-    return []
-"""
+NORM = problem_text("return self.norm(x)", "3 + 2 * torch.randn(64, 32)", init="self.norm = nn.BatchNorm1d(32)")
 NORM_IN_EVAL_MODE = NORM.replace("Model", "ModelNew").replace(
     "self.norm(x)",
     "nn.functional.batch_norm(x, self.norm.running_mean, self.norm.running_var, self.norm.weight, self.norm.bias)",
@@ -157,11 +132,7 @@ NORM_IN_EVAL_MODE = NORM.replace("Model", "ModelNew").replace(
 
 
 def outcomes(folder: Path, problem: str, solutions: dict[str, str], **options) -> dict[str, Passed | Failed]:
-    (folder / "problem.py").write_text(problem)
-    for name, text in solutions.items():
-        (folder / f"{name}.py").write_text(text)
-    found = registry.find_problem(folder / "problem.py", Settings())
-    entries = [registry.find_solution(found, folder / f"{name}.py", Settings()) for name in solutions]
+    found, entries = written(folder, problem, solutions)
     how = RunOptions(
         device="cpu",
         verify_only=True,

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from texts import problem_text
 
 from kbench.core.events import Judged, RunOptions
 from kbench.core.levels import Level
@@ -14,24 +15,14 @@ from kbench.storage.settings import Settings
 
 pytestmark = pytest.mark.slow(seconds=40)
 
-PROBLEM = """
-import torch
-from torch import nn
-batch_size = 8
-channels = 8
-size = 16
-class Model(nn.Module):
-    def __init__(self, channels):
-        super().__init__()
-        self.conv = nn.Conv2d(channels, channels, 1)
-        self.scale = nn.Parameter(torch.randn(channels, 1, 1))
-    def forward(self, x):
-        return self.conv(x) * self.scale
-def get_inputs():
-    return [torch.rand(batch_size, channels, size, size)]
-def get_init_inputs():
-    return [channels]
-"""
+LAYERS = "self.conv, self.scale = nn.Conv2d(channels, channels, 1), nn.Parameter(torch.randn(channels, 1, 1))"
+PROBLEM = problem_text(
+    "return self.conv(x) * self.scale",
+    "torch.rand(batch_size, channels, size, size)",
+    head="batch_size = 8\nchannels = 8\nsize = 16",
+    init=LAYERS,
+    takes="channels",
+)
 HEAD = """
 import os
 import torch

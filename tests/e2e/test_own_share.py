@@ -4,46 +4,23 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from texts import problem_text, solution_text, written
 
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Passed
-from kbench.plugins import registry
 from kbench.run.session import run
 from kbench.storage.results import read_run
-from kbench.storage.settings import Settings
 from kbench.units import evaluator
 
-PROBLEM = """import torch
-
-n = 64
-
-
-class Model(torch.nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.linear = torch.nn.Linear(n, n)
-
-    def forward(self, x):
-        return self.linear(x).tanh()
-
-
-def get_inputs():
-    return [torch.randn(64, n)]
-
-
-def get_init_inputs():
-    return [n]
-"""
+FORWARD, LAYERS = "return self.linear(x).tanh()", "self.linear = nn.Linear(n, n)"
 
 
 def test_a_profiler_that_does_not_work_changes_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(evaluator, "backend", lambda _kind: SimpleNamespace(names_kernels=True))
-    (tmp_path / "problem.py").write_text(PROBLEM)
-    for name in ("first", "second"):
-        (tmp_path / f"{name}.py").write_text(PROBLEM.replace("class Model(", "class ModelNew("))
-    problem = registry.find_problem(tmp_path / "problem.py", Settings())
-    chosen = [registry.find_solution(problem, tmp_path / f"{name}.py", Settings()) for name in ("first", "second")]
+    text = problem_text(FORWARD, "torch.randn(64, n)", head="n = 64", init=LAYERS, takes="n")
+    right = solution_text(FORWARD, init=LAYERS, takes="n")
+    problem, chosen = written(tmp_path, text, {"first": right, "second": right})
     options = RunOptions(
         device="cpu", processes=2, max_processes=2, pairs=4, results_dir=tmp_path / "results", name="told"
     )

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tiny_corpus import PROBLEM
+from tiny_corpus import times
 
 from kbench.cli import scaffold
 from kbench.cli.app import main
@@ -18,7 +18,7 @@ from kbench.storage.settings import Settings
 def problem(tmp_path: Path, monkeypatch) -> registry.Entry:
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    Path("double.py").write_text(PROBLEM.format(factor=2))
+    Path("double.py").write_text(times(2))
     return registry.find_problem("double.py", Settings())
 
 

@@ -13,7 +13,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tiny_corpus import BODIES, PROBLEM, SOLUTION
+from texts import solution_text
+from tiny_corpus import BODIES, times
 
 from kbench.core.model import Status
 from kbench.sandbox.process_table import members, processes
@@ -39,11 +40,11 @@ def write_corpus(folder: Path) -> None:
     for factor in (2, 3):
         name = f"times_{factor}"
         (folder / "problems").mkdir(exist_ok=True)
-        (folder / "problems" / f"{name}.py").write_text(PROBLEM.format(factor=factor))
+        (folder / "problems" / f"{name}.py").write_text(times(factor))
         place = folder / "solutions" / name
         place.mkdir(parents=True)
         for kind, (body, _) in BODIES.items():
-            (place / f"{kind}.py").write_text(SOLUTION.format(body=body.format(factor=factor)))
+            (place / f"{kind}.py").write_text(solution_text(body.format(factor=factor)))
     (folder / "solutions/times_3/empty.py").write_text("x = 1\n")
 
 
@@ -87,7 +88,7 @@ def test_a_sweep_and_its_resumption(corpus) -> None:
     assert (again, told["summary"]["resumed"]) == (1, 9), err
     assert not told["summary"]["stage_s"], "nothing was judged"
 
-    (corpus / "solutions/times_2/wrong.py").write_text(SOLUTION.format(body="return x + x"))
+    (corpus / "solutions/times_2/wrong.py").write_text(solution_text("return x + x"))
     code, out, err = finish(start(corpus, "--resume", "one", "--json"))
     told = json.loads(out)
     assert told["summary"]["resumed"] == 8, "another source is another task"
@@ -100,7 +101,7 @@ def test_candidates_as_text_through_stdin(corpus) -> None:
         {
             "problem": "problems/times_2.py",
             "name": "text",
-            "source": SOLUTION.format(body="return x + x"),
+            "source": solution_text("return x + x"),
             "claim": 1.5,
         },
         {"problem": "problems/times_2.py", "solution": "eager", "tags": ["self"]},

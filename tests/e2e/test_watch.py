@@ -7,15 +7,16 @@ import time
 from pathlib import Path
 
 import pytest
-from tiny_corpus import PROBLEM, SOLUTION
+from texts import solution_text
+from tiny_corpus import times
 
 
 @pytest.mark.slow
 def test_saves_are_judged_until_it_is_interrupted(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "double.py").write_text(PROBLEM.format(factor=2))
+    (tmp_path / "double.py").write_text(times(2))
     file = tmp_path / "mine.py"
-    file.write_text(SOLUTION.format(body="return 2 * x"))
+    file.write_text(solution_text("return 2 * x"))
     shown = tmp_path / "shown.txt"
     # What runs in the background of a script ignores Ctrl-C, and so do its children.
     start = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -25,7 +26,7 @@ def test_saves_are_judged_until_it_is_interrupted(tmp_path: Path, monkeypatch) -
         process = subprocess.Popen([sys.executable, "-c", start, *words], cwd=tmp_path, stdout=out)
         try:
             _wait_for(shown, 1)
-            file.write_text(SOLUTION.format(body="return 3 * x"))
+            file.write_text(solution_text("return 3 * x"))
             _wait_for(shown, 2)
             process.send_signal(signal.SIGINT)
             assert process.wait(120) == 0

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from texts import problem_text, solution_text, written
 
 from kbench.core import counters
 from kbench.core.bottleneck import Bottleneck
@@ -20,38 +21,13 @@ from kbench.devices import selection
 from kbench.host import profiler
 from kbench.host.context import RunContext
 from kbench.host.profiler import Counted, Profiler, kept, ncu_command, validated, why_none
-from kbench.plugins import registry
 from kbench.profile import Explained, profile
 from kbench.sandbox import rung_probe
-from kbench.storage.settings import Settings, cache_dir
+from kbench.storage.settings import cache_dir
 
 CPU = selection.cpu()
-PROBLEM = '''"""Doubles."""
-import torch
-
-n = 256
-CASES = {"default": {}, "small": {"n": 16}}
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return 2 * torch.tanh(x @ x)
-
-
-def get_inputs():
-    return [torch.randn(n, n)]
-
-
-def get_init_inputs():
-    return []
-'''
-SOLUTION = """import torch
-{head}
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        {body}
-"""
+SIZES = 'n = 256\nCASES = {"default": {}, "small": {"n": 16}}'
+PROBLEM = problem_text("return 2 * torch.tanh(x @ x)", "torch.randn(n, n)", head=SIZES)
 FALLS_BACK = """from torch.utils.cpp_extension import load_inline
 try:
     raise RuntimeError("no compiler here")
@@ -88,10 +64,8 @@ def cache_of_its_own(tmp_path, monkeypatch) -> None:
 
 
 def entries(folder: Path, body: str, head: str = ""):
-    (folder / "doubles.py").write_text(PROBLEM)
-    (folder / "mine.py").write_text(SOLUTION.format(body=body, head=head))
-    problem = registry.find_problem(folder / "doubles.py", Settings())
-    return problem, registry.find_solution(problem, folder / "mine.py", Settings())
+    problem, (entry,) = written(folder, PROBLEM, {"mine": solution_text(body, head=head)}, "doubles")
+    return problem, entry
 
 
 def explained(folder: Path, body: str, head: str = "", **options) -> Explained:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from texts import problem_text, solution_text, written
 
 from kbench.build import cache
 from kbench.core.errors import MachineError, UsageError
@@ -16,41 +17,16 @@ from kbench.devices import selection
 from kbench.host import sanitizer
 from kbench.host.context import RunContext
 from kbench.host.sanitizer import Sanitizer, small_case, source_lines
-from kbench.plugins import registry
 from kbench.plugins.case_selection import Rehearsal
 from kbench.run.session import run
 from kbench.sandbox import namespaces, rung_probe
 from kbench.sandbox.rungs import Rung
-from kbench.storage.settings import Settings, cache_dir
+from kbench.storage.settings import cache_dir
 
 CPU = selection.cpu()
 CUDA = selection.DeviceChoice(kind="cuda", name="GPU", uuid="GPU-1", key="GPU sm_90")
-PROBLEM = '''"""Doubles."""
-import torch
-
-n = 64
-CASES = {"default": {}, "small": {"n": 8}, "ragged": {"n": 7}}
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return 2 * x
-
-
-def get_inputs():
-    return [torch.randn(4, n)]
-
-
-def get_init_inputs():
-    return []
-'''
-SOLUTION = """import torch
-
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        {body}
-"""
+SIZES = 'n = 64\nCASES = {"default": {}, "small": {"n": 8}, "ragged": {"n": 7}}'
+PROBLEM = problem_text("return 2 * x", "torch.randn(4, n)", head=SIZES)
 CLEAN = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
 CLEAN_RACE = "========= COMPUTE-SANITIZER\n========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n"
 WILD = """\
@@ -121,10 +97,8 @@ def tool(tmp_path, monkeypatch):
 
 
 def entries(folder: Path, body: str):
-    (folder / "doubles.py").write_text(PROBLEM)
-    (folder / "mine.py").write_text(SOLUTION.format(body=body))
-    problem = registry.find_problem(folder / "doubles.py", Settings())
-    return problem, registry.find_solution(problem, folder / "mine.py", Settings())
+    problem, (entry,) = written(folder, PROBLEM, {"mine": solution_text(body)}, "doubles")
+    return problem, entry
 
 
 def findings_of(folder: Path, body: str, rung: Rung = Rung.NONE, **options) -> list:
@@ -349,9 +323,7 @@ CHOICES = [
 
 @pytest.mark.parametrize(("cases", "judged", "nbytes", "expected"), CHOICES)
 def test_the_case_that_is_run_below_the_tool_is_small(tmp_path, cases, judged, nbytes, expected) -> None:
-    before, _, after = PROBLEM.partition("CASES = ")
-    (tmp_path / "p.py").write_text(f"{before}CASES = {cases}\n" + after.partition("\n")[2])
-    problem = registry.find_problem(tmp_path / "p.py", Settings())
+    problem, _ = written(tmp_path, problem_text("return x", "torch.rand(n)", head=f"n = 64\nCASES = {cases}"), {})
     found = small_case(problem, RunOptions(), Case(name=judged), nbytes)
     assert (found.name if found else None) == expected
 

@@ -7,12 +7,10 @@ import sys
 
 import pytest
 from mcp import Client, StdioServerParameters
+from texts import problem_text, solution_text
 
-SOLUTION = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return 3 * x\n"
-PROBLEM = (
-    "import torch\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return 2 * x\n\n"
-    "def get_inputs():\n    return [torch.rand(4, 16)]\n\ndef get_init_inputs():\n    return []\n"
-)
+SOLUTION = solution_text("return 3 * x")
+PROBLEM = problem_text("return 2 * x", "torch.rand(4, 16)")
 
 
 def told(result) -> str:

@@ -2,35 +2,15 @@
 
 from pathlib import Path
 
-from kbench.plugins import case_selection, registry
-from kbench.storage.settings import Settings
+from texts import problem_text, written
 
-PROBLEM = """
-import torch
+from kbench.plugins import case_selection
 
-shape = (2, 3)
-factor = 1
-CASES = {"default": {}, "wide": {"shape": (4, 8)}}
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x * factor
-
-
-def get_inputs():
-    return [torch.rand(shape)]
-
-
-def get_init_inputs():
-    return []
-"""
+TABLE = 'shape = (2, 3)\nfactor = 1\nCASES = {"default": {}, "wide": {"shape": (4, 8)}}'
 
 
 def test_what_a_case_sets_itself_is_not_set_by_hand(tmp_path: Path) -> None:
-    path = tmp_path / "scale.py"
-    path.write_text(PROBLEM)
-    problem = registry.find_problem(str(path), Settings())
+    problem, _ = written(tmp_path, problem_text("return x * factor", "torch.rand(shape)", head=TABLE), {})
     assert case_selection.set_by_hand(problem, "wide", {"shape": [4, 8]}) == {}
     assert case_selection.set_by_hand(problem, "wide", {"shape": [4, 8], "factor": 2}) == {"factor": 2}
     assert case_selection.set_by_hand(problem, "default", {"shape": [4, 8]}) == {"shape": [4, 8]}

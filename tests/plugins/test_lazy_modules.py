@@ -2,13 +2,12 @@
 
 import pytest
 import torch
+from texts import problem_text, solution_text, written
 
 from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Failed, Status
-from kbench.plugins import registry
 from kbench.plugins.problem import is_lazy, load, materialise
 from kbench.run.session import run
-from kbench.storage import settings
 
 LAZY = """
 import torch
@@ -57,47 +56,19 @@ def test_a_lazy_module_that_is_never_called_is_named(tmp_path) -> None:
     assert not is_lazy(model.fc)
 
 
-LAYER = """
-import torch
-
-n = 24
-
-
-class Model(torch.nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.fc = {layer}
-
-    def forward(self, x):
-        return self.fc(x).{relu}
-
-
-def get_inputs():
-    return [torch.randn(16, n)]
-
-
-def get_init_inputs():
-    return [n]
-"""
-
-
 def test_lazy_modules_get_their_sizes_in_the_first_call(tmp_path) -> None:
     """On either side, and together with one that knows its sizes; what is wrong is wrong."""
-    lazy, sized = "torch.nn.LazyLinear(4)", "torch.nn.Linear(n, 4)"
-    layers = {"lazy": (lazy, "clamp(min=0)"), "sized": (sized, "clamp(min=0)"), "wrong": (lazy, "clamp(min=0.1)")}
-    solutions = {
-        name: LAYER.format(layer=layer, relu=relu).replace("Model(", "ModelNew(")
-        for name, (layer, relu) in layers.items()
+    lazy, sized = "self.fc = nn.LazyLinear(4)", "self.fc = nn.Linear(n, 4)"
+    layers = {"lazy": (lazy, "0"), "sized": (sized, "0"), "wrong": (lazy, "0.1")}
+    texts = {
+        name: solution_text(f"return self.fc(x).clamp(min={least})", init=layer, takes="n")
+        for name, (layer, least) in layers.items()
     }
-    problem = LAYER.format(layer=lazy, relu="relu()")
-    for name, text in {"layer": problem, **solutions}.items():
-        (tmp_path / f"{name}.py").write_text(text)
-    known = settings.load()
-    entry = registry.find_problem(tmp_path / "layer.py", known)
-    chosen = [registry.find_solution(entry, tmp_path / f"{name}.py", known) for name in solutions]
+    problem = problem_text("return self.fc(x).relu()", "torch.randn(16, n)", head="n = 24", init=lazy, takes="n")
+    entry, chosen = written(tmp_path, problem, texts)
     events = run(entry, chosen, RunOptions(device="cpu", verify_only=True, save=False))
     judged = {event.solution: event for event in events if isinstance(event, Judged)}
     found = {name: event.outcome.status for name, event in judged.items() if isinstance(event.outcome, Failed)}
     assert found == {"wrong": Status.WRONG_VALUE}
-    assert set(judged) == set(solutions)
+    assert set(judged) == set(layers)
     assert {row.weights for event in judged.values() for row in event.rows} == {"name"}

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from texts import problem_text, written
 
 from kbench.build import cache
 from kbench.build.cache import CacheEntry
@@ -20,27 +21,9 @@ from kbench.plugins import case_selection, registry
 from kbench.plugins.case_selection import Rehearsal
 from kbench.run.builds import Built, Job, at_once, build_all
 from kbench.run.session import run
-from kbench.storage import settings
 
-IMAGES = '''"""Doubles images."""
-import torch
-
-side = 8
-CASES = {"small": {"side": 4}, "ragged": {"side": 5}}
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return 2 * x
-
-
-def get_inputs():
-    return [torch.randn(3, 2, side, side + 1)]
-
-
-def get_init_inputs():
-    return []
-'''
+SIDES = 'side = 8\nCASES = {"small": {"side": 4}, "ragged": {"side": 5}}'
+IMAGES = problem_text("return 2 * x", "torch.randn(3, 2, side, side + 1)", head=SIDES)
 CALLED = """import json, os, time  # torch.compile
 
 import torch
@@ -65,15 +48,8 @@ def own_cache(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
 
 
-def written(folder: Path, name: str, text: str) -> Path:
-    (folder / f"{name}.py").write_text(text)
-    return folder / f"{name}.py"
-
-
 def entries(folder: Path, **bodies: str) -> tuple[registry.Entry, list[registry.Entry]]:
-    problem = registry.find_problem(written(folder, "images", IMAGES), settings.load(None))
-    solutions = [written(folder, name, CALLED.format(body=body)) for name, body in bodies.items()]
-    return problem, [registry.find_solution(problem, path, settings.load(None)) for path in solutions]
+    return written(folder, IMAGES, {name: CALLED.format(body=body) for name, body in bodies.items()}, "images")
 
 
 def calls_in_builds(folder: Path) -> list[list[object]]:

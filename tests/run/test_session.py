@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fakes import CORRECT, ENVIRONMENT, timing
+from texts import problem_text, solution_text, written
 
 from kbench.children.child_error import ChildError
 from kbench.core.events import Judged, LargeCases, RunOptions
@@ -25,20 +26,9 @@ from kbench.storage.results import read_run
 from kbench.storage.settings import Settings
 from kbench.units import evaluator
 
-PROBLEM = """
-import torch
-from torch import nn
-n = 4
-CASES = {"default": {}, "small": {"n": 2}}
-class Model(nn.Module):
-    def forward(self, x):
-        return 2 * x
-def get_inputs():
-    return [torch.rand(n)]
-def get_init_inputs():
-    return []
-"""
-SOLUTION = "from torch import nn\nclass ModelNew(nn.Module):\n    def forward(self, x):\n        return x + x\n"
+CASES = 'n = 4\nCASES = {"default": {}, "small": {"n": 2}}'
+PROBLEM = problem_text("return 2 * x", "torch.rand(n)", head=CASES)
+SOLUTION = solution_text("return x + x")
 
 
 class FakeJudge:
@@ -120,20 +110,14 @@ def court(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def judge(folder: Path, *names: str, **options: Any) -> list[Judged]:
-    (folder / "doubles.py").write_text(PROBLEM)
-    for name in names:
-        (folder / f"{name}.py").write_text(SOLUTION)
-    problem = registry.find_problem(folder / "doubles.py", Settings())
-    entries = [registry.find_solution(problem, folder / f"{name}.py", Settings()) for name in names]
+    problem, entries = written(folder, PROBLEM, dict.fromkeys(names, SOLUTION), "doubles")
     chosen = {"device": "cpu", "trusted": True, "save": False, "cases": ("small",), "wait_for_device": False, **options}
     return [event for event in verb.run(problem, entries, RunOptions(**chosen)) if isinstance(event, Judged)]
 
 
 def told(folder: Path, **options: Any) -> list[LargeCases]:
     """Return what a run of `eager` at the default case tells before it begins."""
-    path = folder / "doubles.py"
-    path.write_text(PROBLEM)
-    problem = registry.find_problem(path, Settings())
+    problem, _ = written(folder, PROBLEM, {}, "doubles")
     entry = registry.find_solution(problem, "eager", Settings())
     given = RunOptions(device="cpu", trusted=True, cases=("default",), wait_for_device=False, **options)
     found: list[LargeCases] = []
@@ -427,9 +411,7 @@ def test_a_solution_that_does_not_run_its_own_kernels_is_flagged_in_its_file(
 
 @pytest.mark.usefixtures("names_kernels")
 def test_a_built_in_solution_has_no_kernels_of_its_own(tmp_path: Path) -> None:
-    path = tmp_path / "doubles.py"
-    path.write_text(PROBLEM)
-    problem = registry.find_problem(path, Settings())
+    problem, _ = written(tmp_path, PROBLEM, {}, "doubles")
     entry = registry.find_solution(problem, "eager", Settings())
     options = RunOptions(device="cpu", trusted=True, save=False, cases=("small",), wait_for_device=False, **TWO)
     (one,) = [event for event in verb.run(problem, [entry], options) if isinstance(event, Judged)]

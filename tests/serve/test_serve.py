@@ -21,6 +21,7 @@ import pytest
 import serve_load
 from pooling import CASES, solution
 from serving import HEADERS, TOKEN, Running, serving
+from texts import problem_text, solution_text
 
 from kbench.core.errors import UsageError
 from kbench.serve import server as servers
@@ -309,13 +310,9 @@ def test_a_real_verdict_over_http(tmp_path) -> None:
 
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    candidate = "import torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n"
-    problem = Path(tmp_path / "plus_one.py")
-    problem.write_text(
-        "import torch\n\nCASES = {'default': {}, 'ragged': {'n': 33}}\nn = 64\n\nclass Model(torch.nn.Module):\n"
-        "    def forward(self, x):\n        return x + 1\n\ndef get_inputs():\n    return [torch.rand(8, n)]\n\n"
-        "def get_init_inputs():\n    return []\n"
-    )
+    candidate = solution_text("return x + 1")
+    shapes = "CASES = {'default': {}, 'ragged': {'n': 33}}\nn = 64"
+    problem = problem_text("return x + 1", "torch.rand(8, n)", head=shapes)
     with Judge(device="cpu", verify_only=True, isolation=1) as judge:
         options = ServerOptions(token=TOKEN, port=port, state=tmp_path / "state", references=True)
         server, store = make_server(judge, options)
@@ -326,7 +323,7 @@ def test_a_real_verdict_over_http(tmp_path) -> None:
         try:
             verdicts = []
             for text in (candidate, candidate.replace("+ 1", "+ 2")):
-                body = {"reference_code": problem.read_text(), "kernel_code": text}
+                body = {"reference_code": problem, "kernel_code": text}
                 told = httpx.post(f"http://127.0.0.1:{port}/evaluate", json=body, headers=HEADERS, timeout=300).json()
                 verdicts.append(told["verdict"])
             assert verdicts == ["passed", "wrong_value"]

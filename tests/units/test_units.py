@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from fakes import CORRECT, ENVIRONMENT, timing
 from sweeping import entry
+from texts import problem_text
 
 from kbench.children import nursery
 from kbench.core.errors import ResultsError
@@ -29,31 +30,12 @@ from kbench.units.encoding import result_from_json, result_to_json
 from kbench.units.evaluator import MOST_GROWTH_BYTES, MOST_UNITS, Evaluator, is_worn
 from kbench.units.unit import Unit, UnitResult, task_key
 
-PROBLEM = '''"""Doubles."""
-import torch
-
-n = 16
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return 2 * x
-
-
-def get_inputs():
-    return [torch.rand(4, n)]
-
-
-def get_init_inputs():
-    return []
-'''
-REBEL = '''"""Doubles, and changes whatever it can reach."""
-import os
-import subprocess
+PROBLEM = problem_text("return 2 * x", "torch.rand(4, n)", head="n = 16")
+REBEL = problem_text(
+    "return 2.0 * x",
+    "torch.rand(4, n)",
+    head="""import os
 import sys
-import sys
-
-import torch
 
 n = 16
 torch.set_default_dtype(torch.float64)
@@ -61,47 +43,23 @@ torch.backends.cudnn.benchmark = True
 os.environ["LEFT_BY_A_PROBLEM"] = "1"
 sys.modules["left_by_a_problem"] = sys
 torch.Tensor.mul = lambda *_: 1 / 0
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return 2.0 * x
-
-
-def get_inputs():
-    return [torch.rand(4, n)]
-
-
-def get_init_inputs():
-    return []
-'''
-LOOKS = '''"""Doubles where nothing is left of another problem, and raises where something is."""
-import os
-import subprocess
+""",
+)
+"""Changes whatever it can reach."""
+LOOKS = problem_text(
+    "return torch.mul(x, 2)",
+    "torch.rand(4, n)",
+    head="""import os
 import sys
-import sys
-
-import torch
 
 n = 16
 left = [torch.get_default_dtype() != torch.float32, torch.backends.cudnn.benchmark, "left_by_a_problem" in sys.modules,
         "LEFT_BY_A_PROBLEM" in os.environ, any("rebel" in name for name in sys.modules)]
 if any(left):
     raise RuntimeError(f"something is left: {left}")
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.mul(x, 2)
-
-
-def get_inputs():
-    return [torch.rand(4, n)]
-
-
-def get_init_inputs():
-    return []
-'''
+""",
+)
+"""Raises where something is left of another problem."""
 SEARCHES = """import os
 
 import torch
@@ -259,7 +217,10 @@ def test_a_problem_leaves_nothing_for_the_next(tmp_path, lane) -> None:
     first = finish(evaluator, begin(evaluator, tmp_path, "rebel", REBEL))
     assert first.cost is not None, "its module ran"
     parent = parent_of(evaluator)
-    second = finish(evaluator, begin(evaluator, tmp_path, "looks", LOOKS))
+    second = finish(
+        evaluator,
+        begin(evaluator, tmp_path, "looks", LOOKS),
+    )
     assert isinstance(second.outcome, Passed), second.outcome
     assert parent_of(evaluator) == parent == own.child().pid, "both judges are forks of one nursery"
     assert second.stage_s["open"] > 0
