@@ -16,7 +16,9 @@
 namespace kbench::conv_logsumexp {
 
 constexpr int CONSUMERS = 3;    // warpgroups: while one multiplies, two are in their epilogues
-constexpr int LATE_STEPS = 2;   // of a row's 14, still running when the next warpgroup may issue its own
+// Steps of a row's 14 that still run when the next warpgroup may issue its own. In the first pass two warpgroups' products
+// run at a time; in the second each needs its own soon, for its epilogue.
+constexpr int MOMENTS_LATE_STEPS = 7, RESULT_LATE_STEPS = 2;
 constexpr int BATCH = 16;       // elements that a thread takes through the epilogue together
 constexpr int FIRST_ROWS = 2 + 2 * CONSUMERS;  // input rows of two turns
 constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP_THREADS;
@@ -40,6 +42,7 @@ __device__ void produce(const Problem& problem, Shared<CONSUMERS>& shared) {
   Run run;
   Walk first_pass(problem);
   for (int sample = -1; first_pass.next(problem, run);) {
+    feeder.announce(run);
     if (run.sample != sample) {
       sample = run.sample;
       measure_frame(problem, shared, sample);
@@ -50,6 +53,7 @@ __device__ void produce(const Problem& problem, Shared<CONSUMERS>& shared) {
   Walk second_pass(problem);
   int samples = 0;
   for (int sample = -1; second_pass.next(problem, run);) {
+    feeder.announce(run);
     int ahead = 0;
     if (run.sample != sample) {
       sample = run.sample;
@@ -57,9 +61,11 @@ __device__ void produce(const Problem& problem, Shared<CONSUMERS>& shared) {
       if (threadIdx.x % WARPGROUP_THREADS == 0) shared.frame = problem.frames[sample];
       sync_threads<WARPGROUP_THREADS>(PRODUCER_BARRIER);
       feeder.use_frame();
-      ahead = min(FIRST_ROWS, run.rows + 2);
-      feeder.feed(run, 0, ahead);  // the tensor cores have work while the constants are made
-      if (samples == 0) wait_for_all_blocks();
+      if (samples == 0) {  // the tensor cores have work while the constants are made; later, the sample before
+        ahead = min(FIRST_ROWS, run.rows + 2);
+        feeder.feed(run, 0, ahead);
+        wait_for_all_blocks();
+      }
       const int buffer = samples & 1;
       barrier_wait(&shared.constants_empty[buffer], (samples >> 1 & 1) ^ 1);
       compute_constants(problem, shared, sample, buffer);
@@ -71,12 +77,12 @@ __device__ void produce(const Problem& problem, Shared<CONSUMERS>& shared) {
 }
 
 __device__ void compute(const Problem& problem, Shared<CONSUMERS>& shared, int group) {
-  Consumer<CONSUMERS, LATE_STEPS> consumer(problem, shared, group);
+  Consumer<CONSUMERS> consumer(problem, shared, group);
   MomentsOfRows moments(problem, group, CONSUMERS);
-  consumer.pass(moments);
+  consumer.pass<MOMENTS_LATE_STEPS>(moments);
   wait_for_all_blocks();
   Epilogue<CONSUMERS, BATCH> epilogue(problem, shared, group);
-  consumer.pass(epilogue);
+  consumer.pass<RESULT_LATE_STEPS>(epilogue);
   using Exact = ExactShared<CONSUMERS * WARPGROUP_THREADS>;
   static_assert(sizeof(Exact) <= RING_BYTES, "the exact path works in the ring's memory");
   recompute_exact_samples(problem, *reinterpret_cast<Exact*>(shared.ring));

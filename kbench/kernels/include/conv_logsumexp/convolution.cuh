@@ -41,6 +41,13 @@ __device__ __forceinline__ void two_taps(float (&sums)[WGMMA_SUMS], uint64_t wei
   wgmma_m64n128k16(sums, slices, pixels, accumulate);
 }
 
+/// Closes a batch where LATE of a row's steps are left.
+template <int LATE, int LEFT>
+__device__ __forceinline__ void commit_before_late() {
+  static_assert(LATE >= 1 && LATE < 14, "both batches have steps");
+  if constexpr (LATE == LEFT) wgmma_commit();
+}
+
 /// Starts the 14 steps of one output row; `address` is its first input row in the ring's high plane. Small products
 /// first. The last LATE steps are a batch of their own, so that a wait for all but one batch ends while they still
 /// run.
@@ -49,25 +56,33 @@ __device__ __forceinline__ void start_row(float (&sums)[WGMMA_SUMS], uint32_t sl
   const uint64_t weights = operand_address(slices);
   const uint64_t row = operand_address(address);
   constexpr int LOW = RING_PLANE_BYTES, ROW = ROW_BYTES, PIXEL = PIXEL_BYTES, TO_NEXT_ROW = TILE_PIXELS - 2;
-  static_assert(LATE >= 1 && LATE <= 4, "the late steps are among the last four");
   wgmma_fence();
   two_taps(sums, weights, HIGH_SLICE + 0, row, LOW, 1, false);
+  commit_before_late<LATE, 13>();
   two_taps(sums, weights, HIGH_SLICE + 2, row, LOW + 2 * PIXEL, TO_NEXT_ROW);
+  commit_before_late<LATE, 12>();
   two_taps(sums, weights, HIGH_SLICE + 4, row, LOW + ROW + PIXEL, 1);
+  commit_before_late<LATE, 11>();
   two_taps(sums, weights, HIGH_SLICE + 6, row, LOW + 2 * ROW, 1);
+  commit_before_late<LATE, 10>();
   two_taps(sums, weights, HIGH_SLICE + 8, row, LOW + 2 * ROW + 2 * PIXEL, 0);
+  commit_before_late<LATE, 9>();
   two_taps(sums, weights, LOW_SLICE + 0, row, 0, 1);
+  commit_before_late<LATE, 8>();
   two_taps(sums, weights, LOW_SLICE + 2, row, 2 * PIXEL, TO_NEXT_ROW);
+  commit_before_late<LATE, 7>();
   two_taps(sums, weights, LOW_SLICE + 4, row, ROW + PIXEL, 1);
+  commit_before_late<LATE, 6>();
   two_taps(sums, weights, LOW_SLICE + 6, row, 2 * ROW, 1);
+  commit_before_late<LATE, 5>();
   two_taps(sums, weights, LOW_SLICE + 8, row, 2 * ROW + 2 * PIXEL, 0);  // both halves read the same pixels
-  if constexpr (LATE == 4) wgmma_commit();
+  commit_before_late<LATE, 4>();
   two_taps(sums, weights, HIGH_SLICE + 0, row, 0, 1);
-  if constexpr (LATE == 3) wgmma_commit();
+  commit_before_late<LATE, 3>();
   two_taps(sums, weights, HIGH_SLICE + 2, row, 2 * PIXEL, TO_NEXT_ROW);
-  if constexpr (LATE == 2) wgmma_commit();
+  commit_before_late<LATE, 2>();
   two_taps(sums, weights, HIGH_SLICE + 4, row, ROW + PIXEL, 1);
-  if constexpr (LATE == 1) wgmma_commit();
+  commit_before_late<LATE, 1>();
   two_taps(sums, weights, HIGH_SLICE + 6, row, 2 * ROW, 1);
   wgmma_commit();
 }

@@ -56,39 +56,44 @@ class Epilogue {
 
   __device__ void begin(int) { loaded_ = false; }
 
-  __device__ void row(const Run& run, int y, const float (&values)[WGMMA_SUMS]) {
-    if (!loaded_) load_constants();
-    if (sample_.tier == TIER_EXACT) return;
+  /// The previous row's sums over warps, and its results: what waits for shared memory waits beside this row's products.
+  __device__ void beside_products() {
+    if (!pending_) return;
     const bool general = sample_.tier == TIER_GENERAL;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      if (general) {
-        exponentials_general(values, half);
-      } else {
-        exponentials_bounded(values, half);
-      }
-      __syncwarp();
-      sum_channels_of_warp(half);
-      __syncwarp();
-    }
+    __syncwarp();
+    sum_channels_of_warp();
     sync_threads<WARPGROUP_THREADS>(FIRST_CONSUMER_BARRIER + group_);
     const int pixel = threadIdx.x % WARPGROUP_THREADS;
     const float result = general ? combine_warps_general(pixel) : combine_warps(pixel);
-    if (pixel < run.valid(problem_)) {
-      problem_.out[(int64_t(run.sample) * problem_.out_height + y) * problem_.out_width + run.left() + pixel] = result;
-    }
+    if (pixel < pending_valid_) *pending_out_ = result;
     buffer_ ^= 1;  // the next row's sums go beside these: somebody may still read them
+    pending_ = false;
   }
 
-  /// Frees the constants' buffer, which had to be full first: every warpgroup counts once per sample.
+  __device__ void row(const Run& run, int y, const float (&values)[WGMMA_SUMS]) {
+    if (!loaded_) load_constants();
+    if (sample_.tier == TIER_EXACT) return;
+    if (sample_.tier == TIER_GENERAL) {
+      exponentials_general(values);
+    } else {
+      exponentials_bounded(values);
+    }
+    const int64_t out_row = int64_t(run.sample) * problem_.out_height + y;
+    pending_out_ = problem_.out + out_row * problem_.out_width + run.left() + threadIdx.x % WARPGROUP_THREADS;
+    pending_valid_ = run.valid(problem_);
+    pending_ = true;
+  }
+
+  /// Finishes the last row and frees the constants' buffer, which had to be full first: every warpgroup counts once per
+  /// sample.
   __device__ void end(int) {
+    beside_products();
     if (!loaded_) load_constants();
     ++samples_seen_;
   }
 
  private:
-  static constexpr int HALF = WGMMA_SUMS / 2;  // the transposition buffer holds half a row's pixels
-  static_assert(HALF % BATCH == 0 && BATCH % 4 == 0, "batches are whole pairs of pixels, two channels each");
+  static_assert(WGMMA_SUMS % BATCH == 0 && BATCH % 4 == 0, "batches are whole pairs of pixels, two channels each");
 
   __device__ void load_constants() {
     const int buffer = samples_seen_ & 1;
@@ -111,10 +116,10 @@ class Epilogue {
   __device__ float* transposed(int row) { return shared_.transpose[group_][warp_][row]; }
 
   /// Sums of a thread's two channels per pixel, to this warp's transposition buffer.
-  __device__ void exponentials_bounded(const float (&values)[WGMMA_SUMS], int half) {
+  __device__ void exponentials_bounded(const float (&values)[WGMMA_SUMS]) {
     float* target = transposed(lane_ >> 2) + 2 * (lane_ & 3);
 #pragma unroll
-    for (int batch = half * HALF; batch < (half + 1) * HALF; batch += BATCH) {
+    for (int batch = 0; batch < WGMMA_SUMS; batch += BATCH) {
       float x[BATCH];
 #pragma unroll
       for (int i = 0; i < BATCH; ++i) x[i] = gate_exponent(own_[i / 2 % 2], values[batch + i]);
@@ -126,17 +131,17 @@ class Epilogue {
 #pragma unroll
       for (int i = 0; i < BATCH; i += 4) {
         const float2 sums = make_float2(x[i] + x[i + 2], x[i + 1] + x[i + 3]);
-        *reinterpret_cast<float2*>(target + 2 * (batch % HALF + i)) = sums;
+        *reinterpret_cast<float2*>(target + 2 * (batch + i)) = sums;
       }
     }
   }
 
   /// As above for any exponents: relative to the pixel's maximum over the warp's channels.
-  __device__ void exponentials_general(const float (&values)[WGMMA_SUMS], int half) {
+  __device__ void exponentials_general(const float (&values)[WGMMA_SUMS]) {
     float* target = transposed(lane_ >> 2) + 2 * (lane_ & 3);
     float* maxima = shared_.warp_maxima[group_][buffer_][warp_] + 2 * (lane_ & 3);
 #pragma unroll
-    for (int batch = half * HALF; batch < (half + 1) * HALF; batch += BATCH) {
+    for (int batch = 0; batch < WGMMA_SUMS; batch += BATCH) {
       float x[BATCH], top[BATCH / 2];
 #pragma unroll
       for (int i = 0; i < BATCH; ++i) {
@@ -162,23 +167,22 @@ class Epilogue {
 #pragma unroll
       for (int i = 0; i < BATCH; i += 4) {
         const float2 sums = make_float2(x[i] + x[i + 2], x[i + 1] + x[i + 3]);
-        *reinterpret_cast<float2*>(target + 2 * (batch % HALF + i)) = sums;
+        *reinterpret_cast<float2*>(target + 2 * (batch + i)) = sums;
         const float2 tops = make_float2(top[i / 2], top[i / 2 + 1]);
         if (lane_ < 4) *reinterpret_cast<float2*>(maxima + 2 * (batch + i)) = tops;
       }
     }
   }
 
-  /// Each lane adds up two pixels over the eight channel pairs of its warp.
-  __device__ void sum_channels_of_warp(int half) {
-    float2 total = *reinterpret_cast<const float2*>(transposed(0) + 2 * lane_);
+  /// Each lane adds up four pixels over the eight channel pairs of its warp.
+  __device__ void sum_channels_of_warp() {
+    float4 total = *reinterpret_cast<const float4*>(transposed(0) + 4 * lane_);
 #pragma unroll
     for (int row = 1; row < 8; ++row) {
-      const float2 part = *reinterpret_cast<const float2*>(transposed(row) + 2 * lane_);
-      total = make_float2(total.x + part.x, total.y + part.y);
+      const float4 part = *reinterpret_cast<const float4*>(transposed(row) + 4 * lane_);
+      total = make_float4(total.x + part.x, total.y + part.y, total.z + part.z, total.w + part.w);
     }
-    float* sums = shared_.warp_sums[group_][buffer_][warp_] + half * TRANSPOSE_PIXELS;
-    *reinterpret_cast<float2*>(sums + 2 * lane_) = total;
+    *reinterpret_cast<float4*>(shared_.warp_sums[group_][buffer_][warp_] + 4 * lane_) = total;
   }
 
   __device__ float combine_warps(int pixel) const {
@@ -202,6 +206,9 @@ class Epilogue {
   int group_, lane_, warp_;
   int buffer_ = 0, samples_seen_ = 0;
   bool loaded_ = false;
+  bool pending_ = false;  // a row's sums wait in the transposition buffer
+  int pending_valid_ = 0;
+  float* pending_out_ = nullptr;
   ChannelConstants own_[2];
   SampleConstants sample_;
 };

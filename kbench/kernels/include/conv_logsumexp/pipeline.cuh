@@ -14,15 +14,14 @@
 namespace kbench::conv_logsumexp {
 
 constexpr int WEIGHT_PITCH = MAX_INPUT_CHANNELS * TAPS + 1;  // odd: one row per lane without bank conflicts
-constexpr int BATCH_ROWS = 4;                                // input rows on their way in the producer's registers
+constexpr int BATCH_ROWS = 3;                                // input rows on their way in the producer's registers
 constexpr int PREFETCHED_ROWS = 32;                          // on their way to the cache beyond those
 constexpr int PRODUCER_BARRIER = 1;
 constexpr int FIRST_CONSUMER_BARRIER = 2;  // one per consumer warpgroup
 constexpr int FIRST_TURN_BARRIER = 6;      // likewise
 constexpr int CONSUMERS_BARRIER = 10;      // all of them
 // Pitch of the transposition buffer: rows 8 banks apart, so that 16 lanes' 8-byte stores hit 32 banks.
-constexpr int TRANSPOSE_PIXELS = TILE_PIXELS / 2;
-constexpr int TRANSPOSE_PITCH = TRANSPOSE_PIXELS + 8;
+constexpr int TRANSPOSE_PITCH = TILE_PIXELS + 8;
 
 /// What the epilogue needs of a channel: exponents of both activations' arguments, as multiples of the accumulator.
 struct ChannelConstants {
@@ -75,15 +74,24 @@ __device__ void load_weights(const Problem& problem, Shared<CONSUMERS>& shared) 
   float* staged = &shared.transpose[0][0][0][0];
   static_assert(MAX_CHANNELS * WEIGHT_PITCH * sizeof(float) <= sizeof(Shared<CONSUMERS>::transpose), "staging area");
   const int own = problem.in_channels * TAPS;
-  for (int i = threadIdx.x; i < MAX_CHANNELS * MAX_INPUT_CHANNELS * TAPS; i += THREADS) {
-    const int channel = i / (MAX_INPUT_CHANNELS * TAPS), k = i % (MAX_INPUT_CHANNELS * TAPS);
-    const bool real = channel < problem.channels && k < own;
-    staged[channel * WEIGHT_PITCH + k] = real ? __ldg(problem.weight + channel * own + k) : 0.f;
+  constexpr int EACH = MAX_CHANNELS * MAX_INPUT_CHANNELS * TAPS / THREADS;
+  static_assert(EACH * THREADS == MAX_CHANNELS * MAX_INPUT_CHANNELS * TAPS, "no thread is left over");
+  float values[EACH];  // all on their way at once: they come from cold memory
+#pragma unroll
+  for (int i = 0; i < EACH; ++i) {
+    const int index = threadIdx.x + i * THREADS;
+    const int channel = index / (MAX_INPUT_CHANNELS * TAPS), k = index % (MAX_INPUT_CHANNELS * TAPS);
+    values[i] = channel < problem.channels && k < own ? __ldg(problem.weight + channel * own + k) : 0.f;
   }
   if (threadIdx.x < problem.channels) {
     shared.bias[threadIdx.x] = __ldg(problem.bias + threadIdx.x);
     shared.gamma[threadIdx.x] = __ldg(problem.gamma + threadIdx.x);
     shared.beta[threadIdx.x] = __ldg(problem.beta + threadIdx.x);
+  }
+#pragma unroll
+  for (int i = 0; i < EACH; ++i) {
+    const int index = threadIdx.x + i * THREADS;
+    staged[index / (MAX_INPUT_CHANNELS * TAPS) * WEIGHT_PITCH + index % (MAX_INPUT_CHANNELS * TAPS)] = values[i];
   }
   sync_threads<THREADS>(CONSUMERS_BARRIER);
   for (int i = threadIdx.x; i < MAX_CHANNELS * MAX_INPUT_CHANNELS; i += THREADS) {
@@ -144,18 +152,16 @@ class Feeder {
     scale_ = shared_.frame.scale;
   }
 
-  /// Feeds input rows [begin, end) of a run's rows + 2.
+  /// Asks the cache for a run's first rows, which then come while the sample's frame is made.
+  __device__ void announce(const Run& run) const { prefetch(run, 0, min(PREFETCHED_ROWS, run.rows + 2)); }
+
+  /// Feeds input rows [begin, end) of an announced run's rows + 2.
   __device__ void feed(const Run& run, int begin, int end) {
     const uint32_t width = problem_.width, plane = uint32_t(problem_.height) * width;
     const float* sample = problem_.x + int64_t(run.sample) * problem_.in_channels * plane;
-    uint32_t offset = uint32_t(run.y + begin) * width + min(uint32_t(run.left() + thread_), width - 1);
-    const int soon = min(begin + PREFETCHED_ROWS, run.rows + 2);
-    if (begin == 0) prefetch(sample, run.y, soon);
+    const float* pixel = sample + uint32_t(run.y + begin) * width + min(uint32_t(run.left() + thread_), width - 1);
     float values[BATCH_ROWS][MAX_INPUT_CHANNELS];
-#pragma unroll
-    for (int i = 0; i < BATCH_ROWS; ++i, offset += width) {
-      if (begin + i < end) load(values[i], sample, offset, plane);
-    }
+    load(values, pixel, end - begin);
     for (int first = begin; first < end; first += BATCH_ROWS) {
 #pragma unroll
       for (int i = 0; i < BATCH_ROWS; ++i) {
@@ -163,38 +169,48 @@ class Feeder {
         if (first + i < end) barrier_wait(&shared_.empty[slot], ((sequence_ + i) / RING_ROWS & 1) ^ 1);
       }
 #pragma unroll
-      for (int i = 0; i < BATCH_ROWS; ++i, offset += width) {
+      for (int i = 0; i < BATCH_ROWS; ++i) {
         if (first + i < end) store(values[i], (sequence_ + i) & (RING_ROWS - 1));
-        if (first + i + BATCH_ROWS < end) load(values[i], sample, offset, plane);
       }
       __syncwarp();
       const int lane = thread_ % 32, rows = min(BATCH_ROWS, end - first);
       if (lane < rows) barrier_arrive(&shared_.full[(sequence_ + lane) & (RING_ROWS - 1)]);
       sequence_ += rows;
+      // Only now: a load that is issued among the stores makes the next of them wait for it.
+      load(values, pixel, end - first - BATCH_ROWS);
       const int ahead = first + PREFETCHED_ROWS;
-      prefetch(sample, run.y + ahead, min(BATCH_ROWS, run.rows + 2 - ahead));
+      prefetch(run, ahead, min(BATCH_ROWS, run.rows + 2 - ahead));
     }
   }
 
  private:
   /// Asks the cache for rows that will be loaded later: a batch in registers is too little to hide the memory behind.
-  __device__ void prefetch(const float* sample, int y, int rows) const {
-    if (rows <= 0) return;
-    constexpr int LINE_FLOATS = 32;
-    const uint32_t width = problem_.width, plane = uint32_t(problem_.height) * width;
-    const int lines = (rows * width + LINE_FLOATS - 1) / LINE_FLOATS;
-    for (int i = thread_; i < lines * problem_.in_channels; i += WARPGROUP_THREADS) {
-      const int channel = i / lines, line = i % lines;
-      const float* address = sample + channel * plane + y * width + min(line * LINE_FLOATS, int(rows * width) - 1);
-      asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+  __device__ void prefetch(const Run& run, int begin, int rows) const {
+    constexpr int LINE_FLOATS = 32, LANES = WARPGROUP_THREADS / MAX_INPUT_CHANNELS;
+    const int channel = thread_ / LANES, floats = rows * problem_.width;
+    if (rows <= 0 || channel >= problem_.in_channels) return;
+    const int64_t plane = int64_t(run.sample) * problem_.in_channels + channel;
+    const float* first = problem_.x + (plane * problem_.height + run.y + begin) * problem_.width;
+#pragma unroll 1
+    for (int at = thread_ % LANES * LINE_FLOATS; at < floats + LINE_FLOATS - 1; at += LANES * LINE_FLOATS) {
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(first + min(at, floats - 1)));
     }
   }
 
-  __device__ void load(float (&values)[MAX_INPUT_CHANNELS], const float* sample, uint32_t offset, uint32_t plane) const {
+  /// Up to BATCH_ROWS rows of the thread's column, and on to the next. Channels beyond the input's repeat its last one:
+  /// their weights are zero.
+  __device__ void load(float (&values)[BATCH_ROWS][MAX_INPUT_CHANNELS], const float*& pixel, int rows) const {
+    const uint32_t plane_bytes = uint32_t(problem_.height) * problem_.width * uint32_t(sizeof(float));
 #pragma unroll
-    for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
-      values[c] = c < problem_.in_channels ? __ldg(sample + offset) : 0.f;
-      offset += plane;
+    for (int i = 0; i < BATCH_ROWS; ++i) {
+      if (i < rows) {
+#pragma unroll
+        for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
+          const uint64_t bytes = uint64_t(plane_bytes) * uint32_t(min(c, problem_.in_channels - 1));
+          values[i][c] = __ldg(reinterpret_cast<const float*>(reinterpret_cast<const char*>(pixel) + bytes));
+        }
+      }
+      pixel += problem_.width;
     }
   }
 
@@ -229,8 +245,9 @@ class Feeder {
 ///
 /// The tensor cores share their time fairly among warpgroups that all have products waiting, which would bring all of
 /// them to their epilogues together and leave the tensor cores idle then. So the products run in turns: the next
-/// warpgroup issues its own when only the last LATE steps of this one's are left.
-template <int CONSUMERS, int LATE>
+/// warpgroup issues its own when only the last LATE steps of this one's are left. One warpgroup's products alone take 78
+/// cycles a step, those of two 65.
+template <int CONSUMERS>
 class Consumer {
  public:
   __device__ Consumer(const Problem& problem, Shared<CONSUMERS>& shared, int group)
@@ -239,8 +256,9 @@ class Consumer {
     if (group == CONSUMERS - 1) pass_turn();  // the first turn is nobody's to give
   }
 
-  /// One pass over the block's rows: work.begin(sample), work.row(run, y, accumulators), work.end(sample).
-  template <typename Work>
+  /// One pass over the block's rows: work.begin(sample), work.row(run, y, accumulators), work.end(sample), and
+  /// work.beside_products() before each row.
+  template <int LATE, typename Work>
   __device__ void pass(Work& work) {
     float accumulators[WGMMA_SUMS];
     Walk walk(problem_);
@@ -252,7 +270,7 @@ class Consumer {
         work.begin(sample);
       }
       for (; turn_ < run.rows; turn_ += CONSUMERS) {
-        multiply(accumulators, turn_ == run.rows - 1);
+        multiply<LATE>(accumulators, turn_ == run.rows - 1, work);
         work.row(run, run.y + turn_, accumulators);
       }
       turn_ -= run.rows;
@@ -267,7 +285,8 @@ class Consumer {
   }
 
   /// Row `turn_` of the current run; the last row of a run also frees the two input rows below it.
-  __device__ __forceinline__ void multiply(float (&accumulators)[WGMMA_SUMS], bool last_of_run) {
+  template <int LATE, typename Work>
+  __device__ __forceinline__ void multiply(float (&accumulators)[WGMMA_SUMS], bool last_of_run, Work& work) {
     constexpr int MASK = RING_ROWS - 1;
     const int first = sequence_ + turn_, last = first + 2;
     barrier_wait(&shared_.full[last & MASK], last / RING_ROWS & 1);
@@ -276,6 +295,7 @@ class Consumer {
     // The shuffle tells the compiler that the address is the warp's: descriptors then stay in uniform registers.
     const uint32_t address = shared_address(shared_.ring) + (first & MASK) * ROW_BYTES;
     start_row<LATE>(accumulators, shared_address(shared_.weights), __shfl_sync(~0u, address, 0));
+    work.beside_products();
     wgmma_wait<1>();
     pass_turn();
     wgmma_wait<0>();
