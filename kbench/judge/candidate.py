@@ -110,11 +110,13 @@ class Candidate:
         """Forget what was decided; `load` comes next."""
         self.undecided = self.differed = self._decided = self._by_seed = False
 
-    def vary_weights(self, reference: Reference, seed: int, names: Collection[str] | None = None) -> None:
+    def vary_weights(
+        self, reference: Reference, seed: int, names: Collection[str] | None = None, *, in_place: bool = False
+    ) -> None:
         """Give the reference and the worker new parameters, all or those named, where a solution `follows` these."""
         if self.follows and self.weights != "seed":
             reference.randomise(seed, names)
-            self.push_weights(reference)
+            self.push_weights(reference, in_place=in_place)
 
     def bind(self, reference: Reference, arena: Arena) -> None:
         """Give the worker the arena and the reference's parameters, unless it is `undecided` whether it takes them."""
@@ -146,15 +148,15 @@ class Candidate:
         """Send the worker the arguments of a slot that are not tensors."""
         self._ask({"op": "arguments", "slot": slot, "arguments": arguments})
 
-    def push_weights(self, reference: Reference) -> None:
-        """Make the worker's parameters equal the reference's."""
+    def push_weights(self, reference: Reference, *, in_place: bool = False) -> None:
+        """Make the worker's parameters equal the reference's: loaded as a checkpoint is, or copied `in_place`."""
         if not self.matches:
             return
         assert self._arena is not None, "bound before weights are pushed"
         for (_, tensor), view in zip(reference.state(), self._arena.weight_views(), strict=True):
             view.copy_(tensor.detach())
         backend(self._config.device).synchronize()
-        self._ask({"op": "weights", "names": self._names})
+        self._ask({"op": "weights", "names": self._names, "in_place": in_place})
 
     def held_weights(self, reference: Reference) -> dict[str, torch.Tensor]:
         """Return what the worker has of the reference's parameters and buffers; nothing where they do not match."""

@@ -24,12 +24,11 @@ from kbench.wire.autograd import differentiable, owned
 from kbench.wire.channel import Channel, Message, PeerGoneError, decode_constants, decode_tree
 from kbench.wire.layouts import layouts_of, misaligned
 from kbench.wire.shared_memory import Block, TensorSpec
-from kbench.worker import call_trace
+from kbench.worker import call_trace, solution
 from kbench.worker.compiled_graphs import forget_graphs
 from kbench.worker.delivery import deliver
 from kbench.worker.extensions import record_builds, require_builds
 from kbench.worker.queued_calls import CallQueue, queue_calls
-from kbench.worker.solution import builtin, construct, constructor_of, descriptions, import_solution, loaded, settled
 from kbench.worker.stages import Stage, describe
 from kbench.worker.tampering import Originals
 
@@ -112,8 +111,8 @@ class Worker:
         keywords = decode_tree(message["keywords"], tensors, torch)
         self._construct(message, arguments, keywords, seed=message["seed"])
         with Stage("init"):
-            self._state = settled(self._model, message["example"], message["seed"], self._device)
-        return {"state": descriptions(self._state)}
+            self._state = solution.settled(self._model, message["example"], message["seed"], self._device)
+        return {"state": solution.descriptions(self._state)}
 
     def do_build(self, message: Message) -> None:
         """Import the solution and construct its model once, compiling what they ask for unless it is all `built`."""
@@ -160,11 +159,11 @@ class Worker:
         constructor = self._constructor(message)
         with Stage("init"):
             place = message.get("construct_on", self._device)
-            model = construct(constructor, arguments, keywords, place=place, seed=seed)
+            model = solution.construct(constructor, arguments, keywords, place=place, seed=seed)
             self._model = model.to(self._device) if isinstance(model, torch.nn.Module) else model
             if message.get("eval_mode") and isinstance(model, torch.nn.Module):
                 self._model.eval()
-            self._model = builtin(message["builtin"], self._model)
+            self._model = solution.builtin(message["builtin"], self._model)
             if not callable(self._model):
                 raise TypeError(f"{message['entry']} is not callable")
 
@@ -174,8 +173,8 @@ class Worker:
             return problem_of(message, self._device).module.Model
         with Stage("import"):
             if self._module is None:
-                self._module = import_solution(path)
-            return constructor_of(self._module, message["entry"])
+                self._module = solution.import_solution(path)
+            return solution.constructor_of(self._module, message["entry"])
 
     def do_switches(self, _message: Message) -> Message:
         """Answer with torch's precision switches that stand elsewhere than before the solution was imported."""
@@ -228,9 +227,15 @@ class Worker:
             self._timer.forget()
 
     def do_weights(self, message: Message) -> None:
-        """Load the judge's parameter values that are new into the model; `names` has each one's target."""
+        """Load the judge's parameter values that are new into the model, or copy them `in_place`, as an optimiser does.
+
+        `names` has each one's target.
+        """
+        values = self._named(message)
         with torch_no_grad():
-            self._state = loaded(self._model, self._state, self._named(message))
+            if not message["in_place"]:
+                self._state = solution.loaded(self._model, self._state, values)
+            solution.copy_into(self._state, values)
         backend(self._device).synchronize()
 
     def do_read_weights(self, message: Message) -> None:

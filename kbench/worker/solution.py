@@ -129,25 +129,33 @@ def state_of(model: "nn.Module") -> "list[tuple[str, Tensor]]":
 def loaded(
     model: "nn.Module", state: "Sequence[tuple[str, Tensor]]", values: "Mapping[str, Tensor]"
 ) -> "list[tuple[str, Tensor]]":
-    """Give a model new values of its own `state` as a checkpoint does, then set its mode again; return its state.
+    """Load new values of a model's own `state` as a checkpoint, then set its mode again; return its state.
 
-    What it folds when weights are loaded, or in `eval()`, is folded anew. What it does not take is copied in place.
-    Values that are equal already stay: a version counter that moves would tell that others have changed.
+    What it folds when weights are loaded, or in `eval()`, is folded anew; what it does not take stays as it is.
     """
     import torch
 
-    held = dict(state)
-    new = {name: value for name, value in values.items() if not held[name].equal(value)}
+    new = _differing(state, values)
     inner = getattr(model, "_orig_mod", model)
-    if new and isinstance(inner, torch.nn.Module):
-        for step in (lambda: inner.load_state_dict(new, strict=False), lambda: inner.train(inner.training)):
-            with contextlib.suppress(Exception):  # its own code, written for other callers
-                step()
-        held = dict(state_of(model))
-    for name, value in new.items():
-        if not held[name].equal(value):
-            held[name].copy_(value)
-    return list(held.items())
+    if not new or not isinstance(inner, torch.nn.Module):
+        return list(state)
+    for step in (lambda: inner.load_state_dict(new, strict=False), lambda: inner.train(inner.training)):
+        with contextlib.suppress(Exception):  # its own code, written for other callers
+            step()
+    return state_of(model)
+
+
+def copy_into(state: "Sequence[tuple[str, Tensor]]", values: "Mapping[str, Tensor]") -> None:
+    """Copy values into the tensors of a state that differ from them, in place."""
+    held = dict(state)
+    for name, value in _differing(state, values).items():
+        held[name].copy_(value)
+
+
+def _differing(state: "Sequence[tuple[str, Tensor]]", values: "Mapping[str, Tensor]") -> "dict[str, Tensor]":
+    """Return the values that a state does not have yet: a version counter that moves tells that others have changed."""
+    held = dict(state)
+    return {name: value for name, value in values.items() if not held[name].equal(value)}
 
 
 def settled(model: "nn.Module", example: Sequence[Any], seed: int, device: str) -> "list[tuple[str, Tensor]]":

@@ -11,6 +11,6 @@ def test_parameters_that_have_their_value_already_are_left_alone():
     worker = Worker(None)
     worker._state = [*model.named_parameters()]
     worker._weights = [model.weight.detach().clone(), torch.tensor([torch.nan, 1.0])]
-    worker.do_weights({"names": ["weight", "bias"]})
+    worker.do_weights({"names": ["weight", "bias"], "in_place": True})
     assert (model.weight._version, model.bias._version) == (before[0], before[1] + 1)
     assert model.bias[1] == 1

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from kbench.worker.solution import construct, loaded, state_of
+from kbench.worker.solution import construct, copy_into, loaded, state_of
 
 
 class Mixing(nn.Module):
@@ -74,6 +74,7 @@ def test_weights_are_loaded_as_a_checkpoint_is(when, follows):
     values = {"weight": torch.tensor([1.0, 2.0, 3.0]), "unsaved": torch.tensor([5.0])}
     with torch.no_grad():
         state = loaded(model, state_of(model), values)
+        copy_into(state, values)
     assert [torch.equal(tensor, values[name]) for name, tensor in state] == [True, True]
     assert torch.equal(model.folded, 2 * values["weight"]) is follows
     told, version = model.told, model.weight._version
@@ -81,9 +82,20 @@ def test_weights_are_loaded_as_a_checkpoint_is(when, follows):
     assert (model.told, model.weight._version) == (told, version), "nothing was new"
 
 
-def test_weights_that_a_model_does_not_take_are_copied_in_place():
+def test_weights_that_a_model_does_not_take_stay_until_they_are_copied():
     model = Refusing(2, 2)
     values = {"weight": torch.full((2, 2), 3.0)}
     with torch.no_grad():
-        loaded(model, state_of(model), values)
+        state = loaded(model, state_of(model), values)
+        assert not torch.equal(model.weight, values["weight"])
+        copy_into(state, values)
     assert torch.equal(model.weight, values["weight"])
+
+
+def test_what_is_folded_when_weights_are_loaded_does_not_see_a_copy():
+    model = Folding("load")
+    values = {"weight": torch.tensor([1.0, 2.0, 3.0])}
+    with torch.no_grad():
+        copy_into(state_of(model), values)
+    assert torch.equal(model.weight, values["weight"])
+    assert not torch.equal(model.folded, 2 * values["weight"])

@@ -1,10 +1,12 @@
-"""Packs its weight in the constructor, and again whenever a checkpoint is loaded."""
+"""Packs its weight in the constructor, and again whenever a checkpoint is loaded: not when an optimiser changes it."""
 
 import torch
 from torch import nn
 
 PROBLEM = "linear"
 CLASS = "weights"
+LEVEL = "module"
+LACKS = ("updated_in_place",)
 
 
 class ModelNew(nn.Module):

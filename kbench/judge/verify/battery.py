@@ -119,6 +119,11 @@ class Battery:
                 "weights_kept", "other parameters make the reference's results infinite, so they were not randomised"
             )
 
+    def updated_in_place(self, trial: Trial) -> None:
+        """Check parameters that are changed in place, as an optimiser does: no checkpoint is loaded."""
+        self._candidate.vary_weights(trial.reference, secret_seed(), in_place=True)
+        trial.exchange(secret_seed(), oracle=True)
+
     def _repeatable(self, trial: Trial, seed: int, repeats: int) -> None:
         """Call on equal inputs several times; results may differ by no more than rounding explains."""
         prints: set[tuple[int, ...]] = set()

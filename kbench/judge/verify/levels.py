@@ -136,6 +136,9 @@ class Levels:
             self._anew("other_numbers", "values_refused", laid_out, numbers)
         for code, arguments, misalign in layouts_of(laid_out.arguments(secret_seed())):
             self._anew(code, f"{code}_refused", laid_out, arguments, misalign)
+        if self._candidate.follows:  # last: what was folded before stays stale
+            code = "updated_in_place"
+            self._try(by_status(code, code), most, self._battery.updated_in_place)
 
     def try_resembling(self, variations: Sequence[Variation], trial: Trial) -> None:
         """Try inputs that resemble those of the call before. Raises RefusalError for who mistakes them."""
