@@ -16,8 +16,8 @@
 namespace kbench::conv_logsumexp {
 
 constexpr int CONSUMERS = 3;    // warpgroups: while one multiplies, two are in their epilogues
-// Steps of a row's 14 that still run when the next warpgroup may issue its own. In the first pass two warpgroups' products
-// run at a time; in the second each needs its own soon, for its epilogue.
+// Steps of a row's 14 that still run when the next warpgroup may issue its own. In the first pass two warpgroups'
+// products run at a time; in the second each needs its own soon, for its epilogue.
 constexpr int MOMENTS_LATE_STEPS = 7, RESULT_LATE_STEPS = 2;
 constexpr int BATCH = 16;       // elements that a thread takes through the epilogue together
 constexpr int FIRST_ROWS = 2 + 2 * CONSUMERS;  // input rows of two turns
