@@ -56,44 +56,49 @@ class Epilogue {
 
   __device__ void begin(int) { loaded_ = false; }
 
-  /// The previous row's sums over warps, and its results: what waits for shared memory waits beside this row's products.
+  /// The previous row's sums over this warp's channels: what waits for shared memory waits beside this row's products.
   __device__ void beside_products() {
-    if (!pending_) return;
-    const bool general = sample_.tier == TIER_GENERAL;
+    if (pending_valid_ == 0) return;
     __syncwarp();
     sum_channels_of_warp();
-    sync_threads<WARPGROUP_THREADS>(FIRST_CONSUMER_BARRIER + group_);
-    const int pixel = threadIdx.x % WARPGROUP_THREADS;
-    const float result = general ? combine_warps_general(pixel) : combine_warps(pixel);
-    if (pixel < pending_valid_) *pending_out_ = result;
-    buffer_ ^= 1;  // the next row's sums go beside these: somebody may still read them
-    pending_ = false;
   }
 
   __device__ void row(const Run& run, int y, const float (&values)[WGMMA_SUMS]) {
     if (!loaded_) load_constants();
     if (sample_.tier == TIER_EXACT) return;
     if (sample_.tier == TIER_GENERAL) {
+      finish_row(true);
       exponentials_general(values);
     } else {
+      finish_row(false);
       exponentials_bounded(values);
     }
     const int64_t out_row = int64_t(run.sample) * problem_.out_height + y;
     pending_out_ = problem_.out + out_row * problem_.out_width + run.left() + threadIdx.x % WARPGROUP_THREADS;
     pending_valid_ = run.valid(problem_);
-    pending_ = true;
   }
 
   /// Finishes the last row and frees the constants' buffer, which had to be full first: every warpgroup counts once per
   /// sample.
   __device__ void end(int) {
     beside_products();
+    if (pending_valid_ > 0) finish_row(sample_.tier == TIER_GENERAL);
+    pending_valid_ = 0;
     if (!loaded_) load_constants();
     ++samples_seen_;
   }
 
  private:
   static_assert(WGMMA_SUMS % BATCH == 0 && BATCH % 4 == 0, "batches are whole pairs of pixels, two channels each");
+
+  /// Results of the previous row, if there is one. Without a branch: all this waits among the next row's exponentials.
+  __device__ __forceinline__ void finish_row(bool general) {
+    sync_threads<WARPGROUP_THREADS>(FIRST_CONSUMER_BARRIER + group_);
+    const int pixel = threadIdx.x % WARPGROUP_THREADS;
+    const float result = general ? combine_warps_general(pixel) : combine_warps(pixel);
+    if (pixel < pending_valid_) *pending_out_ = result;
+    buffer_ ^= 1;  // the next row's sums go beside these: somebody may still read them
+  }
 
   __device__ void load_constants() {
     const int buffer = samples_seen_ & 1;
@@ -206,8 +211,7 @@ class Epilogue {
   int group_, lane_, warp_;
   int buffer_ = 0, samples_seen_ = 0;
   bool loaded_ = false;
-  bool pending_ = false;  // a row's sums wait in the transposition buffer
-  int pending_valid_ = 0;
+  int pending_valid_ = 0;  // outputs of the row whose sums wait in shared memory, if any
   float* pending_out_ = nullptr;
   ChannelConstants own_[2];
   SampleConstants sample_;

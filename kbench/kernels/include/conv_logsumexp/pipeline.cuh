@@ -161,7 +161,7 @@ class Feeder {
     const float* sample = problem_.x + int64_t(run.sample) * problem_.in_channels * plane;
     const float* pixel = sample + uint32_t(run.y + begin) * width + min(uint32_t(run.left() + thread_), width - 1);
     float values[BATCH_ROWS][MAX_INPUT_CHANNELS];
-    load(values, pixel, end - begin);
+    load(values, pixel, 0, end - begin - 1);
     for (int first = begin; first < end; first += BATCH_ROWS) {
 #pragma unroll
       for (int i = 0; i < BATCH_ROWS; ++i) {
@@ -169,15 +169,13 @@ class Feeder {
         if (first + i < end) barrier_wait(&shared_.empty[slot], ((sequence_ + i) / RING_ROWS & 1) ^ 1);
       }
 #pragma unroll
-      for (int i = 0; i < BATCH_ROWS; ++i) {
-        if (first + i < end) store(values[i], (sequence_ + i) & (RING_ROWS - 1));
-      }
+      for (int i = 0; i < BATCH_ROWS; ++i) store(values[i], (sequence_ + i) & (RING_ROWS - 1), first + i < end);
       __syncwarp();
       const int lane = thread_ % 32, rows = min(BATCH_ROWS, end - first);
       if (lane < rows) barrier_arrive(&shared_.full[(sequence_ + lane) & (RING_ROWS - 1)]);
       sequence_ += rows;
       // Only now: a load that is issued among the stores makes the next of them wait for it.
-      load(values, pixel, end - first - BATCH_ROWS);
+      if (first + BATCH_ROWS < end) load(values, pixel, first - begin + BATCH_ROWS, end - begin - 1);
       const int ahead = first + PREFETCHED_ROWS;
       prefetch(run, ahead, min(BATCH_ROWS, run.rows + 2 - ahead));
     }
@@ -197,30 +195,29 @@ class Feeder {
     }
   }
 
-  /// Up to BATCH_ROWS rows of the thread's column, and on to the next. Channels beyond the input's repeat its last one:
-  /// their weights are zero.
-  __device__ void load(float (&values)[BATCH_ROWS][MAX_INPUT_CHANNELS], const float*& pixel, int rows) const {
+  /// BATCH_ROWS rows of the thread's column from the given one on; rows beyond the last repeat it, and channels beyond
+  /// the input's its last one: their weights are zero. Nothing here depends on a condition, nor does any use of what is
+  /// loaded: a register whose last load may still be unused makes the next load wait for it.
+  __device__ void load(float (&values)[BATCH_ROWS][MAX_INPUT_CHANNELS], const float* pixel, int row, int last) const {
     const uint32_t plane_bytes = uint32_t(problem_.height) * problem_.width * uint32_t(sizeof(float));
 #pragma unroll
     for (int i = 0; i < BATCH_ROWS; ++i) {
-      if (i < rows) {
+      const float* at = pixel + uint32_t(min(row + i, last)) * uint32_t(problem_.width);
 #pragma unroll
-        for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
-          const uint64_t bytes = uint64_t(plane_bytes) * uint32_t(min(c, problem_.in_channels - 1));
-          values[i][c] = __ldg(reinterpret_cast<const float*>(reinterpret_cast<const char*>(pixel) + bytes));
-        }
+      for (int c = 0; c < MAX_INPUT_CHANNELS; ++c) {
+        const uint64_t bytes = uint64_t(plane_bytes) * uint32_t(min(c, problem_.in_channels - 1));
+        values[i][c] = __ldg(reinterpret_cast<const float*>(reinterpret_cast<const char*>(at) + bytes));
       }
-      pixel += problem_.width;
     }
   }
 
-  __device__ void store(const float (&values)[MAX_INPUT_CHANNELS], int slot) {
+  __device__ void store(const float (&values)[MAX_INPUT_CHANNELS], int slot, bool keep) {
     SplitPair pairs[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j) pairs[j] = split_fp16(scaled(values, 2 * j), scaled(values, 2 * j + 1));
-    unsigned char* pixel = shared_.ring + slot * ROW_BYTES + thread_ * PIXEL_BYTES;
-    write(pixel, pairs);
-    if (slot < 2) write(pixel + RING_ROWS * ROW_BYTES, pairs);
+    const uint32_t pixel = shared_address(shared_.ring) + slot * ROW_BYTES + thread_ * PIXEL_BYTES;
+    write(pixel, pairs, keep);
+    write(pixel + RING_ROWS * ROW_BYTES, pairs, keep && slot < 2);
   }
 
   /// (value - origin) * scale, rounded once: the scale is a power of two.
@@ -228,9 +225,22 @@ class Feeder {
     return fmaf(values[c], scale_, -origin_[c]);
   }
 
-  static __device__ void write(unsigned char* pixel, const SplitPair (&pairs)[4]) {
-    *reinterpret_cast<uint4*>(pixel) = make_uint4(pairs[0].high, pairs[1].high, pairs[2].high, pairs[3].high);
-    *reinterpret_cast<uint4*>(pixel + RING_PLANE_BYTES) = make_uint4(pairs[0].low, pairs[1].low, pairs[2].low, pairs[3].low);
+  static __device__ void write(uint32_t pixel, const SplitPair (&pairs)[4], bool keep) {
+    store_shared_if(keep, pixel, pairs[0].high, pairs[1].high, pairs[2].high, pairs[3].high);
+    store_shared_if(keep, pixel + RING_PLANE_BYTES, pairs[0].low, pairs[1].low, pairs[2].low, pairs[3].low);
+  }
+
+  /// 16 bytes to shared memory, without a branch around what makes them.
+  static __device__ __forceinline__ void store_shared_if(bool keep, uint32_t address, uint32_t a, uint32_t b, uint32_t c,
+                                                         uint32_t d) {
+    asm volatile(
+        "{\n"
+        ".reg .pred keep;\n"
+        "setp.ne.b32 keep, %0, 0;\n"
+        "@keep st.shared.v4.b32 [%1], {%2, %3, %4, %5};\n"
+        "}\n" ::"r"(int(keep)),
+        "r"(address), "r"(a), "r"(b), "r"(c), "r"(d)
+        : "memory");
   }
 
   const Problem& problem_;
