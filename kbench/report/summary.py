@@ -243,19 +243,20 @@ def constants_text(constants: Mapping[str, Any]) -> str:
 def summarise(judged: Judged) -> CaseSummary:
     """Fold the rows of one (solution, case) into one record."""
     outcome, rows = judged.outcome, judged.rows
-    failed = isinstance(outcome, Failed)
-    timed = [row for row in rows if row.time_ns_median is not None] if not failed else []
+    failure = outcome if isinstance(outcome, Failed) else None
+    timed = [row for row in rows if row.time_ns_median is not None] if failure is None else []
     speedups = [row.speedup for row in timed if row.speedup is not None]
     first = timed[0] if timed else None
+    attestation = first.attestation if first else "none"
     one_process = ("one_process",) if len(timed) == 1 else ()
     return CaseSummary(
         solution=judged.solution,
         case=judged.case,
-        status=outcome.status if isinstance(outcome, Failed) else Status.PASSED,
-        reason=outcome.reason if isinstance(outcome, Failed) else "",
+        status=failure.status if failure else Status.PASSED,
+        reason=failure.reason if failure else "",
         log=outcome.log,
         constants=constants_in(rows[0].overrides) if rows else "",
-        diagnosis=outcome.diagnosis if isinstance(outcome, Failed) else None,
+        diagnosis=failure.diagnosis if failure else None,
         findings=outcome.findings,
         flags=tuple(dict.fromkeys((*(f for row in rows for f in row.flags.split()), *one_process))),
         correctness=outcome.correctness,
@@ -275,11 +276,7 @@ def summarise(judged: Judged) -> CaseSummary:
         accepted=tuple(rows[0].accepted.split()) if rows else (),
         wall_ns=_median(row.wall_ns for row in timed),
         ref_wall_ns=_median(row.ref_wall_ns for row in timed),
-        attestation="weak"
-        if any(row.attestation == "weak" for row in timed)
-        else first.attestation
-        if first
-        else "none",
+        attestation="weak" if any(row.attestation == "weak" for row in timed) else attestation,
         noise=_noise(judged, first) if one_process and first is not None else None,
     )
 

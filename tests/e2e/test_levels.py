@@ -41,18 +41,22 @@ def flat(x, channels, size):
     return torch.as_strided(x, (x.shape[0], channels, size, size), (channels * size * size, size * size, size, 1),
                             x.storage_offset())
 """
-SAME = """
+
+
+def same(body: str, kept: str = "pass") -> str:
+    """Write a solution from the body of its `forward`, and what its constructor keeps."""
+    return f"""
 class ModelNew(nn.Module):
     def __init__(self, channels):
         super().__init__()
         self.conv = nn.Conv2d(channels, channels, 1)
         self.scale = nn.Parameter(torch.randn(channels, 1, 1))
-        self.prepare()
-    def prepare(self):
-        pass
+        {kept}
     def forward(self, x):
         {body}
 """
+
+
 REMEMBERS = (
     "last = getattr(self, 'last', None); "
     "again = last is not None and last.shape == x.shape and x.abs().amax() < 0.05; "
@@ -60,17 +64,10 @@ REMEMBERS = (
 )
 """The answer to the call before, where inputs are small, as those of no draw of its own are."""
 PLAIN = "return self.conv(x) * self.scale"
-FROZEN = """
-class ModelNew(nn.Module):
-    def __init__(self, channels):
-        super().__init__()
-        self.conv = nn.Conv2d(channels, channels, 1)
-        self.scale = nn.Parameter(torch.randn(channels, 1, 1))
-        self.kept = [self.conv.weight.detach().clone(), self.conv.bias.detach().clone(), self.scale.detach().clone()]
-    def forward(self, x):
-        weight, bias, scale = self.kept
-        return F.conv2d(x, weight, bias) * scale
-"""
+FROZEN = same(
+    "weight, bias, scale = self.kept; return F.conv2d(x, weight, bias) * scale",
+    "self.kept = [p.detach().clone() for p in (self.conv.weight, self.conv.bias, self.scale)]",
+)
 UNMATCHED = """
 class ModelNew(nn.Module):
     def __init__(self, channels):
@@ -98,57 +95,52 @@ FOLDS = """if not hasattr(self, "is_folded"):
 NUDGES = SWAPPED.replace("return", "self.scale.data *= 1.0000001; return")
 SOLUTIONS = {
     # name: (source, status at the default level, level, lacks)
-    "plain": (SAME.format(body=PLAIN), None, "general", set()),
+    "plain": (same(PLAIN), None, "general", set()),
     "draws_in_another_order": (SWAPPED, None, "general", set()),
     "frozen": (FROZEN, Status.BELOW_LEVEL, "task", {"frozen_weights"}),
     "unmatched": (UNMATCHED, Status.BELOW_LEVEL, "task", {"unmatched_weights"}),
-    "folds": (SAME.format(body=FOLDS), Status.BELOW_LEVEL, "task", {"frozen_weights"}),
+    "folds": (same(FOLDS), Status.BELOW_LEVEL, "task", {"frozen_weights"}),
     "nudges": (NUDGES, Status.PARAMETER_MUTATED, "", set()),
     "contiguous_only": (
-        SAME.format(body="return self.conv(flat(x, x.shape[1], x.shape[2])) * self.scale"),
+        same("return self.conv(flat(x, x.shape[1], x.shape[2])) * self.scale"),
         None,
         "module",
         {"channels_last", "strided"},
     ),
     "asks_for_contiguous": (
-        SAME.format(body="assert x.is_contiguous(), 'contiguous inputs only'; " + PLAIN),
+        same("assert x.is_contiguous(), 'contiguous inputs only'; " + PLAIN),
         None,
         "module",
         {"channels_last_refused", "strided_refused"},
     ),
-    "whole_vectors": (
-        SAME.format(body="x.data_ptr() % 16 and os.abort(); " + PLAIN),
-        None,
-        "module",
-        {"misaligned"},
-    ),
+    "whole_vectors": (same("x.data_ptr() % 16 and os.abort(); " + PLAIN), None, "module", {"misaligned"}),
     "one_shape": (
-        SAME.format(body="y = self.conv(x) * self.scale; return y if x.shape[2] == 16 else y * 1.5"),
+        same("y = self.conv(x) * self.scale; return y if x.shape[2] == 16 else y * 1.5"),
         None,
         "module",
         {"shape_specialised"},
     ),
     "one_shape_and_says_so": (
-        SAME.format(body="assert x.shape[2] == 16, 'made for 16 x 16'; " + PLAIN),
+        same("assert x.shape[2] == 16, 'made for 16 x 16'; " + PLAIN),
         None,
         "module",
         {"shape_refused"},
     ),
     "positive_only": (
-        SAME.format(body="return self.conv(x.abs()) * self.scale"),
+        same("return self.conv(x.abs()) * self.scale"),
         Status.BELOW_LEVEL,
         "task",
         {"centred", "negated", "wide_range"},
     ),
     "dies_three_times": (
-        SAME.format(body="(x.data_ptr() % 16 or not x.is_contiguous() or x.shape[2] != 16) and os.abort(); " + PLAIN),
+        same("(x.data_ptr() % 16 or not x.is_contiguous() or x.shape[2] != 16) and os.abort(); " + PLAIN),
         None,
         "module",
         {"channels_last", "misaligned", "shape_specialised", "strided"},
     ),
-    "wrong": (SAME.format(body="return self.conv(x)"), Status.WRONG_VALUE, "", set()),
-    "remembers": (SAME.format(body=REMEMBERS), Status.WRONG_VALUE, "", set()),
-    "wrong_later": (SAME.format(body=LATER_WRONG), Status.WRONG_VALUE, "", set()),
+    "wrong": (same("return self.conv(x)"), Status.WRONG_VALUE, "", set()),
+    "remembers": (same(REMEMBERS), Status.WRONG_VALUE, "", set()),
+    "wrong_later": (same(LATER_WRONG), Status.WRONG_VALUE, "", set()),
 }
 
 

@@ -44,17 +44,6 @@ def get_inputs():
 def get_init_inputs():
     return [n]
 '''
-SOLUTION = """import torch
-
-
-class ModelNew(torch.nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.scale = torch.nn.Parameter(torch.ones(n))
-
-    def forward(self, x):
-        {body}
-"""
 MIXED = '''"""A dictionary with a tensor of integers, one of booleans, a number and a nested tuple."""
 import torch
 
@@ -123,9 +112,27 @@ def get_init_inputs():
     return []
 '''
 FOUR = dict.fromkeys(("s0", "s1", "s2", "s3"), tiny_corpus.solution("return 2 * x"))
-COMPILED = '''import ctypes
 
-import torch
+
+def scaled(body: str, head: str = "") -> str:
+    """Write a solution of SCALE from the body of its `forward`, and what stands above the class."""
+    return f"""import torch
+{head}
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(n))
+
+    def forward(self, x):
+        {body}
+"""
+
+
+RIGHT = scaled("return x.tanh() * self.scale")
+COMPILED = scaled(
+    "y = x.tanh().contiguous(); module.scale(y.data_ptr(), self.scale.data_ptr(), *y.shape); return y",
+    head='''import ctypes
 from torch.utils.cpp_extension import load_inline
 
 # Without torch's headers, which take 12 s to compile.
@@ -136,32 +143,11 @@ extern "C" void scale(float* y, const float* by, long rows, long n) {
 """
 module = ctypes.CDLL(load_inline("scaled_for_test", source, no_implicit_headers=True, is_python_module=False))
 module.scale.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long]
-
-
-class ModelNew(torch.nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.scale = torch.nn.Parameter(torch.ones(n))
-
-    def forward(self, x):
-        y = x.tanh().contiguous()
-        module.scale(y.data_ptr(), self.scale.data_ptr(), *y.shape)
-        return y
-'''
-
-
-ANOTHER_BUILD = """import torch
-from torch.utils import cpp_extension  # whoever names it may compile
-
-
-class ModelNew(torch.nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.scale = torch.nn.Parameter(torch.ones(n))
-
-    def forward(self, x):
-        return x.tanh() * self.scale
-"""
+''',
+)
+ANOTHER_BUILD = scaled(
+    "return x.tanh() * self.scale", head="from torch.utils import cpp_extension  # whoever names it may compile\n"
+)
 
 
 def begin(folder: Path, problem: str, solutions: dict[str, str], **options) -> Iterator[Event]:
@@ -185,7 +171,7 @@ def csv_of(folder: Path) -> Path:
 
 
 def test_rows_and_samples_of_a_timed_run(tmp_path) -> None:
-    right = SOLUTION.format(body="return x.tanh().mul_(self.scale)")
+    right = scaled("return x.tanh().mul_(self.scale)")
     events = list(begin(tmp_path, SCALE, {"right": right}, processes=2, max_processes=2, pairs=6, name="timed"))
 
     outcome = judged(events)["right"].outcome
@@ -229,8 +215,7 @@ WRONG = {
 
 def test_every_failure_is_a_row(tmp_path) -> None:
     """One run, many ways to be wrong, one of them with a message that is no text."""
-    solutions = {name: SOLUTION.format(body=body) for name, (body, _) in WRONG.items()}
-    solutions["right"] = SOLUTION.format(body="return x.tanh() * self.scale")
+    solutions = {name: scaled(body) for name, (body, _) in WRONG.items()} | {"right": RIGHT}
     events = list(begin(tmp_path, SCALE, solutions, verify_only=True))
 
     outcomes = {name: event.outcome for name, event in judged(events).items()}
@@ -302,7 +287,7 @@ ODD_GRADIENTS = {
 @pytest.mark.parametrize("body", ODD_GRADIENTS.values(), ids=ODD_GRADIENTS)
 def test_gradients_of_what_has_few(tmp_path, body) -> None:
     problem = SCALE.replace("return torch.tanh(x) * self.scale", body)
-    solutions = {"right": SOLUTION.format(body=body)}
+    solutions = {"right": scaled(body)}
     (event,) = judged(
         list(begin(tmp_path, problem, solutions, cases=("small",), verify_only=True, backward=True))
     ).values()
@@ -328,7 +313,7 @@ def test_a_derived_shape_that_the_reference_refuses_later_is_skipped(tmp_path) -
 
 def test_a_constant_that_the_reference_refuses_is_not_the_solutions_fault(tmp_path) -> None:
     """A build constructs the model first, and meets the fault of the problem before the judge does."""
-    compiles = SOLUTION.format(body="return torch.compile(torch.tanh)(x) * self.scale")
+    compiles = scaled("return torch.compile(torch.tanh)(x) * self.scale")
     (event,) = judged(list(begin(tmp_path, SCALE, {"one": compiles}, overrides={"n": -7}, verify_only=True))).values()
     assert isinstance(event.outcome, Failed)
     assert event.outcome.status is Status.REFERENCE_FAILED
@@ -338,16 +323,14 @@ def test_a_constant_that_the_reference_refuses_is_not_the_solutions_fault(tmp_pa
 def test_containers_that_mount_one_folder_take_turns_there(tmp_path, monkeypatch) -> None:
     queues = tmp_path / "queues"
     monkeypatch.setenv("KBENCH_LEASES", str(queues))
-    right = SOLUTION.format(body="return x.tanh() * self.scale")
-    (event,) = judged(list(begin(tmp_path, SCALE, {"one": right}, verify_only=True))).values()
+    (event,) = judged(list(begin(tmp_path, SCALE, {"one": RIGHT}, verify_only=True))).values()
     assert isinstance(event.outcome, Passed)
     assert any(queues.iterdir()), "the judge queued there"
 
 
 def test_a_run_that_is_broken_off_leaves_what_was_finished(tmp_path) -> None:
     """A generator that is closed, as Ctrl-C does it: the second solution has no row, the first one's is whole."""
-    right = SOLUTION.format(body="return x.tanh() * self.scale")
-    events = begin(tmp_path, SCALE, {"first": right, "second": right}, verify_only=True)
+    events = begin(tmp_path, SCALE, {"first": RIGHT, "second": RIGHT}, verify_only=True)
     for event in events:
         if isinstance(event, StageStarted) and event.solution == "second":
             break
@@ -376,9 +359,7 @@ def test_what_is_built_is_not_built_again(tmp_path) -> None:
 
 def test_after_a_crash_a_device_that_does_not_answer_is_not_used_further(tmp_path, monkeypatch) -> None:
     """The crash stands, what is left is unjudged, the next run refuses, and a look that finds nothing lets it go on."""
-    crashes = SOLUTION.format(body="import os; os.kill(os.getpid(), 11)")
-    right = SOLUTION.format(body="return x.tanh() * self.scale")
-    solutions = {"before": right, "crashes": crashes, "after": right}
+    solutions = {"before": RIGHT, "crashes": scaled("import os; os.kill(os.getpid(), 11)"), "after": RIGHT}
     answers = [(ProbeAnswer.RIGHT, ""), (ProbeAnswer.SILENT, "nothing within 30 s")]
     monkeypatch.setattr(health, "probe", lambda _device: answers.pop(0))
 

@@ -31,61 +31,31 @@ from kbench.units.evaluator import MOST_GROWTH_BYTES, MOST_UNITS, Evaluator, is_
 from kbench.units.unit import Unit, UnitResult, result_from_json, task_key
 
 PROBLEM = tiny_corpus.problem()
-REBEL = '''"""Doubles, and changes whatever it can reach."""
-import os
-import subprocess
+REBEL = tiny_corpus.problem(
+    "2.0 * x",
+    constants="""import os
 import sys
-import sys
-
-import torch
 
 n = 16
 torch.set_default_dtype(torch.float64)
 torch.backends.cudnn.benchmark = True
 os.environ["LEFT_BY_A_PROBLEM"] = "1"
 sys.modules["left_by_a_problem"] = sys
-torch.Tensor.mul = lambda *_: 1 / 0
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return 2.0 * x
-
-
-def get_inputs():
-    return [torch.rand(4, n)]
-
-
-def get_init_inputs():
-    return []
-'''
-LOOKS = '''"""Doubles where nothing is left of another problem, and raises where something is."""
-import os
-import subprocess
+torch.Tensor.mul = lambda *_: 1 / 0""",
+)
+"""Changes whatever it can reach."""
+LOOKS = tiny_corpus.problem(
+    "torch.mul(x, 2)",
+    constants="""import os
 import sys
-import sys
-
-import torch
 
 n = 16
 left = [torch.get_default_dtype() != torch.float32, torch.backends.cudnn.benchmark, "left_by_a_problem" in sys.modules,
         "LEFT_BY_A_PROBLEM" in os.environ, any("rebel" in name for name in sys.modules)]
 if any(left):
-    raise RuntimeError(f"something is left: {left}")
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.mul(x, 2)
-
-
-def get_inputs():
-    return [torch.rand(4, n)]
-
-
-def get_init_inputs():
-    return []
-'''
+    raise RuntimeError(f"something is left: {left}")""",
+)
+"""Raises where something is left of another problem."""
 SEARCHES = """import os
 
 import torch
