@@ -73,8 +73,10 @@ class LayerNorm(nn.Module):
         return self.norm(x)
 
 
-def layer_norm(v: Values, x: Tensor, scale: bool = True, shift: bool = True, **how: Any) -> Tensor:
-    y = normed(x, (-1,), **how)
+def layer_norm(
+    v: Values, x: Tensor, scale: bool = True, shift: bool = True, dims: tuple[int, ...] = (-1,), **how: Any
+) -> Tensor:
+    y = normed(x, dims, **how)
     y = y * v["norm.weight"] if scale else y
     return y + v["norm.bias"] if shift else y
 
@@ -161,12 +163,17 @@ class Attention(nn.Module):
 
 
 def attention(
-    v: Values, x: Tensor, cast: Callable[[Tensor], Tensor] = same, scale: float = 8**-0.5, masks: bool = True
+    v: Values,
+    x: Tensor,
+    cast: Callable[[Tensor], Tensor] = same,
+    scale: float = 8**-0.5,
+    masks: bool = True,
+    diagonal: int = 1,
 ) -> Tensor:
     projected = functional.linear(cast(x), cast(v["project.weight"]), v["project.bias"])
     q, k, values = projected.view(*x.shape[:2], 3, 4, 8).permute(2, 0, 3, 1, 4)
     scores = cast(q) @ cast(k).mT * scale
-    future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    future = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(diagonal)
     scores = torch.softmax(scores.masked_fill(future, -torch.inf) if masks else scores, dim=-1)
     found = (cast(scores) @ cast(values)).transpose(1, 2).reshape(x.shape)
     return functional.linear(cast(found), cast(v["out.weight"]), v["out.bias"])
@@ -217,29 +224,43 @@ PROBLEMS = (
             "missing_bias": lambda v, x: x @ v["linear.weight"].T,
             "transposed/weight": lambda v, x: x @ v["linear.weight"] + v["linear.bias"],
             "bf16/stored": lambda v, x: to_bf16(linear(v, x)),
+            "other_function/relu": lambda v, x: linear(v, x).relu(),
+            "missing_tail/off by one": lambda v, x: x[:, :-1] @ v["linear.weight"][:, :-1].T + v["linear.bias"],
+            "missing_tail/one tile": lambda v, x: x[:, :32] @ v["linear.weight"][:, :32].T + v["linear.bias"],
         },
         strange={
             "bias twice": lambda v, x: linear(v, x) + v["linear.bias"],
-            "relu": lambda v, x: linear(v, x).relu(),
+            "a term in the middle": lambda v, x: linear(v, x) - x[:, 17:18] * v["linear.weight"][:, 17],
         },
     ),
     Planted(
         name="layer_norm",
         make=LayerNorm,
         inputs=small(64, 48),
-        wrong=of_norm(layer_norm),
+        wrong={
+            **of_norm(layer_norm),
+            "missing_function/mean": lambda v, x: rms_norm({"weight": v["norm.weight"]}, x, 1e-5) + v["norm.bias"],
+            "other_dimension/batch": lambda v, x: layer_norm(v, x, dims=(0, 1)),
+            "other_order": lambda v, x: (layer_norm(v, x, scale=False)) * v["norm.weight"],
+        },
         strange={
-            "not centred": lambda v, x: rms_norm({"weight": v["norm.weight"]}, x, 1e-5) + v["norm.bias"],
             "bias twice": lambda v, x: layer_norm(v, x) + v["norm.bias"],
+            "by the largest": lambda v, x: x / x.abs().amax(-1, keepdim=True) * v["norm.weight"] + v["norm.bias"],
         },
     ),
     Planted(
         name="group_norm",
         make=GroupNorm,
         inputs=small(6, 8, 5, 5),
-        wrong=of_norm(group_norm),
+        wrong={
+            **of_norm(group_norm),
+            "other_dimension/groups": lambda v, x: functional.group_norm(x, 2, v["norm.weight"], v["norm.bias"]),
+            "other_dimension/instances": lambda v, x: functional.group_norm(x, 8, v["norm.weight"], v["norm.bias"]),
+        },
         strange={
-            "other groups": lambda v, x: functional.group_norm(x, 2, v["norm.weight"], v["norm.bias"]),
+            "groups of every second": lambda v, x: functional.group_norm(x[:, [0, 2, 1, 3, 4, 6, 5, 7]], 4)[
+                :, [0, 2, 1, 3, 4, 6, 5, 7]
+            ],
             "bias subtracted": lambda v, x: 2 * group_norm(v, x, shift=False) - group_norm(v, x),
         },
     ),
@@ -252,10 +273,14 @@ PROBLEMS = (
             "bf16/inputs": lambda v, x: torch.softmax(to_bf16(x) * 1.5, -1),
             "fp16/stored": lambda v, x: to_fp16(torch.softmax(x * 1.5, -1)),
             "bf16/all": lambda v, x: torch.softmax(x.bfloat16() * 1.5, -1).float(),
+            "other_dimension": lambda v, x: torch.softmax(x * 1.5, 0),
+            "other_function/logarithm": lambda v, x: torch.log_softmax(x * 1.5, -1),
+            "other_function/not divided": lambda v, x: (x * 1.5).exp(),
+            "missing_tail": lambda v, x: (x * 1.5).exp() / (x[:, :32] * 1.5).exp().sum(-1, keepdim=True),
         },
         strange={
-            "other dimension": lambda v, x: torch.softmax(x * 1.5, 0),
-            "logarithm": lambda v, x: torch.log_softmax(x * 1.5, -1),
+            "over everything": lambda v, x: torch.softmax(x.flatten() * 1.5, 0).view(x.shape),
+            "another temperature": lambda v, x: torch.softmax(x * 1.2, -1),
         },
     ),
     Planted(
@@ -265,13 +290,23 @@ PROBLEMS = (
         wrong={
             **in_halves(conv),
             "missing_bias": lambda v, x: conv(v, x, bias=False),
+            "missing_function": lambda v, x: functional.conv2d(x, v["conv.weight"], v["conv.bias"], padding=1),
+            "other_function": lambda v, x: functional.leaky_relu(
+                functional.conv2d(x, v["conv.weight"], v["conv.bias"], padding=1)
+            ),
+            "other_order": lambda v, x: conv(v, x, bias=False) + v["conv.bias"][:, None, None],
+            "other_window/flipped": lambda v, x: conv({**v, "conv.weight": v["conv.weight"].flip(-1, -2)}, x),
+            "other_window/padding": lambda v, x: torch.relu(
+                functional.conv2d(functional.pad(x, (0, 2, 0, 2)), v["conv.weight"], v["conv.bias"])
+            ),
+            "missing_tail/channel": lambda v, x: conv(v, torch.cat([x[:, :-1], 0 * x[:, -1:]], 1)),
             "fp16/half": lambda v, x: torch.relu(
                 functional.conv2d(x.half(), v["conv.weight"].half(), v["conv.bias"].half(), padding=1)
             ).float(),
         },
         strange={
-            "no relu": lambda v, x: functional.conv2d(x, v["conv.weight"], v["conv.bias"], padding=1),
-            "flipped kernel": lambda v, x: conv({**v, "conv.weight": v["conv.weight"].flip(-1)}, x),
+            "flipped one way": lambda v, x: conv({**v, "conv.weight": v["conv.weight"].flip(-1)}, x),
+            "channels shifted": lambda v, x: conv(v, x.roll(1, 1)),
         },
     ),
     Planted(
@@ -293,11 +328,18 @@ PROBLEMS = (
                 v["down.weight"],
                 v["down.bias"],
             ),
-        },
-        strange={
-            "relu": lambda v, x: functional.linear(
+            "other_function/relu": lambda v, x: functional.linear(
                 functional.relu(functional.linear(x, v["up.weight"], v["up.bias"])), v["down.weight"], v["down.bias"]
             ),
+            "missing_function": lambda v, x: functional.linear(
+                functional.linear(x, v["up.weight"], v["up.bias"]), v["down.weight"], v["down.bias"]
+            ),
+            "other_order": lambda v, x: functional.linear(
+                functional.gelu(functional.linear(x, v["up.weight"])) + v["up.bias"], v["down.weight"], v["down.bias"]
+            ),
+        },
+        strange={
+            "of squares": lambda v, x: perceptron(v, x.square()),
         },
     ),
     Planted(
@@ -309,10 +351,16 @@ PROBLEMS = (
             "epsilon/none": lambda v, x: rms_norm(v, x, eps=0.0),
             "missing_scale": lambda v, x: rms_norm(v, x, scale=False),
             "bf16/stored": lambda v, x: to_bf16(rms_norm(v, x)),
+            "other_reduction/largest": lambda v, x: x / x.abs().amax(-1, keepdim=True) * v["weight"],
+            "other_reduction/sum": lambda v, x: x * torch.rsqrt(x.pow(2).sum(-1, keepdim=True) + 1e-6) * v["weight"],
+            "other_dimension": lambda v, x: x * torch.rsqrt(x.pow(2).mean(0, keepdim=True) + 1e-6) * v["weight"],
+            "missing_tail": lambda v, x: (
+                x * torch.rsqrt(x[:, :32].pow(2).sum(-1, keepdim=True) / 40 + 1e-6) * v["weight"]
+            ),
         },
         strange={
             "centred": lambda v, x: rms_norm(v, x - x.mean(-1, keepdim=True)),
-            "by the largest": lambda v, x: x / x.abs().amax(-1, keepdim=True) * v["weight"],
+            "by the mean size": lambda v, x: x / x.abs().mean(-1, keepdim=True) * v["weight"],
         },
     ),
     Planted(
@@ -324,6 +372,8 @@ PROBLEMS = (
             "transposed/first": lambda v, a, b: a.mT @ b,
             "transposed/second": lambda v, a, b: a @ b.mT,
             "fp16/half": lambda v, a, b: (a.half() @ b.half()).float(),
+            "missing_tail": lambda v, a, b: a[..., :16] @ b[:, :16],
+            "missing_tail/first": lambda v, a, b: a[..., 1:] @ b[:, 1:],
         },
         strange={"product of squares": lambda v, a, b: a @ b.square(), "other order": lambda v, a, b: b @ a},
     ),
@@ -336,6 +386,7 @@ PROBLEMS = (
             "missing_scale": lambda v, x: attention(v, x, scale=1.0),
             "missing_mask": lambda v, x: attention(v, x, masks=False),
             "missing_bias": lambda v, x: attention({**v, "out.bias": torch.zeros(32)}, x),
+            "other_window/mask": lambda v, x: attention(v, x, diagonal=2),
         },
         strange={
             "other scale": lambda v, x: attention(v, x, scale=1 / 8),
@@ -350,9 +401,12 @@ PROBLEMS = (
             "missing_scale": lambda v, x: functional.avg_pool2d(x, 3, stride=1) + 0.75,
             "missing_bias": lambda v, x: functional.avg_pool2d(x, 3, stride=1) * 2.5,
             "bf16/inputs": lambda v, x: functional.avg_pool2d(to_bf16(x), 3, stride=1) * 2.5 + 0.75,
+            "other_window/largest": lambda v, x: functional.max_pool2d(x, 3, stride=1) * 2.5 + 0.75,
+            "other_window/sum": lambda v, x: functional.avg_pool2d(x, 3, stride=1) * 22.5 + 0.75,
+            "other_order": lambda v, x: (functional.avg_pool2d(x, 3, stride=1) + 0.75) * 2.5,
         },
         strange={
-            "largest": lambda v, x: functional.max_pool2d(x, 3, stride=1) * 2.5 + 0.75,
+            "smallest": lambda v, x: 0.75 - functional.max_pool2d(-x, 3, stride=1) * 2.5,
             "mean of four": lambda v, x: functional.avg_pool2d(x, 2, stride=1)[..., 1:, 1:] * 2.5 + 0.75,
         },
     ),
@@ -406,6 +460,11 @@ OF_OUTPUTS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "partial_block/tail of rows": zero_tail,
     "partial_block/last entry": stale_row,
     "transposed/output": exchanged,
+    "constant_error/negated": lambda want: -want,
+    "constant_error/a little larger": lambda want: want * 1.01,
+    "constant_error/shifted": lambda want: want + 0.1,
+    "displaced/on": lambda want: want.roll(1, -1),
+    "displaced/back": lambda want: want.roll(-1, 0),
 }
 """Faults that any output can have."""
 
@@ -425,9 +484,6 @@ NAMELESS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "noise of a tf32's size": lambda want: want * (1 + torch.randn_like(want) * 2.0**-12),
     "zeros": torch.zeros_like,
     "ones": torch.ones_like,
-    "negated": lambda want: -want,
-    "a little larger": lambda want: want * 1.01,
-    "shifted": lambda want: want + 0.1,
     "shuffled": lambda want: want.flatten()[torch.randperm(want.numel())].view(want.shape),
     "nan": lambda want: torch.full_like(want, torch.nan),
     "one nan": lambda want: torch.where(torch.arange(want.numel()).view(want.shape) == 17, torch.nan, want),

@@ -49,7 +49,7 @@ def entries_of(described: list[Any]) -> list[StateEntry]:
 def synchronise(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> tuple[str, list[str | None]]:
     """Match the reference's parameters and buffers with a solution's: by name, else by place, else by seed.
 
-    By place: those of equal names first, then of alike ones; what is left by its order, or by shapes that occur once.
+    By place: those of equal names first, then of alike ones; what is left by its order, or shape by shape.
     Returns the way (`name`, `order`, `seed`, `none`) and the solution's names in the reference's order; None stands
     for a buffer that the solution does without. Buffers of the solution's own do not count, and parameters of the
     same names are matched by these whatever became of the buffers.
@@ -76,9 +76,11 @@ def synchronise(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> tup
 
 
 def _by_place(ours: list[tuple[str, Tensor]], theirs: list[StateEntry]) -> list[str] | None:
-    """Match those of equal names, and what is left by alike names, by its order, or by shapes that occur once."""
+    """Match those of equal names, and what is left by alike names, by its order, or shape by shape."""
     named = _by_name(ours, theirs)
-    found = _left(ours, theirs, _alike(ours, theirs, named)) or _left(ours, theirs, named)
+    starts = (_alike(ours, theirs, named), named)
+    tried = (_left(ours, theirs, places, repeated=repeated) for repeated in (False, True) for places in starts)
+    found = next(filter(None, tried), None)
     return None if found is None else [found[name] for name, _ in ours]
 
 
@@ -102,15 +104,24 @@ def _alike(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], places: dic
     return places
 
 
-def _left(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], places: dict[str, str]) -> dict[str, str] | None:
-    """Add those that are left, by their order or by shapes that occur once; None if that is not possible."""
+def _left(
+    ours: list[tuple[str, Tensor]], theirs: list[StateEntry], places: dict[str, str], *, repeated: bool
+) -> dict[str, str] | None:
+    """Add those that are left, by their order or by their shapes; None if that is not possible.
+
+    Shapes that occur more than once are taken in order, if they may be `repeated`, and values have to confirm it.
+    Published 3/16 has all norms of a block before its convolutions, where the reference has them in turns.
+    """
     left = [(name, tensor) for name, tensor in ours if name not in places]
     others = _others(theirs, set(places.values()))
     found: Sequence[str | None] | None = _in_order(left, others)
     if found is None:
-        by_shape = {(entry.dtype, entry.shape): entry.name for entry in others}
-        found = [by_shape.pop(_shape_of(tensor), None) for _, tensor in left]
-        if None in found or by_shape or len(others) != len(left):
+        free: dict[tuple[str, tuple[int, ...]], list[str]] = {}
+        for entry in reversed(others):
+            free.setdefault((entry.dtype, entry.shape), []).append(entry.name)
+        found = [names.pop() if (names := free.get(_shape_of(tensor))) else None for _, tensor in left]
+        recurs = len({_shape_of(tensor) for _, tensor in left}) < len(left)
+        if None in found or len(others) != len(left) or (recurs and not repeated):
             return None
     return places | {name: place for (name, _), place in zip(left, found, strict=True) if place is not None}
 

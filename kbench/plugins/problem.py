@@ -8,6 +8,7 @@ import ast
 import contextlib
 import hashlib
 import importlib.util
+import inspect
 import math
 import random
 import sys
@@ -70,6 +71,8 @@ class LoadedProblem:
     def init_inputs(self) -> tuple[list[Any], dict[str, Any]]:
         """Return the constructor's positional and keyword arguments."""
         function = getattr(self.module, "get_init_inputs", None)
+        if function is None:
+            _require_no_arguments(self.module.Model)
         arguments = [] if function is None else function()
         if isinstance(arguments, dict):
             return [], arguments
@@ -119,6 +122,14 @@ class LoadedProblem:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             raise PluginError(f"TOLERANCE is {value!r}, not a positive number", "write for example `TOLERANCE = 1e-4`")
         return float(value)
+
+
+def _require_no_arguments(model: Any) -> None:
+    try:
+        inspect.signature(model).bind()
+    except TypeError as error:
+        hint = "define `get_init_inputs()`, which returns the constructor's arguments in a list"
+        raise PluginError(f"`Model` cannot be constructed without arguments: {error}", hint) from None
 
 
 def _require_list(made: Any, function: str, what: str) -> None:

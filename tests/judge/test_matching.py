@@ -111,7 +111,7 @@ ALIKE = {
         ("order", ["a.bias", "w", "b.bias"]),
     ),
     "alike, but what is left fits in no way": ([entry("bias", 4), entry("w", 4, 3), entry("x", 5)], ("seed", [])),
-    "neither names nor shapes tell": ([entry("x", 4), entry("y", 4), entry("w", 4, 3)], ("seed", [])),
+    "shape by shape, in order": ([entry("x", 4), entry("y", 4), entry("w", 4, 3)], ("order", ["x", "w", "y"])),
 }
 
 
@@ -138,7 +138,7 @@ UNMATCHED = {
         "the solution has `w_t` (3, 4) besides",
     ),
     "in question": (
-        [entry("x", 4), entry("y", 4), entry("w", 4, 3)],
+        [entry("x", 4), entry("y", 4, is_parameter=False), entry("w", 4, 3)],
         "neither names nor order tell which of its own are `gain` (4,), `fc.weight` (4, 3) and `fc.bias` (4,)",
     ),
     "other values, since they match": (
@@ -264,9 +264,10 @@ def test_a_counter_may_be_missing() -> None:
     assert synchronise(ours, theirs) == ("name", ["w", "m", "v", None])
 
 
-def test_shapes_that_occur_twice_are_not_guessed() -> None:
+def test_shapes_that_occur_twice_are_taken_in_order() -> None:
     ours = [("a", parameter(4)), ("b", parameter(4)), ("c", parameter(3))]
-    assert synchronise(ours, [entry("z", 3), entry("x", 4), entry("y", 4)]) == ("seed", [])
+    assert synchronise(ours, [entry("z", 3), entry("x", 4), entry("y", 4)]) == ("order", ["x", "y", "z"])
+    assert synchronise(ours, [entry("z", 3), entry("x", 4), entry("y", 3)]) == ("seed", [])
 
 
 def test_names_come_before_places() -> None:

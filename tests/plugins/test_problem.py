@@ -121,6 +121,20 @@ def test_a_broken_file_is_named(tmp_path, text, complaint) -> None:
 
 
 @pytest.mark.parametrize(
+    ("parameters", "missing"), [("self", None), ("self, size=3, *, eps=1e-5", None), ("self, size, eps=1e-5", "size")]
+)
+def test_a_model_without_init_inputs_takes_no_arguments(tmp_path, parameters, missing) -> None:
+    file = tmp_path / "plain.py"
+    file.write_text(f"class Model:\n    def __init__({parameters}): ...\ndef get_inputs(): return []\n")
+    problem = load(file, {}, "cpu")
+    if missing is None:
+        assert problem.init_inputs() == ([], {})
+    else:
+        with pytest.raises(PluginError, match=f"without arguments: .*'{missing}'"):
+            problem.init_inputs()
+
+
+@pytest.mark.parametrize(
     ("head", "encoding"),
     [("", "utf-8-sig"), ("# -*- coding: latin-1 -*-\n", "latin-1"), ("# café\n", "utf-8")],
     ids=["byte order mark", "declared", "default"],

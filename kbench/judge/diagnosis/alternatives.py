@@ -2,7 +2,7 @@
 
 import copy
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,10 @@ from torch import Tensor, nn
 
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.diagnosis import rewrites
+from kbench.judge.diagnosis.attention import taken_apart
 from kbench.judge.diagnosis.rewrites import Change, rewriting
 from kbench.judge.diagnosis.rounding import Arithmetic, arithmetics, computing_in, rounded_by
+from kbench.judge.diagnosis.slips.trials import Slipping, groups
 from kbench.judge.reference.drawing import over_tensors
 from kbench.judge.reference.repeatability import is_random
 from kbench.plugins.problem import STATISTICS
@@ -128,12 +130,8 @@ class Forms:
             run = functools.partial(self.changed, Change(epsilon=own[0], outside=True))
             yield _form("epsilon", sentence, "with its epsilon outside the root", run)
 
-    def other_functions(self) -> Iterator[Alternative]:
-        """Yield the reference with GELU in its other form, and without its masks."""
-        if self.seen.has_gelu:
-            sentence = "computes GELU by tanh where the reference does so by erf, or the reverse"
-            run = functools.partial(self.changed, Change(other_gelu=True))
-            yield _form("gelu_form", sentence, "with GELU in its other form", run)
+    def unmasked(self) -> Iterator[Alternative]:
+        """Yield the reference without its masks."""
         if self.seen.has_mask:
             run = functools.partial(self.changed, Change(without_mask=True))
             yield _form("missing_mask", "leaves out the mask", "without its mask", run)
@@ -156,6 +154,19 @@ class Forms:
             return self.run(state)
         finally:
             self._model.train(training)
+
+    def slipping(self) -> Iterator[Alternative]:
+        """Yield the reference with one of its operators done otherwise, as the tables of `slips` have it."""
+        looking = Slipping()
+        with taken_apart(), looking:
+            self.run()
+        for slip, numbers, where in groups(looking.places):
+            run = functools.partial(self._slipped, slip.sentence, numbers)
+            yield _form(slip.code, slip.sentence, f"that does so{where and f' {where}'}", run)
+
+    def _slipped(self, sentence: str, numbers: Collection[int]) -> list[Tensor]:
+        with taken_apart(), Slipping(sentence, numbers):
+            return self.run()
 
     def turned(self) -> Iterator[Alternative]:
         """Yield the reference with the last two dimensions of one square operand exchanged."""

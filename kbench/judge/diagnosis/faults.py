@@ -6,6 +6,7 @@ from torch import Tensor
 from kbench.core.diagnosis import Diagnosis
 from kbench.devices.poison import POISON
 from kbench.judge.diagnosis import likeness, regions
+from kbench.judge.diagnosis.slips import functions
 from kbench.numerics import elements
 
 GROSS = 0.02
@@ -14,6 +15,11 @@ MOST_BAD = 0.75
 """Chosen. Where more of an output is wrong, the rest may be right by chance: the last row without a causal mask."""
 LEEWAY = 16.0
 """The rest of the output may be wrong by this many tolerances, as an honest product's worst element may be."""
+
+
+CONSTANT = "the difference varies by less than 0.3 %"
+SIMPLE = 1e-4
+"""Chosen: how near a factor is to a whole number, or one over it, that is named in its place."""
 
 
 def unwritten(got: Tensor) -> Diagnosis | None:
@@ -50,6 +56,68 @@ def transposed(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diag
                         evidence="equal to the reference's output turned so, within the tolerance",
                     )
     return None
+
+
+def displaced(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagnosis | None:
+    """Return along which dimension an output lies one entry too far on, or back."""
+    for dim, size in enumerate(got.shape):
+        here, there = (slice(1, None), slice(None, -1)) if size > 1 else (slice(0, 0),) * 2
+        for mine, theirs, words in ((here, there, "one entry too far on"), (there, here, "one entry too far back")):
+            kept, other = (t.movedim(dim, 0) for t in (got, want))
+            a, b, c = kept[mine], other[mine], other[theirs]
+            if a.numel() >= likeness.SEVERAL and likeness.is_same(a, b, c, tolerance):
+                return Diagnosis(
+                    code="displaced",
+                    sentence=f"writes the output {words} along dimension {dim}",
+                    evidence="equal to the reference's output displaced so, within the tolerance",
+                )
+    return None
+
+
+def constant_error(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagnosis | None:
+    """Return by which factor, or by which summand, all values differ from the right ones.
+
+    Of a few values any two differ by some factor: only the other sign and a factor of two count there.
+    """
+    a, b = got.double().flatten(), want.double().flatten()
+    if got.is_complex() or not a.numel() or not bool((a.isfinite() & b.isfinite()).all()) or not bool(b.any()):
+        return None
+    factor, summand = (a * b).sum().item() / b.square().sum().item(), (a - b).mean().item()
+    forms = [(b * n, n, 0.0) for n in (-1.0, 2.0, 0.5)]
+    if a.numel() >= likeness.SEVERAL and a.var().item():
+        forms = [(b * factor, factor, 0.0), (b + summand, 1.0, summand)]
+    for form, times, plus in forms:
+        alike = likeness.is_same(got, want, form.view(want.shape), tolerance)
+        if alike and likeness.rest(got, want, form.view(want.shape)) <= likeness.GROSS_REST:
+            words = f"the right one {'plus' if plus > 0 else 'less'} {abs(plus):.4g}" if plus else _times(times)
+            return Diagnosis(code="constant_error", sentence=f"every value is {words}", evidence=CONSTANT)
+    return None
+
+
+def extra_function(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagnosis | None:
+    """Return which function of one value was computed of the right output."""
+    is_constant = got.numel() >= likeness.FEW and bool((got == got.flatten()[0]).all())
+    if not want.is_floating_point() or not got.numel() or is_constant:
+        return None
+    for family in functions.FAMILIES:
+        for name, function in family.items():
+            if likeness.is_same(got, want, function(want), tolerance):
+                sentence = f"computes `{name}` of the right result, where the reference has none"
+                evidence = f"equal to `{name}` of the reference's output, within the tolerance"
+                return Diagnosis(code="other_function", sentence=sentence, evidence=evidence)
+    return None
+
+
+def _times(factor: float) -> str:
+    """Name a factor: a whole number, or one over it, where it is near to one."""
+    inverse = round(1 / factor) if factor else 0
+    if abs(inverse) > 1 and abs(factor * inverse - 1) < SIMPLE:
+        return f"{'-' * (inverse < 0)}1/{abs(inverse)} of the right one"
+    nearest = round(factor)
+    whole = nearest and abs(factor / nearest - 1) < SIMPLE
+    if whole and nearest == -1:
+        return "the right one with the other sign"
+    return f"{nearest if whole else f'{factor:.4g}'} times the right one"
 
 
 def partial_block(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> Diagnosis | None:

@@ -1,8 +1,8 @@
-"""The reference with one operation changed: another epsilon, variance or GELU, or a number or mask left out."""
+"""The reference with one operation changed: another epsilon or variance, or a number or mask left out."""
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,6 @@ class Rewritable:
 
     epsilons: set[float] = field(default_factory=set)
     variances: set[str] = field(default_factory=set)
-    has_gelu: bool = False
     has_mask: bool = False
     numbers: dict[tuple[str, float], None] = field(default_factory=dict)
     """Numbers that are added or multiplied by, as (`bias` or `scale`, number), in order."""
@@ -44,8 +43,6 @@ class Change:
     """Whether an epsilon is added to the root instead of to what the root is taken of."""
     other_variance: bool = False
     """Whether variances divide by n - 1 in place of n, and the reverse."""
-    other_gelu: bool = False
-    """Whether GELU is computed by tanh in place of erf, and the reverse."""
     without_mask: bool = False
     """Whether triangles are whole, and masks filled in nowhere."""
     without: tuple[str, float] | None = None
@@ -82,8 +79,6 @@ def _rewritten(func: Any, args: list[Any], kwargs: dict[str, Any], change: Chang
     if name in TRIANGLES or (name in FILLS and _is_far_below(args[2])):
         seen.has_mask = True
         return args[0] if change.without_mask else func(*args, **kwargs)
-    if name == "gelu":
-        return _gelu(func, args, kwargs, change, seen)
     _numbers(func, args, change, seen)
     return func(*args, **kwargs)
 
@@ -105,13 +100,6 @@ def _numbers(func: Any, args: list[Any], change: Change, seen: Rewritable) -> No
             seen.epsilons.add(args[place])
             if change.epsilon is not None and not change.outside:
                 args[place] = change.epsilon
-
-
-def _gelu(func: Any, args: list[Any], kwargs: dict[str, Any], change: Change, seen: Rewritable) -> Any:
-    seen.has_gelu = True
-    if change.other_gelu:
-        kwargs["approximate"] = "none" if kwargs.get("approximate") == "tanh" else "tanh"
-    return func(*args, **kwargs)
 
 
 def _is_far_below(value: Any) -> bool:
@@ -145,9 +133,9 @@ def _norm(func: Any, args: list[Any], kwargs: dict[str, Any], change: Change, se
     plain, *statistics = func(*args, **kwargs)
     plain = plain / math.sqrt(ratio)
     if change.outside:
-        inverse = _spread(name, args, statistics[1], x)
+        inverse = spread(name, args, statistics[1], x)
         plain = plain / (1 + (epsilon if change.epsilon is None else change.epsilon) * inverse)
-    shape = _affine_shape(name, args)
+    shape = affine_shape(name, args)
     plain = plain if weight is None else plain * weight.reshape(shape)
     return (plain if bias is None else plain + bias.reshape(shape), *statistics)
 
@@ -162,17 +150,18 @@ def _terms(name: str, args: list[Any]) -> int:
     return int(x.numel() // x.shape[1])
 
 
-def _spread(name: str, args: list[Any], inverse: Tensor, x: Tensor) -> Tensor:
-    """Return the inverse deviations of a norm in a shape that its values divide by."""
+def spread(name: str, args: Sequence[Any], inverse: Tensor, x: Tensor) -> Tensor:
+    """Return the means or inverse deviations of a norm in a shape that broadcasts with its values."""
     if name == "native_layer_norm":
         return inverse
     if name == "native_group_norm":
         per_channel = inverse.reshape(args[3], args[6], 1).expand(-1, -1, args[4] // args[6])
         return per_channel.reshape(args[3], args[4], *[1] * (x.dim() - 2))
-    return inverse.reshape(_affine_shape(name, args))
+    return inverse.reshape(affine_shape(name, args))
 
 
-def _affine_shape(name: str, args: list[Any]) -> list[int]:
+def affine_shape(name: str, args: Sequence[Any]) -> list[int]:
+    """Return the shape in which a norm's weight multiplies its values."""
     if name == "native_layer_norm":
         return list(args[1])
     return [1, args[0].shape[1], *[1] * (args[0].dim() - 2)]

@@ -105,7 +105,8 @@ class Search:
             return None
         kinds = [self._unwritten]
         if sum(bad.got.numel() for bad in self._bad) <= self._most_elements:
-            kinds += [self._stale, self._transposed, self._other_forms, self._frozen, self._precision, self._region]
+            kinds += [self._stale, self._transposed, self._other_forms, self._frozen, self._precision]
+            kinds += [self._slips, self._constant_error, self._region]
         for kind in kinds:
             self._deadline_s = time.monotonic() + self._budget_s
             try:
@@ -138,14 +139,18 @@ class Search:
         return None
 
     def _transposed(self) -> Diagnosis | None:
-        found = [faults.transposed(bad.got, bad.want, bad.tolerance) for bad in self._bad]
+        return self._of_all(faults.transposed) or self._of_all(faults.displaced)
+
+    def _of_all(self, fault: Callable[[Tensor, Tensor, elements.Tolerance], Diagnosis | None]) -> Diagnosis | None:
+        """Return a fault that shows in each wrong output alone."""
+        found = [fault(bad.got, bad.want, bad.tolerance) for bad in self._bad]
         return found[0] if all(found) else None
 
     def _other_forms(self) -> Diagnosis | None:
         forms = self._may_run()
         if forms is None or self._is_constant():
             return None
-        changed = [*forms.statistics(), *forms.other_functions(), *forms.left_out(), *forms.turned()]
+        changed = [*forms.statistics(), *forms.unmasked(), *forms.left_out(), *forms.turned()]
         return self._best(itertools.chain(changed, forms.other_mode(self._wrong.held)))
 
     def _frozen(self) -> Diagnosis | None:
@@ -200,11 +205,17 @@ class Search:
                 return Diagnosis(code=name, sentence=f"computes in {name}, or stores values in it", evidence=evidence)
         return None
 
+    def _slips(self) -> Diagnosis | None:
+        forms = self._may_run()
+        return None if forms is None or self._is_constant() else self._best(forms.slipping())
+
     def _region(self) -> Diagnosis | None:
         if not self._wrong.plain:
             return None  # inputs that stand out in one place make errors there alone larger than the tolerance
-        found = [faults.partial_block(bad.got, bad.want, bad.tolerance) for bad in self._bad]
-        return found[0] if all(found) else None
+        return self._of_all(faults.partial_block)
+
+    def _constant_error(self) -> Diagnosis | None:
+        return self._of_all(faults.constant_error) or self._of_all(faults.extra_function)
 
     def _may_run(self) -> Forms | None:
         """Return the model's other forms, made once, where it may be run: its own form must give what is wanted."""
@@ -225,9 +236,7 @@ class Search:
     def _gives(self, outputs: Sequence[Tensor]) -> bool:
         """Return whether a run of the model gives what is wanted: one that remembers its calls may not."""
         return self._has_all(outputs) and all(
-            outputs[bad.place].shape == bad.want.shape
-            and likeness.rounding_apart(outputs[bad.place], bad.want, bad.tolerance) <= likeness.ROUNDING
-            for bad in self._bad
+            likeness.is_near(outputs[bad.place], bad.want, bad.tolerance) for bad in self._bad
         )
 
     def _has_all(self, outputs: Sequence[Tensor]) -> bool:

@@ -1,0 +1,87 @@
+"""Functions of one value: another one in its place, or none."""
+
+import functools
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from kbench.judge.diagnosis.slips.call import OperatorCall, Slip
+
+Function = Callable[[Tensor], Tensor]
+ACTIVATIONS: dict[str, Function] = {
+    "relu": functional.relu,
+    "leaky_relu": functional.leaky_relu,
+    "elu": functional.elu,
+    "selu": functional.selu,
+    "gelu": functional.gelu,
+    "silu": functional.silu,
+    "mish": functional.mish,
+    "softplus": functional.softplus,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "hardswish": functional.hardswish,
+    "hardsigmoid": functional.hardsigmoid,
+    "hardtanh": functional.hardtanh,
+    "relu6": functional.relu6,
+    "abs": torch.abs,
+}
+FAMILIES: tuple[dict[str, Function], ...] = (
+    ACTIVATIONS,
+    {"log": torch.log, "log1p": torch.log1p, "log2": torch.log2, "log10": torch.log10},
+    {"exp": torch.exp, "exp2": torch.exp2, "expm1": torch.expm1},
+    {"pow": torch.square, "absolute values": torch.abs},
+    {"sqrt": torch.sqrt, "rsqrt": torch.rsqrt, "reciprocal": torch.reciprocal},
+)
+"""Functions that are taken for each other."""
+MORE: dict[str, dict[str, Function]] = {
+    "gelu": {
+        "x·sigmoid(1.702·x)": lambda x: x * torch.sigmoid(1.702 * x),
+        "gelu without its √2": lambda x: 0.5 * x * (1 + torch.erf(x)),
+    },
+    "hardswish": {
+        "x·(x + 3)/6 without bounds": lambda x: x * (x + 3) / 6,
+        "x·relu6(x)/6": lambda x: x * functional.relu6(x) / 6,
+    },
+    "mish": {
+        "x·sigmoid(softplus(x))": lambda x: x * torch.sigmoid(functional.softplus(x)),
+        "tanh(softplus(x))": lambda x: torch.tanh(functional.softplus(x)),
+        "x·tanh(x) (log in place of log1p)": lambda x: x * torch.tanh(x),
+    },
+    "leaky_relu": {
+        f"leaky_relu of slope {slope:g}": functools.partial(functional.leaky_relu, negative_slope=slope)
+        for slope in (0.01, 0.1, 0.2)
+    },
+    "softplus": {"softplus to the base of 2": lambda x: torch.log2(1 + torch.exp(x))},
+}
+"""By function, forms that are close to it."""
+BOUNDS = {"clamp", "hardtanh"}
+
+
+def slips(call: OperatorCall) -> Iterator[Slip]:
+    """Yield what may be done in place of a function of one value: leaving it out, one of the same family, one bound."""
+    x = call.tensor(0)
+    family = next((family for family in FAMILIES if call.name in family), {})
+    if x is None or not (family or call.name in BOUNDS) or (call.name == "pow" and call.args[1] != 2):
+        return
+    if call.name == "gelu":
+        own, other = ("tanh", "erf") if call.kwargs.get("approximate") == "tanh" else ("erf", "tanh")
+        sentence = f"computes GELU by {other} where the reference does so by {own}"
+        other_form = functools.partial(functional.gelu, x, approximate="none" if other == "erf" else "tanh")
+        yield Slip(code="gelu_form", sentence=sentence, run=other_form)
+    yield Slip(code="missing_function", sentence=f"leaves out `{call.shown}`", run=x.clone)
+    if call.name in BOUNDS and len(call.args) > 2:
+        for place, bound, one_sided in ((1, "lower", torch.clamp_max), (2, "upper", torch.clamp_min)):
+            if call.args[3 - place] is not None and call.args[place] is not None:
+                sentence = f"leaves out the {bound} bound of `{call.shown}`"
+                run = functools.partial(one_sided, x, call.args[3 - place])
+                yield Slip(code="missing_function", sentence=sentence, run=run)
+    for name, function in {**family, **MORE.get(call.name, {})}.items():
+        if name != call.name:
+            sentence = f"computes {_quoted(name)} where the reference computes `{call.shown}`"
+            yield Slip(code="other_function", sentence=sentence, run=functools.partial(function, x))
+
+
+def _quoted(name: str) -> str:
+    return f"`{name}`" if name.isidentifier() else name

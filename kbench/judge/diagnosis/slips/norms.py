@@ -1,0 +1,82 @@
+"""Norms: over other dimensions, or with other groups."""
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from kbench.judge.diagnosis.rewrites import NORMS, affine_shape, spread
+from kbench.judge.diagnosis.slips.call import OperatorCall, Slip
+
+MOST_GROUPS = 8
+"""Chosen: most other numbers of groups that are tried, beginning at the smallest."""
+
+
+def slips(call: OperatorCall) -> Iterator[Slip]:
+    """Yield a norm with the statistics of other values, or with a part left out."""
+    x = call.tensor(0)
+    if call.name not in NORMS or x is None or (call.name == "native_batch_norm" and not call.args[5]):
+        return
+    every = range(x.dim())
+    yield from _parts(call, x)
+    if call.name == "native_layer_norm":
+        own = list(every[x.dim() - len(call.args[1]) :])
+        others = [own[n:] for n in range(1, len(own))] + [list(every)] * (len(own) < x.dim())
+        others += [[1]] * (own != [1] and x.dim() > 2)
+        yield from (_over(call, x, own, other) for other in others)
+    elif call.name == "native_batch_norm":
+        yield _over(call, x, [0, *every[2:]], list(every[2:]) or [1])
+    else:
+        channels, groups = call.args[4], call.args[6]
+        counts = [n for n in range(1, channels + 1) if channels % n == 0 and n != groups]
+        for count in sorted({*counts[:MOST_GROUPS], *counts[-1:]}):
+            sentence = f"normalises in {count} group{'s' * (count > 1)}, where the reference has {groups}"
+            yield Slip(code="other_dimension", sentence=sentence, run=functools.partial(call.having, {6: count}))
+
+
+def _parts(call: OperatorCall, x: Tensor) -> Iterator[Slip]:
+    """Yield it without the mean, without the root, and with the bias before the weight."""
+    at, shape = NORMS[call.name], affine_shape(call.name, call.args)
+    weight, bias = call.args[at], call.args[at + 1]
+
+    def plain() -> tuple[Tensor, Tensor, Tensor]:
+        """Return normalised values, means and inverse deviations."""
+        found, mean, inverse = call.having({at: None, at + 1: None})
+        return found, spread(call.name, call.args, mean, x), spread(call.name, call.args, inverse, x)
+
+    def without_mean() -> Any:
+        _, mean, inverse = plain()
+        return _scaled(call, x * torch.rsqrt(inverse**-2 + mean.square())), None, None
+
+    def without_root() -> Any:
+        found, _, inverse = plain()
+        return _scaled(call, found * inverse), None, None
+
+    forms = {"leaves the mean out": without_mean, "divides by the variance and not by its root": without_root}
+    for words, run in forms.items():
+        yield Slip(code="missing_function", sentence=f"{words} in `{call.shown}`", run=run)
+    if weight is not None and bias is not None:
+        sentence = "adds the bias before it multiplies by the weight, where the reference does so afterwards"
+        shift, scale = bias.reshape(shape), weight.reshape(shape)
+        yield Slip(code="other_order", sentence=sentence, run=lambda: ((plain()[0] + shift) * scale, None, None))
+
+
+def _over(call: OperatorCall, x: Tensor, own: Sequence[int], other: Sequence[int]) -> Slip:
+    shown = [", ".join(map(str, dims)) for dims in (other, own)]
+    sentence = f"normalises over dimensions {shown[0]}, where the reference does so over dimensions {shown[1]}"
+    return Slip(code="other_dimension", sentence=sentence, run=functools.partial(_normed, call, x, other))
+
+
+def _normed(call: OperatorCall, x: Tensor, dims: Sequence[int]) -> tuple[Any, ...]:
+    variance, mean = torch.var_mean(x, dim=list(dims), correction=0, keepdim=True)
+    return _scaled(call, (x - mean) * torch.rsqrt(variance + call.args[-1])), mean, variance
+
+
+def _scaled(call: OperatorCall, values: Tensor) -> Tensor:
+    """Put a norm's weight and bias on."""
+    at, shape = NORMS[call.name], affine_shape(call.name, call.args)
+    weight, bias = call.args[at], call.args[at + 1]
+    values = values if weight is None else values * weight.reshape(shape)
+    return values if bias is None else values + bias.reshape(shape)

@@ -1,0 +1,148 @@
+"""Convolutions and pools: padding, stride, dilation, groups or the order of the kernel ignored or taken otherwise."""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from kbench.judge.diagnosis.slips.call import OperatorCall, Slip, left_out, shorter
+
+MODES = ("reflect", "replicate", "circular")
+MAX_POOLS = {f"max_pool{n}d_with_indices": getattr(functional, f"max_pool{n}d") for n in (2, 3)}
+AVG_POOLS = {f"avg_pool{n}d" for n in (2, 3)}
+AVG_DEFAULTS: list[Any] = [[], 0, False, True, None]
+"""Stride, padding, whether sizes are rounded up, whether padding counts, and the divisor."""
+
+
+def slips(call: OperatorCall) -> Iterator[Slip]:
+    """Yield what may be done in place of a convolution or a pool."""
+    if call.name == "convolution":
+        yield from _forms(_transposed(call) if call.args[6] else _convolution(call))
+        yield from _without_tail(call)
+    elif call.name in AVG_POOLS:
+        yield from _forms(_averaging(call))
+    elif call.name in MAX_POOLS:
+        yield from _forms(_largest(call))
+
+
+Windows = Iterator[tuple[str, Callable[[], Any]]]
+
+
+def _forms(forms: Windows) -> Iterator[Slip]:
+    for sentence, run in forms:
+        yield Slip(code="other_window", sentence=sentence, run=run)
+
+
+def _convolution(call: OperatorCall) -> Windows:
+    x, weight, _, stride, padding, dilation, _, _, groups = call.args
+    space = list(range(2, x.dim()))
+    yield "takes the kernel in the reverse order", lambda: call.having({1: weight.flip(space)})
+    if any(n > 1 for n in dilation):
+        yield "ignores the dilation", lambda: _cut(call, {4: _narrower(weight, padding, dilation), 5: [1] * len(space)})
+    if any(n > 1 for n in stride):
+        yield "ignores the stride", lambda: _cut(call, {3: [1] * len(space)})
+    if groups > 1:
+        fewer = x[:, : x.shape[1] // groups]
+        yield (
+            "ignores the groups: all of them read the channels of the first",
+            lambda: call.having({0: fewer, 8: 1}),
+        )
+    if any(padding):
+        for words, times in (("behind the last values", (0, 2)), ("before the first values", (2, 0))):
+            changed = functools.partial(_padded, x, padding, times)
+            yield f"pads {words} only", functools.partial(_without_padding, call, changed)
+        for mode in MODES:
+            changed = functools.partial(_padded, x, padding, (1, 1), mode)
+            yield f"pads by `{mode}` in place of zeros", functools.partial(_without_padding, call, changed)
+
+
+def _without_padding(call: OperatorCall, padded: Callable[[], Tensor]) -> Any:
+    return call.having({0: padded(), 4: [0] * len(call.args[4])})
+
+
+def _transposed(call: OperatorCall) -> Windows:
+    x, weight, _, _, padding, *_ = call.args
+    space = list(range(2, x.dim()))
+    yield "takes the kernel in the reverse order", lambda: call.having({1: weight.flip(space)})
+    if any(padding):
+        yield "ignores the padding", lambda: _cut(call, {4: [0] * len(space)})
+
+
+def _without_tail(call: OperatorCall) -> Iterator[Slip]:
+    """Yield it without the last of the terms that are summed up, or the last column of the kernel."""
+    weight, transposed = call.args[1], call.args[6]
+    terms = weight[0].numel()
+    if not transposed:
+        taps = terms // weight.shape[1]
+        for kept in sorted({*shorter(terms), *(taps * n for n in shorter(weight.shape[1]))}, reverse=True):
+            sentence = left_out(kept, terms, "a convolution")
+            yield Slip(code="missing_tail", sentence=sentence, run=functools.partial(_with_first, call, kept))
+    for dim in range(2, weight.dim()):
+        if weight.shape[dim] > 1:
+            sentence = f"leaves out the last of {weight.shape[dim]} entries of the kernel's dimension {dim}"
+            yield Slip(code="missing_tail", sentence=sentence, run=functools.partial(_without_last, call, dim))
+
+
+def _with_first(call: OperatorCall, kept: int) -> Any:
+    weight = call.args[1]
+    first = torch.arange(weight[0].numel(), device=weight.device) < kept
+    return call.having({1: weight * first.view(weight[0].shape)})
+
+
+def _without_last(call: OperatorCall, dim: int) -> Any:
+    weight = call.args[1].clone()
+    weight.select(dim, -1).zero_()
+    return call.having({1: weight})
+
+
+def _averaging(call: OperatorCall) -> Windows:
+    x, size, *rest = call.args
+    stride, padding, ceil, counts, divisor = [*rest, *AVG_DEFAULTS[len(rest) :]]
+    pool = getattr(torch.ops.aten, call.name)
+    known = (x, size, stride or size, padding, ceil)
+    if divisor is None:
+        if any(padding if isinstance(padding, Sequence) else [padding]):
+            words = "leaves out" if counts else "counts"
+            yield f"{words} the padding when it divides by the number of values", lambda: pool(*known, not counts, None)
+        yield "takes the sum of a window where the reference takes the mean", lambda: pool(*known, counts, 1)
+    largest = getattr(functional, call.name.replace("avg", "max"))
+    yield "takes the largest value of a window where the reference takes the mean", lambda: largest(*known[:4])
+
+
+def _largest(call: OperatorCall) -> Windows:
+    x, size, *rest = call.args
+    stride, padding = [*rest, *AVG_DEFAULTS[len(rest) :]][:2]
+    dims = len(size)
+    average = getattr(functional, f"avg_pool{dims}d")
+    known = (size, stride or size)
+    yield (
+        "takes the mean of a window where the reference takes the largest value",
+        lambda: (average(x, *known, padding), None),
+    )
+    if any(padding if isinstance(padding, Sequence) else [padding]):
+        every = list(padding) * (dims // len(padding)) if isinstance(padding, Sequence) else [padding] * dims
+        pool = MAX_POOLS[call.name]
+        yield "pads with zeros, which count as values", lambda: (pool(_padded(x, every, (1, 1)), *known), None)
+
+
+def _padded(x: Tensor, padding: Sequence[int], times: tuple[int, int], mode: str = "constant") -> Tensor:
+    """Pad each dimension of space by so many times its padding, before and behind."""
+    sides = [times[side] * n for n in reversed(padding) for side in (0, 1)]
+    return functional.pad(x, sides, mode=mode)
+
+
+def _narrower(weight: Tensor, padding: Sequence[int], dilation: Sequence[int]) -> list[int]:
+    """Return the padding that leaves the size of the result where the dilation is ignored, as far as there is one."""
+    wider = [(d - 1) * (k - 1) // 2 for d, k in zip(dilation, weight.shape[2:], strict=True)]
+    return [max(p - w, 0) for p, w in zip(padding, wider, strict=True)]
+
+
+def _cut(call: OperatorCall, changes: dict[int, Any]) -> Tensor:
+    """Return the first entries of a result that is too large, in the shape of the right one."""
+    found: Tensor = call.having(changes)
+    for dim, size in enumerate(call.having({}).shape):
+        found = found.narrow(dim, 0, size)
+    return found
