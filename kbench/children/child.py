@@ -148,7 +148,9 @@ class Child:
             raise ChildError(Status.PROTOCOL_ERROR, f"the process answered nonsense: {error}", self.log) from error
         except DeadlineError as error:
             limit_s = timeout_s if told_s is None else told_s
-            raise ChildError(Status.CALL_TIMEOUT, f"no answer within {limit_s:.0f} s", self.log) from error
+            raise ChildError(
+                Status.CALL_TIMEOUT, f"no answer within {limit_s:{'.2g' if limit_s < 10 else '.0f'}} s", self.log
+            ) from error
         except PeerGoneError as error:
             raise self.death() from error
         if "error" in answer:

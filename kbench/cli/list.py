@@ -33,6 +33,8 @@ class Listing:
     names: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     below: "Listing | None" = None
+    nothing: str = "nothing to list"
+    """What is said where there is no row."""
     shortened: frozenset[str] = frozenset()
     """Headings of lists of names that text shows in part, and of times that it shows to the minute, in UTC."""
 
@@ -116,13 +118,14 @@ def _runs(folder: Path) -> Listing:
         for run in list_runs(folder)
     )
     names = ("run", "started", "problems", "solutions", "rows passed", "device", "unreadable")
-    return Listing(names=names, rows=rows, shortened=frozenset({"started", "problems", "solutions"}))
+    nothing = f"no run is saved in {os.path.relpath(folder)}\n\nhint: `kbench run PROBLEM` saves one"
+    return Listing(names=names, rows=rows, nothing=nothing, shortened=frozenset({"started", "problems", "solutions"}))
 
 
 def _print(output: Output, listing: Listing) -> None:
     shown = _table(listing)
     if not listing.rows and output.format is Format.TEXT and output.verbosity >= 0:
-        output.note("nothing to list")
+        output.note(listing.nothing)
         return
     found = [dict(zip(listing.names, row, strict=True)) for row in listing.rows]
     output.show(

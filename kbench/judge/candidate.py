@@ -387,7 +387,8 @@ class Candidate:
         except ChildError as error:
             status, reason = error.status, error.reason
             if status is Status.CALL_TIMEOUT:
-                status = Status.TOTAL_TIMEOUT if limit else on_timeout
+                status, total_s = Status.TOTAL_TIMEOUT if limit else on_timeout, self._config.options.limits.total_s
+                reason = f"not judged within the {total_s:g} s that it has in total" if limit and total_s else reason
             elif self.spec.is_reference:
                 status = Status.NOT_VERIFIED if status is Status.OUT_OF_MEMORY else Status.HARNESS_ERROR
                 reason = f"the reference's own process failed during timing: {reason}"

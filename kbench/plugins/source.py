@@ -192,7 +192,7 @@ def _text(path: Path) -> str:
 
 def did_you_mean(name: str, known: Sequence[str], *, listing: str | None = None) -> str | None:
     """Return a hint with the closest of `known`, or how to list them."""
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     if near:
         return f"did you mean `{near[0]}`?"
     if listing is not None:

@@ -27,6 +27,8 @@ WORDS = {
 }
 """Word for each verdict, worst first."""
 
+APART = 1.1
+"""Chosen. Ratios that differ by this factor are told apart."""
 BAR_WIDTH = 41
 DROPPED_IN_JSON = ("timings",)
 """Raw samples are in the runs' own files; a comparison of ten runs would repeat megabytes."""
@@ -40,6 +42,7 @@ def render_text(comparison: Comparison, *, verbosity: int = 0, width: int | None
     blocks = [heading(comparison), table_of(comparison).text(width=width)]
     if verbosity > 0:
         blocks.append(_bars(comparison.cases))
+    blocks.append(note_on_times(comparison))
     return "\n\n".join([*(block for block in blocks if block), summary])
 
 
@@ -53,6 +56,7 @@ def render_markdown(comparison: Comparison) -> str:
             f"### {escape_markdown(comparison.base)} → {escape_markdown(', '.join(_others(comparison)))}",
             shown.markdown(),
             *(escape_markdown(line) for line in constants_of(case.new or case.old for case in comparison.cases)),
+            *([note] if (note := note_on_times(comparison)) else []),
             summary_line(comparison),
         ]
     )
@@ -94,6 +98,27 @@ def chosen(comparison: Comparison, only: str | None, sort: str) -> Comparison:
     else:
         kept = worst_first(kept)
     return replace(comparison, cases=tuple(kept))
+
+
+def note_on_times(comparison: Comparison) -> str:
+    """Say what a change is of, where the two times alone would tell another one; empty if they agree."""
+    cases = [case for case in comparison.cases if contradicts(case)]
+    if not cases:
+        return ""
+    where = "" if len(cases) == len(comparison.cases) else f" of {', '.join(dict.fromkeys(c.solution for c in cases))}"
+    return (
+        f"note: the change{where} is that of the time over the reference's, which is timed beside it: the machine was "
+        "not equally fast on both sides, so the two times do not show it"
+    )
+
+
+def contradicts(case: ComparedCase) -> bool:
+    """Return whether the ratio of the two times lies outside the bounds of the change, and a tenth from it."""
+    verdict, old, new = case.verdict, case.old and case.old.time_ns, case.new and case.new.time_ns
+    if verdict is None or not (verdict.ratio and verdict.low and verdict.high and old and new):
+        return False
+    alone = new / old
+    return not verdict.low <= alone <= verdict.high and abs(math.log(alone / verdict.ratio)) > math.log(APART)
 
 
 def summary_line(comparison: Comparison) -> str:
@@ -223,7 +248,7 @@ def table_of(comparison: Comparison) -> Table:
         }
         for case in cases
     ]
-    return table(rows, wraps={"reason"}, spare={"level", ""})
+    return table(rows, wraps={"reason"}, spare={"level", "of limit", ""})
 
 
 def _share(side: ComparedSide | None) -> float | None:

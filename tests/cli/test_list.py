@@ -83,7 +83,11 @@ def test_problems_of_one_name_are_listed_by_their_paths(kbench):
 
 def test_no_runs_is_said_on_stderr(kbench):
     done = kbench("list", "--runs")
-    assert (done.code, done.out, done.err) == (0, "", "nothing to list\n")
+    assert (done.code, done.out, done.err) == (
+        0,
+        "",
+        "no run is saved in results\n\nhint: `kbench run PROBLEM` saves one\n",
+    )
 
 
 def test_a_sweep_of_many_takes_one_short_line(kbench):

@@ -1,0 +1,31 @@
+"""What a comparison says of times that tell another change than their ratios to the reference."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from kbench.core.verdict import Answer, Verdict
+from kbench.report.comparison import contradicts
+
+
+def case(old_ns: float | None, new_ns: float | None, low: float | None, ratio: float | None, high: float | None):
+    """Return a case with two times, and a change with its bounds."""
+    verdict = Verdict(status=Answer.FASTER, reason_code="x", message="", ratio=ratio, low=low, high=high)
+    return SimpleNamespace(
+        verdict=verdict, old=SimpleNamespace(time_ns=old_ns), new=SimpleNamespace(time_ns=new_ns), solution="s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "apart"),
+    [
+        (case(78.7, 62.1, 0.10, 0.26, 0.67), True),  # the reference had become slower as well
+        (case(78.7, 29.0, 0.26, 0.37, 0.55), False),
+        (case(100.0, 101.0, 0.9995, 1.0, 1.0005), False),  # a hundredth is no contradiction
+        (case(100.0, 150.0, 0.5, 1.0, 2.0), False),  # wide bounds hold it
+        (case(None, 62.1, 0.10, 0.26, 0.67), False),
+        (case(78.7, 62.1, None, None, None), False),
+    ],
+)
+def test_times_that_contradict_their_change(found, apart):
+    assert contradicts(found) is apart
