@@ -3,56 +3,39 @@
 from pathlib import Path
 
 import pytest
+import tiny_corpus
+from verdicts import verdicts
 
-from kbench.core.events import Judged, RunOptions
+from kbench.core.events import Judged
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Passed, Status
 from kbench.plugins import registry
-from kbench.run.session import run
 from kbench.storage.results import read_run
 from kbench.storage.settings import Settings
 
 pytestmark = pytest.mark.slow(seconds=40)
 
-PROBLEM = """
-import torch
-from torch import nn
-batch_size = 8
-channels = 8
-size = 16
-class Model(nn.Module):
-    def __init__(self, channels):
-        super().__init__()
-        self.conv = nn.Conv2d(channels, channels, 1)
-        self.scale = nn.Parameter(torch.randn(channels, 1, 1))
-    def forward(self, x):
-        return self.conv(x) * self.scale
-def get_inputs():
-    return [torch.rand(batch_size, channels, size, size)]
-def get_init_inputs():
-    return [channels]
-"""
-HEAD = """
-import os
-import torch
-from torch import nn
+LAYERS = "self.conv, self.scale = nn.Conv2d(channels, channels, 1), nn.Parameter(torch.randn(channels, 1, 1))"
+PROBLEM = tiny_corpus.problem(
+    "self.conv(x) * self.scale",
+    given="torch.rand(batch_size, channels, size, size)",
+    constants="batch_size = 8\nchannels = 8\nsize = 16",
+    layers=LAYERS,
+    takes="channels",
+)
+HEAD = """import os
 from torch.nn import functional as F
+
+
 def flat(x, channels, size):
     return torch.as_strided(x, (x.shape[0], channels, size, size), (channels * size * size, size * size, size, 1),
-                            x.storage_offset())
-"""
-SAME = """
-class ModelNew(nn.Module):
-    def __init__(self, channels):
-        super().__init__()
-        self.conv = nn.Conv2d(channels, channels, 1)
-        self.scale = nn.Parameter(torch.randn(channels, 1, 1))
-        self.prepare()
-    def prepare(self):
-        pass
-    def forward(self, x):
-        {body}
-"""
+                            x.storage_offset())"""
+
+
+def solution(body: str, layers: str = LAYERS) -> str:
+    return tiny_corpus.solution(body, head=HEAD, layers=layers, takes="channels")
+
+
 REMEMBERS = (
     "last = getattr(self, 'last', None); "
     "again = last is not None and last.shape == x.shape and x.abs().amax() < 0.05; "
@@ -60,95 +43,76 @@ REMEMBERS = (
 )
 """The answer to the call before, where inputs are small, as those of no draw of its own are."""
 PLAIN = "return self.conv(x) * self.scale"
-FROZEN = """
-class ModelNew(nn.Module):
-    def __init__(self, channels):
-        super().__init__()
-        self.conv = nn.Conv2d(channels, channels, 1)
-        self.scale = nn.Parameter(torch.randn(channels, 1, 1))
-        self.kept = [self.conv.weight.detach().clone(), self.conv.bias.detach().clone(), self.scale.detach().clone()]
-    def forward(self, x):
-        weight, bias, scale = self.kept
-        return F.conv2d(x, weight, bias) * scale
-"""
-UNMATCHED = """
-class ModelNew(nn.Module):
-    def __init__(self, channels):
-        super().__init__()
-        conv, scale = nn.Conv2d(channels, channels, 1), torch.randn(channels, 1, 1)
-        self.everything = nn.Parameter(torch.cat([conv.weight.detach().flatten(), conv.bias.detach(), scale.flatten()]))
-    def forward(self, x):
-        c = x.shape[1]
+FROZEN = solution(
+    "weight, bias, scale = self.kept; return F.conv2d(x, weight, bias) * scale",
+    f"{LAYERS}; self.kept = [p.detach().clone() for p in (self.conv.weight, self.conv.bias, self.scale)]",
+)
+UNMATCHED = solution(
+    """c = x.shape[1]
         weight, bias, scale = self.everything.split([c * c, c, c])
-        return F.conv2d(x, weight.view(c, c, 1, 1), bias) * scale.view(c, 1, 1)
-"""
-SWAPPED = """
-class ModelNew(nn.Module):
-    def __init__(self, channels):
-        super().__init__()
-        self.scale = nn.Parameter(torch.randn(channels, 1, 1))
-        self.conv = nn.Conv2d(channels, channels, 1)
-    def forward(self, x):
-        return self.conv(x) * self.scale
-"""
+        return F.conv2d(x, weight.view(c, c, 1, 1), bias) * scale.view(c, 1, 1)""",
+    """conv, scale = nn.Conv2d(channels, channels, 1), torch.randn(channels, 1, 1)
+        parts = conv.weight.detach().flatten(), conv.bias.detach(), scale.flatten()
+        self.everything = nn.Parameter(torch.cat(parts))""",
+)
+SWAPPED = "self.scale, self.conv = nn.Parameter(torch.randn(channels, 1, 1)), nn.Conv2d(channels, channels, 1)"
 LATER_WRONG = "self.n = getattr(self, 'n', 0) + 1; y = self.conv(x) * self.scale; return y if self.n < 14 else y + 1"
 FOLDS = """if not hasattr(self, "is_folded"):
             self.scale.data, self.is_folded = 2 * self.scale.data, True
         return 0.5 * self.conv(x) * self.scale"""
-NUDGES = SWAPPED.replace("return", "self.scale.data *= 1.0000001; return")
 SOLUTIONS = {
     # name: (source, status at the default level, level, lacks)
-    "plain": (SAME.format(body=PLAIN), None, "general", set()),
-    "draws_in_another_order": (SWAPPED, None, "general", set()),
+    "plain": (solution(PLAIN), None, "general", set()),
+    "draws_in_another_order": (solution(PLAIN, SWAPPED), None, "general", set()),
     "frozen": (FROZEN, Status.BELOW_LEVEL, "task", {"frozen_weights"}),
     "unmatched": (UNMATCHED, Status.BELOW_LEVEL, "task", {"unmatched_weights"}),
-    "folds": (SAME.format(body=FOLDS), Status.BELOW_LEVEL, "task", {"frozen_weights"}),
-    "nudges": (NUDGES, Status.PARAMETER_MUTATED, "", set()),
+    "folds": (solution(FOLDS), Status.BELOW_LEVEL, "task", {"frozen_weights"}),
+    "nudges": (solution("self.scale.data *= 1.0000001; " + PLAIN, SWAPPED), Status.PARAMETER_MUTATED, "", set()),
     "contiguous_only": (
-        SAME.format(body="return self.conv(flat(x, x.shape[1], x.shape[2])) * self.scale"),
+        solution("return self.conv(flat(x, x.shape[1], x.shape[2])) * self.scale"),
         None,
         "module",
         {"channels_last", "strided"},
     ),
     "asks_for_contiguous": (
-        SAME.format(body="assert x.is_contiguous(), 'contiguous inputs only'; " + PLAIN),
+        solution("assert x.is_contiguous(), 'contiguous inputs only'; " + PLAIN),
         None,
         "module",
         {"channels_last_refused", "strided_refused"},
     ),
     "whole_vectors": (
-        SAME.format(body="x.data_ptr() % 16 and os.abort(); " + PLAIN),
+        solution("x.data_ptr() % 16 and os.abort(); " + PLAIN),
         None,
         "module",
         {"misaligned"},
     ),
     "one_shape": (
-        SAME.format(body="y = self.conv(x) * self.scale; return y if x.shape[2] == 16 else y * 1.5"),
+        solution("y = self.conv(x) * self.scale; return y if x.shape[2] == 16 else y * 1.5"),
         None,
         "module",
         {"shape_specialised"},
     ),
     "one_shape_and_says_so": (
-        SAME.format(body="assert x.shape[2] == 16, 'made for 16 x 16'; " + PLAIN),
+        solution("assert x.shape[2] == 16, 'made for 16 x 16'; " + PLAIN),
         None,
         "module",
         {"shape_refused"},
     ),
     "positive_only": (
-        SAME.format(body="return self.conv(x.abs()) * self.scale"),
+        solution("return self.conv(x.abs()) * self.scale"),
         Status.BELOW_LEVEL,
         "task",
         {"centred", "negated", "wide_range"},
     ),
     "dies_three_times": (
-        SAME.format(body="(x.data_ptr() % 16 or not x.is_contiguous() or x.shape[2] != 16) and os.abort(); " + PLAIN),
+        solution("(x.data_ptr() % 16 or not x.is_contiguous() or x.shape[2] != 16) and os.abort(); " + PLAIN),
         None,
         "module",
         {"channels_last", "misaligned", "shape_specialised", "strided"},
     ),
-    "wrong": (SAME.format(body="return self.conv(x)"), Status.WRONG_VALUE, "", set()),
-    "remembers": (SAME.format(body=REMEMBERS), Status.WRONG_VALUE, "", set()),
-    "wrong_later": (SAME.format(body=LATER_WRONG), Status.WRONG_VALUE, "", set()),
+    "wrong": (solution("return self.conv(x)"), Status.WRONG_VALUE, "", set()),
+    "remembers": (solution(REMEMBERS), Status.WRONG_VALUE, "", set()),
+    "wrong_later": (solution(LATER_WRONG), Status.WRONG_VALUE, "", set()),
 }
 
 
@@ -157,15 +121,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("levels")
     (made / "problem.py").write_text(PROBLEM)
     for name, (text, _, _, _) in SOLUTIONS.items():
-        (made / f"{name}.py").write_text(HEAD + text)
+        (made / f"{name}.py").write_text(text)
     return made
 
 
 def judge(folder: Path, *names: str, **options: object) -> dict[str, Judged]:
     problem = registry.find_problem(folder / "problem.py", Settings())
     entries = [registry.find_solution(problem, folder / f"{name}.py", Settings()) for name in names]
-    chosen = RunOptions(**{"device": "cpu", "verify_only": True, "results_dir": folder, "save": False, **options})
-    return {Path(e.solution).stem: e for e in run(problem, entries, chosen) if isinstance(e, Judged)}
+    return verdicts(problem, entries, results_dir=folder, **options)
 
 
 @pytest.fixture(scope="module")

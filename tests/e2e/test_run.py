@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas
 import pytest
 import tiny_corpus
+from verdicts import written
 
 import kbench
 from kbench.core.errors import MachineError
@@ -14,47 +15,14 @@ from kbench.core.events import Event, Judged, RunOptions, Saved, StageFinished, 
 from kbench.core.health import ProbeAnswer
 from kbench.core.model import Failed, Passed, Status
 from kbench.host import health
-from kbench.plugins import registry
 from kbench.run.session import run
-from kbench.storage import settings
 from kbench.storage.results import read_run
 
-pytestmark = pytest.mark.usefixtures("own_cache")
-
-SCALE = '''"""Scales rows."""
-import torch
-
-n = 64
-CASES = {"small": {"n": 16}, "default": {}}
-
-
-class Model(torch.nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.scale = torch.nn.Parameter(torch.ones(n))
-
-    def forward(self, x):
-        return torch.tanh(x) * self.scale
-
-
-def get_inputs():
-    return [torch.randn(32, n)]
-
-
-def get_init_inputs():
-    return [n]
-'''
-SOLUTION = """import torch
-
-
-class ModelNew(torch.nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.scale = torch.nn.Parameter(torch.ones(n))
-
-    def forward(self, x):
-        {body}
-"""
+LAYER = "self.scale = nn.Parameter(torch.ones(n))"
+SIZES = 'n = 64\nCASES = {"small": {"n": 16}, "default": {}}'
+SCALE = tiny_corpus.problem(
+    "torch.tanh(x) * self.scale", given="torch.randn(32, n)", constants=SIZES, layers=LAYER, takes="n"
+)
 MIXED = '''"""A dictionary with a tensor of integers, one of booleans, a number and a nested tuple."""
 import torch
 
@@ -79,11 +47,8 @@ class ModelNew(torch.nn.Module):
     def forward(self, x, k):
         return {result}
 """
-TIRES = '''"""Its reference raises after some calls, of long rows or of short ones."""
-import builtins
+TIRES = """import builtins
 import itertools
-
-import torch
 
 n = 64
 tires_of_long = True
@@ -92,40 +57,20 @@ kind = "IndexError"
 calls = itertools.count(1)
 
 
-class Model(torch.nn.Module):
-    def forward(self, x):
-        if x.device.type != "meta" and (x.shape[1] == 64) == tires_of_long and next(calls) > tires_after:
-            raise getattr(builtins, kind)("out of range")
-        return 2 * x
+def called(x):
+    if x.device.type != "meta" and (x.shape[1] == 64) == tires_of_long and next(calls) > tires_after:
+        raise getattr(builtins, kind)("out of range")
+    return x
+"""
+TIRES = tiny_corpus.problem("2 * called(x)", given="torch.rand(32, n)", constants=TIRES)
+"""Its reference raises after some calls, of long rows or of short ones."""
+DOUBLES = dict.fromkeys(["one", "two", "three", "four"], tiny_corpus.solution("return 2 * x"))
+BROKEN = tiny_corpus.problem(
+    "x", given="no_inputs()", constants="def no_inputs(): raise RuntimeError('no inputs today')"
+)
+"""Its inputs cannot be made."""
+NATIVE = '''import ctypes
 
-
-def get_inputs():
-    return [torch.rand(32, n)]
-
-
-def get_init_inputs():
-    return []
-'''
-BROKEN = '''"""Its inputs cannot be made."""
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x
-
-
-def get_inputs():
-    raise RuntimeError("no inputs today")
-
-
-def get_init_inputs():
-    return []
-'''
-FOUR = dict.fromkeys(("s0", "s1", "s2", "s3"), tiny_corpus.solution("return 2 * x"))
-COMPILED = '''import ctypes
-
-import torch
 from torch.utils.cpp_extension import load_inline
 
 # Without torch's headers, which take 12 s to compile.
@@ -136,42 +81,27 @@ extern "C" void scale(float* y, const float* by, long rows, long n) {
 """
 module = ctypes.CDLL(load_inline("scaled_for_test", source, no_implicit_headers=True, is_python_module=False))
 module.scale.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long, ctypes.c_long]
-
-
-class ModelNew(torch.nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.scale = torch.nn.Parameter(torch.ones(n))
-
-    def forward(self, x):
-        y = x.tanh().contiguous()
-        module.scale(y.data_ptr(), self.scale.data_ptr(), *y.shape)
-        return y
 '''
 
 
-ANOTHER_BUILD = """import torch
-from torch.utils import cpp_extension  # whoever names it may compile
+def scaled(body: str, head: str = "") -> str:
+    return tiny_corpus.solution(body, head=head, layers=LAYER, takes="n")
 
 
-class ModelNew(torch.nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.scale = torch.nn.Parameter(torch.ones(n))
+COMPILED = scaled(
+    "y = x.tanh().contiguous(); module.scale(y.data_ptr(), self.scale.data_ptr(), *y.shape); return y", NATIVE
+)
+ANOTHER_BUILD = scaled(
+    "return x.tanh() * self.scale", "from torch.utils import cpp_extension  # whoever names it may compile"
+)
 
-    def forward(self, x):
-        return x.tanh() * self.scale
-"""
+
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def begin(folder: Path, problem: str, solutions: dict[str, str], **options) -> Iterator[Event]:
     """Write a problem and solutions, and start a run of them."""
-    (folder / "some_problem.py").write_text(problem)
-    for name, text in solutions.items():
-        (folder / f"{name}.py").write_text(text)
-    known = settings.load()
-    entry = registry.find_problem(folder / "some_problem.py", known)
-    chosen = [registry.find_solution(entry, folder / f"{name}.py", known) for name in solutions]
+    entry, chosen = written(folder, problem, solutions, "some_problem")
     return run(entry, chosen, RunOptions(**{"device": "cpu", "results_dir": folder / "results", **options}))
 
 
@@ -185,7 +115,7 @@ def csv_of(folder: Path) -> Path:
 
 
 def test_rows_and_samples_of_a_timed_run(tmp_path) -> None:
-    right = SOLUTION.format(body="return x.tanh().mul_(self.scale)")
+    right = scaled("return x.tanh().mul_(self.scale)")
     events = list(begin(tmp_path, SCALE, {"right": right}, processes=2, max_processes=2, pairs=6, name="timed"))
 
     outcome = judged(events)["right"].outcome
@@ -229,8 +159,8 @@ WRONG = {
 
 def test_every_failure_is_a_row(tmp_path) -> None:
     """One run, many ways to be wrong, one of them with a message that is no text."""
-    solutions = {name: SOLUTION.format(body=body) for name, (body, _) in WRONG.items()}
-    solutions["right"] = SOLUTION.format(body="return x.tanh() * self.scale")
+    solutions = {name: scaled(body) for name, (body, _) in WRONG.items()}
+    solutions["right"] = scaled("return x.tanh() * self.scale")
     events = list(begin(tmp_path, SCALE, solutions, verify_only=True))
 
     outcomes = {name: event.outcome for name, event in judged(events).items()}
@@ -275,17 +205,16 @@ def test_structures_and_integers_are_compared_exactly(tmp_path) -> None:
 
 
 def test_a_problem_that_fails_is_the_problems_fault(tmp_path) -> None:
-    text = tiny_corpus.solution("return x")
-    events = list(begin(tmp_path, BROKEN, {"one": text, "other": text}, verify_only=True))
+    events = list(begin(tmp_path, BROKEN, DOUBLES, verify_only=True))
     for event in judged(events).values():
         assert isinstance(event.outcome, Failed)
         assert event.outcome.status is Status.REFERENCE_FAILED
         assert "no inputs today" in event.outcome.reason
-    assert [row.status for row in read_run(csv_of(tmp_path)).rows] == ["reference_failed"] * 2
+    assert [row.status for row in read_run(csv_of(tmp_path)).rows] == ["reference_failed"] * 4
 
 
 def test_a_reference_that_raises_later_is_the_problems_fault(tmp_path) -> None:
-    *_, last = judged(list(begin(tmp_path, TIRES, FOUR, verify_only=True))).values()
+    *_, last = judged(list(begin(tmp_path, TIRES, DOUBLES, verify_only=True))).values()
     assert isinstance(last.outcome, Failed)
     assert last.outcome.status is Status.REFERENCE_FAILED
     assert last.outcome.reason == "the problem fails: IndexError: out of range"
@@ -302,7 +231,7 @@ ODD_GRADIENTS = {
 @pytest.mark.parametrize("body", ODD_GRADIENTS.values(), ids=ODD_GRADIENTS)
 def test_gradients_of_what_has_few(tmp_path, body) -> None:
     problem = SCALE.replace("return torch.tanh(x) * self.scale", body)
-    solutions = {"right": SOLUTION.format(body=body)}
+    solutions = {"right": scaled(body)}
     (event,) = judged(
         list(begin(tmp_path, problem, solutions, cases=("small",), verify_only=True, backward=True))
     ).values()
@@ -311,7 +240,7 @@ def test_gradients_of_what_has_few(tmp_path, body) -> None:
 
 def test_a_judge_without_memory_has_no_verdict(tmp_path) -> None:
     """On a smaller GPU than the problem was written for, say: neither the solution nor kbench is at fault."""
-    events = list(begin(tmp_path, TIRES, FOUR, overrides={"kind": "MemoryError"}, verify_only=True))
+    events = list(begin(tmp_path, TIRES, DOUBLES, overrides={"kind": "MemoryError"}, verify_only=True))
     *_, last = judged(events).values()
     assert isinstance(last.outcome, Failed)
     assert last.outcome.status is Status.NOT_VERIFIED
@@ -320,7 +249,7 @@ def test_a_judge_without_memory_has_no_verdict(tmp_path) -> None:
 
 def test_a_derived_shape_that_the_reference_refuses_later_is_skipped(tmp_path) -> None:
     short = {"tires_of_long": False, "tires_after": 8.0}
-    events = list(begin(tmp_path, TIRES, FOUR, overrides=short, verify_only=True))
+    events = list(begin(tmp_path, TIRES, DOUBLES, overrides=short, verify_only=True))
     *_, last = judged(events).values()
     assert isinstance(last.outcome, Passed)
     assert "skipped_shape" in {finding.code for finding in last.outcome.findings}
@@ -328,7 +257,7 @@ def test_a_derived_shape_that_the_reference_refuses_later_is_skipped(tmp_path) -
 
 def test_a_constant_that_the_reference_refuses_is_not_the_solutions_fault(tmp_path) -> None:
     """A build constructs the model first, and meets the fault of the problem before the judge does."""
-    compiles = SOLUTION.format(body="return torch.compile(torch.tanh)(x) * self.scale")
+    compiles = scaled("return torch.compile(torch.tanh)(x) * self.scale")
     (event,) = judged(list(begin(tmp_path, SCALE, {"one": compiles}, overrides={"n": -7}, verify_only=True))).values()
     assert isinstance(event.outcome, Failed)
     assert event.outcome.status is Status.REFERENCE_FAILED
@@ -338,7 +267,7 @@ def test_a_constant_that_the_reference_refuses_is_not_the_solutions_fault(tmp_pa
 def test_containers_that_mount_one_folder_take_turns_there(tmp_path, monkeypatch) -> None:
     queues = tmp_path / "queues"
     monkeypatch.setenv("KBENCH_LEASES", str(queues))
-    right = SOLUTION.format(body="return x.tanh() * self.scale")
+    right = scaled("return x.tanh() * self.scale")
     (event,) = judged(list(begin(tmp_path, SCALE, {"one": right}, verify_only=True))).values()
     assert isinstance(event.outcome, Passed)
     assert any(queues.iterdir()), "the judge queued there"
@@ -346,7 +275,7 @@ def test_containers_that_mount_one_folder_take_turns_there(tmp_path, monkeypatch
 
 def test_a_run_that_is_broken_off_leaves_what_was_finished(tmp_path) -> None:
     """A generator that is closed, as Ctrl-C does it: the second solution has no row, the first one's is whole."""
-    right = SOLUTION.format(body="return x.tanh() * self.scale")
+    right = scaled("return x.tanh() * self.scale")
     events = begin(tmp_path, SCALE, {"first": right, "second": right}, verify_only=True)
     for event in events:
         if isinstance(event, StageStarted) and event.solution == "second":
@@ -376,8 +305,8 @@ def test_what_is_built_is_not_built_again(tmp_path) -> None:
 
 def test_after_a_crash_a_device_that_does_not_answer_is_not_used_further(tmp_path, monkeypatch) -> None:
     """The crash stands, what is left is unjudged, the next run refuses, and a look that finds nothing lets it go on."""
-    crashes = SOLUTION.format(body="import os; os.kill(os.getpid(), 11)")
-    right = SOLUTION.format(body="return x.tanh() * self.scale")
+    crashes = scaled("import os; os.kill(os.getpid(), 11)")
+    right = scaled("return x.tanh() * self.scale")
     solutions = {"before": right, "crashes": crashes, "after": right}
     answers = [(ProbeAnswer.RIGHT, ""), (ProbeAnswer.SILENT, "nothing within 30 s")]
     monkeypatch.setattr(health, "probe", lambda _device: answers.pop(0))

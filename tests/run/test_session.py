@@ -96,7 +96,7 @@ def passed(process: int) -> Passed:
 
 
 @pytest.fixture(autouse=True)
-def court(monkeypatch: pytest.MonkeyPatch, own_cache: None) -> None:
+def court(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
     monkeypatch.setattr(evaluator, "JudgeProcess", FakeJudge)
     monkeypatch.setattr(verb, "nursery_process", SimpleNamespace(nursery=contextlib.nullcontext))
     for name, empty in {"every": (), "asked": (), "refused": "", "sizes": {}}.items():

@@ -31,13 +31,11 @@ from kbench.units.evaluator import MOST_GROWTH_BYTES, MOST_UNITS, Evaluator, is_
 from kbench.units.unit import Unit, UnitResult, result_from_json, task_key
 
 PROBLEM = tiny_corpus.problem()
-REBEL = '''"""Doubles, and changes whatever it can reach."""
-import os
-import subprocess
+REBEL = tiny_corpus.problem(
+    "2.0 * x",
+    given="torch.rand(4, n)",
+    constants="""import os
 import sys
-import sys
-
-import torch
 
 n = 16
 torch.set_default_dtype(torch.float64)
@@ -45,55 +43,25 @@ torch.backends.cudnn.benchmark = True
 os.environ["LEFT_BY_A_PROBLEM"] = "1"
 sys.modules["left_by_a_problem"] = sys
 torch.Tensor.mul = lambda *_: 1 / 0
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return 2.0 * x
-
-
-def get_inputs():
-    return [torch.rand(4, n)]
-
-
-def get_init_inputs():
-    return []
-'''
-LOOKS = '''"""Doubles where nothing is left of another problem, and raises where something is."""
-import os
-import subprocess
+""",
+)
+"""Changes whatever it can reach."""
+LOOKS = tiny_corpus.problem(
+    "torch.mul(x, 2)",
+    given="torch.rand(4, n)",
+    constants="""import os
 import sys
-import sys
-
-import torch
 
 n = 16
 left = [torch.get_default_dtype() != torch.float32, torch.backends.cudnn.benchmark, "left_by_a_problem" in sys.modules,
         "LEFT_BY_A_PROBLEM" in os.environ, any("rebel" in name for name in sys.modules)]
 if any(left):
     raise RuntimeError(f"something is left: {left}")
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.mul(x, 2)
-
-
-def get_inputs():
-    return [torch.rand(4, n)]
-
-
-def get_init_inputs():
-    return []
-'''
-SEARCHES = """import os
-
-import torch
-
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        if "SECRET_OF_THE_CALLER" in os.environ:
+""",
+)
+"""Raises where something is left of another problem."""
+SEARCHES = tiny_corpus.solution(
+    """if "SECRET_OF_THE_CALLER" in os.environ:
             raise RuntimeError("told in its environment")
         pid, maps = os.getpid(), open("/proc/self/maps").read().splitlines()
         needle = b"SECRET_OF_THE" + b"_CALLER"
@@ -109,8 +77,9 @@ class ModelNew(torch.nn.Module):
                         pass
         if found:
             raise RuntimeError("found in memory")
-        return 2 * x
-"""
+        return 2 * x""",
+    head="import os",
+)
 CPU = RunOptions(device="cpu", verify_only=True, wait_for_device=False, save=False, level=Level.TASK)
 
 
@@ -199,8 +168,7 @@ def test_when_a_judge_is_worn(wear, worn) -> None:
 
 
 @pytest.fixture
-def lane(tmp_path, monkeypatch) -> Iterator[tuple[Evaluator, Nursery]]:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+def lane(tmp_path, own_cache, monkeypatch) -> Iterator[tuple[Evaluator, Nursery]]:
     monkeypatch.setenv("SECRET_OF_THE_CALLER", "SECRET_OF_THE_CALLER=1")
     device = selection.cpu()
     with nursery_process.nursery() as own:
@@ -396,8 +364,7 @@ def test_a_nursery_of_many_judges_has_what_the_size_of_a_case_takes(tmp_path) ->
     assert float(spent_s) < 0.5
 
 
-def test_a_nursery_that_imports_ahead_bears_judges(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+def test_a_nursery_that_imports_ahead_bears_judges(tmp_path, own_cache) -> None:
     with nursery_process.nursery(["no_such_module", "colorsys"]):
         device = selection.cpu()
         evaluator = Evaluator(device, 0, tmp_path, health.Watch(device, cache_dir()))
