@@ -111,13 +111,21 @@ def _queue_of_its_own() -> Iterator[None]:
 
 
 @pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Let a test build, and find nothing that others have built."""
+    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> Path:
+    """A folder to be in, with a cache in it."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def born_of() -> Iterator[Child]:
     """What builders and judges are forks of, where a test starts these without a run."""
     with nurseries.nursery():
         yield nurseries.present()
-
-
-@pytest.fixture
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a test build, and find nothing that others have built."""
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))

@@ -1,10 +1,12 @@
 """Records as runs make them, for tests: rows, samples and whole runs with known ratios."""
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from kbench.core.model import SCHEMA_VERSION, ResultRow, Sample
 from kbench.core.verdict import Conditions
+from kbench.storage.baselines import Acceptance
 from kbench.storage.results import Run, RunWriter, read_run
 from kbench.storage.rows import figures
 
@@ -179,3 +181,9 @@ def make_run(
                 row = make_row(solution=solution, case=case, process=process, **(told | changes | own))
                 writer.append(row, samples)
     return read_run(writer.csv_path)
+
+
+def acceptance(up_to: float = 0.08, until: date = date(2026, 12, 31)) -> Acceptance:
+    """An accepted slow-down of solution `a`."""
+    key = {"problem": "group_norm", "solution": "a", "case": "small"}
+    return Acceptance(**key, up_to=up_to, until=until, reason="new layout, #12")

@@ -9,34 +9,28 @@ BODIES = {
 """Bodies of `forward` with different ends."""
 
 
-def problem(result: str = "2 * x", *, given: str = "torch.rand(4, n)", constants: str = "n = 16") -> str:
-    """Write a problem of one input and no parameters."""
-    return f'''"""Tiny."""
-import torch
-
-{constants}
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return {result}
-
-
-def get_inputs():
-    return [{given}]
+def problem(
+    result: str = "2 * x",
+    *,
+    given: str = "torch.rand(4, n)",
+    constants: str = "n = 16",
+    layers: str = "",
+    takes: str = "",
+) -> str:
+    """Write a problem of one input; its constructor makes `layers`, lines of code, and `takes` a constant."""
+    made = f"\n\ndef get_inputs():\n    return [{given}]\n\n\ndef get_init_inputs():\n    return [{takes}]\n"
+    return _module("Model", f"return {result}", constants, layers, takes) + made
 
 
-def get_init_inputs():
-    return []
-'''
-
-
-def solution(body: str, *, head: str = "") -> str:
+def solution(body: str, *, head: str = "", layers: str = "", takes: str = "") -> str:
     """Write a solution from the body of its `forward`, and what stands above the class."""
-    return f"""import torch
-{head}
+    return _module("ModelNew", body, head, layers, takes)
 
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        {body}
-"""
+
+def _module(name: str, body: str, head: str, layers: str, takes: str) -> str:
+    arguments = f", {takes}" if takes else ""
+    made = f"    def __init__(self{arguments}):\n        super().__init__()\n        {layers}\n\n" if layers else ""
+    return (
+        f"import torch\nfrom torch import nn\n\n{head}\n\n\nclass {name}(nn.Module):\n"
+        f"{made}    def forward(self, x):\n        {body}\n"
+    )

@@ -131,7 +131,7 @@ class JudgeProcess:
             "threads": len(os.sched_getaffinity(0)),
             "cache": str(cache_dir()),
             "files": [str(path) for path in files],
-            "compilers": self._ahead(expected, 0),
+            "compilers": self.ahead(expected, 0),
             "uuid": self._context.device.uuid if self._context.options.wait_for_device else "",
             "leases": str(admission.leases()),
             "holder": admission.signature(),
@@ -232,35 +232,6 @@ class JudgeProcess:
         at = f" at {where}" if where else ""
         return f"{UNFINISHED[step]}{at} within {limit_s:g} s; {more}"
 
-    def request(
-        self,
-        problem: Entry,
-        entry: Entry,
-        *,
-        artefacts: Path,
-        process: int,
-        other_cases: dict[str, dict[str, Any]],
-        derived: Derived,
-        following: Sequence[Entry],
-        deadline_s: float | None,
-    ) -> Message:
-        """Return the request to evaluate one solution; the first process verifies everything, all processes time."""
-        return {
-            "op": "evaluate",
-            "deadline_s": deadline_s,
-            "solution": spec_of(problem, entry, artefacts),
-            "assignment": {
-                "process": process,
-                "verify": process == 0,
-                "options": encode_options(self._context.options),
-                "follows": False,
-                "other_cases": [encode_constants(overrides) for overrides in other_cases.values()],
-                "derived_cases": [encode_constants(overrides) for overrides in derived.cases],
-                "underived": derived.reason,
-                "next_compilers": self._ahead(following, 1),
-            },
-        }
-
     def own_share(self, problem: Entry, entry: Entry, artefacts: Path) -> OwnShare:
         """Have a call of a solution profiled in a worker whose times do not count. Raises ChildError."""
         message = {"op": "profile", "solution": spec_of(problem, entry, artefacts)}
@@ -269,7 +240,7 @@ class JudgeProcess:
         status = Status(answer["status"]) if answer["status"] else None
         return OwnShare(share=answer["share"], reason=answer["reason"], status=status)
 
-    def _ahead(self, expected: Sequence[Entry], busy: int) -> list[str]:
+    def ahead(self, expected: Sequence[Entry], busy: int) -> list[str]:
         """Return the compilers of the solutions whose workers may start ahead.
 
         On a CPU only the first one may: a start disturbs a solution that is being timed.

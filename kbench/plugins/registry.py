@@ -11,7 +11,7 @@ from kbench.core.errors import PluginError, UsageError
 from kbench.core.model import Failed, Status
 from kbench.core.printable import printable
 from kbench.plugins import source
-from kbench.plugins.places import BUILTINS, Origin, as_path, named_entry_points, problem_files, solution_files
+from kbench.plugins.places import BUILTINS, Found, Origin, as_path, named_entry_points, problem_files, solution_files
 from kbench.plugins.small_case import SMALL, size_roles, small_constants
 from kbench.plugins.source import Source, did_you_mean
 from kbench.storage.settings import Settings
@@ -116,7 +116,8 @@ def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
     name = str(name_or_path)
     matches = [found for found in problem_files(settings) if found[0].stem == name]
     if matches:
-        return _read(*_only(name, "problem", matches))
+        found, origin = _only(name, "problem", matches)
+        return _read(found, "problem", origin)
     if Path(f"{name}.py").is_file():
         raise UsageError(f"no problem named `{name}`", f"a file of your own needs its path: `{name}.py`")
     _refuse_other(Path(name or "no file"), "problem")
@@ -144,7 +145,7 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
         return _builtin(problem, name)
     matches = [found for found in solution_files(problem.path, settings) if found[0].stem == name]
     if matches:
-        found, _, origin = _only(name, "solution", matches)
+        found, origin = _only(name, "solution", matches)
         return _read_solution(found, origin, problem, settings, entry)
     known = solutions(problem, settings)
     for one in known:
@@ -209,12 +210,11 @@ def constants(problem: Entry, overrides: Mapping[str, Any] | None = None) -> dic
     return source.parse(problem.path).constants_with(overrides or {})
 
 
-def _only(name: str, kind: EntryKind, matches: Sequence[tuple[Path, Origin]]) -> tuple[Path, EntryKind, Origin]:
+def _only(name: str, kind: EntryKind, matches: Sequence[Found]) -> Found:
     if len(matches) > 1:
         places = " and ".join(str(path) for path, _ in matches)
         raise UsageError(f"more than one {kind} is named `{name}`: {places}", "give the path of the one you mean")
-    path, origin = matches[0]
-    return path, kind, origin
+    return matches[0]
 
 
 def _refuse_other(path: Path, kind: EntryKind) -> None:

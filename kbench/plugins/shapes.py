@@ -20,10 +20,10 @@ MAX_ELEMENTS = 1 << 25
 MAX_CALLED_ELEMENTS = 1 << 20
 """Largest integer inputs on which the reference is called here, in elements."""
 CALLED_ELEMENTS = 1 << 12
-MAX_CALLS = 100
 """Elements to draw over all calls: with only three indices, one out of range could be missed by chance."""
+MAX_CALLS = 100
 MAX_LONG_ELEMENTS = 1 << 22
-"""The same, if one of the constants was made long."""
+"""As MAX_ELEMENTS, if one of the constants was made long."""
 LONG = 1031
 """A prime larger than the widest thread blocks, so that no loop over blocks ends exactly on a block."""
 SHORT = (5, 37, 29, 23, 19, 17, 13, 11, 7, 3)

@@ -72,7 +72,8 @@ def _sizes(value: Any) -> list[int]:
 def size_roles(tree: ast.Module) -> SizeRoles:
     """Return the roles of a problem's constants from its syntax tree; constants computed from others have none."""
     assigned = [node for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)]
-    plain = {name for node in assigned if not _read(node) & _defined(tree) for name in bound(node)}
+    defined = {name for node in tree.body for name in bound(node)}
+    plain = {name for node in assigned if defined.isdisjoint(_read(node)) for name in bound(node)}
     makers = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "get_inputs"]
     calls = [call for maker in makers for call in ast.walk(maker) if isinstance(call, ast.Call) and call.args]
     firsts = {name for call in calls for name in _first(call.args[0])}
@@ -105,10 +106,6 @@ def _reached(tree: ast.Module, function: str) -> frozenset[str]:
             found.add(name)
             left += _read(nodes[name])
     return frozenset(found)
-
-
-def _defined(tree: ast.Module) -> set[str]:
-    return {name for node in tree.body for name in bound(node)}
 
 
 def _read(node: ast.AST) -> set[str]:

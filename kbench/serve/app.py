@@ -37,11 +37,10 @@ Fields = dict[str, Any]
 class Doorkeeper:
     """An ASGI middleware that requires the token and a body within the limits of size and time."""
 
-    def __init__(self, app: Any, token: str, most_bytes: int, body_s: float):
+    def __init__(self, app: Any, token: str, most_bytes: int):
         self._app = app
         self._token = f"Bearer {token}".encode()
         self._most_bytes = most_bytes
-        self._body_s = body_s
         self._reading = asyncio.Semaphore(MOST_BODIES)
 
     async def __call__(
@@ -65,12 +64,12 @@ class Doorkeeper:
         body = b""
         if refusal is None:
             try:
-                async with self._reading, asyncio.timeout(self._body_s):
+                async with self._reading, asyncio.timeout(BODY_S):
                     body = await self._body(receive)
             except _TooLongError:
                 refusal = 413, f"a body may have at most {self._most_bytes} bytes"
             except TimeoutError:
-                refusal = 408, f"the body did not arrive within {self._body_s:g} s"
+                refusal = 408, f"the body did not arrive within {BODY_S:g} s"
             except _GoneError:
                 return
         if refusal is not None:
@@ -110,7 +109,7 @@ class _GoneError(Exception):
     """The client disconnected before its request was complete."""
 
 
-def make_app(service: Callable[[], Service], token: str, *, most_bytes: int, body_s: float = BODY_S) -> FastAPI:
+def make_app(service: Callable[[], Service], token: str, *, most_bytes: int) -> FastAPI:
     """Return the application; it makes the `service` on its event loop."""
     held: dict[str, Service] = {}
 
@@ -122,7 +121,7 @@ def make_app(service: Callable[[], Service], token: str, *, most_bytes: int, bod
         await held["service"].stop()
 
     app = FastAPI(title="kbench", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    app.add_middleware(Doorkeeper, token=token, most_bytes=most_bytes, body_s=body_s)
+    app.add_middleware(Doorkeeper, token=token, most_bytes=most_bytes)
     _add_errors(app)
     _add_tasks(app, held)
     _add_state(app, held)

@@ -191,12 +191,11 @@ class RunWriter:
         csvfile.replace_file(self.csv_path, csvfile.line(ROW_COLUMNS) + "".join(self._rows))
 
 
-def default_stem(problem: str, solutions: Sequence[str], now: datetime | None = None) -> str:
+def default_stem(problem: str, solutions: Sequence[str]) -> str:
     """`<UTC time>-<problem>-<solutions>`, at most 120 characters, safe as a file name."""
-    now = now or datetime.now(UTC)
     stems = [Path(name).stem if "/" in name else name for name in solutions]
     named = "-".join(stems) if len(stems) <= 3 else f"{len(stems)}-solutions"
-    parts = (now.strftime("%Y-%m-%dT%H%M%S"), Path(problem).stem if "/" in problem else problem, named)
+    parts = (datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S"), Path(problem).stem if "/" in problem else problem, named)
     return safe_stem("-".join(part for part in parts if part))
 
 

@@ -34,8 +34,7 @@ def find_path(name: str, directory: Path = Path("results")) -> Path:
     """
     if (latest := NTH_LATEST.fullmatch(name)) is not None:
         return _nth_latest(directory, int(latest["before"] or 0))
-    candidates = [Path(name), directory / name, directory / f"{name}.csv"]
-    for path in candidates:
+    for path in (Path(name), directory / name, directory / f"{name}.csv"):
         if path.is_file():
             return path
     stems = [path.stem for path in run_files(directory)]

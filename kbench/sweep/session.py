@@ -106,12 +106,11 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = on_this_host) 
     with contextlib.ExitStack() as stack:
         writer = stack.enter_context(Journal(work.journal, header, resumed=work.resumed))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
-        names = tuple(device.name for device in options.devices)
         yield SweepPlanned(
             run=header.run,
             tasks=len(tasks),
             resumed=len(verdicts),
-            devices=names,
+            devices=tuple(device.name for device in options.devices),
             lanes=options.lanes,
             jobs=options.jobs,
         )

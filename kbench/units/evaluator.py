@@ -17,7 +17,7 @@ from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
 from kbench.host import health, sanitizer
 from kbench.host.context import RunContext
-from kbench.host.judge_process import JudgeProcess, OpenedCase
+from kbench.host.judge_process import JudgeProcess, OpenedCase, spec_of
 from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
@@ -26,7 +26,7 @@ from kbench.storage import rows as rowmaker
 from kbench.storage.settings import cache_dir
 from kbench.units.stages import ended, started
 from kbench.units.unit import Unit, UnitResult
-from kbench.wire.channel import Message
+from kbench.wire.channel import Message, encode_constants
 from kbench.wire.options import encode_options
 
 EVAL_MODE = Finding.note("eval_mode", "the reference is random in training mode; both sides ran in eval mode")
@@ -215,8 +215,8 @@ class Evaluator:
         if isinstance(found, Failed):
             self.watch.look(found.status)
             return self._result(found, None, stage_s)
-        request = self._request(unit, following, deadline_s)
         judge = self._ready([unit.solution])
+        request = self._request(judge, unit, following, deadline_s)
         stages = self._present.sanitizer.around(judge, request, unit.solution, unit.case, found.cost.dram_bytes)
         for stage, ok, elapsed_s in stages:
             if elapsed_s is not None:
@@ -285,23 +285,28 @@ class Evaluator:
             bench.close()
         self._resting = []
 
-    def _request(self, unit: Unit, following: Sequence[Entry], deadline_s: float | None) -> Message:
-        problem, options = unit.problem, unit.options
-        judge = self._ready([unit.solution])
-        request = judge.request(
-            problem,
-            unit.solution,
-            artefacts=self._built(unit.solution).folder,
-            process=unit.process,
-            other_cases=case_selection.others(problem, options, (unit.case,)) if unit.process == 0 else {},
-            derived=unit.derived,
-            following=following,
-            deadline_s=deadline_s,
-        )
-        request["assignment"]["follows"] = unit.follows
-        if unit.precision is not None:
-            request["assignment"]["options"] = encode_options(replace(options, precision=unit.precision))
-        return request
+    def _request(
+        self, judge: JudgeProcess, unit: Unit, following: Sequence[Entry], deadline_s: float | None
+    ) -> Message:
+        """Return the request to evaluate one solution; the first process verifies everything, all processes time."""
+        precision = unit.options.precision if unit.precision is None else unit.precision
+        is_first = unit.process == 0
+        others = case_selection.others(unit.problem, unit.options, (unit.case,)) if is_first else {}
+        return {
+            "op": "evaluate",
+            "deadline_s": deadline_s,
+            "solution": spec_of(unit.problem, unit.solution, self._built(unit.solution).folder),
+            "assignment": {
+                "process": unit.process,
+                "verify": is_first,
+                "options": encode_options(replace(unit.options, precision=precision)),
+                "follows": unit.follows,
+                "other_cases": [encode_constants(overrides) for overrides in others.values()],
+                "derived_cases": [encode_constants(overrides) for overrides in unit.derived.cases],
+                "underived": unit.derived.reason,
+                "next_compilers": judge.ahead(following, 1),
+            },
+        }
 
     def _built(self, solution: Entry) -> cache.CacheEntry:
         return cache.entry_for(solution.path, solution.variant, self._device.key, cache_dir())

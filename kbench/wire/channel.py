@@ -180,11 +180,11 @@ def list_of(message: Message, name: str, length: int) -> list[Any]:
     return values
 
 
-def both_ends(text: str, limit: int = LONGEST_TEXT) -> str:
+def both_ends(text: str) -> str:
     """Shorten a text in its middle: a compiler's first error stands near the beginning, an exception at the end."""
-    if len(text) <= limit:
+    if len(text) <= LONGEST_TEXT:
         return text
-    half = limit // 2
+    half = LONGEST_TEXT // 2
     return f"{text[:half]}\n[{len(text) - 2 * half} characters left out]\n{text[-half:]}"
 
 

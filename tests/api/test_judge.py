@@ -21,10 +21,7 @@ REAL = tiny_corpus.problem(
 RIGHT = tiny_corpus.solution("return x.tanh()")
 
 
-@pytest.fixture(autouse=True)
-def alone(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 @pytest.fixture

@@ -36,8 +36,10 @@ def checkout(folder, value):
     return solution
 
 
-def test_kernels_of_its_own_checkout_are_what_it_is_built_from(tmp_path):
+@pytest.mark.parametrize("line", ["from kbench.kernels.knob import VALUE", "from kbench.kernels import knob"])
+def test_kernels_of_its_own_checkout_are_what_it_is_built_from(tmp_path, line):
     solution = checkout(tmp_path / "one", 1)
+    solution.write_text(f"{line}\n")
     names = [path.relative_to(tmp_path / "one") for path in sources.dependencies(solution)]
     assert sorted(map(str, names)) == [
         "kbench/kernels/__init__.py",

@@ -6,13 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from verdicts import verdicts
 
 from kbench.build import interpreter
 from kbench.children.worker_start import worker_environment
-from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Passed
 from kbench.plugins import registry
-from kbench.run.session import run
 from kbench.sandbox import rung_probe
 from kbench.sandbox.rungs import Rung
 from kbench.storage import settings
@@ -22,11 +21,10 @@ THEIRS = "/somewhere/else"
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+def cache(own_cache):
     lacks_bytecode = interpreter._lacks_bytecode
     lacks_bytecode.cache_clear()
-    yield tmp_path / "cache"
+    yield own_cache
     lacks_bytecode.cache_clear()
 
 
@@ -87,11 +85,10 @@ def test_a_worker_reads_the_bytecode_that_judges_wrote_and_cannot_change_it(cach
     monkeypatch.setattr(interpreter, "_lacks_bytecode", lambda: True)
     problem = registry.find_problem(Path(__file__).parents[1] / "kernelbench" / "25_Swish.py", settings.load())
     (tmp_path / "mine.py").write_text(POISONS)
-    entry = registry.find_solution(problem, tmp_path / "mine.py", settings.load())
-    options = RunOptions(device="cpu", verify_only=True, save=False)
-    for name in ("eager", "mine"):  # judges write while they import: the second run finds what the first one left
-        solution = entry if name == "mine" else registry.find_solution(problem, name, settings.load())
-        (judged,) = [event for event in run(problem, [solution], options) if isinstance(event, Judged)]
-        assert isinstance(judged.outcome, Passed), judged.outcome
+    # Judges write while they import: the second run finds what the first one left.
+    for solution in ("eager", tmp_path / "mine.py"):
+        entry = registry.find_solution(problem, solution, settings.load())
+        outcome = verdicts(problem, [entry])[entry.name].outcome
+        assert isinstance(outcome, Passed), outcome
     written = list((cache / "bytecode").rglob("torch/__init__*.pyc"))
     assert len(written) == 1

@@ -71,24 +71,6 @@ def test_forms_of_references(tmp_path, line, files) -> None:
     assert names(write(tmp_path, {"solution.py": line + "\n", **package})) == {"solution.py", *files}
 
 
-def test_kernels_come_from_the_solutions_own_checkout(tmp_path) -> None:
-    solution = {"solutions/solution.py": "from kbench.kernels import mine\nfrom kbench.kernels.other import f\n"}
-    kernels = {"mine.py": 'load(sources=["mine.cu"])\n', "other.py": "", "mine.cu": "", "include/common.cuh": ""}
-    kernels["mine.cu"] = '#include "common.cuh"\n'
-    write(tmp_path, {**solution, **{f"kbench/kernels/{name}": text for name, text in kernels.items()}})
-    write(tmp_path, {"kbench/kernels/__init__.py": ""})
-    found = sources.dependencies(tmp_path / "solutions" / "solution.py")
-    relative = {file.relative_to(tmp_path).as_posix() for file in found}
-    assert {f"kbench/kernels/{name}" for name in kernels} <= relative
-    assert all(file.is_relative_to(tmp_path) for file in found)
-
-
-def test_elsewhere_kernels_are_the_installed_ones(tmp_path) -> None:
-    path = write(tmp_path, {"solution.py": "from kbench.kernels import group_norm\n"})
-    found = sources.dependencies(path)
-    assert sources.PACKAGE / "kernels" / "group_norm.py" in found
-
-
 @pytest.mark.parametrize("name", sorted(WANTED))
 def test_the_hash_changes_with_every_file_it_covers(tmp_path, name) -> None:
     path = write(tmp_path, FILES)
@@ -230,43 +212,27 @@ def test_following_takes_no_time(tmp_path, text) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "compiles", "compiler"),
+    ("text", "compiles", "extension", "compiler"),
     [
-        ("import torch\n", False, ""),
-        ("from torch.utils.cpp_extension import load_inline\n", True, ""),
-        ("import triton\n", True, "kernels"),
-        ("f = torch.compile(model)\n", True, "graphs"),
-        ("import triton\nf = torch.compile(model)\n", True, "graphs"),
-        ("f = torch.jit.script(model)\n", True, ""),
-        ("import helper\n", True, "kernels"),
-        ("note = 'tritonic'\n", False, ""),
+        ("import torch", False, False, ""),
+        ("from torch.utils.cpp_extension import load_inline", True, True, ""),
+        ("import triton", True, False, "kernels"),
+        ("f = torch.compile(model)", True, False, "graphs"),
+        ("import triton\nf = torch.compile(model)", True, False, "graphs"),
+        ("f = torch.jit.script(model)", True, False, ""),
+        ("import helper", True, False, "kernels"),
+        ("note = 'tritonic'", False, False, ""),
+        ("import subprocess", True, False, ""),
+        ("os.system('gcc kernel.c')", True, False, ""),
     ],
 )
-def test_what_needs_a_compiler(tmp_path, text, compiles, compiler) -> None:
-    path = write(tmp_path, {"solution.py": text, "helper.py": "import triton.language as tl\n"})
-    assert sources.compiles(path, None) is compiles
+def test_what_may_compile_and_with_what(tmp_path, text, compiles, extension, compiler) -> None:
+    path = write(tmp_path, {"solution.py": text + "\n", "helper.py": "import triton.language as tl\n"})
+    assert (sources.compiles(path, None), sources.has_extension(path, None)) == (compiles, extension)
     assert sources.compiler_of(path, None) == compiler
     for builtin, expected in (("eager", ""), ("compile", "graphs")):
         assert sources.compiles(path, builtin) is bool(expected)
         assert sources.compiler_of(path, builtin) == expected
-
-
-# --- what compilers say --------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "compiles", "extension"),
-    [
-        ("import torch", False, False),
-        ("from torch.utils.cpp_extension import load", True, True),
-        ("import subprocess", True, False),
-        ("import triton", True, False),
-        ("os.system('gcc kernel.c')", True, False),
-    ],
-)
-def test_what_may_compile(tmp_path, text, compiles, extension) -> None:
-    path = write(tmp_path, {"solution.py": text + "\n"})
-    assert (sources.compiles(path, None), sources.has_extension(path, None)) == (compiles, extension)
 
 
 def test_a_whole_name_is_looked_for_beside_the_solution(tmp_path) -> None:

@@ -15,6 +15,8 @@ from types import SimpleNamespace
 
 import pytest
 from require import require_rung
+from verdicts import verdicts
+from waiting import PATIENCE_S, wait_until
 
 from kbench.children import child as processes
 from kbench.children import nursery as nurseries
@@ -22,16 +24,13 @@ from kbench.children.child import JUDGE, Child, Launch
 from kbench.children.child_error import ChildError
 from kbench.children.forked import BIRTH_TIMEOUT_S, NOBODY
 from kbench.children.worker_start import StartedWorker, WorkerConfig, hidden, start_nursery, worker_environment
-from kbench.core.events import Judged, RunOptions
+from kbench.core.events import RunOptions
 from kbench.core.model import Failed, Status
 from kbench.plugins import registry
-from kbench.run.session import run
 from kbench.sandbox import process_table, process_tree
 from kbench.sandbox.rungs import Rung
 from kbench.storage.settings import Settings
 from kbench.wire.channel import Channel
-
-PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -84,16 +83,25 @@ def held_by(pid: int) -> list[str]:
     return sorted(str(entry.readlink()).partition(":")[0] for entry in Path(f"/proc/{pid}/fd").iterdir())
 
 
-def last_of(pid: int) -> int:
+def family_of(child: Child) -> list[int]:
+    return [process.pid for process in process_table.members(child.pid)]
+
+
+def alive(family: list[int]) -> bool:
+    """Not by the process table: nobody here is a subreaper, so orphans are strangers."""
+    return any((one := process_table.read_process(pid)) is not None and not one.dead for pid in family)
+
+
+def last_of(child: Child) -> int:
     """The worker itself, below its supervisors."""
-    return max(process.pid for process in process_table.members(pid))
+    return max(family_of(child))
 
 
 @RUNGS
 def test_a_fork_holds_its_own_descriptors_and_no_others(worker: StartedWorker) -> None:
     """The nursery's, or the supervisor's, would let it forge an end or reach another worker."""
     worker.wait(PATIENCE_S)
-    *above, own = [held_by(process.pid) for process in process_table.members(worker.child.pid)]
+    *above, own = [held_by(pid) for pid in family_of(worker.child)]
     landlocks = [name for name in own if name.endswith("/task")]
     assert own == sorted(["/dev/null", "pipe", "pipe", "socket", *landlocks])
     assert not any("socket" in held for held in above), "an open copy of the link would hide the worker's end"
@@ -102,7 +110,7 @@ def test_a_fork_holds_its_own_descriptors_and_no_others(worker: StartedWorker) -
 @RUNGS
 def test_a_fork_starts_with_one_thread_in_a_session_of_its_own(worker: StartedWorker) -> None:
     worker.wait(PATIENCE_S)
-    pid = last_of(worker.child.pid)
+    pid = last_of(worker.child)
     assert len(list(Path(f"/proc/{pid}/task").iterdir())) == 1
     assert os.getsid(pid) == worker.child.pid
     assert Path(f"/proc/{pid}/cwd").readlink() == worker.scratch
@@ -120,7 +128,7 @@ def test_the_nursery_has_the_environment_of_a_worker(worker: StartedWorker) -> N
 @RUNGS
 def test_an_end_is_told_as_it_was(worker: StartedWorker) -> None:
     worker.wait(PATIENCE_S)
-    os.kill(last_of(worker.child.pid), signal.SIGSEGV)
+    os.kill(last_of(worker.child), signal.SIGSEGV)
     with pytest.raises(ChildError) as caught:
         worker.child.request({"op": "open", "mode": "cold"}, timeout_s=PATIENCE_S)
     assert caught.value.status is Status.CRASHED
@@ -138,14 +146,10 @@ def test_a_fork_that_is_hung_up_on_ends_by_itself(worker: StartedWorker) -> None
 def test_forks_end_with_their_nursery(config: WorkerConfig, mortal: Child) -> None:
     worker = StartedWorker(config, mortal, 1, compiler="")
     worker.wait(PATIENCE_S)
-    family = [process.pid for process in process_table.members(worker.child.pid)]
+    family = family_of(worker.child)
     assert len(family) > 1
     os.kill(mortal.pid, signal.SIGKILL)
-    deadline = time.monotonic() + PATIENCE_S
-    # Not by the process table: nobody here is a subreaper, so orphans are strangers.
-    while any((one := process_table.read_process(pid)) is not None and not one.dead for pid in family):
-        assert time.monotonic() < deadline, "still there"
-        time.sleep(0.05)
+    wait_until(lambda: not alive(family))
     worker.kill()
 
 
@@ -154,28 +158,21 @@ def test_forks_that_are_stopped_end_with_their_nursery_too(config: WorkerConfig,
     """A worker is stopped while the reference is called, and its judge may be killed then."""
     worker = StartedWorker(config, mortal, 1, compiler="")
     worker.wait(PATIENCE_S)
-    family = [process.pid for process in process_table.members(worker.child.pid)]
+    family = family_of(worker.child)
     assert process_tree.stop_tree(worker.child.pid)
     os.kill(mortal.pid, signal.SIGKILL)
-    deadline = time.monotonic() + PATIENCE_S
-    while any((one := process_table.read_process(pid)) is not None and not one.dead for pid in family):
-        assert time.monotonic() < deadline, "still there"
-        time.sleep(0.05)
+    wait_until(lambda: not alive(family))
     worker.kill()
 
 
 def test_a_judge_that_is_stopped_ends_with_its_nursery_too(mortal: Child, tmp_path: Path) -> None:
     """Whoever kills a judge stops it first, and may itself be killed then."""
     judge = Child(Launch(module=JUDGE, environment={}, folder=tmp_path, rung=Rung.NONE), mortal)
-    deadline = time.monotonic() + PATIENCE_S
-    while len(family := [process.pid for process in process_table.members(judge.pid)]) < 2:  # and its own nursery
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: len(family_of(judge)) > 1)  # and its own nursery
+    family = family_of(judge)
     assert process_tree.stop_tree(judge.pid)
     os.kill(mortal.pid, signal.SIGKILL)
-    while any((one := process_table.read_process(pid)) is not None and not one.dead for pid in family):
-        assert time.monotonic() < deadline, "still there"
-        time.sleep(0.05)
+    wait_until(lambda: not alive(family))
 
 
 def test_a_nursery_that_is_hung_up_on_ends_by_itself(mortal: Child) -> None:
@@ -273,8 +270,7 @@ def test_a_fork_lives_in_its_own_environment(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "mine.py").write_text(SAYS_WHERE_IT_LIVES)
     problem = registry.find_problem("group_norm", Settings())
     entry = registry.find_solution(problem, tmp_path / "mine.py", Settings())
-    options = RunOptions(device="cpu", cases=("small",), verify_only=True, save=False, results_dir=tmp_path / "r")
-    (judged,) = [event for event in run(problem, [entry], options) if isinstance(event, Judged)]
+    judged = verdicts(problem, [entry], cases=("small",), results_dir=tmp_path / "r")["mine"]
     assert isinstance(judged.outcome, Failed)
     assert judged.outcome.status is Status.EXITED
     first, *rest = judged.outcome.log.splitlines()

@@ -30,8 +30,9 @@ class FakeCrew:
         self.tasks += tasks
 
 
-def test_the_folder_of_a_run_is_hidden_from_solutions_that_came_in_parcels(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+def test_the_folder_of_a_run_is_hidden_from_solutions_that_came_in_parcels(
+    tmp_path: Path, own_cache: Path, monkeypatch
+) -> None:
     crews: list[FakeCrew] = []
     monkeypatch.setattr(supervisor, "Crew", lambda *told: crews.append(FakeCrew(*told)) or crews[-1])
     monkeypatch.setattr(supervisor, "sandbox_rung", lambda *_: 0)

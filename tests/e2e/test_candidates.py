@@ -1,17 +1,16 @@
 """Every way for a candidate to fail has its own status, and none of them takes the harness along."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from verdicts import verdicts
 
 from kbench.core.errors import PluginError
-from kbench.core.events import Judged, RunOptions, TimeLimits
+from kbench.core.events import Judged, TimeLimits
 from kbench.core.model import Failed, Passed, Status
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
-from kbench.run.session import run
 from kbench.selftest import corpus
 from kbench.storage.settings import Settings
 
@@ -71,13 +70,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quick(problem: Entry, results: Path) -> dict[str, Judged]:
     """All candidates that need no time limit of their own, one judge for all of them."""
     names = [name for name in STATUSES if name not in LIMITS]
-    return {one.solution: one for one in judge(problem, names, TimeLimits(), results)}
+    return judge(problem, names, TimeLimits(), results)
 
 
-def judge(problem: Entry, names: list[str], limits: TimeLimits, results: Path) -> Iterator[Judged]:
+def judge(problem: Entry, names: list[str], limits: TimeLimits, results: Path) -> dict[str, Judged]:
     entries = [registry.find_solution(problem, FOLDER / f"{name}.py", Settings()) for name in names]
-    options = RunOptions(device="cpu", verify_only=True, limits=limits, results_dir=results, save=False)
-    yield from (event for event in run(problem, entries, options) if isinstance(event, Judged))
+    return verdicts(problem, entries, limits=limits, results_dir=results)
 
 
 def test_every_candidate_has_its_status() -> None:
@@ -97,9 +95,9 @@ def test_status(quick: dict[str, Judged], name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(LIMITS))
 def test_expiry(problem: Entry, results: Path, name: str) -> None:
-    (one,) = judge(problem, [name], LIMITS[name], results)
-    assert isinstance(one.outcome, Failed)
-    assert one.outcome.status in STATUSES[name], f"{one.outcome.reason}\n{one.outcome.log}"
+    outcome = judge(problem, [name], LIMITS[name], results)[name].outcome
+    assert isinstance(outcome, Failed)
+    assert outcome.status in STATUSES[name], f"{outcome.reason}\n{outcome.log}"
 
 
 def test_a_failure_leaves_those_after_it_alone(quick: dict[str, Judged]) -> None:

@@ -3,153 +3,82 @@
 from pathlib import Path
 
 import pytest
+import tiny_corpus
+from verdicts import verdicts, written
 
-from kbench.core.events import Judged, RunOptions, TimeLimits
 from kbench.core.model import Failed, Passed, Status
-from kbench.plugins import registry
-from kbench.run.session import run
-from kbench.storage.settings import Settings
 
 pytestmark = pytest.mark.slow
 
-PROBLEM = """
-import torch
-from torch import nn
-batch_size = 32
-dim = 64
-CASES = {"default": {}, "small": {"batch_size": 8}}
-class Model(nn.Module):
-    def __init__(self, dim):
-        super().__init__()
-        self.linear = nn.Linear(dim, dim)
-        self.norm = nn.LayerNorm(dim)
-    def forward(self, x):
-        return self.norm(self.linear(x))
-def get_inputs():
-    return [torch.randn(batch_size, dim)]
-def get_init_inputs():
-    return [dim]
-"""
-HEAD = """
-import torch
-from torch import nn
-import torch.nn.functional as F
-class ModelNew(nn.Module):
-    def __init__(self, dim):
-        super().__init__()
-        self.linear = nn.Linear(dim, dim)
-        self.norm = nn.LayerNorm(dim)
-        self.kept = None
-        self.prepare()
-    def prepare(self):
-        pass
-    def helper(self, x):
-        return F.linear(x, self.linear.weight[:, :3])
-"""
+PROBLEM = tiny_corpus.problem(
+    "self.norm(self.linear(x))",
+    given="torch.randn(batch_size, dim)",
+    constants='batch_size = 32\ndim = 64\nCASES = {"default": {}, "small": {"batch_size": 8}}',
+    layers="self.linear, self.norm = nn.Linear(dim, dim), nn.LayerNorm(dim)",
+    takes="dim",
+)
+HEAD = """from torch.nn import functional as F
+
+
+def helper(x, weight):
+    return F.linear(x, weight[:, :3])"""
+LAYERS = "self.linear, self.norm, self.kept = nn.Linear(dim, dim), nn.LayerNorm(dim), None"
+KEEPS = "self.kept = self.linear.weight.detach().clone()"
+USES_KEPT = "return self.norm(F.linear(x, self.kept, self.linear.bias))"
+FROZEN = "holds the level `task`, and `module` is required: right with the weights it was constructed with"
+
+
+def solution(forward: str, prepare: str = "pass") -> str:
+    return tiny_corpus.solution(forward, head=HEAD, layers=f"{LAYERS}; {prepare}", takes="dim")
+
+
 SOLUTIONS = {
-    "constructed": (
-        """
-    def prepare(self):
-        self.kept = self.linear.weight.detach().clone()
-    def forward(self, x):
-        return self.norm(F.linear(x, self.kept, self.linear.bias))
-""",
-        "frozen_weights",
-        "holds the level `task`, and `module` is required: right with the weights it was constructed with",
-    ),
+    "constructed": (solution(USES_KEPT, KEEPS), "frozen_weights", FROZEN),
     "first_call": (
-        """
-    def forward(self, x):
-        if self.kept is None:
-            self.kept = self.linear.weight.detach().clone()
-        return self.norm(F.linear(x, self.kept, self.linear.bias))
-""",
+        solution(f"if self.kept is None: {KEEPS}\n        {USES_KEPT}"),
         "frozen_weights",
-        "holds the level `task`, and `module` is required: right with the weights it was constructed with",
+        FROZEN,
     ),
     "no_bias": (
-        """
-    def forward(self, x):
-        return self.norm(F.linear(x, self.linear.weight))
-""",
+        solution("return self.norm(F.linear(x, self.linear.weight))"),
         "missing_bias",
         "leaves out `linear.bias`; ",
     ),
     "half": (
-        """
-    def forward(self, x):
-        y = F.linear(x.half(), self.linear.weight.half(), self.linear.bias.half())
-        return self.norm(y.float())
-""",
+        solution("return self.norm(F.linear(x.half(), self.linear.weight.half(), self.linear.bias.half()).float())"),
         "fp16",
         "computes in fp16, or stores values in it; ",
     ),
     "switch": (
-        """
-    def prepare(self):
-        torch.backends.cuda.matmul.allow_tf32 = True
-    def forward(self, x):
-        return self.norm(F.linear(x.bfloat16().float(), self.linear.weight, self.linear.bias))
-""",
+        solution(
+            "return self.norm(F.linear(x.bfloat16().float(), self.linear.weight, self.linear.bias))",
+            "torch.backends.cuda.matmul.allow_tf32 = True",
+        ),
         "precision_switch",
         "sets torch.backends.cuda.matmul.allow_tf32 = True",
     ),
     "stale": (
-        """
-    def forward(self, x):
-        y = self.norm(self.linear(x))
-        before, self.kept = self.kept, y.clone()
-        return y if before is None or before.shape != y.shape else before
-""",
+        solution(
+            "y = self.norm(self.linear(x)); before, self.kept = self.kept, y.clone(); "
+            "return y if before is None or before.shape != y.shape else before"
+        ),
         "stale_output",
         "returns the answer to the call before; ",
     ),
     "one_shape": (
-        """
-    def forward(self, x):
-        y = self.norm(self.linear(x))
-        return y if x.shape[0] == 32 else y * 1.5
-""",
+        solution("y = self.norm(self.linear(x)); return y if x.shape[0] == 32 else y * 1.5"),
         "needs_other_shape",
         "holds the level `task`, and `module` is required: wrong at another case that the problem lists (case_special",
     ),
     "small_epsilon": (
-        """
-    def forward(self, x):
-        return F.layer_norm(self.linear(x), self.norm.normalized_shape, self.norm.weight, self.norm.bias, 1e-3)
-""",
+        solution("n = self.norm; return F.layer_norm(self.linear(x), n.normalized_shape, n.weight, n.bias, 1e-3)"),
         "epsilon",
         "adds another epsilon than the reference's 1e-05: about 0.001; ",
     ),
-    "noise": (
-        """
-    def forward(self, x):
-        return self.norm(self.linear(x)) + 1e-3 * x.sin()
-""",
-        None,
-        "output[0, 0]: got ",
-    ),
+    "noise": (solution("return self.norm(self.linear(x)) + 1e-3 * x.sin()"), None, "output[0, 0]: got "),
 }
-RAISES = """
-    def forward(self, x):
-        return self.norm(self.helper(x))
-"""
-
-
-NORM = """
-import torch
-from torch import nn
-class Model(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm = nn.BatchNorm1d(32)
-    def forward(self, x):
-        return self.norm(x)
-def get_inputs():
-    return [3 + 2 * torch.randn(64, 32)]
-def get_init_inputs():
-    return []
-"""
+RAISES = solution("return self.norm(helper(x, self.linear.weight))")
+NORM = tiny_corpus.problem("self.norm(x)", given="3 + 2 * torch.randn(64, 32)", layers="self.norm = nn.BatchNorm1d(32)")
 NORM_IN_EVAL_MODE = NORM.replace("Model", "ModelNew").replace(
     "self.norm(x)",
     "nn.functional.batch_norm(x, self.norm.running_mean, self.norm.running_var, self.norm.weight, self.norm.bias)",
@@ -157,28 +86,15 @@ NORM_IN_EVAL_MODE = NORM.replace("Model", "ModelNew").replace(
 
 
 def outcomes(folder: Path, problem: str, solutions: dict[str, str], **options) -> dict[str, Passed | Failed]:
-    (folder / "problem.py").write_text(problem)
-    for name, text in solutions.items():
-        (folder / f"{name}.py").write_text(text)
-    found = registry.find_problem(folder / "problem.py", Settings())
-    entries = [registry.find_solution(found, folder / f"{name}.py", Settings()) for name in solutions]
-    how = RunOptions(
-        device="cpu",
-        verify_only=True,
-        cases=("default",),
-        limits=TimeLimits(),
-        results_dir=folder,
-        save=False,
-        **options,
-    )
-    return {one.solution: one.outcome for one in run(found, entries, how) if isinstance(one, Judged)}
+    found, entries = written(folder, problem, solutions)
+    judged = verdicts(found, entries, cases=("default",), results_dir=folder, **options)
+    return {name: one.outcome for name, one in judged.items()}
 
 
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Failed]:
-    bodies = {**{name: body for name, (body, _, _) in SOLUTIONS.items()}, "raises": RAISES}
-    folder = tmp_path_factory.mktemp("diagnosed")
-    return outcomes(folder, PROBLEM, {name: HEAD + body for name, body in bodies.items()})
+    texts = {name: text for name, (text, _, _) in SOLUTIONS.items()}
+    return outcomes(tmp_path_factory.mktemp("diagnosed"), PROBLEM, {**texts, "raises": RAISES})
 
 
 @pytest.mark.parametrize("name", SOLUTIONS)
@@ -200,7 +116,7 @@ def test_weights_that_are_kept_were_tried_once_more(judged: dict[str, Failed]) -
 def test_a_traceback_begins_with_the_line_that_raised(judged: dict[str, Failed]) -> None:
     lines = judged["raises"].log.strip().splitlines()
     assert Path(lines[0].partition(":")[0]).name == "raises.py"
-    assert "in helper: return F.linear(x, self.linear.weight[:, :3])" in lines[0]
+    assert "in helper: return F.linear(x, weight[:, :3])" in lines[0]
     assert len(lines) == 3, "the line, its caller, and what was raised"
 
 

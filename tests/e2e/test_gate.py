@@ -16,40 +16,28 @@ import sys
 from pathlib import Path
 
 import pytest
+import tiny_corpus
+from repositories import git, new_repository
 
 pytestmark = pytest.mark.slow(seconds=45)
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_S = 900
-SPIN = '''"""Spins until a known time is over, then doubles its input."""
-
-import time
-
-import torch
+HEAD = """import time
 
 spin_ns = 1_000_000
-CASES = {{"short": {{"spin_ns": 500_000}}, "long": {{}}}}
+CASES = {"short": {"spin_ns": 500_000}, "long": {}}
 
 
-class {name}(torch.nn.Module):
-    def __init__(self, spin_ns):
-        super().__init__()
-        self.spin_ns = {spin}
-
-    def forward(self, x):
-        until = time.monotonic_ns() + self.spin_ns
-        while time.monotonic_ns() < until:
-            pass
-        return 2 * x
-
-
-def get_inputs():
-    return [torch.randn(64)]
-
-
-def get_init_inputs():
-    return [spin_ns]
-'''
+def doubled(x, spin_ns):
+    until = time.monotonic_ns() + spin_ns
+    while time.monotonic_ns() < until:
+        pass
+    return 2 * x"""
+RESULT = "doubled(x, self.spin_ns)"
+PROBLEM = tiny_corpus.problem(
+    RESULT, given="torch.randn(64)", constants=HEAD, layers="self.spin_ns = spin_ns", takes="spin_ns"
+)
 AS_IT_WAS = "spin_ns"
 SLOWER = "spin_ns * {percent} // 100 if spin_ns == 1_000_000 else spin_ns"
 """Longer in one of the two cases."""
@@ -70,13 +58,10 @@ NOT_WORSE = {"same", "unclear"}
 needs_quiet = pytest.mark.skipif("KBENCH_TIMING_TESTS" not in os.environ, reason="needs a quiet machine: see above")
 
 
-def git(folder: Path, *arguments: str) -> None:
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"]
-    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
-
-
 def commit(folder: Path, spin: str) -> None:
-    (folder / "spin" / "timed.py").write_text(SPIN.format(name="ModelNew", spin=spin))
+    layers = f"self.spin_ns = {spin}"
+    solution = tiny_corpus.solution(f"return {RESULT}", head=HEAD, layers=layers, takes="spin_ns")
+    (folder / "spin" / "timed.py").write_text(solution)
     git(folder, "add", ".")
     git(folder, "commit", "--allow-empty", "-m", spin)
 
@@ -84,11 +69,9 @@ def commit(folder: Path, spin: str) -> None:
 @pytest.fixture
 def repository(tmp_path):
     """A problem and its solution, as the first commit has them."""
-    folder = tmp_path / "work"
-    (folder / "spin").mkdir(parents=True)
-    git(folder, "init")
+    folder = new_repository(tmp_path / "work", "spin")
     (folder / "pyproject.toml").write_text(SETTINGS)
-    (folder / "spin.py").write_text(SPIN.format(name="Model", spin="spin_ns"))
+    (folder / "spin.py").write_text(PROBLEM)
     commit(folder, AS_IT_WAS)
     return folder
 

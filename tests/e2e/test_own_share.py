@@ -4,51 +4,26 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import tiny_corpus
+from verdicts import verdicts, written
 
-from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Passed
-from kbench.plugins import registry
-from kbench.run.session import run
 from kbench.storage.results import read_run
-from kbench.storage.settings import Settings
 from kbench.units import evaluator
 
-PROBLEM = """import torch
-
-n = 64
+RESULT, LAYERS = "self.linear(x).tanh()", "self.linear = nn.Linear(n, n)"
 
 
-class Model(torch.nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.linear = torch.nn.Linear(n, n)
-
-    def forward(self, x):
-        return self.linear(x).tanh()
-
-
-def get_inputs():
-    return [torch.randn(64, n)]
-
-
-def get_init_inputs():
-    return [n]
-"""
-
-
-def test_a_profiler_that_does_not_work_changes_no_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+def test_a_profiler_that_does_not_work_changes_no_verdict(
+    tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(evaluator, "backend", lambda _kind: SimpleNamespace(names_kernels=True))
-    (tmp_path / "problem.py").write_text(PROBLEM)
-    for name in ("first", "second"):
-        (tmp_path / f"{name}.py").write_text(PROBLEM.replace("class Model(", "class ModelNew("))
-    problem = registry.find_problem(tmp_path / "problem.py", Settings())
-    chosen = [registry.find_solution(problem, tmp_path / f"{name}.py", Settings()) for name in ("first", "second")]
-    options = RunOptions(
-        device="cpu", processes=2, max_processes=2, pairs=4, results_dir=tmp_path / "results", name="told"
-    )
-    found = [event for event in run(problem, chosen, options) if isinstance(event, Judged)]
-    for one in found:
+    text = tiny_corpus.problem(RESULT, given="torch.randn(64, n)", constants="n = 64", layers=LAYERS, takes="n")
+    right = tiny_corpus.solution(f"return {RESULT}", layers=LAYERS, takes="n")
+    problem, chosen = written(tmp_path, text, {"first": right, "second": right})
+    saved = {"save": True, "results_dir": tmp_path / "results", "name": "told"}
+    found = verdicts(problem, chosen, verify_only=False, processes=2, max_processes=2, pairs=4, **saved)
+    for one in found.values():
         assert isinstance(one.outcome, Passed), one.outcome
         assert len(one.outcome.timings) == 2
         (note,) = [finding for finding in one.outcome.findings if finding.code == "own_share"]

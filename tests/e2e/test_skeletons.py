@@ -15,9 +15,7 @@ from kbench.storage.settings import Settings
 
 
 @pytest.fixture(autouse=True)
-def problem(tmp_path: Path, monkeypatch) -> registry.Entry:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
+def problem(own_folder: Path) -> registry.Entry:
     Path("double.py").write_text(tiny_corpus.problem())
     return registry.find_problem("double.py", Settings())
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tiny_corpus import BODIES, problem, solution
+from waiting import wait_until
 
 from kbench.core.model import Status
 from kbench.sandbox.process_table import members, processes
@@ -165,10 +166,7 @@ def disturbed(folder: Path, chance: random.Random, most: int) -> Counter[str]:
             killed[victim] += 1
             if victim == "parent":
                 sweep.communicate()
-                deadline = time.monotonic() + 30
-                while alive(below):
-                    assert time.monotonic() < deadline, "what a dead sweep started ends with it"
-                    time.sleep(0.1)
+                wait_until(lambda: not alive(below))  # noqa: B023 - what a dead sweep started ends with it
                 found = set(journal.read(path).results) if path.exists() else set()
                 assert told <= found, "what was on the disk stays there"
                 told = found

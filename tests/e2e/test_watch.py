@@ -11,8 +11,7 @@ from tiny_corpus import problem, solution
 
 
 @pytest.mark.slow
-def test_saves_are_judged_until_it_is_interrupted(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+def test_saves_are_judged_until_it_is_interrupted(tmp_path: Path, own_cache: Path) -> None:
     (tmp_path / "double.py").write_text(problem())
     file = tmp_path / "mine.py"
     file.write_text(solution("return 2 * x"))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from records import make_row, make_samples
+from repositories import git, new_repository
 
 from kbench.core.errors import ExitCode, NothingSelectedError, UsageError
 from kbench.core.events import Event, Planned, RunOptions
@@ -18,11 +19,6 @@ from kbench.storage.settings import Settings
 PROBLEM = "Model = get_inputs = get_init_inputs = None\n"
 
 
-def git(folder: Path, *arguments: str) -> None:
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"]
-    subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
-
-
 def solution(ratio: float) -> str:
     """A solution whose fake time is in its source."""
     return f"class ModelNew: pass\nRATIO = {ratio}\n"
@@ -31,9 +27,7 @@ def solution(ratio: float) -> str:
 @pytest.fixture
 def repository(tmp_path):
     """Two commits: in the second one, `fast` is 5 % slower, `steady` the same, `late` new."""
-    folder = tmp_path / "work"
-    (folder / "spin").mkdir(parents=True)
-    git(folder, "init")
+    folder = new_repository(tmp_path / "work", "spin")
     (folder / "spin.py").write_text(PROBLEM)
     (folder / "spin" / "fast.py").write_text(solution(0.5))
     (folder / "spin" / "steady.py").write_text(solution(0.5))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from records import make_row, make_run
+from records import acceptance, make_row, make_run
 
 from kbench.calibrate import AgainstItself, Calibration
 from kbench.compare import measurements
@@ -237,12 +237,6 @@ def test_creep_is_bounded_by_the_pinned_release(tmp_path: Path) -> None:
     assert gate(steps[7], steps[6], pinned=steps[0], confirm=again).exit_code == 1
     assert len(again.asked) == 1
     assert gate(steps[7], steps[6], pinned=steps[0], confirm=Again(tmp_path, {"a": FIVE})).exit_code == 0
-
-
-def acceptance(up_to: float = 0.08, until: date = date(2026, 12, 31)) -> Acceptance:
-    return Acceptance(
-        problem="group_norm", solution="a", case="small", up_to=up_to, until=until, reason="new layout, #12"
-    )
 
 
 def test_an_accepted_slowdown_passes_with_a_warning(main: Run, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import tiny_corpus
+from verdicts import written
 
 from kbench.core import counters
 from kbench.core.bottleneck import Bottleneck
@@ -21,10 +22,9 @@ from kbench.devices import selection
 from kbench.host import profiler
 from kbench.host.context import RunContext
 from kbench.host.profiler import Counted, Profiler, kept, ncu_command, validated, why_none
-from kbench.plugins import registry
 from kbench.profile import Explained, profile
 from kbench.sandbox import rung_probe
-from kbench.storage.settings import Settings, cache_dir
+from kbench.storage.settings import cache_dir
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -65,10 +65,8 @@ TRACE = CallTrace(
 
 
 def entries(folder: Path, body: str, head: str = ""):
-    (folder / "doubles.py").write_text(PROBLEM)
-    (folder / "mine.py").write_text(tiny_corpus.solution(body, head=head))
-    problem = registry.find_problem(folder / "doubles.py", Settings())
-    return problem, registry.find_solution(problem, folder / "mine.py", Settings())
+    problem, (entry,) = written(folder, PROBLEM, {"mine": tiny_corpus.solution(body, head=head)}, "doubles")
+    return problem, entry
 
 
 def explained(folder: Path, body: str, head: str = "", **options) -> Explained:

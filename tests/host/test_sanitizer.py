@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import tiny_corpus
+from verdicts import verdicts, written
 
 from kbench.build import cache
 from kbench.core.errors import MachineError, UsageError
@@ -19,6 +20,7 @@ from kbench.host.context import RunContext
 from kbench.host.sanitizer import Sanitizer, small_case, source_lines
 from kbench.plugins import registry
 from kbench.plugins.case_selection import Rehearsal
+from kbench.plugins.registry import Entry
 from kbench.run.session import run
 from kbench.sandbox import namespaces, rung_probe
 from kbench.sandbox.rungs import Rung
@@ -96,19 +98,20 @@ def tool(tmp_path, monkeypatch):
 
 
 def entries(folder: Path, body: str):
-    (folder / "doubles.py").write_text(PROBLEM)
-    (folder / "mine.py").write_text(tiny_corpus.solution(body))
-    problem = registry.find_problem(folder / "doubles.py", Settings())
-    return problem, registry.find_solution(problem, folder / "mine.py", Settings())
+    problem, (entry,) = written(folder, PROBLEM, {"mine": tiny_corpus.solution(body)}, "doubles")
+    return problem, entry
+
+
+def looking(problem: Entry, scratch: Path, choice: selection.DeviceChoice = CPU, rung: int = 0, **options) -> Sanitizer:
+    context = RunContext(options=RunOptions(**options), device=choice, rung=rung, scratch=scratch)
+    return Sanitizer(problem, context)
 
 
 def findings_of(folder: Path, body: str, rung: Rung = Rung.NONE, **options) -> list:
     problem, entry = entries(folder, body)
     scratch = folder / "scratch"
     scratch.mkdir()
-    below = Sanitizer(
-        problem, RunContext(options=RunOptions(device="cpu", **options), device=CPU, rung=int(rung), scratch=scratch)
-    )
+    below = looking(problem, scratch, rung=int(rung), device="cpu", **options)
     found = list(below._look(entry, Case(name="default"), None, tuple(Tool)))
     assert list(scratch.iterdir()) == [], "nothing is left behind"
     return found
@@ -163,10 +166,6 @@ def test_a_tool_that_does_not_start_is_no_clean_run(tmp_path, tool) -> None:
     assert "Unable to find injection library" in found[0].message
 
 
-def options(**changes) -> RunOptions:
-    return RunOptions(**{"device": "cpu", "verify_only": True, "save": False, "cases": ("small",), **changes})
-
-
 @pytest.mark.slow
 def test_a_wild_access_decides_before_any_judge_does(tmp_path, tool, monkeypatch) -> None:
     tool(memcheck=WILD)
@@ -174,7 +173,8 @@ def test_a_wild_access_decides_before_any_judge_does(tmp_path, tool, monkeypatch
     problem, entry = entries(tmp_path, "return 2 * x")
     (tmp_path / "mine.cu").write_text("void twice(float* y) {\n  y[n] = 0;  // one too far\n}\n")
     (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text() + "SOURCE = 'mine.cu'\n")
-    events = list(run(problem, [entry], options(sanitize=True)))
+    options = RunOptions(device="cpu", verify_only=True, save=False, cases=("small",), sanitize=True)
+    events = list(run(problem, [entry], options))
     (judged,) = [event for event in events if isinstance(event, Judged)]
     assert isinstance(judged.outcome, Failed)
     assert judged.outcome.status is Status.ILLEGAL_ACCESS
@@ -189,7 +189,7 @@ def test_what_was_looked_at_is_in_the_record_of_a_pass(tmp_path, tool, monkeypat
     tool(memcheck=CLEAN, racecheck=CLEAN_RACE, initcheck=CLEAN)
     monkeypatch.setattr(sanitizer, "require", lambda *_: None)
     problem, entry = entries(tmp_path, "return 2 * x")
-    (judged,) = [e for e in run(problem, [entry], options(sanitize=True)) if isinstance(e, Judged)]
+    judged = verdicts(problem, [entry], cases=("small",), sanitize=True)["mine"]
     assert isinstance(judged.outcome, Passed)
     assert "sanitizer" in judged.rows[0].findings.split()
     (found,) = [finding for finding in judged.outcome.findings if finding.code == "sanitizer"]
@@ -211,9 +211,7 @@ def test_it_is_built_once_more_with_line_information_where_that_works(tmp_path, 
 
     monkeypatch.setattr(sanitizer, "Builder", FakeBuilder)
     problem, entry = entries(tmp_path, "return x  # load_inline")
-    folder = Sanitizer(problem, RunContext(options=RunOptions(), device=CPU, rung=0, scratch=tmp_path))._artefacts(
-        entry, Case(name="c", overrides={"n": 8})
-    )
+    folder = looking(problem, tmp_path)._artefacts(entry, Case(name="c", overrides={"n": 8}))
     environment, (lined, cases) = asked
     assert environment == {**CPU.environment, "NVCC_APPEND_FLAGS": "-lineinfo"}
     assert list(cases.values()) == [Rehearsal(overrides={"n": 8})]
@@ -250,7 +248,7 @@ AUTOMATIC = [
 @pytest.mark.parametrize(("device", "asked", "outcome", "expected"), AUTOMATIC)
 def test_memcheck_is_asked_after_an_illegal_access(tmp_path, monkeypatch, device, asked, outcome, expected) -> None:
     problem, entry = entries(tmp_path, "return x")
-    below = Sanitizer(problem, RunContext(options=RunOptions(sanitize=asked), device=device, rung=0, scratch=tmp_path))
+    below = looking(problem, tmp_path, device, sanitize=asked)
     calls = []
 
     def answer(_entry, _case, _small, tools):
@@ -275,8 +273,7 @@ def test_without_the_tool_a_crash_says_so(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(sanitizer.toolkit, "find", lambda _: None)
     problem, entry = entries(tmp_path, "return x")
     judge = FakeJudge(CRASH)
-    below = Sanitizer(problem, RunContext(options=RunOptions(), device=CUDA, rung=0, scratch=tmp_path))
-    list(below.around(judge, {"assignment": {"process": 0}}, entry, Case(name="c"), 1))
+    list(looking(problem, tmp_path, CUDA).around(judge, {"assignment": {"process": 0}}, entry, Case(name="c"), 1))
     assert judge.outcome.reason == CRASH.reason
     (found,) = judge.outcome.findings
     assert "not installed" in found.message

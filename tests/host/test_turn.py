@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from waiting import PATIENCE_S, wait_until
 
 from kbench.children.child_error import ChildError
 from kbench.core.model import Status
@@ -22,7 +23,6 @@ with Admission(uuid="GPU-1", folder=Path(sys.argv[1])).exclusive():
     print("has it", flush=True)
     sys.stdin.readline()
 """
-LONG_S = 60.0
 
 
 class Compiling:
@@ -66,10 +66,7 @@ def test_a_compiler_is_stopped_for_one_who_times_and_goes_on_afterwards(admissio
         assert timing.stdout.readline() == "has it\n"
         assert child.stopped_now.is_set()
         timing.stdin.close()
-        deadline = time.monotonic() + LONG_S
-        while child.stopped_now.is_set() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert not child.stopped_now.is_set()
+        wait_until(lambda: not child.stopped_now.is_set())
         assert not admission.is_wanted()
     assert child.times == 1
 
@@ -77,10 +74,7 @@ def test_a_compiler_is_stopped_for_one_who_times_and_goes_on_afterwards(admissio
 def test_one_that_cannot_be_stopped_keeps_the_device(admission, timing):
     mine, child = Turn(admission), Compiling(stops=False)
     with mine.taken, mine.computing(child):
-        deadline = time.monotonic() + LONG_S
-        while child.times < 3 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert child.times >= 3
+        wait_until(lambda: child.times >= 3)
         assert admission.is_wanted()
     assert timing.stdout.readline() == "has it\n"
 
@@ -112,5 +106,5 @@ def test_without_a_queue_there_is_a_turn_alone():
         thread.start()
         time.sleep(0.05)
         order.append("first")
-    thread.join(LONG_S)
+    thread.join(PATIENCE_S)
     assert order == ["first", "other"]

@@ -2,14 +2,15 @@
 
 import ast
 import sys
+from pathlib import Path
 
 import pytest
+import tiny_corpus
+from verdicts import verdicts
 
-from kbench.core.events import Judged, RunOptions
-from kbench.core.model import Failed, Passed
+from kbench.core.model import Failed, Outcome, Passed
 from kbench.plugins import problem, registry
 from kbench.plugins.combined_file import holds_a_solution, problem_part
-from kbench.run.session import run
 from kbench.storage.settings import Settings
 
 BOTH = '''"""Scale, and a solution of it."""
@@ -106,44 +107,27 @@ def test_the_judge_runs_nothing_of_the_solution(tmp_path):
     assert "kbench_test_seen" not in sys.modules
 
 
+def outcome_of(solution: Path, problem: Path) -> Outcome:
+    task = registry.find_problem(problem, Settings())
+    entry = registry.find_solution(task, solution, Settings())
+    return verdicts(task, [entry], results_dir=problem.parent / "results")[entry.name].outcome
+
+
 @pytest.mark.slow
-def test_both_are_judged(tmp_path, monkeypatch):
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+def test_both_are_judged(tmp_path, own_cache):
     path = tmp_path / "both.py"
-    path.write_text(BOTH.format(extra=""))
-    task = registry.find_problem(path, Settings())
-    entry = registry.find_solution(task, path, Settings())
-    options = RunOptions(device="cpu", verify_only=True, save=False, results_dir=tmp_path / "results")
-    (judged,) = [event for event in run(task, [entry], options) if isinstance(event, Judged)]
-    assert isinstance(judged.outcome, Passed), judged.outcome
-    path.write_text(BOTH.format(extra="").replace("return x + x", "return x"))
-    (judged,) = [event for event in run(task, [entry], options) if isinstance(event, Judged)]
-    assert isinstance(judged.outcome, Failed), "the solution's part was judged"
-
-
-ENTRIES = """# kbench: entry = {entry}
-import torch
-from torch import nn
-
-
-class Model(nn.Module):
-    def forward(self, x):
-        return x + x
-
-
-def kernel_function(x):
-    return x + x
-"""
+    for result, expected in (("x + x", Passed), ("x", Failed)):
+        path.write_text(BOTH.format(extra="").replace("return x + x", f"return {result}"))
+        assert isinstance(outcome_of(path, path), expected), "the solution's part was judged"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("entry", ["Model", "kernel_function"])
-def test_another_entry_is_judged(tmp_path, monkeypatch, entry):
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+def test_another_entry_is_judged(tmp_path, own_cache, entry):
     (tmp_path / "scale.py").write_text(BOTH.format(extra=""))
-    (tmp_path / "mine.py").write_text(ENTRIES.format(entry=entry))
-    task = registry.find_problem(tmp_path / "scale.py", Settings())
-    solution = registry.find_solution(task, tmp_path / "mine.py", Settings())
-    options = RunOptions(device="cpu", verify_only=True, save=False, results_dir=tmp_path / "results")
-    (judged,) = [event for event in run(task, [solution], options) if isinstance(event, Judged)]
-    assert isinstance(judged.outcome, Passed), judged.outcome
+    model = tiny_corpus.solution("return x + x").replace("ModelNew", "Model")
+    (tmp_path / "mine.py").write_text(
+        f"# kbench: entry = {entry}\n{model}\n\ndef kernel_function(x):\n    return x + x\n"
+    )
+    found = outcome_of(tmp_path / "mine.py", tmp_path / "scale.py")
+    assert isinstance(found, Passed), found

@@ -1,38 +1,22 @@
 """Lazy modules: parameters that have no shape before the first call."""
 
 import pytest
+import tiny_corpus
 import torch
+from verdicts import verdicts, written
 
-from kbench.core.events import Judged, RunOptions
 from kbench.core.model import Failed, Status
-from kbench.plugins import registry
 from kbench.plugins.problem import is_lazy, load, materialise
-from kbench.run.session import run
-from kbench.storage import settings
 
-LAZY = """
-import torch
-
-width = 6
-
-
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = torch.nn.LazyLinear(2)
-
-    def forward(self, x):
-        return self.fc(x)
-
+LAZY = tiny_corpus.problem(
+    "self.fc(x)", given="torch.rand(3, width)", constants="width = 6", layers="self.fc = nn.LazyLinear(2)"
+)
+HALF = """
 
 class Half(Model):
     def __init__(self):
         super().__init__()
-        self.unused = torch.nn.LazyLinear(2)
-
-
-def get_inputs():
-    return [torch.rand(3, width)]
+        self.unused = nn.LazyLinear(2)
 """
 
 
@@ -48,7 +32,7 @@ def test_lazy_modules_have_their_parameters_from_the_start(tmp_path) -> None:
 
 def test_a_lazy_module_that_is_never_called_is_named(tmp_path) -> None:
     path = tmp_path / "problem.py"
-    path.write_text(LAZY)
+    path.write_text(LAZY + HALF)
     model = load(path, {}, "cpu").module.Half()
     assert is_lazy(model)
     with pytest.raises(RuntimeError, match=r"`unused\.weight` has no shape after the first call"):
@@ -57,47 +41,20 @@ def test_a_lazy_module_that_is_never_called_is_named(tmp_path) -> None:
     assert not is_lazy(model.fc)
 
 
-LAYER = """
-import torch
-
-n = 24
-
-
-class Model(torch.nn.Module):
-    def __init__(self, n):
-        super().__init__()
-        self.fc = {layer}
-
-    def forward(self, x):
-        return self.fc(x).{relu}
-
-
-def get_inputs():
-    return [torch.randn(16, n)]
-
-
-def get_init_inputs():
-    return [n]
-"""
-
-
 def test_lazy_modules_get_their_sizes_in_the_first_call(tmp_path) -> None:
     """On either side, and together with one that knows its sizes; what is wrong is wrong."""
-    lazy, sized = "torch.nn.LazyLinear(4)", "torch.nn.Linear(n, 4)"
-    layers = {"lazy": (lazy, "clamp(min=0)"), "sized": (sized, "clamp(min=0)"), "wrong": (lazy, "clamp(min=0.1)")}
-    solutions = {
-        name: LAYER.format(layer=layer, relu=relu).replace("Model(", "ModelNew(")
-        for name, (layer, relu) in layers.items()
+    lazy, sized = "self.fc = nn.LazyLinear(4)", "self.fc = nn.Linear(n, 4)"
+    layers = {"lazy": (lazy, "0"), "sized": (sized, "0"), "wrong": (lazy, "0.1")}
+    texts = {
+        name: tiny_corpus.solution(f"return self.fc(x).clamp(min={least})", layers=layer, takes="n")
+        for name, (layer, least) in layers.items()
     }
-    problem = LAYER.format(layer=lazy, relu="relu()")
-    for name, text in {"layer": problem, **solutions}.items():
-        (tmp_path / f"{name}.py").write_text(text)
-    known = settings.load()
-    entry = registry.find_problem(tmp_path / "layer.py", known)
-    chosen = [registry.find_solution(entry, tmp_path / f"{name}.py", known) for name in solutions]
-    events = run(entry, chosen, RunOptions(device="cpu", verify_only=True, save=False))
-    judged = {event.solution: event for event in events if isinstance(event, Judged)}
+    problem = tiny_corpus.problem(
+        "self.fc(x).relu()", given="torch.randn(16, n)", constants="n = 24", layers=lazy, takes="n"
+    )
+    entry, chosen = written(tmp_path, problem, texts)
+    judged = verdicts(entry, chosen)
     found = {name: event.outcome.status for name, event in judged.items() if isinstance(event.outcome, Failed)}
     assert found == {"wrong": Status.WRONG_VALUE}
-    assert set(judged) == set(solutions)
+    assert set(judged) == set(layers)
     assert {row.weights for event in judged.values() for row in event.rows} == {"name"}

@@ -96,73 +96,62 @@ LSTM = (
     ", a, b, n, o, p",
 )
 PATCHES = "self.patch_size = p; self.project = nn.Linear(c * p * p, d)", ", s, p, c, d"
-WRONG, FINE = "wrong", "passed"
 
 SOLUTIONS = {
-    "swish/any_shape": ("25_Swish", model("return F.silu(x)"), FINE, set()),
+    "swish/any_shape": ("25_Swish", model("return F.silu(x)"), set()),
     "swish/own_shape_only": (
         "25_Swish",
         model("y = torch.zeros(64, 2048); y.view(-1)[:x.numel()] = F.silu(x).reshape(-1); return y[:len(x)]"),
-        FINE,
         {"shape_specialised"},
     ),
     "swish/drops_what_a_vector_leaves": (
         "25_Swish",
         model("n = x.numel() // 4 * 4; y = torch.zeros(x.shape); y.view(-1)[:n] = F.silu(x.reshape(-1)[:n]); return y"),
-        FINE,
         {"shape_specialised"},
     ),
     "swish/leaves_the_tail_unwritten": (
         "25_Swish",
         model("y = torch.empty_like(x); n = x.shape[1] // 32 * 32; y[:, :n] = F.silu(x[:, :n]); return y"),
-        FINE,
         {"shape_specialised"},
     ),
     "swish/says_that_it_is_specialised": (
         "25_Swish",
         model("assert x.shape == (64, 2048), 'made for 64 x 2048'; return F.silu(x)"),
-        FINE,
         {"shape_refused"},
     ),
     "swish/refuses_what_is_no_multiple": (
         "25_Swish",
         model("assert x.numel() % 4 == 0, 'a multiple of 4'; return F.silu(x)"),
-        FINE,
         {"shape_refused"},
     ),
     "swish/dies_at_other_shapes": (
         "25_Swish",
         "import os\n" + model("x.shape == (64, 2048) or os.abort(); return F.silu(x)"),
-        FINE,
         {"shape_specialised"},
     ),
-    "masked/any_shape": ("93_MaskedSum", model("return (x * args[1]).cumsum(1)", "pass", ", d"), FINE, set()),
+    "masked/any_shape": ("93_MaskedSum", model("return (x * args[1]).cumsum(1)", arguments=", d"), set()),
     "masked/whole_blocks_only": (
         "93_MaskedSum",
         model(
             "b = 32; n = x.shape[1] // b * b; y = (x * args[1]); y[:, :n] = y[:, :n].cumsum(1); return y",
-            "pass",
-            ", d",
+            arguments=", d",
         ),
-        FINE,
         {"shape_specialised"},
     ),
-    "gemm/any_shape": ("76_GemmAddReLU", model("return F.relu(self.gemm(x) + self.bias)", *GEMM), FINE, set()),
+    "gemm/any_shape": ("76_GemmAddReLU", model("return F.relu(self.gemm(x) + self.bias)", *GEMM), set()),
     "gemm/hard_wired_depth": (
         "76_GemmAddReLU",
         model(
             "k = min(64, x.shape[1]) // 8 * 8; return F.relu(x[:, :k] @ self.gemm.weight[:, :k].T + self.bias)", *GEMM
         ),
-        FINE,
         {"shape_specialised"},
     ),
-    "recurrent/any_shape": ("35_Recurrent", model("return self.fc(self.lstm(x)[0][:, -1])", *LSTM), FINE, set()),
+    "recurrent/any_shape": ("35_Recurrent", model("return self.fc(self.lstm(x)[0][:, -1])", *LSTM), set()),
     "recurrent/hard_wired_length": (
         "35_Recurrent",
         model(
             "x = F.pad(x, (0, 0, 0, max(0, self.steps - x.shape[1]))); return self.fc(self.lstm(x)[0][:, -1])", *LSTM
         ),
-        FINE,
         {"shape_specialised"},
     ),
     "patches/any_shape": (
@@ -172,15 +161,9 @@ SOLUTIONS = {
             "return self.project(u.reshape(len(x), -1, self.project.in_features))",
             *PATCHES,
         ),
-        FINE,
         set(),
     ),
-    "literal/says_that_nothing_else_was_tried": (
-        "100_Literal",
-        model("return torch.tanh(x)"),
-        FINE,
-        {"shapes_not_derived"},
-    ),
+    "literal/says_that_nothing_else_was_tried": ("100_Literal", model("return torch.tanh(x)"), {"shapes_not_derived"}),
 }
 
 
@@ -244,16 +227,15 @@ def test_who_asks_a_stand_in_for_more_gets_the_module(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def verify(tmp_path, monkeypatch, capsys) -> Callable[..., dict]:
+def verify(own_folder, capsys) -> Callable[..., dict]:
     """Run `kbench verify` on a problem file and a solution's source; return the judged case of the document."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
 
-    def run(problem: str, source: str, *arguments: str) -> dict:
-        (tmp_path / "mine.py").write_text(source)
+    def run(problem: str, source: str) -> dict:
+        Path("mine.py").write_text(source)
         with pytest.raises(SystemExit):
-            main(["verify", str(FILES / f"{problem}.py"), "mine.py", "--device", "cpu", "--json", *arguments])
-        return json.loads(capsys.readouterr().out)
+            main(["verify", str(FILES / f"{problem}.py"), "mine.py", "--device", "cpu", "--json"])
+        (judged,) = json.loads(capsys.readouterr().out)["results"]
+        return judged
 
     return run
 
@@ -261,10 +243,9 @@ def verify(tmp_path, monkeypatch, capsys) -> Callable[..., dict]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOLUTIONS)
 def test_solutions_at_shapes_that_the_problem_does_not_list(verify, name):
-    problem, source, status, findings = SOLUTIONS[name]
-    document = verify(problem, source)
-    (judged,) = document["results"]
-    assert judged["status"] == status, judged
+    problem, source, findings = SOLUTIONS[name]
+    judged = verify(problem, source)
+    assert judged["status"] == "passed", judged
     shaped = {"shape_specialised", "shape_refused", "shapes_not_derived", "skipped_shape"}
     assert {finding["code"] for finding in judged["findings"]} & shaped == findings
     assert set(judged["lacks"]) & shaped == findings - {"shapes_not_derived"}

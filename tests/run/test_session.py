@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import tiny_corpus
 from fakes import CORRECT, ENVIRONMENT, timing
+from verdicts import written
 
 from kbench.children.child_error import ChildError
-from kbench.core.events import Judged, LargeCases, RunOptions
+from kbench.core.events import Event, Judged, LargeCases, RunOptions
 from kbench.core.forecast import Forecast
 from kbench.core.model import Case, Cost, Failed, FindingKind, Outcome, Passed, Status
 from kbench.core.own_share import OwnShare
@@ -25,6 +26,7 @@ from kbench.run import session as verb
 from kbench.storage.results import read_run
 from kbench.storage.settings import Settings
 from kbench.units import evaluator
+from kbench.wire.channel import encode_constants
 
 PROBLEM = tiny_corpus.problem(given="torch.rand(n)", constants='n = 4\nCASES = {"default": {}, "small": {"n": 2}}')
 SOLUTION = tiny_corpus.solution("return x + x")
@@ -67,20 +69,14 @@ class FakeJudge:
             raise ChildError(Status.REFERENCE_FAILED, "no inputs today")
         return OpenedCase(environment=ENVIRONMENT, cost=Cost(dram_bytes=64, flops=8), eval_mode=False)
 
-    def request(self, _problem: Entry, entry: Entry, *, process: int, following: Sequence[Entry], **more: Any) -> Any:
-        told = {
-            "process": process,
-            "others": sorted(more["other_cases"]),
-            "derived": more["derived"].cases,
-            "deadline_s": more["deadline_s"],
-        }
-        return {"name": entry.name, "next": [e.name for e in following], "assignment": told}
+    def ahead(self, following: Sequence[Entry], _busy: int) -> list[str]:
+        return [entry.name for entry in following]
 
     def evaluate(self, message: Any) -> Iterator[tuple[str, bool, float | None]]:
-        process = message["assignment"]["process"]
-        self.note(message["name"], process, message["next"], message["assignment"])
+        name, process = message["solution"]["name"], message["assignment"]["process"]
+        self.note(name, process, message)
         yield "time", True, None
-        self.outcome = FakeJudge.answer(self, message["name"], process)
+        self.outcome = FakeJudge.answer(self, name, process)
         yield "time", isinstance(self.outcome, Passed), 0.5
 
     def own_share(self, _problem: Entry, entry: Entry, _artefacts: Path) -> OwnShare:
@@ -100,36 +96,30 @@ def passed(process: int) -> Passed:
 
 
 @pytest.fixture(autouse=True)
-def court(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
+def court(monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
     monkeypatch.setattr(evaluator, "JudgeProcess", FakeJudge)
     monkeypatch.setattr(verb, "nursery_process", SimpleNamespace(nursery=contextlib.nullcontext))
-    monkeypatch.setattr(FakeJudge, "every", ())
-    monkeypatch.setattr(FakeJudge, "asked", ())
-    monkeypatch.setattr(FakeJudge, "refused", "")
-    monkeypatch.setattr(FakeJudge, "sizes", {})
+    for name, empty in {"every": (), "asked": (), "refused": "", "sizes": {}}.items():
+        monkeypatch.setattr(FakeJudge, name, empty)
     monkeypatch.setattr(FakeJudge, "answer", lambda _self, _name, process: passed(process), raising=False)
 
 
-def judge(folder: Path, *names: str, **options: Any) -> list[Judged]:
-    (folder / "doubles.py").write_text(PROBLEM)
-    for name in names:
-        (folder / f"{name}.py").write_text(SOLUTION)
-    problem = registry.find_problem(folder / "doubles.py", Settings())
-    entries = [registry.find_solution(problem, folder / f"{name}.py", Settings()) for name in names]
+def begin(folder: Path, *names: str, **options: Any) -> Iterator[Event]:
+    files = {name: SOLUTION for name in names if name != "eager"}
+    problem, entries = written(folder, PROBLEM, files, "doubles")
+    entries = entries or [registry.find_solution(problem, "eager", Settings())]
     chosen = {"device": "cpu", "trusted": True, "save": False, "cases": ("small",), "wait_for_device": False, **options}
-    return [event for event in verb.run(problem, entries, RunOptions(**chosen)) if isinstance(event, Judged)]
+    return verb.run(problem, entries, RunOptions(**chosen))
 
 
-def told(folder: Path, **options: Any) -> list[LargeCases]:
+def judge(folder: Path, *names: str, **options: Any) -> list[Judged]:
+    return [event for event in begin(folder, *names, **options) if isinstance(event, Judged)]
+
+
+def told(folder: Path) -> list[LargeCases]:
     """Return what a run of `eager` at the default case tells before it begins."""
-    path = folder / "doubles.py"
-    path.write_text(PROBLEM)
-    problem = registry.find_problem(path, Settings())
-    entry = registry.find_solution(problem, "eager", Settings())
-    given = RunOptions(device="cpu", trusted=True, cases=("default",), wait_for_device=False, **options)
     found: list[LargeCases] = []
-    for event in verb.run(problem, [entry], given):
+    for event in begin(folder, "eager", cases=("default",), results_dir=folder):
         if isinstance(event, LargeCases):
             assert not any(asked[0] == "open" for asked in FakeJudge.asked), "nothing is made yet"
             found.append(event)
@@ -138,7 +128,7 @@ def told(folder: Path, **options: Any) -> list[LargeCases]:
 
 def test_large_cases_are_told_before_they_are_made_with_the_way_out(tmp_path: Path) -> None:
     FakeJudge.sizes = {"default": 7_500_000_000, "small": 25_000_000}
-    (event,) = told(tmp_path, save=False, results_dir=tmp_path)
+    (event,) = told(tmp_path)
     assert event == LargeCases(
         cases=(Forecast(device="cpu", case="default", call_bytes=7_500_000_000),),
         small=Forecast(device="cpu", case="small", call_bytes=25_000_000),
@@ -148,13 +138,18 @@ def test_large_cases_are_told_before_they_are_made_with_the_way_out(tmp_path: Pa
 
 def test_nothing_is_told_of_cases_that_are_not_large_or_of_which_nothing_is_known(tmp_path: Path) -> None:
     FakeJudge.sizes = {"default": 25_000_000}
-    assert told(tmp_path, save=False) == []
+    assert told(tmp_path) == []
     FakeJudge.sizes = {}
-    assert told(tmp_path, save=False) == []
+    assert told(tmp_path) == []
 
 
-def turns() -> list[tuple[str, int]]:
+def turns() -> list[tuple[Any, ...]]:
     return [asked[:2] for asked in FakeJudge.asked if asked[0] != "open"]
+
+
+def requests() -> list[Any]:
+    """What the judge was asked to evaluate, in its order."""
+    return [asked[2] for asked in FakeJudge.asked if len(asked) == 3]
 
 
 def test_solutions_take_turns_and_the_order_is_turned_about(tmp_path: Path) -> None:
@@ -167,22 +162,22 @@ def test_solutions_take_turns_and_the_order_is_turned_about(tmp_path: Path) -> N
 def test_it_says_who_comes_next(tmp_path: Path) -> None:
     judge(tmp_path, "a", "b", processes=2, max_processes=2)
     assert FakeJudge.every[0].expected == ["a", "b"]
-    first, second, *_ = [asked[2] for asked in FakeJudge.asked if asked[0] != "open"]
+    first, second, *_ = [one["assignment"]["next_compilers"] for one in requests()]
     assert first[0] == "b", "and then, in the next process"
     assert second[:2] == ["b", "a"]
 
 
 def test_the_first_process_alone_sees_the_other_cases(tmp_path: Path) -> None:
     judge(tmp_path, "a", cases=("default",), processes=3, max_processes=3)
-    told = [asked[3] for asked in FakeJudge.asked if asked[0] == "a"]
-    assert [one["others"] for one in told] == [["small"], [], []]
-    assert [one["derived"] for one in told] == [[{"n": 3}]] * 3, "these are the judge's to leave out"
+    told = [one["assignment"] for one in requests()]
+    assert [one["other_cases"] for one in told] == [[encode_constants({"n": 2})], [], []]
+    assert [one["derived_cases"] for one in told] == [[encode_constants({"n": 3})]] * 3, "the judge's to leave out"
 
 
 def test_shapes_are_derived_from_the_case_and_not_from_the_full_size(tmp_path: Path) -> None:
     judge(tmp_path, "a", processes=1, max_processes=1)
-    (told,) = [asked[3] for asked in FakeJudge.asked if asked[0] == "a"]
-    assert told["derived"] == [{"n": 1}], "the small case has 2, the problem 4"
+    (told,) = requests()
+    assert told["assignment"]["derived_cases"] == [encode_constants({"n": 1})], "the small case has 2, the problem 4"
 
 
 def test_noise_asks_for_more_processes_up_to_a_limit(tmp_path: Path) -> None:
@@ -275,7 +270,7 @@ def test_a_build_that_fails_of_the_problem_is_the_problems_fault(
 def test_a_time_limit_is_for_all_processes_of_a_solution(tmp_path: Path) -> None:
     limits = replace(RunOptions().limits, total_s=100.0)
     judge(tmp_path, "a", "b", processes=2, max_processes=2, limits=limits)
-    ends = {(asked[0], asked[3]["deadline_s"]) for asked in FakeJudge.asked if asked[0] != "open"}
+    ends = {(one["solution"]["name"], one["deadline_s"]) for one in requests()}
     assert len(ends) == 2, "one for each solution, set when it began"
 
 
@@ -290,17 +285,13 @@ TWO = {"processes": 2, "max_processes": 2}
 KERNEL = "\nSOURCE = '__global__ void twice() {}'\n"
 
 
-def own_shares() -> list[tuple[Any, ...]]:
-    return [asked[:2] for asked in FakeJudge.asked if asked[0] != "open"]
-
-
 @pytest.mark.usefixtures("names_kernels")
 def test_a_call_is_profiled_once_per_case_after_its_last_process(tmp_path: Path) -> None:
     found = judge(tmp_path, "a", "b", cases=("*",), **TWO)
     assert [one.outcome.own_share for one in found if isinstance(one.outcome, Passed)] == [0.97] * 4
     assert {row.own_share for one in found for row in one.rows} == {0.97}
     assert all("profile" in one.stage_s for one in found)
-    told = own_shares()
+    told = turns()
     for case in (told[:6], told[6:]):
         for name in "ab":
             assert [what for who, what in case if who == name] == [0, 1, "own share"]
@@ -321,14 +312,14 @@ def test_no_worker_is_started_for_the_share_where_none_is_due(
 ) -> None:
     monkeypatch.setattr(FakeJudge, "answer", lambda *_: answer)
     (one,) = judge(tmp_path, "a", **options)
-    assert ("a", "own share") not in own_shares()
+    assert ("a", "own share") not in turns()
     assert {row.own_share for row in one.rows} == {None}
     assert one.outcome.findings == ()
 
 
 def test_nothing_changes_on_a_processor(tmp_path: Path) -> None:
     (one,) = judge(tmp_path, "a", **TWO)
-    assert ("a", "own share") not in own_shares()
+    assert ("a", "own share") not in turns()
     assert {row.own_share for row in one.rows} == {None}
     assert "profile" not in one.stage_s
 
@@ -350,7 +341,7 @@ def test_a_failed_solution_is_not_profiled(tmp_path: Path, monkeypatch: pytest.M
     wrong = Failed(status=Status.WRONG_VALUE, reason="wrong")
     monkeypatch.setattr(FakeJudge, "answer", lambda *_: wrong)
     judge(tmp_path, "a", **TWO)
-    assert ("a", "own share") not in own_shares()
+    assert ("a", "own share") not in turns()
 
 
 def failing(error: Exception | None = None, told: OwnShare | None = None) -> Callable[[FakeJudge], OwnShare]:
@@ -419,13 +410,8 @@ def test_a_solution_that_does_not_run_its_own_kernels_is_flagged_in_its_file(
 
 @pytest.mark.usefixtures("names_kernels")
 def test_a_built_in_solution_has_no_kernels_of_its_own(tmp_path: Path) -> None:
-    path = tmp_path / "doubles.py"
-    path.write_text(PROBLEM)
-    problem = registry.find_problem(path, Settings())
-    entry = registry.find_solution(problem, "eager", Settings())
-    options = RunOptions(device="cpu", trusted=True, save=False, cases=("small",), wait_for_device=False, **TWO)
-    (one,) = [event for event in verb.run(problem, [entry], options) if isinstance(event, Judged)]
-    assert ("eager", "own share") not in own_shares()
+    (one,) = judge(tmp_path, "eager", **TWO)
+    assert ("eager", "own share") not in turns()
     assert {row.own_share for row in one.rows} == {0.0}
     assert not {"fallback", "library_time"} & set(one.rows[0].flags.split())
 
@@ -438,5 +424,5 @@ def test_the_time_of_a_profile_is_not_the_solutions(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(FakeJudge, "told_share", slow)
     judge(tmp_path, "a", cases=("*",), **TWO, limits=replace(RunOptions().limits, total_s=100.0))
-    first, *_, last = [asked[3]["deadline_s"] for asked in FakeJudge.asked if asked[0] == "a" and len(asked) > 2]
+    first, *_, last = [one["deadline_s"] for one in requests()]
     assert last - first >= 0.3

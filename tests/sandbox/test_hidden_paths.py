@@ -48,10 +48,9 @@ def home(tmp_path, monkeypatch) -> Path:
         "home/.netrc",
         "home/work/.git/config",
         "home/work/results/baselines/main.csv",
+        "cache/builds/other/extensions/fast.so",
+        "tmp/kbench-other/worker-1-1/cache/fast.so",
     ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("secret")
-    for name in ("cache/builds/other/extensions/fast.so", "tmp/kbench-other/worker-1-1/cache/fast.so"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("secret")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

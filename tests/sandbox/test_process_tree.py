@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from kbench.children.child import tree_rss_bytes
 from kbench.sandbox import process_table, process_tree
@@ -83,8 +84,7 @@ def headless() -> Iterator[subprocess.Popen]:
     child = subprocess.Popen([sys.executable, "-c", FIRST_THREAD_ENDS], stdout=subprocess.PIPE, start_new_session=True)
     try:
         assert child.stdout.read(2) == b"on"
-        while b") Z " not in Path(f"/proc/{child.pid}/stat").read_bytes():
-            time.sleep(0.01)
+        wait_until(lambda: b") Z " in Path(f"/proc/{child.pid}/stat").read_bytes())
         yield child
     finally:
         child.kill()
@@ -292,36 +292,30 @@ def running_threads(pid: int) -> list[str]:
     return [state for state in states if state not in "Tt"]
 
 
-def test_when_a_tree_is_said_to_be_stopped_no_thread_of_it_runs():
+@pytest.fixture
+def spinning() -> Iterator[int]:
+    """Two processes of five threads each, none of which ever waits."""
     child = subprocess.Popen([sys.executable, "-c", SPIN], stdout=subprocess.PIPE, start_new_session=True)
     try:
         assert child.stdout.read(4) == b"onon"
-        for _ in range(50):
-            tree = process_tree.stop_tree(child.pid)
-            assert tree
-            assert running_threads(child.pid) == []
-            tree.go_on()
+        yield child.pid
     finally:
         process_tree.kill_tree(child.pid)
         child.wait()
 
 
-def test_a_tree_that_stays_stopped_has_not_run() -> None:
-    child = subprocess.Popen([sys.executable, "-c", SPIN], stdout=subprocess.PIPE, start_new_session=True)
-    try:
-        assert child.stdout.read(4) == b"onon"
-        for _ in range(50):
-            tree = process_tree.stop_tree(child.pid)
-            assert tree
-            assert not tree.has_run()
-            tree.go_on()
-        time.sleep(0.1)
-        assert tree.has_run(), "it runs"
-        assert process_tree.stop_tree(child.pid)
-        assert tree.has_run(), "it ran since, and is stopped again"
-    finally:
-        process_tree.kill_tree(child.pid)
-        child.wait()
+def test_when_a_tree_is_said_to_be_stopped_no_thread_of_it_runs_or_has_run(spinning) -> None:
+    for _ in range(50):
+        tree = process_tree.stop_tree(spinning)
+        assert tree
+        assert running_threads(spinning) == []
+        assert not tree.has_run()
+        tree.go_on()
+    time.sleep(0.1)
+    assert tree.has_run(), "it runs"
+    assert process_tree.stop_tree(spinning)
+    assert tree.has_run(), "it ran since, and is stopped again"
+    process_tree.kill_tree(spinning)
     assert not tree.has_run(), "it was killed"
 
 

@@ -6,12 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from require import require_rung
+from waiting import PATIENCE_S, wait_until
 
 from kbench.children import child as children_child
 from kbench.core.errors import MachineError
@@ -186,14 +185,20 @@ def test_the_end_of_the_child_is_the_end_that_is_seen(rung, code, returncode, tm
     assert run_in(code, rung, tmp_path).returncode == returncode
 
 
-PATIENCE_S = 60.0
-
-
 def start(rung: Rung, code: str) -> subprocess.Popen:
     argv = rungs.command(rung, [sys.executable, "-c", f"import os, sys, time, signal\n{code}"])
     child = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert child.stdout.readline() == "ready\n"
     return child
+
+
+@pytest.fixture
+def marker(rung, monkeypatch) -> str:
+    """A variable that everything below this test has in its environment."""
+    require_rung(rung)
+    name = f"KBENCH_TEST_{os.getpid()}_{rung.name}"
+    monkeypatch.setenv(name, "1")
+    return name
 
 
 def alive_with(marker: str) -> list[int]:
@@ -212,14 +217,6 @@ def program_of(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
     except OSError:
         return b""
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Return when something holds, however long that takes where other programs have the processors."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline, "still not"
-        time.sleep(0.01)
 
 
 DAEMON = """
@@ -250,10 +247,7 @@ time.sleep(600)
 
 @pytest.mark.parametrize("rung", RUNGS_WITH_A_SUPERVISOR)
 @pytest.mark.parametrize("code", [DAEMON, BOMB], ids=["daemon", "fork_bomb"])
-def test_nothing_of_a_killed_tree_is_left(rung, code, monkeypatch):
-    require_rung(rung)
-    marker = f"KBENCH_TEST_{os.getpid()}_{rung.name}"
-    monkeypatch.setenv(marker, "1")
+def test_nothing_of_a_killed_tree_is_left(rung, code, marker):
     child = start(rung, code)
     wait_until(lambda: len(alive_with(marker)) >= 2)
     assert process_tree.kill_tree(child.pid, PATIENCE_S) == 0
@@ -262,25 +256,16 @@ def test_nothing_of_a_killed_tree_is_left(rung, code, monkeypatch):
 
 
 @pytest.mark.parametrize("rung", RUNGS_WITH_A_SUPERVISOR)
-def test_a_daemon_does_not_outlive_its_worker(rung, monkeypatch):
+def test_a_daemon_does_not_outlive_its_worker(rung, marker):
     """The worker ends by itself; what it left in the background ends with it."""
-    require_rung(rung)
-    marker = f"KBENCH_TEST_{os.getpid()}_{rung.name}"
-    monkeypatch.setenv(marker, "1")
-    child = start(
-        rung,
-        DAEMON.replace("time.sleep(600)\n    os._exit", "time.sleep(600)\n    os._exit").rsplit("time", 1)[0],
-    )
+    child = start(rung, DAEMON.rsplit("time", 1)[0])
     assert child.wait(PATIENCE_S) == 0
     assert alive_with(marker) == []
 
 
 @pytest.mark.parametrize("rung", RUNGS_WITH_A_SUPERVISOR)
 @pytest.mark.parametrize("early", [False, True], ids=["complete", "at its start"])
-def test_a_tree_dies_with_its_starter(rung, early, monkeypatch):
-    require_rung(rung)
-    marker = f"KBENCH_TEST_{os.getpid()}_{rung.name}"
-    monkeypatch.setenv(marker, "1")
+def test_a_tree_dies_with_its_starter(rung, early, marker):
     code = (
         "import subprocess, time\nfrom kbench.sandbox import rungs\n"
         f"subprocess.Popen(rungs.command(rungs.Rung({int(rung)}), ['sleep', '600']))\n"

@@ -6,11 +6,11 @@ import os
 import re
 import socket
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 from kbench.core.errors import PluginError, UsageError
 from kbench.core.events import RunOptions
@@ -327,10 +327,7 @@ class TestCanaries:
             with socket.socket(socket.AF_INET, protocol) as sender:
                 sender.connect(("127.0.0.1", 47393))
                 sender.send(b"x")
-            deadline = time.monotonic() + 5
-            while not (found := canaries.happened([effect])) and time.monotonic() < deadline:
-                time.sleep(0.01)
-            assert found == (effect,)
+            wait_until(lambda: canaries.happened([effect]) == (effect,))
 
     def test_a_survivor_is_noticed(self) -> None:
         name = f"kbench-test-survivor-{os.getpid()}"
@@ -340,8 +337,7 @@ class TestCanaries:
             with subprocess.Popen([name, "30"], executable="/bin/sleep") as survivor:
                 # Popen returns when exec has closed its pipe, an instant before the kernel shows the new arguments.
                 arguments = Path(f"/proc/{survivor.pid}/cmdline")
-                while not arguments.read_bytes().startswith(name.encode()):
-                    time.sleep(0.001)
+                wait_until(lambda: arguments.read_bytes().startswith(name.encode()))
                 assert canaries.happened([effect]) == (effect,)
                 survivor.kill()
 

@@ -30,11 +30,7 @@ from kbench.serve.schema import EvaluationRequest, EvaluationResponse
 from kbench.serve.server import make_server
 from kbench.serve.service import ServerOptions
 
-
-@pytest.fixture(autouse=True)
-def alone(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("KBENCH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 Start = Callable[..., contextlib.AbstractContextManager[Running]]

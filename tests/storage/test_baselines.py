@@ -7,13 +7,12 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from records import make_row, make_run, make_samples
+from records import acceptance, make_row, make_run, make_samples
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import Timing
 from kbench.core.stats import timings_interval
 from kbench.storage import baselines
-from kbench.storage.baselines import Acceptance
 from kbench.storage.results import Run, RunWriter, read_run
 from kbench.storage.rows import figures
 from kbench.storage.runfiles import samples_path
@@ -25,12 +24,6 @@ A = ("group_norm", "a", "small")
 @pytest.fixture
 def main(tmp_path: Path) -> Run:
     return make_run(tmp_path, "main", {"a": FIVE, "b": FIVE})
-
-
-def acceptance(up_to: float = 0.08, until: date = date(2026, 12, 31)) -> Acceptance:
-    return Acceptance(
-        problem="group_norm", solution="a", case="small", up_to=up_to, until=until, reason="new layout, #12"
-    )
 
 
 def test_a_baseline_is_set_found_and_replaced(main: Run, tmp_path: Path) -> None:

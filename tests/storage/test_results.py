@@ -3,6 +3,7 @@
 import csv
 import errno
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,12 +38,6 @@ def written(tmp_path: Path) -> Path:
             writer.append(make_row(process=process), make_samples(process=process))
         writer.append(make_row(solution="broken", status="crashed", reason="signal 11", timed=False))
         return writer.csv_path
-
-
-def edit(path: Path, old: str, new: str, count: int = 1) -> None:
-    text = path.read_text()
-    assert old in text
-    path.write_text(text.replace(old, new, count))
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -244,31 +239,11 @@ def test_rows_are_amended_in_place(tmp_path: Path) -> None:
 # --- what must be refused ------------------------------------------------------
 
 
-def test_an_edited_sample(written: Path) -> None:
-    edit(samples_path(written), ",candidate,1", ",candidate,2")
-    with pytest.raises(ResultsError, match=r"does not hold the samples of group_norm/fast/small, process 0"):
-        read_run(written)
-
-
 def test_samples_of_one_arm_alone(tmp_path: Path) -> None:
     with RunWriter(tmp_path, "one") as writer:
         writer.append(make_row(), [sample for sample in make_samples() if sample.arm == "reference"])
     with pytest.raises(ResultsError, match=r"does not hold times of both arms of group_norm/fast/small, process 0"):
         read_run(writer.csv_path)
-
-
-def test_a_removed_sample(written: Path) -> None:
-    beside = samples_path(written)
-    lines = beside.read_text().splitlines(keepends=True)
-    beside.write_text("".join(lines[:5] + lines[6:]))
-    with pytest.raises(ResultsError, match="does not hold the samples"):
-        read_run(written)
-
-
-def test_a_missing_samples_file(written: Path) -> None:
-    samples_path(written).unlink()
-    with pytest.raises(ResultsError, match=r"one.samples.csv is missing"):
-        read_run(written)
 
 
 def test_samples_of_another_run(tmp_path: Path, written: Path) -> None:
@@ -280,18 +255,41 @@ def test_samples_of_another_run(tmp_path: Path, written: Path) -> None:
         read_run(written)
 
 
-def test_mixed_rows(written: Path) -> None:
-    lines = written.read_text().splitlines(keepends=True)
-    other = lines[1].replace("run-1", "run-2").replace(",fast,", ",other,")
-    written.write_text("".join([*lines, other]))
-    with pytest.raises(ResultsError, match="mixes the rows of several runs"):
-        read_run(written)
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
 
 
-def test_a_row_twice(written: Path) -> None:
-    lines = written.read_text().splitlines(keepends=True)
-    written.write_text("".join([*lines, lines[1]]))
-    with pytest.raises(ResultsError, match="two rows for group_norm/fast/small, process 0"):
+def drop_a_sample(path: Path) -> None:
+    lines = samples_path(path).read_text().splitlines(keepends=True)
+    samples_path(path).write_text("".join(lines[:5] + lines[6:]))
+
+
+def repeat_a_row(path: Path, old: str = "", new: str = "") -> None:
+    text = path.read_text()
+    path.write_text(text + text.splitlines(keepends=True)[1].replace(old, new))
+
+
+EDITED = r"does not hold the samples of group_norm/fast/small, process 0"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda path: edit(samples_path(path), ",candidate,1", ",candidate,2"), EDITED),
+        (drop_a_sample, EDITED),
+        (lambda path: samples_path(path).unlink(), r"one.samples.csv is missing"),
+        (repeat_a_row, "two rows for group_norm/fast/small, process 0"),
+        (lambda path: repeat_a_row(path, "run-1", "run-2"), "mixes the rows of several runs"),
+        (lambda path: edit(path, "True", "maybe"), "'maybe' as `git_dirty` in line 2"),
+        (lambda path: edit(path, ",started_utc,", ",begun_utc,"), r"no `started_utc`, an unknown `begun_utc`"),
+        (lambda path: edit(path, "schema_version,", "schema,"), "not a kbench results file"),
+    ],
+)
+def test_what_somebody_changed_is_refused(written: Path, spoil: Callable[[Path], None], message: str) -> None:
+    spoil(written)
+    with pytest.raises(ResultsError, match=message):
         read_run(written)
 
 
@@ -304,8 +302,7 @@ def test_a_truncated_file(written: Path, keep: float) -> None:
 
 
 def test_another_schema_version(written: Path) -> None:
-    lines = written.read_text().splitlines(keepends=True)
-    written.write_text("".join([lines[0], *("99" + line[1:] for line in lines[1:])]))
+    edit(written, f"\n{SCHEMA_VERSION},", "\n99,")
     with pytest.raises(ResultsError, match=r"line 2: schema 99, this kbench reads schema 1, 2, 3") as caught:
         read_run(written)
     assert caught.value.hint == "measure again with `kbench run PROBLEM`"
@@ -357,31 +354,16 @@ def test_runs_that_were_published_before_can_still_be_read(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("content", "message"),
     [
-        ("True", "maybe", "'maybe' as `git_dirty` in line 2"),
-        (",started_utc,", ",begun_utc,", r"no `started_utc`, an unknown `begun_utc`"),
-        ("schema_version,", "schema,", "not a kbench results file"),
+        *((content, None) for content in (b"", b"a\0b\n", b"hello\n", b"a,b\n1,2\n", b'"unfinished\n', b"\x00\x01\n")),
+        (b"\xff\xfe\x00\n", "cannot be read"),
     ],
 )
-def test_a_spoilt_cell_or_header(written: Path, old: str, new: str, message: str) -> None:
-    edit(written, old, new)
-    with pytest.raises(ResultsError, match=message):
-        read_run(written)
-
-
-@pytest.mark.parametrize("content", ["", "a\0b\n", "hello\n", "a,b\n1,2\n", '"unfinished\n', "\x00\x01\n"])
-def test_something_else_entirely(tmp_path: Path, content: str) -> None:
+def test_something_else_entirely(tmp_path: Path, content: bytes, message: str | None) -> None:
     path = tmp_path / "else.csv"
-    path.write_text(content)
-    with pytest.raises(ResultsError):
-        read_run(path)
-
-
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
-    path = tmp_path / "bytes.csv"
-    path.write_bytes(b"\xff\xfe\x00\n")
-    with pytest.raises(ResultsError, match="cannot be read"):
+    path.write_bytes(content)
+    with pytest.raises(ResultsError, match=message):
         read_run(path)
 
 

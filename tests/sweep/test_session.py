@@ -1,13 +1,13 @@
 """A sweep with judges that follow a script: what is recorded, retried, halted, and which devices go on."""
 
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sweeping import OPTIONS, PROBLEM, FakeJudge, failed, passed, task
+from waiting import wait_until
 
 from kbench.cli.output import Output
 from kbench.cli.sweep_progress import Pace, progress_for
@@ -231,9 +231,7 @@ def test_files_and_summary_of_an_interrupted_sweep_have_every_verdict_of_its_jou
         followed.take(event)
         if isinstance(event, Finished):
             break
-    deadline = time.monotonic() + 30
-    while len(journal.read(path).results) < 5 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: len(journal.read(path).results) == 5)
     events.close()
     record = journal.read(path)
     assert list(record.results) == [f"k{n}" for n in range(5)]

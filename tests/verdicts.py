@@ -1,0 +1,27 @@
+"""Problems and solutions as files, and what a run on a CPU finds of them."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kbench.core.events import Judged, RunOptions
+from kbench.plugins import registry
+from kbench.plugins.registry import Entry
+from kbench.run.session import run
+from kbench.storage.settings import Settings
+
+
+def written(
+    folder: Path, problem: str, solutions: Mapping[str, str], name: str = "problem"
+) -> tuple[Entry, list[Entry]]:
+    """Write a problem and its solutions by name into a folder, and find them there."""
+    for stem, text in {name: problem, **solutions}.items():
+        (folder / f"{stem}.py").write_text(text)
+    found = registry.find_problem(folder / f"{name}.py", Settings())
+    return found, [registry.find_solution(found, folder / f"{stem}.py", Settings()) for stem in solutions]
+
+
+def verdicts(problem: Entry, solutions: Sequence[Entry], **options: Any) -> dict[str, Judged]:
+    """Return what is found of each solution; it verifies and saves nothing where `options` say no more."""
+    chosen = RunOptions(**{"device": "cpu", "verify_only": True, "save": False, **options})
+    return {event.solution: event for event in run(problem, solutions, chosen) if isinstance(event, Judged)}
