@@ -132,7 +132,8 @@ def loaded(
     """Give a model new values of its own `state` as a checkpoint does, then set its mode again; return its state.
 
     What it folds when weights are loaded, or in `eval()`, is folded anew. What it does not take is copied in place.
-    Values that are equal already stay: a version counter that moves would tell that others have changed.
+    Values that are equal already stay: a version counter that moves would tell that others have changed. Where parts
+    are in other modes than the whole, the mode is not set again, since that would change theirs.
     """
     import torch
 
@@ -140,9 +141,11 @@ def loaded(
     new = {name: value for name, value in values.items() if not held[name].equal(value)}
     inner = getattr(model, "_orig_mod", model)
     if new and isinstance(inner, torch.nn.Module):
-        for step in (lambda: inner.load_state_dict(new, strict=False), lambda: inner.train(inner.training)):
-            with contextlib.suppress(Exception):  # its own code, written for other callers
-                step()
+        with contextlib.suppress(Exception):  # its own code, written for other callers
+            inner.load_state_dict(new, strict=False)
+        if len({part.training for part in inner.modules()}) == 1:
+            with contextlib.suppress(Exception):  # as above
+                inner.train(inner.training)
         held = dict(state_of(model))
     for name, value in new.items():
         if not held[name].equal(value):
