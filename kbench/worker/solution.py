@@ -131,7 +131,8 @@ def loaded(
 ) -> "list[tuple[str, Tensor]]":
     """Load new values of a model's own `state` as a checkpoint, then set its mode again; return its state.
 
-    What it folds when weights are loaded, or in `eval()`, is folded anew; what it does not take stays as it is.
+    What it folds when weights are loaded, or in `eval()`, is folded anew; what it does not take stays as it is. Where
+    parts are in other modes than the whole, the mode is not set again, since that would change theirs.
     """
     import torch
 
@@ -139,9 +140,11 @@ def loaded(
     inner = getattr(model, "_orig_mod", model)
     if not new or not isinstance(inner, torch.nn.Module):
         return list(state)
-    for step in (lambda: inner.load_state_dict(new, strict=False), lambda: inner.train(inner.training)):
-        with contextlib.suppress(Exception):  # its own code, written for other callers
-            step()
+    with contextlib.suppress(Exception):  # its own code, written for other callers
+        inner.load_state_dict(new, strict=False)
+    if len({part.training for part in inner.modules()}) == 1:
+        with contextlib.suppress(Exception):  # as above
+            inner.train(inner.training)
     return state_of(model)
 
 

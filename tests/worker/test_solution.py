@@ -82,6 +82,15 @@ def test_weights_are_loaded_as_a_checkpoint_is(when, follows):
     assert (model.told, model.weight._version) == (told, version), "nothing was new"
 
 
+def test_a_part_in_a_mode_of_its_own_stays_in_it():
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2).eval())
+    assert model.training
+    with torch.no_grad():
+        loaded(model, state_of(model), {"1.running_mean": torch.ones(2)})
+    assert [part.training for part in model] == [True, False]
+    assert model[1].running_mean.tolist() == [1, 1]
+
+
 def test_weights_that_a_model_does_not_take_stay_until_they_are_copied():
     model = Refusing(2, 2)
     values = {"weight": torch.full((2, 2), 3.0)}

@@ -71,17 +71,22 @@ def test_extreme_values_need_no_accurate_reference(battery):
     assert battery._draw(Answers(1, set()), PLANTED, [1, 2]) is not None
 
 
+@pytest.mark.parametrize("proves_little", [False, True])
 @pytest.mark.parametrize("names", [["weight", "bias"], ["a", "b", "c", "d", "e"], ["weight"], []])
-def test_all_weights_change_and_then_either_half_of_them_alone(names):
+def test_all_weights_change_and_then_either_half_of_them_alone(names, proves_little):
     parts, calls = [], []
     candidate = SimpleNamespace(vary_weights=lambda _reference, _seed, part: parts.append(set(part)))
     model = torch.nn.ParameterDict({name: torch.ones(3) for name in names})
     reference = SimpleNamespace(model=model, keeps_weights=False)
     battery = Battery(candidate)
     battery.unchanged = lambda _trial: None
-    battery.weights(SimpleNamespace(reference=reference, exchange=lambda _seed, **_: calls.append(len(parts))))
-    first, half, rest = parts
-    assert calls == [1, 2, 3]
+    trial = SimpleNamespace(
+        reference=reference, proves_little=proves_little, exchange=lambda _seed, **_: calls.append(len(parts))
+    )
+    battery.weights(trial)
+    first, half, rest, *more = parts
+    assert calls == list(range(1, 4 + len(more)))
+    assert more == [set(names)] * (8 * proves_little), "one answer proves little, several more"
     assert first == set(names) == half | rest
     assert not half & rest
     assert len(rest) - len(half) in {0, 1}
