@@ -1,5 +1,6 @@
 """`kbench calibrate`: how noisy this device is, which limits what the gate can resolve."""
 
+import time
 from collections.abc import Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from kbench.core.model import Environment, Failed, Timing
 from kbench.devices.selection import DeviceChoice
 from kbench.plugins import registry
 from kbench.report import units
+from kbench.report.waiting import render_left
 from kbench.storage.settings import Settings
 
 if TYPE_CHECKING:
@@ -113,13 +115,14 @@ def _environment(device: DeviceChoice) -> Environment:
 def _follow(events: "Generator[CalibrationEvent]", total: int, output: Output) -> "Calibrated":
     from kbench.calibrate import AgainstItself, Calibrated, Subject
 
-    number = 0
+    number, began = 0, time.monotonic()
     with closing(events) as stream:
         for event in stream:
             match event:
                 case Subject(problem=problem, case=case):
                     number += 1
-                    output.note(f"{number}/{total}  {problem}  {case}")
+                    left = render_left(number - 1, total, time.monotonic() - began)
+                    output.note(f"{number}/{total}  {problem}  {case}  {left}".rstrip())
                 case AgainstItself(time_ns=time_ns, between=between):
                     output.note(f"     {units.duration(time_ns)}, spread {100 * between:.2g} %")
                 case Calibrated():

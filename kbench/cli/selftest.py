@@ -1,6 +1,7 @@
 """`kbench selftest`: show that the judge catches attacks and passes honest solutions."""
 
 import datetime
+import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ def complete(incomplete: str) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
 
 
+TELLS_EVERY = 20
+"""Chosen. Fixtures between two estimates of the time left."""
 ELSEWHERE = "write elsewhere with `--save DIR`"
 
 
@@ -59,6 +62,7 @@ def main(flags: SelftestFlags) -> int:
 def _follow(flags: SelftestFlags, output: Output) -> "SelftestReport":
     """Show one line per fixture while they are judged."""
     from kbench.report.selftest import line
+    from kbench.report.waiting import render_left
     from kbench.selftest import session as verb
     from kbench.selftest.session import Checked, SelftestReport, Started
 
@@ -67,6 +71,7 @@ def _follow(flags: SelftestFlags, output: Output) -> "SelftestReport":
         device=flags.device, fast=flags.fast, names=tuple(flags.names or ()), jobs=flags.jobs, **settings
     )
     total = count = 0
+    began = time.monotonic()
     with closing(events):
         for event in events:
             match event:
@@ -76,6 +81,8 @@ def _follow(flags: SelftestFlags, output: Output) -> "SelftestReport":
                 case Checked():
                     count += 1
                     output.note(f"{count:>3}/{total}  {line(event)}")
+                    if count % TELLS_EVERY == 0 and count < total:
+                        output.note(f"         {render_left(count, total, time.monotonic() - began)}")
                 case SelftestReport():
                     return event
     raise InternalError("the selftest ended without a report")

@@ -1,6 +1,7 @@
 """The selftest's result as text, Markdown, JSON and CSV: a row per class, then every miss and its expectation."""
 
 from kbench.core.levels import level_in_words
+from kbench.core.model import Status
 from kbench.report import csvout, units
 from kbench.report.document import render_document
 from kbench.report.table import one_line, table
@@ -77,7 +78,7 @@ def verdict(report: SelftestReport) -> str:
     """Write the result in one line."""
     parts = []
     if report.detection_rate is not None:
-        parts.append(f"{report.detection_rate:.1%} of attacks caught")
+        parts.append(f"{report.detection_rate:.1%} of attacks caught or contained")
     if report.false_positive_rate is not None:
         parts.append(f"{report.false_positive_rate:.1%} of honest solutions refused")
     word = "FAILED" if report.misses else "passed"
@@ -85,12 +86,14 @@ def verdict(report: SelftestReport) -> str:
 
 
 def line(check: Checked) -> str:
-    """Write the result of one fixture in one line."""
+    """Write the result of one fixture in one line; an attack that passes and reached nothing is contained."""
     word = "ok" if check.complaint is None else "MISS"
     kind = "honest" if check.honest else "attack"
     level = f"  {level_in_words(check.level, check.lacks)}" if check.level else ""
+    contained = check.complaint is None and not check.honest and check.status == Status.PASSED
+    status = "contained" if contained else check.status
     speedup = "" if check.speedup is None else f"  {check.speedup:.2f}x"
-    return f"{word:<4}  {kind}  {check.name}  {check.status}{level}{speedup}  {units.seconds(check.elapsed_s)}"
+    return f"{word:<4}  {kind}  {check.name}  {status}{level}{speedup}  {units.seconds(check.elapsed_s)}"
 
 
 def _cells(tally: ClassFigures) -> dict[str, str]:

@@ -16,7 +16,7 @@ from kbench.core.errors import PluginError, UsageError
 from kbench.core.events import RunOptions
 from kbench.core.levels import PROPERTIES, Level
 from kbench.core.model import Failed, Status
-from kbench.report.selftest import render_selftest, verdict
+from kbench.report.selftest import line, render_selftest, verdict
 from kbench.selftest import corpus
 from kbench.selftest.canaries import Canaries
 from kbench.selftest.corpus import TIMED_PROBLEM, Fixture
@@ -114,6 +114,19 @@ def test_rates_count_misses_of_each_kind() -> None:
     text = render_selftest(proof)
     assert "MISS  one  passed" in text
     assert "66.7% of attacks caught" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"status": "passed"}, "ok    attack  one  contained"),
+        ({"status": "passed", "complaint": "not contained: tcp 1"}, "MISS  attack  one  passed"),
+        ({"status": "wrong_value"}, "ok    attack  one  wrong_value"),
+        ({"status": "passed", "honest": True}, "ok    honest  one  passed"),
+    ],
+)
+def test_an_attack_that_reached_nothing_is_not_said_to_pass(changes, words):
+    assert line(check(**changes)).startswith(words)
 
 
 def test_no_attacks_give_no_rate() -> None:
