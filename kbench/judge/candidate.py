@@ -110,13 +110,11 @@ class Candidate:
         """Forget what was decided; `load` comes next."""
         self.undecided = self.differed = self._decided = self._by_seed = False
 
-    def vary_weights(
-        self, reference: Reference, seed: int, names: Collection[str] | None = None, *, in_place: bool = False
-    ) -> None:
+    def vary_weights(self, reference: Reference, seed: int, names: Collection[str] | None = None) -> None:
         """Give the reference and the worker new parameters, all or those named, where a solution `follows` these."""
         if self.follows and self.weights != "seed":
             reference.randomise(seed, names)
-            self.push_weights(reference, in_place=in_place)
+            self.push_weights(reference)
 
     def bind(self, reference: Reference, arena: Arena) -> None:
         """Give the worker the arena and the reference's parameters, unless it is `undecided` whether it takes them."""

@@ -123,7 +123,8 @@ class Battery:
 
     def updated_in_place(self, trial: Trial) -> None:
         """Check parameters that are changed in place, as an optimiser does: no checkpoint is loaded."""
-        self._candidate.vary_weights(trial.reference, secret_seed(), in_place=True)
+        trial.reference.randomise(secret_seed())
+        self._candidate.push_weights(trial.reference, in_place=True)
         trial.exchange(secret_seed(), oracle=True)
 
     def _repeatable(self, trial: Trial, seed: int, repeats: int) -> None:
