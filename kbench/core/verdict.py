@@ -308,7 +308,7 @@ def _judge_interval(
     if low > bar:
         answer, code, message = Answer.SLOWER, "above_margin", f"above +{_percent(margin)}"
     elif high < -bar:
-        answer, code, message = Answer.FASTER, "below_margin", f"below -{_percent(margin)}"
+        answer, code, message = Answer.FASTER, "below_margin", f"below −{_percent(margin)}"
     elif low > -bound and high < bound:
         answer, code, message = Answer.SAME, "within_equivalence", f"within ±{_percent(equal)}"
     else:

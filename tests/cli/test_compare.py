@@ -86,7 +86,7 @@ def test_wall_times_are_compared_when_asked_for(kbench):
     assert "device time within ±2 %" in kbench("compare", "main", "pr-42").out
     text = kbench("compare", "main", "pr-42", "--time", "wall").out
     assert "cold · wall time" in text
-    assert "wall time below -0.5 %" in text
+    assert "wall time below −0.5 %" in text
     assert "100" in text
     assert "of limit" not in text, "the limit is one of the device's time"
     document = json.loads(kbench("compare", "main", "pr-42", "--time", "wall", "--json").out)

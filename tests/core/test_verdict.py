@@ -51,7 +51,7 @@ EXAMPLES = [
     (BASE, around(0.004), "same", "within_equivalence", "within ±2 %"),
     (BASE, around(0.01), "slower", "above_margin", "above +0.5 %"),
     (BASE, around(0.078), "slower", "above_margin", "above +0.5 %"),
-    (BASE, around(-0.066), "faster", "below_margin", "below -0.5 %"),
+    (BASE, around(-0.066), "faster", "below_margin", "below −0.5 %"),
     (
         BASE,
         around(0.0, LOOSE),
@@ -72,7 +72,7 @@ EXAMPLES = [
     ),
     (BASE, around(0.022, gpu_uuid="GPU-2"), "unclear", "spans_margin", "neither beyond ±0.5 % nor within ±4 %"),
     (BASE, around(0.03, gpu_uuid="GPU-2"), "slower", "above_margin", "above +0.5 %"),
-    (BASE, around(-0.03, gpu_uuid="GPU-2"), "faster", "below_margin", "below -0.5 %"),
+    (BASE, around(-0.03, gpu_uuid="GPU-2"), "faster", "below_margin", "below −0.5 %"),
     (BASE, around(0.01, driver="590.1"), "same", "within_equivalence", "within ±4 %"),
     # Correctness comes before speed.
     (BASE, CRASHED, "new_fail", "crashed", "crashed: signal 11"),

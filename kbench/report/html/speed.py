@@ -73,7 +73,7 @@ def spreads(cases: Sequence[CaseSummary]) -> Chart | None:
                 note=where(case, cases),
                 value="" if half is None else f"± {half:.2g} %",
                 value_note=f"{len(told[id(case)])} processes",
-                marks=tuple(Mark(x=scale.at(value), title=f"{value:+.3f} %") for value in told[id(case)]),
+                marks=tuple(Mark(x=scale.at(value), title=units.change(value / 100)) for value in told[id(case)]),
                 spans=(*band, *between(low, high, scale)),
             )
         )
