@@ -97,6 +97,10 @@ def last_of(child: Child) -> int:
     return max(family_of(child))
 
 
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 @RUNGS
 def test_a_fork_holds_its_own_descriptors_and_no_others(worker: StartedWorker) -> None:
     """The nursery's, or the supervisor's, would let it forge an end or reach another worker."""
@@ -168,7 +172,8 @@ def test_forks_that_are_stopped_end_with_their_nursery_too(config: WorkerConfig,
 def test_a_judge_that_is_stopped_ends_with_its_nursery_too(mortal: Child, tmp_path: Path) -> None:
     """Whoever kills a judge stops it first, and may itself be killed then."""
     judge = Child(Launch(module=JUDGE, environment={}, folder=tmp_path, rung=Rung.NONE), mortal)
-    wait_until(lambda: len(family_of(judge)) > 1)  # and its own nursery
+    # Its own nursery waits for orders once it has said with whom it ends.
+    wait_until(lambda: len(family_of(judge)) > 1 and state_of(last_of(judge)) == "S")
     family = family_of(judge)
     assert process_tree.stop_tree(judge.pid)
     os.kill(mortal.pid, signal.SIGKILL)
