@@ -13,7 +13,7 @@
 namespace kbench::conv_norm_pool {
 
 // Registers of each role; they share the 65536 of a multiprocessor, 128 for each of 512 threads.
-constexpr int CONSUMER_REGISTERS = 168, OTHER_REGISTERS = 256 - CONSUMER_REGISTERS;
+constexpr int CONSUMER_REGISTERS = 152, OTHER_REGISTERS = 256 - CONSUMER_REGISTERS;
 
 /// By the producer and the writer. Consumers meet what it writes behind SCALES_READY, at which producers arrive later:
 /// their weights are on their way meanwhile.
@@ -56,7 +56,9 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 1) fused_kernel(const __grid_co
   if (group < 2) {
     take_registers<CONSUMER_REGISTERS>();
     arrive_cluster();
-    Consumer(arguments, shared).run();
+    Weights weights;
+    load_weights(arguments, shared, weights);
+    Consumer(arguments, shared).run(weights);
     wait_cluster();
     write_last_sample(arguments, shared);
     compute_rejected(arguments, shared);

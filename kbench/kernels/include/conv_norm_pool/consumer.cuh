@@ -29,7 +29,8 @@ struct WeightScale {
   __device__ __forceinline__ float of(float weight) const { return weight * first * second; }
 };
 
-/// Reads, scales and splits the weights. Waits for the input's exponents.
+/// Reads, scales and splits the weights. Waits for the input's exponents, and so for `initialise`: before it, a consumer
+/// may read nothing from shared memory.
 __device__ __forceinline__ void load_weights(const Arguments& arguments, Shared& shared, Weights& weights) {
   const int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS % 4;
   const int first_in = 2 * (lane % 4);
@@ -85,8 +86,8 @@ __device__ __forceinline__ void load_weights(const Arguments& arguments, Shared&
   }
 }
 
-constexpr int PIXELS = 2;                               // of a phase, that a thread holds, for each of two channels
-constexpr int MAXIMA = 2 * PIXELS * (PHASES / POOL);    // of a thread: [channel][pixel][window]
+constexpr int PIXELS = 2;                             // of each phase, that a thread holds, of two channels
+constexpr int MAXIMA = 2 * PIXELS * (PHASES / POOL);  // of a thread: [channel][pixel][window]
 
 /// Sums of the products and of their squares for this thread's two channels, over the columns it holds.
 struct RowSums {
@@ -142,14 +143,7 @@ class Consumer {
         warp_(threadIdx.x / WARP_THREADS % 4),
         lane_(threadIdx.x % WARP_THREADS) {}
 
-  __device__ __forceinline__ void run() {
-    Weights weights;
-    load_weights(arguments_, shared_, weights);
-    convolve(weights);
-  }
-
- private:
-  __device__ __forceinline__ void convolve(const Weights& weights) {
+  __device__ __forceinline__ void run(const Weights& weights) {
     RowSums sums;
     int first_chunk = 0;
     for (int round = 0; round < share_.rounds; ++round) {
@@ -162,6 +156,7 @@ class Consumer {
     }
   }
 
+ private:
   __device__ __forceinline__ void convolve_unit(const Weights& weights, const UnitPlace& at, RowSums& sums) {
     float products[WGMMA_SUMS], maxima[MAXIMA];
 #pragma unroll
@@ -240,7 +235,7 @@ class Consumer {
   }
 
   const Arguments& arguments_;
-  const Share& share_;
+  const Share share_;  // a copy, as the producer's
   Shared& shared_;
   const int group_, warp_, lane_;
 };

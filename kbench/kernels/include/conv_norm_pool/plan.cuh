@@ -37,7 +37,7 @@ constexpr int PHASE_PIXELS = WGMMA_COLUMNS / PHASES;  // the columns of a core m
 constexpr int PIXEL_BYTES = MAX_IN_CHANNELS * 2;
 constexpr int PHASE_BYTES = PHASE_PIXELS * PIXEL_BYTES;
 constexpr int ROW_BYTES = (PHASES + HALO) * PHASE_BYTES;  // one fp16 part (high or low) of one input row
-static_assert(PHASE_PIXELS == 8 && PHASES % POOL == 0, "a phase is a core matrix, and windows do not leave their pixel");
+static_assert(PHASE_PIXELS == 8 && PHASES % POOL == 0, "a phase is a core matrix, no window crosses pixels");
 constexpr int CHUNK_BYTES = POOL * ROW_BYTES;
 constexpr int CHUNKS = 4;
 // The first two rows are kept twice, so that the six rows of every unit follow each other without a wrap.
@@ -59,7 +59,14 @@ static_assert(POOLED_PITCH % 8 == 1, "8 channels x 4 windows, 8 apart, of a warp
 constexpr int DRAINS = 4;  // parts of a band that are handed back one by one once they are written
 
 // Named barriers (0 is __syncthreads).
-enum Barrier : int { SCALES_READY = 1, WRITERS = 2, LAST_STATISTICS = 3, CONSUMERS = 4, PRODUCERS = 5, INITIALISED = 6 };
+enum Barrier : int {
+  SCALES_READY = 1,
+  WRITERS = 2,
+  LAST_STATISTICS = 3,
+  CONSUMERS = 4,
+  PRODUCERS = 5,
+  INITIALISED = 6
+};
 
 /// Index of this warp's warpgroup, in a form that the compiler knows to be the same for the whole warp: products in a
 /// branch that might diverge would be serialised.

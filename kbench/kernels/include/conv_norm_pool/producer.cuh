@@ -1,10 +1,8 @@
 // The producer warpgroup: input rows from global memory to split, channel-minor rows in the ring.
 //
-// A warp takes a row of each chunk, a lane four neighbouring columns, 16 bytes a load where the image allows it. The next
-// chunk's values are on their way in registers, behind prefetches to L2. Rows are published by ordinary stores and a
-// fence, before the next loads start.
-//
-// Instructions are what counts: nearly each one, whichever warp's, costs the products a cycle.
+// A warp takes a row of each chunk, a lane four neighbouring columns, 16 bytes a load where the image allows it: few
+// instructions, since every warp's delay the others'. The next chunk's values are on their way in registers, behind
+// prefetches to L2. Rows are published by ordinary stores and a fence, before the next loads start.
 //
 // Columns and channels that the image lacks repeat its last ones: their products are dropped, or meet weights of zero.
 #pragma once
@@ -241,7 +239,7 @@ class Producer {
   }
 
   const Arguments& arguments_;
-  const Share& share_;
+  const Share share_;  // a copy: in shared memory it would be read again behind every barrier
   Shared& shared_;
   const int thread_, warp_, lane_;
   const bool wide_;  // four columns are 16 aligned bytes

@@ -1,8 +1,9 @@
 // One convolution row x 64 channels on the tensor cores, to fp32's accuracy.
 //
 // D[64 channels x 128 pixels] = A[weights, in registers] * B[pixels, in the ring]. A pixel's 8 fp16 channels are the 16
-// bytes of a core matrix row, a phase's 8 pixels a core matrix: so a filter tap is a start address, and the second tap of a k16 step is the descriptor's
-// depth stride. 9 taps x 3 products (high*low, low*high, high*high) = 27 k8 slices = 14 steps; small terms first.
+// bytes of a core matrix row, a phase's 8 pixels a core matrix: so a filter tap is a start address, and the second tap of
+// a k16 step is the descriptor's depth stride. 9 taps x 3 products (high*low, low*high, high*high) = 27 k8 slices = 14
+// steps; small terms first.
 #pragma once
 
 #include "plan.cuh"
