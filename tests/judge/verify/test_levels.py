@@ -28,6 +28,9 @@ class Battery:
         if trial.reference.name == self._fails_at:
             raise WRONG
 
+    def updated_in_place(self, trial: Any) -> None:
+        self.asked.append(("updated in place", trial.reference.name))
+
     def vary(self, _trial: Any, _variation: Any, _seeds: Any) -> bool:
         return True
 
@@ -62,7 +65,7 @@ RESEMBLE = [variation.code for variation in RESEMBLING]
 @pytest.mark.parametrize(
     ("thrifty", "fails_at", "asked"),
     [
-        (False, "", [("weights", "own"), ("essentials", "small")]),
+        (False, "", [("weights", "own"), ("essentials", "small"), ("updated in place", "small")]),
         (
             True,
             "",
@@ -71,6 +74,7 @@ RESEMBLE = [variation.code for variation in RESEMBLING]
                 ("essentials", "small"),
                 ("weights", "small"),
                 *((code, "small") for code in RESEMBLE),
+                ("updated in place", "small"),
             ],
         ),
         (
@@ -81,6 +85,7 @@ RESEMBLE = [variation.code for variation in RESEMBLING]
                 ("essentials", "small"),
                 ("weights", "own"),
                 *((code, "own") for code in RESEMBLE),
+                ("updated in place", "own"),
             ],
         ),
     ],
