@@ -337,9 +337,12 @@ class FixtureRunner:
 
 
 def is_doubtful(check: Checked) -> bool:
-    """Return whether time alone speaks against how a fixture ended: what else the machine did may have made that."""
+    """Return whether time alone speaks against how a fixture ended, or no verdict was reached.
+
+    What else the machine did may have made that.
+    """
     complaint = check.complaint or ""
-    return complaint.startswith((TOO_FAST, Status.TIMING_UNATTESTED.value))
+    return complaint.startswith((TOO_FAST, Status.TIMING_UNATTESTED.value, Status.HARNESS_ERROR.value))
 
 
 def _options(fixture: Fixture, device: str, scratch: Path, *, alone: bool) -> RunOptions:

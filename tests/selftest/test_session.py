@@ -181,6 +181,7 @@ def test_fixtures_about_time_are_timed_as_a_quick_run_times_them(tmp_path: Path)
         ("passed", 1.1, (), False),
         ("wrong_value", None, (), False),
         ("timing_unattested", None, (), False),
+        ("harness_error", None, (), True),
     ],
 )
 def test_what_gets_a_second_look(status: str, speedup: float | None, escapes: tuple[str, ...], doubtful: bool) -> None:

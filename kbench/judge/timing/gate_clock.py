@@ -213,6 +213,19 @@ class DeviceClock:
                 self._rounds["candidate"].trial.candidate.log,
             )
 
+    def doubts_the_reference(self) -> bool:
+        """Kill the candidate; return whether the clock refutes the claims of the reference alone, which are honest.
+
+        Then another program has the device at times, which events do not count.
+        """
+        if not self._gated:
+            return False
+        self._rounds["candidate"].trial.candidate.kill()
+        told = [self._round("reference") for _ in range(AFTER_ROUNDS)]
+        rounds = [round_of(each) for each in told]
+        event_ns = statistics.median(each.event_ns for each in told) - self._constant.copy_ns
+        return clock_to_quote(event_ns, attest(rounds, self._constant, usual_of(rounds))) is None
+
     def close(self) -> None:
         """End the mappings of both workers' memory."""
         for rounds in self._rounds.values():

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from kbench.core.model import Sample, Timing
+from kbench.core.model import Sample, Status, Timing
 from kbench.core.stats import counted, median_interval, pair_log_ratios, timing_flags
 from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.exchange import Trial
+from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.gate_clock import DeviceClock
 from kbench.judge.timing.host_clock import HostClock
 from kbench.judge.timing.readings import Conclusion
@@ -33,6 +34,12 @@ NEGLIGIBLE = 3
 """A process's own interval so many times below the precision asked for makes up a sixth of the variance, and less than
 a tenth of the width, of an interval over three processes that just reaches it: more pairs would hardly narrow it."""
 
+
+SHARED = (
+    "another program uses the device, so that not even the reference's own time can be confirmed: end it, or run again "
+    "when it has ended ({reason})"
+)
+"""Why nothing is said of a solution that the clock refutes."""
 
 ArmClock = DeviceClock | HostClock
 
@@ -62,7 +69,19 @@ class Pairing:
         """Settle, time the pairs, attest, kill the worker on a last call and verify what it left.
 
         `on_timed` is told the median time in ns before the worker dies, for what must not come before timing.
+
+        Raises:
+            RefusalError: a solution that is wrong or claims what the clock refutes; HARNESS_ERROR where the clock would
+                refute the reference too.
         """
+        try:
+            return self._timed(on_pair, on_timed)
+        except RefusalError as refusal:
+            if refusal.status is Status.TIMING_UNATTESTED and self._clock.doubts_the_reference():
+                raise RefusalError(Status.HARNESS_ERROR, SHARED.format(reason=refusal.reason), refusal.log) from refusal
+            raise
+
+    def _timed(self, on_pair: Callable[[int], None], on_timed: Callable[[float], None]) -> Timing:
         self._clock.prepare()
         self._settle()
         pairs_until = time.monotonic() + PAIRS_LIMIT_S

@@ -45,9 +45,14 @@ class Arm:
         self.delivers = False
         self.asked: list[tuple[str, int]] = []
         self.killed = self.closed = False
-        said = SimpleNamespace(log="its log", vary_weights=lambda *_: self.asked.append(("weights", 0)))
+        said = SimpleNamespace(
+            log="its log", vary_weights=lambda *_: self.asked.append(("weights", 0)), kill=self._kill
+        )
         arena = SimpleNamespace(count=count, queue=queue)
         self.trial = SimpleNamespace(candidate=said, arena=arena, reference=None)
+
+    def _kill(self) -> None:
+        self.killed = True
 
     def _of(self, calls: int, total_ns: float) -> RoundResult:
         per_call = self.ns + COPY_NS * self.delivers
@@ -169,6 +174,26 @@ def test_a_claim_that_is_much_too_small_is_refused(clock_of, claim):
     with pytest.raises(RefusalError, match=r"us a call; the judge's clock says 10\.00 us") as refused:
         concluded(clock, 10_000 * claim)
     assert refused.value.status is Status.TIMING_UNATTESTED
+
+
+@pytest.mark.parametrize(("claim", "doubts"), [(1.0, False), (0.97, False), (0.5, True), (0.1, True)])
+def test_claims_of_the_reference_that_are_refuted_show_another_program(clock_of, claim, doubts):
+    """A process that has half of the device makes each call take twice as long, and events do not count it."""
+    candidate, reference = Arm(ns=10_000), Arm(ns=20_000)
+    clock = clock_of(candidate, reference)
+    clock.prepare()
+    paired(clock)
+    reference.claim = claim
+    assert clock.doubts_the_reference() is doubts
+    assert candidate.killed
+
+
+def test_where_calls_cannot_be_queued_nothing_is_refuted(clock_of):
+    waits = Arm(ns=10_000)
+    waits.late_above = 1
+    clock = clock_of(waits)
+    clock.prepare()
+    assert not clock.doubts_the_reference()
 
 
 def test_who_keeps_the_device_busy_behind_the_flag_is_charged_for_it(clock_of):

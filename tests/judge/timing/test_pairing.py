@@ -39,9 +39,11 @@ class Clock:
         *,
         wobble: float = 0.0,
         interference: bool = False,
+        shared: bool = False,
         ns: dict[str, int] = NS,
     ):
         self.said: list[str] = []
+        self._shared = shared
         self._conclusion, self._interference, self._ns = conclusion, interference, ns
         self._wobble = itertools.cycle([1 - wobble, 1.0, 1 + wobble])
 
@@ -70,6 +72,10 @@ class Clock:
     def slower_beside(self, paired_ns: float) -> bool:
         self.said.append(f"beside {paired_ns:.0f}")
         return self._interference
+
+    def doubts_the_reference(self) -> bool:
+        self.said.append("doubts")
+        return self._shared
 
     def close(self) -> None:
         self.said.append("close")
@@ -270,3 +276,20 @@ def test_a_processor_is_where_one_starts_and_no_cage():
     for number in range(2 * len(before)):
         start_on(number)
         assert os.sched_getaffinity(0) == before
+
+
+@pytest.mark.parametrize(
+    ("status", "shared", "ends"),
+    [
+        (Status.TIMING_UNATTESTED, False, Status.TIMING_UNATTESTED),
+        (Status.TIMING_UNATTESTED, True, Status.HARNESS_ERROR),
+        (Status.WRONG_VALUE, True, Status.WRONG_VALUE),
+    ],
+)
+def test_nobody_is_refused_by_a_clock_that_would_refuse_the_reference(status, shared, ends):
+    clock = Clock(RefusalError(status, "claims too little", "its log"), shared=shared)
+    with pytest.raises(RefusalError, match="claims too little") as caught:
+        run(clock)
+    assert (caught.value.status, caught.value.log) == (ends, "its log")
+    assert ("another program uses the device" in caught.value.reason) is (ends is Status.HARNESS_ERROR)
+    assert ("doubts" in clock.said) is (status is Status.TIMING_UNATTESTED)
