@@ -114,7 +114,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
         sys.stdout.flush()
     except OSError as error:
         silence(sys.stdout)
-        code = code or (ExitCode.OK if isinstance(error, BrokenPipeError) else ExitCode.ENVIRONMENT)
+        code = code or (int(ExitCode.OK) if isinstance(error, BrokenPipeError) else _report(lost(error), arguments))
     sys.exit(int(code))
 
 

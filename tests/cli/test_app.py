@@ -181,11 +181,15 @@ def test_a_reader_that_has_had_enough_is_no_failure():
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("words", ["--help", "run --help", "--version", "explain --json"])
-def test_a_full_disk_is_the_machines_fault(words):
+def test_a_full_disk_is_the_machines_fault(words, unbuffered):
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:  # noqa: PTH123
         command = [sys.executable, "-m", "kbench", *words.split()]
-        done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        done = subprocess.run(
+            command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment
+        )
     assert done.returncode == ExitCode.ENVIRONMENT
     assert "stdout cannot be written: No space left on device" in done.stderr
 
