@@ -220,7 +220,9 @@ class DeviceClock:
         """
         if not self._gated:
             return False
-        self._rounds["candidate"].trial.candidate.kill()
+        trial = self._rounds["candidate"].trial
+        trial.candidate.kill()
+        trial.take_back(dead=True)  # it may have been refused in the middle of a round
         told = [self._round("reference") for _ in range(AFTER_ROUNDS)]
         rounds = [round_of(each) for each in told]
         event_ns = statistics.median(each.event_ns for each in told) - self._constant.copy_ns
