@@ -129,7 +129,7 @@ def _largest(call: OperatorCall) -> Windows:
 
 
 def _padded(x: Tensor, padding: Sequence[int], times: tuple[int, int], mode: str = "constant") -> Tensor:
-    """Pad each dimension of space by so many times its padding, before and behind."""
+    """Pad each spatial dimension: `times[0]` times its padding before it, `times[1]` times behind it."""
     sides = [times[side] * n for n in reversed(padding) for side in (0, 1)]
     return functional.pad(x, sides, mode=mode)
 
