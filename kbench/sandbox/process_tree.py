@@ -119,9 +119,22 @@ class StoppedTree:
 def stop_tree(pid: int) -> StoppedTree | None:
     """Stop every process of the tree (SIGSTOP) and wait until all its threads rest.
 
-    Return None, and let all go on, where not all are stopped within STOP_LIMIT_S. The signal is only on its way when
-    kill(2) returns, and another process of the tree may undo it or fork meanwhile: it is sent until all that there are
-    have rested since before they were counted.
+    Return None, and let all go on, where not all are stopped within STOP_LIMIT_S; after an interrupt they go on, too.
+    """
+    tree = None
+    try:
+        tree = _stopped(pid)
+    finally:
+        if tree is None:
+            _signal((p.pid for p in members(pid)), signal.SIGCONT)
+    return tree
+
+
+def _stopped(pid: int) -> StoppedTree | None:
+    """Stop a tree; None where not all of it is stopped in time.
+
+    The signal is only on its way when kill(2) returns, and another process of the tree may undo it or fork meanwhile:
+    it is sent until all that there are have rested since before they were counted.
     """
     census, rested = Census(pid), set[int]()
     deadline = time.monotonic() + STOP_LIMIT_S
@@ -131,11 +144,10 @@ def stop_tree(pid: int) -> StoppedTree | None:
             return StoppedTree(living)
         while moving := {p for p in living if not _rests(p)}:
             if time.monotonic() > deadline:
-                break
+                return None
             _signal(moving, signal.SIGSTOP)
             time.sleep(0)
         if time.monotonic() > deadline:
-            _signal((p.pid for p in members(pid)), signal.SIGCONT)
             return None
         rested = living
 

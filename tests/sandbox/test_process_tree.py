@@ -275,6 +275,25 @@ def test_what_cannot_be_stopped_is_said(monkeypatch) -> None:
         child.wait()
 
 
+def test_an_interrupt_while_it_is_stopped_lets_a_tree_go_on(monkeypatch) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    send = process_tree._signal
+
+    def and_interrupt(pids, number) -> None:
+        send(pids, number)
+        if number == signal.SIGSTOP:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(process_tree, "_signal", and_interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            process_tree.stop_tree(child.pid)
+        assert spends(child.pid, 10.0)
+    finally:
+        child.kill()
+        child.wait()
+
+
 SPIN = """
 import os, threading
 for _ in range(4):

@@ -216,13 +216,17 @@ class DeviceClock:
     def doubts_the_reference(self) -> bool:
         """Kill the candidate; return whether the clock refutes the claims of the reference alone, which are honest.
 
-        Then another program has the device at times, which events do not count.
+        Then another program has the device at times, which events do not count. Who is refused before the reference was
+        timed is refused by other rules than its claims.
         """
-        if not self._gated:
+        if not self._gated or not self._seen["reference"]:
             return False
         trial = self._rounds["candidate"].trial
         trial.candidate.kill()
         trial.take_back(dead=True)  # it may have been refused in the middle of a round
+        self._empty = []
+        for _ in range(EMPTY_ROUNDS):
+            self._add_empty()
         told = [self._round("reference") for _ in range(AFTER_ROUNDS)]
         rounds = [round_of(each) for each in told]
         event_ns = statistics.median(each.event_ns for each in told) - self._constant.copy_ns

@@ -192,6 +192,21 @@ def test_claims_of_the_reference_that_are_refuted_show_another_program(clock_of,
     assert candidate.taken_back, "and killed before"
 
 
+def test_who_is_refused_before_the_reference_was_timed_is_refused(clock_of):
+    """The constant is not known yet, and would look like work of the reference's calls."""
+    clock = clock_of(Arm(ns=10_000))
+    assert not clock.doubts_the_reference()
+
+
+def test_the_constant_is_measured_again_once_the_candidate_is_dead(clock_of):
+    candidate, reference = Arm(ns=10_000), Arm(ns=20_000)
+    clock = clock_of(candidate, reference)
+    clock.prepare()
+    paired(clock)
+    clock._constant = replace(clock._constant, ns=0.0)
+    assert not clock.doubts_the_reference()
+
+
 def test_where_calls_cannot_be_queued_nothing_is_refuted(clock_of):
     waits = Arm(ns=10_000)
     waits.late_above = 1
