@@ -154,11 +154,15 @@ class L2Cache:
         l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
         self._sweep = torch.zeros(FLUSH_FACTOR * l2_bytes // 4, dtype=torch.int32, device="cuda")
 
-    def flush(self) -> None:
-        """Give back any persisting carve-out, overwrite twice the cache's size, then read it back clean."""
+    def make_ready(self) -> None:
+        """Give back any persisting carve-out, and keep the device busy for as long as it takes to queue a flush."""
         import torch
 
         self._driver.reset_persisting_l2(torch.cuda.current_stream().cuda_stream)
+        self._sweep.max()
+
+    def flush(self) -> None:
+        """Overwrite twice the cache's size, then read it back clean."""
         self._sweep.add_(1)
         self._sweep.max()
 

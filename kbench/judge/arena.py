@@ -22,8 +22,6 @@ SLOT_BUDGET_BYTES = {"cuda": 1 << 30, "cpu": 1 << 27}
 MAX_SLOTS = 16
 QUEUE_BUDGET_BYTES = 2 << 30
 """Memory for a queue's slots, and for the results that each of the two workers keeps."""
-SLOW_BYTES_PER_NS = 500
-"""A slow device copies 0.5 TB/s; every GPU of a data centre is faster (an H200 has 2.1 TB/s each way)."""
 MAX_QUEUE = 256
 """Most calls in a queue; a device's launch queue holds about 1,000 entries (measured on an H200)."""
 
@@ -134,7 +132,7 @@ class Arena:
             self._prints = [self._mask_leaf(mask, *each) for each in zip(leaves, self._inputs[slot], strict=True)]
             return
         if self._staging is None:
-            self._staging = staging = self._block.bytes.new_zeros(self._input_bytes(self.queue))
+            self._staging = staging = self._block.bytes.new_zeros(self.input_bytes(self.queue))
             self._staged = [[view(spec, staging) for spec in specs] for specs in self._inputs]
         for leaf, place in zip(leaves, self._staged[slot], strict=True):
             place.copy_(leaf)
@@ -151,19 +149,16 @@ class Arena:
         """Show the worker the staged inputs of the first `slots` slots, in one step."""
         if not slots:
             return
-        end = self._input_bytes(slots)
+        end = self.input_bytes(slots)
         if self._mask is not None:
             self._mask.reveal(self._block.bytes[:end])
         elif self._staging is not None:
             self._block.bytes[:end].copy_(self._staging[:end])
         self._mask = None
 
-    def copy_ns(self, slots: int) -> int:
-        """Return how many ns a slow device takes to copy the inputs of `slots` slots."""
-        return self._input_bytes(slots) // SLOW_BYTES_PER_NS if slots else 0
-
-    def _input_bytes(self, slots: int) -> int:
-        return -(-self._input_ends[slots - 1] // PAD_BYTES) * PAD_BYTES
+    def input_bytes(self, slots: int) -> int:
+        """Return the size of the inputs of the first `slots` slots."""
+        return -(-self._input_ends[slots - 1] // PAD_BYTES) * PAD_BYTES if slots else 0
 
     def lend(self) -> tuple[Message, list[int]]:
         """Allocate and poison the outputs' memory; return the request that gives it to a worker, as `describe` does."""

@@ -117,11 +117,10 @@ class DeviceClock:
             trial = self._rounds[arm].trial
             trial.candidate.vary_weights(trial.reference, secret_seed())
         told = self._round(arm)
-        seen = round_of(told)
-        self._seen[arm].append(seen)
-        judge_ns = round(per_call_ns(seen, self._constant))
+        self._seen[arm].append(told.seen)
+        judge_ns = round(per_call_ns(told.seen, self._constant))
         event_ns = round(told.event_ns - self._constant.copy_ns) if self._gated else judge_ns
-        return ArmSample(event_ns=max(1, event_ns), judge_ns=judge_ns, submit_ns=told.submit_ns, calls=told.calls)
+        return ArmSample(event_ns=max(1, event_ns), judge_ns=judge_ns, submit_ns=told.submit_ns, calls=told.seen.calls)
 
     def prove(self, event_ns: float) -> None:
         """Do what needs the candidate alive: refuse gross claims and calls computed together, time plain loops.
@@ -131,7 +130,7 @@ class DeviceClock:
         """
         if not self._gated:
             return
-        mine = attest(self._seen["candidate"], self._constant, usual_of(self._seen["reference"]))
+        mine = attest(self._seen["candidate"], self._constant, usual_of(self._seen["reference"], self._empty))
         self._quote(event_ns, mine)
         self._require_separate(mine)
         self._wall_ns = self._walls()
@@ -148,7 +147,7 @@ class DeviceClock:
             self._round("candidate", kill=True)
         else:
             self._rounds["candidate"].plain(self._calls["candidate"], kill=True)
-        self._after = [round_of(self._round("reference")) for _ in range(AFTER_ROUNDS)]
+        self._after = [self._round("reference").seen for _ in range(AFTER_ROUNDS)]
         if self._gated:
             before, self._empty = self._constant, []
             for _ in range(EMPTY_ROUNDS):
@@ -167,7 +166,7 @@ class DeviceClock:
                 arm: statistics.median(per_call_ns(r, self._constant) for r in seen) for arm, seen in self._seen.items()
             }
             return Conclusion(clock="wall", attestation="weak", wall_ns=walls, flags=frozenset(self._flags))
-        usual = usual_borne_out(self._seen["reference"], self._after)
+        usual = usual_borne_out(self._seen["reference"], self._after, self._empty)
         attested = {arm: attest(seen, self._constant, usual) for arm, seen in self._seen.items()}
         mine = attested["candidate"]
         clock = self._quote(event_ns, mine)
@@ -228,9 +227,9 @@ class DeviceClock:
         for _ in range(EMPTY_ROUNDS):
             self._add_empty()
         told = [self._round("reference") for _ in range(AFTER_ROUNDS)]
-        rounds = [round_of(each) for each in told]
+        rounds = [each.seen for each in told]
         event_ns = statistics.median(each.event_ns for each in told) - self._constant.copy_ns
-        return clock_to_quote(event_ns, attest(rounds, self._constant, usual_of(rounds))) is None
+        return clock_to_quote(event_ns, attest(rounds, self._constant, usual_of(rounds, self._empty))) is None
 
     def close(self) -> None:
         """End the mappings of both workers' memory."""
@@ -284,7 +283,7 @@ class DeviceClock:
                 calls = min(calls, most)
                 continue
             # Who claims long calls would have short rounds, where the judge's clock leaves most to be claimed.
-            call_ns = min(told.event_ns, told.total_ns / calls)
+            call_ns = min(told.event_ns, told.seen.total_ns / calls)
             wanted = min(most, math.ceil(TARGET_NS / max(1_000, call_ns)))
             if wanted <= 1.25 * calls:
                 return
@@ -334,7 +333,7 @@ class DeviceClock:
             told = rounds.gated(0) if self._gated else rounds.plain(0)
         except LateError:
             return
-        self._empty.append(round_of(told))
+        self._empty.append(told.seen)
         self._constant = replace(constant_of(self._empty), copy_ns=self._constant.copy_ns)
 
     def _alone(self) -> float:
@@ -342,7 +341,7 @@ class DeviceClock:
         return self._per_call_ns([self._round("reference") for _ in range(ALONE_ROUNDS)])
 
     def _per_call_ns(self, told: Sequence[RoundResult]) -> float:
-        return statistics.median(per_call_ns(round_of(each), self._constant) for each in told)
+        return statistics.median(per_call_ns(each.seen, self._constant) for each in told)
 
     def _walls(self) -> dict[str, float]:
         """Return the time of a call in a plain loop, for each arm."""
@@ -354,8 +353,3 @@ class DeviceClock:
             totals = [rounds.loop(calls, self._calls[arm]) for _ in range(WALL_ROUNDS)]
             found[arm] = max(1.0, (statistics.median(totals) - empty_ns) / calls)
         return found
-
-
-def round_of(told: RoundResult) -> Round:
-    """Return the judge's part of what came of a round."""
-    return Round(calls=told.calls, total_ns=told.total_ns, late_ns=told.late_ns, visible_ns=told.visible_ns)

@@ -11,11 +11,12 @@ import itertools
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from kbench.core.clocks import Round
 from kbench.core.model import Status
 from kbench.devices.cuda import L2Cache, recorded
 from kbench.judge.exchange import Trial, secret_seed
@@ -50,13 +51,9 @@ class UnmappableError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundResult:
-    """One round: on the judge's clock the time of all calls and how late its look at results came; and the claims."""
+    """One round on the judge's clock, and what the worker claims of each call."""
 
-    calls: int
-    total_ns: int
-    late_ns: int
-    visible_ns: int = 0
-    """How long the inputs were visible before the gate was opened, less what copying them takes."""
+    seen: Round
     event_ns: int
     submit_ns: int
 
@@ -86,12 +83,42 @@ class Batch:
             if arena.lends:
                 arguments.clear()
 
-    def reveal(self, cache: L2Cache | None) -> None:
-        """Reveal the inputs and, with a `cache`, make it cold; return when the device has done so."""
+    def reveal(self, cache: L2Cache | None) -> "Visibility":
+        """Reveal the inputs and, with a `cache`, make it cold; return when the device has done so.
+
+        All of it is queued while the device is busy with the cache: between two kernels it could turn to the worker.
+        """
+        if cache is not None:
+            cache.make_ready()
+        shown = Visibility()
         self._trial.arena.reveal(len(self.order))
         if cache is not None:
             cache.flush()
-        torch.cuda.synchronize()
+        shown.finish()
+        return shown
+
+
+class Visibility:
+    """How long inputs have been visible: from now on, first on the device's clock and then on the judge's.
+
+    The host's clock alone would count how long the judge waits for its turn, with a worker that keeps several queues.
+    """
+
+    def __init__(self) -> None:
+        self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self._begin.record()
+        self._done_ns = 0
+
+    def finish(self) -> None:
+        """Wait until the device has done what is queued."""
+        self._end.record()
+        self._end.synchronize()
+        self._done_ns = time.perf_counter_ns()
+
+    def until(self, now_ns: int) -> int:
+        """Return for how many ns the inputs had been visible at `now_ns` of the judge's clock."""
+        on_device_ms: float = self._begin.elapsed_time(self._end)
+        return round(on_device_ms * 1e6) + now_ns - self._done_ns
 
 
 class EarlyRead:
@@ -189,10 +216,9 @@ class Rounds:
             raise
         look = EarlyRead(self._looked_at(batch, places))
         look.take()
-        started = time.perf_counter_ns()
-        batch.reveal(self._cache)
-        visible_ns = max(0, time.perf_counter_ns() - started - self.trial.arena.copy_ns(calls))
+        shown = batch.reveal(self._cache)
         with undisturbed():
+            opened_ns = time.perf_counter_ns()
             total_ns = gate.open_and_wait(candidate.limit_s, lambda: candidate.has_news)
             late_ns = look.take()
         if total_ns is None and candidate.has_news:
@@ -206,7 +232,14 @@ class Rounds:
         assert told is not None, "else it was late"
         self._judge(batch, told, places)
         self._taken_back(dead=kill)
-        return replace(self._told(calls, total_ns, late_ns, answer), visible_ns=visible_ns)
+        seen = Round(
+            calls=calls,
+            total_ns=total_ns,
+            late_ns=late_ns,
+            visible_ns=shown.until(opened_ns),
+            shown_bytes=self.trial.arena.input_bytes(calls),
+        )
+        return self._claimed(seen, answer)
 
     def plain(self, calls: int, *, kill: bool = False) -> RoundResult:
         """Have calls made in a plain loop; the time is from the request until they are done.
@@ -224,7 +257,7 @@ class Rounds:
             ended = self.trial.candidate.message_ns
             self._judge(batch, answer, {})
             self._taken_back(dead=kill)
-        return self._told(calls, ended - started, 0, answer)
+        return self._claimed(Round(calls=calls, total_ns=ended - started, late_ns=0), answer)
 
     def loop(self, calls: int, slots: int) -> int:
         """Return the ns of a plain loop of calls that cycles through the first slots; its outputs are not checked."""
@@ -337,12 +370,10 @@ class Rounds:
         likes = self.trial.arena.output_like
         return [view(*next(found)) if like.numel() else like.new_empty(like.shape, device=device) for like in likes]
 
-    def _told(self, calls: int, total_ns: int, late_ns: int, answer: Message) -> RoundResult:
+    def _claimed(self, seen: Round, answer: Message) -> RoundResult:
         try:
             return RoundResult(
-                calls=calls,
-                total_ns=total_ns,
-                late_ns=late_ns,
+                seen=seen,
                 event_ns=wire_field(answer, "event_ns", int, minimum=0),
                 submit_ns=wire_field(answer, "submit_ns", int, minimum=0),
             )

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kbench.core.clocks import Round
 from kbench.core.model import Status
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import gate_clock
@@ -42,6 +43,7 @@ class Arm:
         self.replays = False
         self.one_buffer = False
         self.late_ns = 165_000
+        self.visible_ns = 130_000
         self.delivers = False
         self.asked: list[tuple[str, int]] = []
         self.killed = self.closed = False
@@ -61,9 +63,9 @@ class Arm:
     def _of(self, calls: int, total_ns: float) -> RoundResult:
         per_call = self.ns + COPY_NS * self.delivers
         event_ns = round(self.claim * per_call)
-        return RoundResult(
-            calls=calls, total_ns=round(total_ns), late_ns=self.late_ns, event_ns=event_ns, submit_ns=HOST_NS
-        )
+        shown = {"visible_ns": self.visible_ns + 2 * calls, "shown_bytes": 1_000 * calls}
+        seen = Round(calls=calls, total_ns=round(total_ns), late_ns=self.late_ns, **shown)
+        return RoundResult(seen=seen, event_ns=event_ns, submit_ns=HOST_NS)
 
     def gated(self, calls: int, *, kill: bool = False) -> RoundResult:
         self.asked.append(("gated", calls))
@@ -416,9 +418,9 @@ def test_the_reference_beside_the_candidate_is_held_against_itself_alone(clock_o
     assert clock.slower_beside(paired_ns) is slower
 
 
-@pytest.mark.parametrize("hidden", ["constant", "lateness"])
+@pytest.mark.parametrize("hidden", ["constant", "lateness", "visibility"])
 def test_what_the_candidate_added_to_the_judges_own_work_is_found_once_it_is_dead(clock_of, hidden):
-    """It keeps the device busy for 0.5 ms when it is not its turn, and raises its flag as much too early."""
+    """It keeps the device busy for 0.5 ms when it is not its turn, and works as long outside of what the clock sees."""
     candidate, reference, busy_ns = Arm(ns=10_000), Arm(ns=20_000), 500_000
     clock = clock_of(candidate, reference)
     gated = {"candidate": candidate.gated, "reference": reference.gated}
@@ -427,22 +429,50 @@ def test_what_the_candidate_added_to_the_judges_own_work_is_found_once_it_is_dea
         told = gated["reference"](calls, kill=kill)
         if candidate.killed:
             return told
-        added = {"total_ns": told.total_ns + busy_ns} if hidden == "constant" else {"late_ns": told.late_ns + busy_ns}
-        return replace(told, **added)
+        seen = told.seen
+        match hidden:
+            case "constant":
+                seen = replace(seen, total_ns=seen.total_ns + busy_ns)
+            case "lateness":
+                seen = replace(seen, late_ns=seen.late_ns + busy_ns)
+            case "visibility":
+                seen = replace(seen, visible_ns=seen.visible_ns + busy_ns)
+        return replace(told, seen=seen)
 
     def of_candidate(calls: int, *, kill: bool = False) -> RoundResult:
         told = gated["candidate"](calls, kill=kill)
-        return (
-            told
-            if hidden == "constant"
-            else replace(told, total_ns=told.total_ns - busy_ns, late_ns=told.late_ns + busy_ns)
-        )
+        seen = told.seen
+        if hidden == "lateness":
+            seen = replace(seen, total_ns=seen.total_ns - busy_ns, late_ns=seen.late_ns + busy_ns)
+        if hidden == "visibility":
+            seen = replace(seen, total_ns=seen.total_ns - busy_ns, visible_ns=seen.visible_ns + busy_ns)
+        return replace(told, seen=seen)
 
     candidate.gated, reference.gated = of_candidate, of_reference  # type: ignore[method-assign]
     paired(clock)
     said = concluded(clock, 10_000)
     assert said.attested is not None
     assert said.attested.ns == pytest.approx(10_000, rel=0.01)
+
+
+def test_one_call_of_large_inputs_is_held_against_what_many_small_ones_took_to_show(clock_of):
+    """Its round shows fewer bytes than the reference's: neither that nor the longer copy is held against it."""
+    candidate = Arm(ns=1_500_000)
+    clock = clock_of(candidate)
+    paired(clock)
+    said = concluded(clock, 1_500_000)
+    assert said.attested is not None
+    assert said.attested.ns == pytest.approx(1_500_000, rel=1e-3)
+
+
+def test_who_sees_the_inputs_longer_than_the_reference_is_charged_for_it(clock_of):
+    candidate = Arm(ns=10_000)
+    candidate.visible_ns += 1_000_000
+    clock = clock_of(candidate)
+    paired(clock)
+    said = concluded(clock, 20_000)
+    assert said.attested is not None
+    assert said.attested.ns == pytest.approx(20_000, rel=0.02)
 
 
 def test_both_mappings_end(clock_of):

@@ -51,11 +51,31 @@ class Driver:
         pass
 
 
+ON_DEVICE_MS = 0.125
+
+
+class Event:
+    """Says that any two events are so far apart."""
+
+    def __init__(self, *, enable_timing: bool):
+        assert enable_timing
+
+    def record(self) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+    def elapsed_time(self, _end: "Event") -> float:
+        return ON_DEVICE_MS
+
+
 @pytest.fixture(autouse=True)
 def without_a_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(mapped_results, "Driver", Driver)
     monkeypatch.setattr(mapped_results, "wrap", lambda pointer, _: MEMORY[pointer])
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(rounds, "recorded", lambda work: work)
     MEMORY[1], MEMORY[2] = (torch.zeros(1 << 16, dtype=torch.uint8) for _ in range(2))
     yield
@@ -259,8 +279,11 @@ def test_recorded_draws_are_staged_under_the_inputs_that_are_checked(trial: Know
 
 def test_a_round_is_told_by_both_clocks(trial: Known, worker: Worker):
     told = judged(trial).gated(8)
-    assert (told.calls, told.total_ns, told.event_ns, told.submit_ns) == (8, 1_153_000, 10_000, 4_000)
-    assert told.late_ns > 0
+    seen = told.seen
+    assert (seen.calls, seen.total_ns, told.event_ns, told.submit_ns) == (8, 1_153_000, 10_000, 4_000)
+    assert seen.late_ns > 0
+    assert 125_000 <= seen.visible_ns < 50_000_000, "the device's time, and until the gate is opened"
+    assert seen.shown_bytes >= 8 * 4 * SIZE
     assert worker.said[:2] == ["begin gated", "finish"]
     assert "pause" in worker.said, "what is written after it is written by nobody"
     assert CHECKED - 1 <= len(trial.checked) <= CHECKED
@@ -287,7 +310,8 @@ def test_graphs_are_replayed_in_rounds_but_a_loop_is_what_most_code_does(trial: 
 
 
 def test_a_round_of_no_call(trial: Known, worker: Worker):
-    assert judged(trial).gated(0).total_ns == 1_153_000
+    seen = judged(trial).gated(0).seen
+    assert (seen.total_ns, seen.shown_bytes) == (1_153_000, 0)
     assert trial.checked == []
 
 
@@ -386,7 +410,7 @@ def test_who_waits_for_the_device_is_let_go_and_stopped(trial: Known, worker: Wo
     assert worker.gate.opened == [1]
     assert worker.said == ["begin gated", "finish", "pause"]
     worker.late = False
-    assert judged(trial).gated(8).calls == 8, "and can be asked again"
+    assert judged(trial).gated(8).seen.calls == 8, "and can be asked again"
 
 
 @pytest.mark.parametrize(
@@ -473,7 +497,7 @@ def test_two_arms_are_lent_memory_of_one_arena_in_turn(gated: bool):
 def test_a_plain_loop_is_timed_from_the_request_to_the_message(trial: Known, worker: Worker):
     of_trial = judged(trial)
     told = of_trial.plain(8)
-    assert (told.total_ns, told.late_ns, told.event_ns, trial.checked) == (4_000_000, 0, 10_000, [])
+    assert (told.seen.total_ns, told.seen.late_ns, told.event_ns, trial.checked) == (4_000_000, 0, 10_000, [])
     assert of_trial.loop(7, 3) == 4_000_000
     assert worker.order == [0, 1, 2, 0, 1, 2, 0]
     worker.late = True
