@@ -174,6 +174,14 @@ def clock_to_quote(event_ns: float, attested: Attested) -> QuotedClock | None:
     return QuotedClock.EVENTS if agree else QuotedClock.GATE
 
 
+def computed_together(single_ns: float, in_a_row: Attested) -> bool:
+    """Return whether one call alone takes so much longer than calls in a row that these must be computed as one.
+
+    The inputs of a round are visible together.
+    """
+    return single_ns - SWITCH_NS - LATE_NS > FIRST_CALL * (in_a_row.ns + in_a_row.half_width_ns)
+
+
 def attest_single(claim_ns: float, single_ns: float, *, slack_ns: float) -> str:
     """Hold a claim against requests of one call, less what an empty one takes: `held`, `weak` or `failed`.
 

@@ -20,6 +20,7 @@ from kbench.core.clocks import (
     attest_claim,
     attest_single,
     clock_to_quote,
+    computed_together,
     constant_of,
     per_call_ns,
     usual_borne_out,
@@ -148,6 +149,14 @@ def test_what_is_usual_is_borne_out_after_the_candidates_death(beside_us, after_
     late = Round(calls=100, total_ns=1_153_000, late_ns=1_000 * (usual_us + noise_us))
     assert attest([late], CONSTANT, found).ns == 10_000
     assert attest([late], CONSTANT, found).half_width_ns == pytest.approx((500 + SWITCH_NS + 1e3 * noise_us) / 100)
+
+
+@pytest.mark.parametrize(
+    ("single_us", "together"),
+    [(10, False), (60, False), (60.3, False), (61, True), (5_000, True)],  # 1.5 * (10 + 0.2) + 20 + 25
+)
+def test_calls_that_take_longer_alone_are_computed_together(single_us, together):
+    assert computed_together(1e3 * single_us, Attested(ns=10_000, half_width_ns=200)) is together
 
 
 def test_a_copy_inside_the_round_widens_by_itself():

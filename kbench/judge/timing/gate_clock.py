@@ -20,6 +20,7 @@ from kbench.core.clocks import (
     Round,
     attest,
     clock_to_quote,
+    computed_together,
     constant_of,
     per_call_ns,
     usual_borne_out,
@@ -197,14 +198,14 @@ class DeviceClock:
         return clock
 
     def _require_separate(self, mine: Attested) -> None:
-        """Hold the time of calls in a row against rounds of one call: the inputs of a round are visible together.
+        """Hold the time of calls in a row against rounds of one call.
 
-        Raises RefusalError if one call alone takes so much longer that calls in a row must have been computed together.
+        Raises RefusalError where they are computed together.
         """
         if self._calls["candidate"] == 1:
             return
-        single_ns = self._per_call_ns([self._round("candidate", 1) for _ in range(ALONE_ROUNDS)])
-        if single_ns - clocks.SWITCH_NS - clocks.LATE_NS > clocks.FIRST_CALL * (mine.ns + mine.half_width_ns):
+        single_ns = self._single_ns("candidate")
+        if computed_together(single_ns, mine):
             raise RefusalError(
                 Status.TIMING_UNATTESTED,
                 f"a single call takes {single_ns / 1e3:.1f} us, and {mine.ns / 1e3:.1f} us where "
@@ -213,10 +214,10 @@ class DeviceClock:
             )
 
     def doubts_the_reference(self) -> bool:
-        """Kill the candidate; return whether the clock refutes the claims of the reference alone, which are honest.
+        """Kill the candidate; return whether the clock refutes the reference alone, which is honest.
 
-        Then another program has the device at times, which events do not count. Who is refused before the reference was
-        timed is refused by other rules than its claims.
+        Then another program has the device at times, which events do not count, and after which a single call waits for
+        its turn. Who is refused before the reference was timed is refused by other rules than its claims.
         """
         if not self._gated or not self._seen["reference"]:
             return False
@@ -229,7 +230,8 @@ class DeviceClock:
         told = [self._round("reference") for _ in range(AFTER_ROUNDS)]
         rounds = [each.seen for each in told]
         event_ns = statistics.median(each.event_ns for each in told) - self._constant.copy_ns
-        return clock_to_quote(event_ns, attest(rounds, self._constant, usual_of(rounds, self._empty))) is None
+        alone = attest(rounds, self._constant, usual_of(rounds, self._empty))
+        return clock_to_quote(event_ns, alone) is None or computed_together(self._single_ns("reference"), alone)
 
     def close(self) -> None:
         """End the mappings of both workers' memory."""
@@ -335,6 +337,10 @@ class DeviceClock:
             return
         self._empty.append(told.seen)
         self._constant = replace(constant_of(self._empty), copy_ns=self._constant.copy_ns)
+
+    def _single_ns(self, arm: str) -> float:
+        """Return the time of a call that none precedes."""
+        return self._per_call_ns([self._round(arm, 1) for _ in range(ALONE_ROUNDS)])
 
     def _alone(self) -> float:
         """Return the reference's time per call while nothing alternates with it."""

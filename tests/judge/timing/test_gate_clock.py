@@ -32,6 +32,8 @@ class Arm:
 
     def __init__(self, *, ns: float, count: int = 16, queue: int = 256, host_ns: float = HOST_NS):
         self.ns, self.host_ns = ns, host_ns
+        self.waits_ns = 0.0
+        """What a single call waits for its turn on the device."""
         self.claim = 1.0
         """Share of the device's time that its events say."""
         self.late_above = 10**9
@@ -75,7 +77,8 @@ class Arm:
         if self.one_buffer and calls > 1 and not self.delivers:
             raise UnmappableError
         self.killed |= kill
-        return self._of(calls, CONSTANT_NS + calls * (self.ns + COPY_NS * self.delivers))
+        waits_ns = self.waits_ns * (calls == 1)
+        return self._of(calls, CONSTANT_NS + waits_ns + calls * (self.ns + COPY_NS * self.delivers))
 
     def plain(self, calls: int, *, kill: bool = False) -> RoundResult:
         if self.replays and self.spoilt_by is not None:
@@ -192,6 +195,20 @@ def test_claims_of_the_reference_that_are_refuted_show_another_program(clock_of,
     reference.claim = claim
     assert clock.doubts_the_reference() is doubts
     assert candidate.taken_back, "and killed before"
+
+
+@pytest.mark.parametrize(("reference_waits_ns", "doubts"), [(0, False), (585_000, True)])
+def test_single_calls_that_wait_for_another_program_are_not_called_computed_together(
+    clock_of, reference_waits_ns, doubts
+):
+    """An honest softmax beside a program that has the device for time slices (H100): 592 us for one, else 7 us."""
+    candidate, reference = Arm(ns=7_000), Arm(ns=20_000)
+    candidate.waits_ns, reference.waits_ns = 585_000, reference_waits_ns
+    clock = clock_of(candidate, reference)
+    paired(clock)
+    with pytest.raises(RefusalError, match="computed together"):
+        clock.prove(7_000)
+    assert clock.doubts_the_reference() is doubts
 
 
 def test_who_is_refused_before_the_reference_was_timed_is_refused(clock_of):
