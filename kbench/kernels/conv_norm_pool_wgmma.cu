@@ -13,10 +13,12 @@
 namespace kbench::conv_norm_pool {
 
 // Registers of each role; they share the 65536 of a multiprocessor, 128 for each of 512 threads.
-constexpr int CONSUMER_REGISTERS = 168, OTHER_REGISTERS = 256 - CONSUMER_REGISTERS;
+constexpr int CONSUMER_REGISTERS = 152, OTHER_REGISTERS = 256 - CONSUMER_REGISTERS;
 
+/// By the producer and the writer, while the consumers' weights are on their way.
 __device__ __forceinline__ void initialise(const Arguments& arguments, Shared& shared) {
-  if (threadIdx.x == 0) {
+  const int thread = int(threadIdx.x) - CONSUMER_THREADS;
+  if (thread == 0) {
     shared.share = Share(arguments);
     for (int i = 0; i < CHUNKS; ++i) {
       barrier_init(&shared.full[i], PRODUCER_WARPS);
@@ -31,13 +33,13 @@ __device__ __forceinline__ void initialise(const Arguments& arguments, Shared& s
     shared.unfit_weights = 0;
     fence_barrier_init();
   }
-  if (threadIdx.x < MAX_ROUNDS / 32) shared.rejected[threadIdx.x] = 0;
-  if (threadIdx.x < 2 * MAX_IN_CHANNELS) {
-    const int buffer = threadIdx.x / MAX_IN_CHANNELS, channel = threadIdx.x % MAX_IN_CHANNELS;
+  if (thread < MAX_ROUNDS / 32) shared.rejected[thread] = 0;
+  if (thread < 2 * MAX_IN_CHANNELS) {
+    const int buffer = thread / MAX_IN_CHANNELS, channel = thread % MAX_IN_CHANNELS;
     shared.magnitude[buffer][channel] = 0;
     shared.shift[buffer][channel] = 0.0f;  // blocks without rows leave it so
   }
-  __syncthreads();
+  sync_threads<BLOCK_THREADS>(INITIALISED);
 }
 
 __device__ __forceinline__ void arrive_cluster() {
@@ -48,18 +50,21 @@ __device__ __forceinline__ void wait_cluster() { KBENCH_ASM_SM90("barrier.cluste
 __global__ void __launch_bounds__(BLOCK_THREADS, 1) fused_kernel(const __grid_constant__ Arguments arguments) {
   extern __shared__ __align__(1024) unsigned char memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
-  initialise(arguments, shared);
   // Only the writers talk to other blocks, much later: nobody else waits for them to have started.
-  arrive_cluster();
   const int group = warpgroup_index();
   if (group < 2) {
     take_registers<CONSUMER_REGISTERS>();
-    Consumer(arguments, shared).run();
+    arrive_cluster();
+    Weights weights;
+    load_weights(arguments, shared, weights);
+    Consumer(arguments, shared).run(weights);
     wait_cluster();
     write_last_sample(arguments, shared);
     compute_rejected(arguments, shared);
   } else {
     give_registers<OTHER_REGISTERS>();
+    initialise(arguments, shared);
+    arrive_cluster();
     if (group == 2) {
       Producer(arguments, shared).run();
       wait_cluster();

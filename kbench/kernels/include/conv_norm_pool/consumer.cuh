@@ -29,7 +29,8 @@ struct WeightScale {
   __device__ __forceinline__ float of(float weight) const { return weight * first * second; }
 };
 
-/// Reads, scales and splits the weights. Waits for the input's exponents.
+/// Reads, scales and splits the weights. Waits for `initialise`, before which a consumer may read nothing from shared
+/// memory, and for the input's exponents.
 __device__ __forceinline__ void load_weights(const Arguments& arguments, Shared& shared, Weights& weights) {
   const int lane = threadIdx.x % WARP_THREADS, warp = threadIdx.x / WARP_THREADS % 4;
   const int first_in = 2 * (lane % 4);
@@ -47,6 +48,7 @@ __device__ __forceinline__ void load_weights(const Arguments& arguments, Shared&
       for (int tap = 0; tap < TAPS; ++tap) value[i][q][tap] = valid ? sign * __ldg(from + tap) : 0.0f;
     }
   }
+  sync_threads<BLOCK_THREADS>(INITIALISED);
   sync_threads<PRODUCER_THREADS + CONSUMER_THREADS>(SCALES_READY);
   const int input_exponent[2] = {shared.input_exponent[first_in], shared.input_exponent[first_in + 1]};
   const bool live[2] = {shared.live[first_in] != 0, shared.live[first_in + 1] != 0};
@@ -85,34 +87,32 @@ __device__ __forceinline__ void load_weights(const Arguments& arguments, Shared&
   }
 }
 
-constexpr int BLOCKS = WGMMA_COLUMNS / 8;  // of 8 columns; a thread holds two neighbours of each, of two channels
-constexpr int MAXIMA = 2 * BLOCKS;         // of a thread: a block's two columns become one
+constexpr int PIXELS = 2;                             // of each phase, that a thread holds, of two channels
+constexpr int MAXIMA = 2 * PIXELS * (PHASES / POOL);  // of a thread: [channel][pixel][window]
 
 /// Sums of the products and of their squares for this thread's two channels, over the columns it holds.
 struct RowSums {
   float value[2] = {0.0f, 0.0f}, square[2] = {0.0f, 0.0f};
 };
 
-/// Adds a convolution row: the columns before `columns` to the sums, all to the running maxima. WIDE: every 8-column
-/// block of the row but the last lies within `columns`.
+/// Adds a convolution row: the columns before `columns` to the sums, all to the running maxima. WIDE: only columns of
+/// the last window lie beyond `columns`.
 template <bool WIDE>
 __device__ __forceinline__ void add_columns(const float (&row)[WGMMA_SUMS], int columns, RowSums& sums,
                                             float (&maxima)[MAXIMA]) {
   float value[4] = {0.0f, 0.0f, 0.0f, 0.0f}, square[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-  const int left = columns - 2 * int(threadIdx.x % 4);
+  const int left = columns - PHASES * PIXELS * int(threadIdx.x % 4);
 #pragma unroll
-  for (int block = 0; block < BLOCKS; ++block) {
-    float d[4] = {row[4 * block], row[4 * block + 1], row[4 * block + 2], row[4 * block + 3]};
-    maxima[2 * block] = fmaxf(maxima[2 * block], fmaxf(d[0], d[1]));
-    maxima[2 * block + 1] = fmaxf(maxima[2 * block + 1], fmaxf(d[2], d[3]));
-    if (!WIDE || block == BLOCKS - 1) {
-      if (8 * block >= left) d[0] = d[2] = 0.0f;
-      if (8 * block + 1 >= left) d[1] = d[3] = 0.0f;
-    }
+  for (int phase = 0; phase < PHASES; ++phase) {
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      value[k] += d[k];
-      square[k] = fmaf(d[k], d[k], square[k]);
+      const int channel = k / 2, pixel = k % 2;
+      float d = row[4 * phase + k];
+      float& maximum = maxima[(channel * PIXELS + pixel) * (PHASES / POOL) + phase / POOL];
+      maximum = fmaxf(maximum, d);
+      if (!WIDE || (pixel == 1 && phase >= PHASES - POOL)) d = PHASES * pixel + phase < left ? d : 0.0f;
+      value[k] += d;
+      square[k] = fmaf(d, d, square[k]);
     }
   }
   sums.value[0] += value[0] + value[1];
@@ -123,7 +123,7 @@ __device__ __forceinline__ void add_columns(const float (&row)[WGMMA_SUMS], int 
 
 __device__ __forceinline__ void add_row(const float (&row)[WGMMA_SUMS], int columns, RowSums& sums,
                                         float (&maxima)[MAXIMA]) {
-  if (columns >= WGMMA_COLUMNS - 8) {
+  if (columns >= WGMMA_COLUMNS - POOL) {
     add_columns<true>(row, columns, sums, maxima);
   } else {
     add_columns<false>(row, columns, sums, maxima);
@@ -144,14 +144,7 @@ class Consumer {
         warp_(threadIdx.x / WARP_THREADS % 4),
         lane_(threadIdx.x % WARP_THREADS) {}
 
-  __device__ __forceinline__ void run() {
-    Weights weights;
-    load_weights(arguments_, shared_, weights);
-    convolve(weights);
-  }
-
- private:
-  __device__ __forceinline__ void convolve(const Weights& weights) {
+  __device__ __forceinline__ void run(const Weights& weights) {
     RowSums sums;
     int first_chunk = 0;
     for (int round = 0; round < share_.rounds; ++round) {
@@ -164,6 +157,7 @@ class Consumer {
     }
   }
 
+ private:
   __device__ __forceinline__ void convolve_unit(const Weights& weights, const UnitPlace& at, RowSums& sums) {
     float products[WGMMA_SUMS], maxima[MAXIMA];
 #pragma unroll
@@ -204,22 +198,19 @@ class Consumer {
     if (at.unit + 1 == share_.units) barrier_arrive(&shared_.empty[(at.chunk + 1) % CHUNKS]);
   }
 
-  /// Pools the maxima along the columns and keeps them until the sample's statistics are known.
+  /// Keeps a unit's maxima until the sample's statistics are known.
   __device__ __forceinline__ void store_pooled(const float (&maxima)[MAXIMA], const UnitPlace& at) {
     if (at.unit >= share_.pooled_rows) return;
     if (at.round > 0) barrier_wait(&shared_.drained[at.unit / share_.drain_rows], uint32_t(at.round - 1 & 1));
     const int width = arguments_.pooled_width(), windows = min(TILE_WINDOWS, width - at.tile * TILE_WINDOWS);
-    // Odd lanes finish the second channel, even lanes the first: one exchange for both.
-    const bool odd = lane_ % 2 != 0;
-    const int first = lane_ % 4 / 2;
-    const int channel = 16 * warp_ + lane_ / 4 + (odd ? 8 : 0);
-    float* to = shared_.pooled[channel] + at.unit * width + at.tile * TILE_WINDOWS + first;
+    const int first = PIXELS * (PHASES / POOL) * (lane_ % 4);
+    float* to = shared_.pooled[16 * warp_ + lane_ / 4] + at.unit * width + at.tile * TILE_WINDOWS + first;
 #pragma unroll
-    for (int block = 0; block < BLOCKS; ++block) {
-      const float given = odd ? maxima[2 * block] : maxima[2 * block + 1];
-      const float kept = odd ? maxima[2 * block + 1] : maxima[2 * block];
-      const float pooled = fmaxf(kept, __shfl_xor_sync(ALL_LANES, given, 1));
-      if (2 * block + first < windows) to[2 * block] = pooled;
+    for (int i = 0; i < MAXIMA / 2; ++i) {
+      if (first + i < windows) {
+        to[i] = maxima[i];
+        to[8 * POOLED_PITCH + i] = maxima[MAXIMA / 2 + i];
+      }
     }
   }
 
@@ -245,7 +236,7 @@ class Consumer {
   }
 
   const Arguments& arguments_;
-  const Share& share_;
+  const Share share_;  // a copy, as the producer's
   Shared& shared_;
   const int group_, warp_, lane_;
 };

@@ -29,14 +29,20 @@ constexpr int TILE_MAX = WGMMA_COLUMNS - HALO;
 constexpr int TILE_WINDOWS = TILE_OWNED / POOL;
 constexpr int MAX_ROUNDS = 4096;  // samples of one cluster in one launch: bits of `Shared::rejected`
 
+// A row's columns lie in PHASES: column c is pixel c / PHASES of phase c % PHASES. A consumer's thread then holds whole
+// pooling windows, and a filter tap is still a start address: the next column is the next phase. The first HALO phases
+// are kept once more behind the last, a pixel further on, for the taps of the last ones.
+constexpr int PHASES = 16;
+constexpr int PHASE_PIXELS = WGMMA_COLUMNS / PHASES;  // the columns of a core matrix
 constexpr int PIXEL_BYTES = MAX_IN_CHANNELS * 2;
-constexpr int ROW_BYTES = WGMMA_COLUMNS * PIXEL_BYTES;  // one fp16 part (high or low) of one input row
+constexpr int PHASE_BYTES = PHASE_PIXELS * PIXEL_BYTES;
+constexpr int ROW_BYTES = (PHASES + HALO) * PHASE_BYTES;  // one fp16 part (high or low) of one input row
+static_assert(PHASE_PIXELS == 8 && PHASES % POOL == 0, "a phase is a core matrix, no window crosses pixels");
 constexpr int CHUNK_BYTES = POOL * ROW_BYTES;
 constexpr int CHUNKS = 4;
 // The first two rows are kept twice, so that the six rows of every unit follow each other without a wrap.
 constexpr int PLANE_BYTES = CHUNKS * CHUNK_BYTES + HALO * ROW_BYTES;
-// The last columns of the last row read two pixels past it: those sums are dropped, the bytes must exist.
-constexpr int RING_BYTES = 2 * PLANE_BYTES + HALO * PIXEL_BYTES;
+constexpr int RING_BYTES = 2 * PLANE_BYTES;
 
 constexpr int CONSUMER_THREADS = 2 * WARPGROUP_THREADS;
 constexpr int CONSUMER_WARPS = CONSUMER_THREADS / WARP_THREADS;
@@ -45,15 +51,22 @@ constexpr int PRODUCER_WARPS = PRODUCER_THREADS / WARP_THREADS;
 constexpr int WRITER_THREADS = WARPGROUP_THREADS;
 constexpr int WRITER_WARPS = WRITER_THREADS / WARP_THREADS;
 constexpr int BLOCK_THREADS = CONSUMER_THREADS + PRODUCER_THREADS + WRITER_THREADS;
-static_assert(PRODUCER_THREADS == WGMMA_COLUMNS, "a producer thread a column");
+static_assert(PRODUCER_WARPS == POOL && WARP_THREADS * POOL == WGMMA_COLUMNS, "a warp a row, a lane four columns");
 
 constexpr int MAX_WINDOWS = 496;  // pooled values of a channel in a band: 16 rows of 31
-constexpr int POOLED_PITCH = MAX_WINDOWS + 2;
-static_assert(POOLED_PITCH % 4 == 2, "16 channels x 2 windows of a warp's store hit 32 banks");
+constexpr int POOLED_PITCH = MAX_WINDOWS + 1;
+static_assert(POOLED_PITCH % 8 == 1, "8 channels x 4 windows, 8 apart, of a warp's store hit 32 banks");
 constexpr int DRAINS = 4;  // parts of a band that are handed back one by one once they are written
 
 // Named barriers (0 is __syncthreads).
-enum Barrier : int { SCALES_READY = 1, WRITERS = 2, LAST_STATISTICS = 3, CONSUMERS = 4, PRODUCERS = 5 };
+enum Barrier : int {
+  SCALES_READY = 1,
+  WRITERS = 2,
+  LAST_STATISTICS = 3,
+  CONSUMERS = 4,
+  PRODUCERS = 5,
+  INITIALISED = 6
+};
 
 /// Index of this warp's warpgroup, in a form that the compiler knows to be the same for the whole warp: products in a
 /// branch that might diverge would be serialised.

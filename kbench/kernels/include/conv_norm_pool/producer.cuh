@@ -1,7 +1,8 @@
 // The producer warpgroup: input rows from global memory to split, channel-minor rows in the ring.
 //
-// A thread owns a column and keeps the next chunk's values on their way in registers, behind prefetches to L2. It
-// publishes rows by ordinary stores and a fence, before the next loads start.
+// A warp takes a row of each chunk, a lane four neighbouring columns, 16 bytes a load where the image allows it: few
+// instructions, since every warp's delay the others'. The next chunk's values are on their way in registers, behind
+// prefetches to L2. Rows are published by ordinary stores and a fence, before the next loads start.
 //
 // Columns and channels that the image lacks repeat its last ones: their products are dropped, or meet weights of zero.
 #pragma once
@@ -39,17 +40,17 @@ class Producer {
         shared_(shared),
         thread_(threadIdx.x % WARPGROUP_THREADS),
         warp_(thread_ / WARP_THREADS),
-        lane_(threadIdx.x % WARP_THREADS) {}
+        lane_(threadIdx.x % WARP_THREADS),
+        wide_(arguments.width % POOL == 0 && reinterpret_cast<uintptr_t>(arguments.x) % sizeof(float4) == 0) {}
 
   __device__ __forceinline__ void run() {
     float pixel[WARP_CHANNELS];
     load_pixels(0, pixel);
-    float values[POOL][MAX_IN_CHANNELS];
+    Values values;
     const int chunks = share_.chunks();
     ChunkCursor at, next, soon;
     if (chunks > 0) {
-#pragma unroll
-      for (int row = 0; row < POOL; ++row) load(values[row], at, row);
+      load(values, at);
       for (int i = 0; i < PREFETCHED_CHUNKS; ++i) {
         soon.advance(share_);
         prefetch(soon);
@@ -67,18 +68,12 @@ class Producer {
       const bool halo = at.chunk == chunks - 1;
       next.advance(share_);
       barrier_wait(&shared_.empty[slot], uint32_t(sequence / CHUNKS & 1) ^ 1u);
-#pragma unroll
-      for (int row = 0; row < POOL; ++row) {
-        if (row < HALO || !halo) store(values[row], at.round, slot, row);
-      }
+      if (warp_ < HALO || !halo) store(values, at.round, slot);
       if (halo && at.tile == share_.tiles - 1) publish_magnitudes(at.round);
       fence_shared_to_async();
       __syncwarp();
       if (lane_ == 0) barrier_arrive(&shared_.full[slot]);
-      if (share_.rounds > next.round) {
-#pragma unroll
-        for (int row = 0; row < POOL; ++row) load(values[row], next, row);
-      }
+      if (share_.rounds > next.round) load(values, next);
       at = next;
       soon.advance(share_);
       prefetch(soon);
@@ -86,20 +81,49 @@ class Producer {
   }
 
  private:
+  using Values = float[MAX_IN_CHANNELS][POOL];  // four columns of a row
+
+  /// The lane's first column of four. Eight lanes of a store meet eight pixels of one phase: 128 bytes in a row.
+  __device__ __forceinline__ int first_column() const {
+    return lane_ % PHASE_PIXELS * PHASES + lane_ / PHASE_PIXELS * POOL;
+  }
+
   __device__ __forceinline__ const float* plane(int round, int channel) const {
     const int64_t planes = int64_t(share_.sample(round)) * arguments_.in_channels + channel;
     return arguments_.x + planes * arguments_.height * arguments_.width;
   }
 
-  /// This thread's column of a chunk's row. Rows past the image repeat its last: nothing reads them.
-  __device__ __forceinline__ void load(float (&values)[MAX_IN_CHANNELS], const ChunkCursor& at, int row) const {
-    const int image_row = min(share_.first_row + POOL * at.chunk + row, arguments_.height - 1);
-    const int column = min(at.tile * TILE_OWNED + thread_, arguments_.width - 1);
-    const int size = arguments_.height * arguments_.width;
-    const float* from = plane(at.round, 0) + image_row * arguments_.width + column;
+  /// The same pixel of a later channel, or of the last. In bytes: an addition of a uniform number, and nothing else.
+  __device__ __forceinline__ const float* next_plane(const float* pixel, int channel) const {
+    const uint64_t plane_bytes = uint64_t(sizeof(float)) * uint32_t(arguments_.height * arguments_.width);
+    const uint64_t bytes = plane_bytes * uint32_t(min(channel, arguments_.in_channels - 1));
+    return reinterpret_cast<const float*>(reinterpret_cast<const char*>(pixel) + bytes);
+  }
+
+  /// This warp's row of a chunk. Rows past the image repeat its last: nothing reads them.
+  __device__ __forceinline__ void load(Values& values, const ChunkCursor& at) const {
+    const int row = min(share_.first_row + POOL * at.chunk + warp_, arguments_.height - 1);
+    const int first = at.tile * TILE_OWNED + first_column(), width = arguments_.width;
+    const float* from = plane(at.round, 0) + row * width;
+    if (wide_) {
+      from += min(first, width - POOL);
 #pragma unroll
-    for (int channel = 0; channel < MAX_IN_CHANNELS; ++channel) {
-      values[channel] = __ldg(from + min(channel, arguments_.in_channels - 1) * size);
+      for (int channel = 0; channel < MAX_IN_CHANNELS; ++channel) {
+        const float4 four = __ldg(reinterpret_cast<const float4*>(next_plane(from, channel)));
+        values[channel][0] = four.x;
+        values[channel][1] = four.y;
+        values[channel][2] = four.z;
+        values[channel][3] = four.w;
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < POOL; ++i) {
+        const float* pixel = from + min(first + i, width - 1);
+#pragma unroll
+        for (int channel = 0; channel < MAX_IN_CHANNELS; ++channel) {
+          values[channel][i] = __ldg(next_plane(pixel, channel));
+        }
+      }
     }
   }
 
@@ -113,25 +137,39 @@ class Producer {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
   }
 
-  __device__ __forceinline__ void store(const float (&values)[MAX_IN_CHANNELS], int round, int slot, int row) {
-    uint4 high, low;
-    uint32_t* to_high[4] = {&high.x, &high.y, &high.z, &high.w};
-    uint32_t* to_low[4] = {&low.x, &low.y, &low.z, &low.w};
+  __device__ __forceinline__ void store(const Values& values, int round, int slot) {
+    float2 factor[4], offset[4];
 #pragma unroll
-    for (int pair = 0; pair < 4; ++pair) {
-      // The same address for the whole warp: a broadcast, and eight registers less.
-      const float2 factor = reinterpret_cast<const float2*>(shared_.input_factor)[pair];
-      const float2 offset = reinterpret_cast<const float2*>(shared_.input_offset[round % 2])[pair];
-      const SplitPair split = split_fp16(fmaf(values[2 * pair], factor.x, offset.x),
-                                         fmaf(values[2 * pair + 1], factor.y, offset.y));
-      magnitude_[pair] = __hmax2_nan(magnitude_[pair], __habs2(bits_half2(split.high)));
-      *to_high[pair] = split.high;
-      *to_low[pair] = split.low;
+    for (int pair = 0; pair < 4; ++pair) {  // the same addresses for the whole warp: a broadcast
+      factor[pair] = reinterpret_cast<const float2*>(shared_.input_factor)[pair];
+      offset[pair] = reinterpret_cast<const float2*>(shared_.input_offset[round % 2])[pair];
     }
-    unsigned char* to = shared_.ring + slot * CHUNK_BYTES + row * ROW_BYTES + thread_ * PIXEL_BYTES;
+    unsigned char* row = shared_.ring + slot * CHUNK_BYTES + warp_ * ROW_BYTES;
+    const int pixel = lane_ % PHASE_PIXELS, first_phase = lane_ / PHASE_PIXELS * POOL;
+    unsigned char* to = row + first_phase * PHASE_BYTES + pixel * PIXEL_BYTES;
+#pragma unroll
+    for (int i = 0; i < POOL; ++i) {
+      SplitPair split[4];
+#pragma unroll
+      for (int pair = 0; pair < 4; ++pair) {
+        split[pair] = split_fp16(fmaf(values[2 * pair][i], factor[pair].x, offset[pair].x),
+                                 fmaf(values[2 * pair + 1][i], factor[pair].y, offset[pair].y));
+        magnitude_[pair] = __hmax2_nan(magnitude_[pair], __habs2(bits_half2(split[pair].high)));
+      }
+      const uint4 high = {split[0].high, split[1].high, split[2].high, split[3].high};
+      const uint4 low = {split[0].low, split[1].low, split[2].low, split[3].low};
+      const bool again = slot == 0 && warp_ < HALO;  // where the last slot's rows find it
+      write(to + i * PHASE_BYTES, high, low, again);
+      if (i < HALO && first_phase == 0 && pixel > 0) {  // and where the last phases' taps do
+        write(to + (PHASES + i) * PHASE_BYTES - PIXEL_BYTES, high, low, again);
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void write(unsigned char* to, const uint4& high, const uint4& low, bool again) {
     *reinterpret_cast<uint4*>(to) = high;
     *reinterpret_cast<uint4*>(to + PLANE_BYTES) = low;
-    if (slot == 0 && row < HALO) {  // once more where the last slot's rows find it
+    if (again) {
       *reinterpret_cast<uint4*>(to + CHUNKS * CHUNK_BYTES) = high;
       *reinterpret_cast<uint4*>(to + CHUNKS * CHUNK_BYTES + PLANE_BYTES) = low;
     }
@@ -201,9 +239,10 @@ class Producer {
   }
 
   const Arguments& arguments_;
-  const Share& share_;
+  const Share share_;  // a copy: in shared memory it would be read again behind every barrier
   Shared& shared_;
   const int thread_, warp_, lane_;
+  const bool wide_;  // four columns are 16 aligned bytes
   __half2 magnitude_[4];  // largest high parts
 };
 

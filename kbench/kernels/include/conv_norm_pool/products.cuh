@@ -1,8 +1,9 @@
 // One convolution row x 64 channels on the tensor cores, to fp32's accuracy.
 //
 // D[64 channels x 128 pixels] = A[weights, in registers] * B[pixels, in the ring]. A pixel's 8 fp16 channels are the 16
-// bytes of a core matrix row, so a filter tap is a start address, and the second tap of a k16 step is the descriptor's
-// depth stride. 9 taps x 3 products (high*low, low*high, high*high) = 27 k8 slices = 14 steps; small terms first.
+// bytes of a core matrix row, a phase's 8 pixels a core matrix: so a filter tap is a start address, and the second tap of
+// a k16 step is the descriptor's depth stride. 9 taps x 3 products (high*low, low*high, high*high) = 27 k8 slices = 14
+// steps; small terms first.
 #pragma once
 
 #include "plan.cuh"
@@ -23,7 +24,7 @@ struct Weights {
 };
 
 /// Byte offset of a tap from a row's start, and the depth stride from an even tap to the next one.
-constexpr __host__ __device__ int tap_offset(int tap) { return tap / KERNEL * ROW_BYTES + tap % KERNEL * PIXEL_BYTES; }
+constexpr __host__ __device__ int tap_offset(int tap) { return tap / KERNEL * ROW_BYTES + tap % KERNEL * PHASE_BYTES; }
 constexpr __host__ __device__ uint64_t two_taps(int tap, int part) {
   return operand_layout(uint32_t(tap_offset(tap + 1) - tap_offset(tap))) + uint64_t((part + tap_offset(tap)) / 16);
 }
