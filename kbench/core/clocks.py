@@ -12,7 +12,7 @@ On a CPU a worker's claim is held against the slope of the judge's wall time ove
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from kbench.core.stats import median_interval
@@ -25,8 +25,6 @@ LATE_NS = 25_000
 VISIBLE_NS = 100_000
 """Chosen: inputs are visible for some 0.13 ms before the gate opens, which varies by 0.05 ms (H100). A solution that
 gets hold of the device meanwhile lengthens this by a time slice (1 to 2 ms, measured behind a spinning kernel)."""
-COPY_NS_PER_BYTE = 0.002
-"""What a slow device takes to copy a byte of the inputs, at most; an H200 copies 2.1 TB/s each way."""
 QUOTED_FROM = 0.98
 """A claim below this share of the judge's time is not quoted, however wide the interval is."""
 HELD_WITHIN = 0.2
@@ -54,6 +52,14 @@ class QuotedClock(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Showing:
+    """How long inputs of some size were visible before the gate was opened: while they were copied and L2 made cold."""
+
+    visible_ns: int = 0
+    shown_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
     """One round, on the judge's clock: K calls between the opened gate and the raised flag."""
 
@@ -61,10 +67,7 @@ class Round:
     total_ns: int
     late_ns: int
     """From the flag until the judge has read some of the results."""
-    visible_ns: int = 0
-    """How long the inputs were visible before the gate was opened, as they were copied and the cache was made cold."""
-    shown_bytes: int = 0
-    """Size of these inputs."""
+    showing: Showing = field(default_factory=Showing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,42 +101,45 @@ def per_call_ns(each: Round, constant: Constant) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsualDelays:
-    """How late checks are, and how long inputs are visible, in rounds of the reference (ns)."""
+    """How late checks are, and how long inputs are visible, where nobody gains by it (ns)."""
 
     late_ns: float
     visible_ns: float
-    """In a round without inputs."""
+    """Without inputs."""
     copy_ns_per_byte: float = 0.0
-    """What it takes longer to show inputs."""
+    """By how much longer inputs are visible, for each of their bytes."""
     late_noise_ns: float = LATE_NS
     """How late a check may normally be."""
 
-    def visible_too_long_ns(self, each: Round) -> float:
-        """Return by how much the inputs of a round were visible longer than such inputs usually are."""
-        return each.visible_ns - self.visible_ns - self.copy_ns_per_byte * each.shown_bytes
+    def visible_too_long_ns(self, showing: Showing) -> float:
+        """Return by how much inputs were visible longer than inputs of their size usually are."""
+        return showing.visible_ns - self.visible_ns - self.copy_ns_per_byte * showing.shown_bytes
 
 
-def usual_of(rounds: Sequence[Round], empty: Sequence[Round]) -> UsualDelays:
-    """Return what is usual in these rounds, and in those of no call."""
-    least_ns = statistics.median(each.visible_ns for each in empty or rounds)
-    shown_bytes = statistics.median(each.shown_bytes for each in rounds)
-    longer_ns = statistics.median(each.visible_ns for each in rounds) - least_ns
+def usual_of(reference: Sequence[Round], shown: Sequence[Showing]) -> UsualDelays:
+    """Return what is usual: from the reference's rounds, and from inputs `shown` while no calls were queued.
+
+    Some of these were none, others the inputs of the largest round: nothing is extrapolated.
+    """
+    most = max(each.shown_bytes for each in shown)
+    least_ns = statistics.median(each.visible_ns for each in shown if each.shown_bytes < most or not most)
+    longest_ns = statistics.median(each.visible_ns for each in shown if each.shown_bytes == most)
     return UsualDelays(
-        late_ns=statistics.median(each.late_ns for each in rounds),
+        late_ns=statistics.median(each.late_ns for each in reference),
         visible_ns=least_ns,
-        copy_ns_per_byte=min(COPY_NS_PER_BYTE, max(0.0, longer_ns) / max(1.0, shown_bytes)),
+        copy_ns_per_byte=max(0.0, longest_ns - least_ns) / max(1, most),
     )
 
 
-def usual_borne_out(reference: Sequence[Round], after: Sequence[Round], empty_after: Sequence[Round]) -> UsualDelays:
+def usual_borne_out(reference: Sequence[Round], after: Sequence[Round], shown: Sequence[Showing]) -> UsualDelays:
     """Return what is usual in rounds of the reference, as confirmed by those after the candidate's death.
 
-    A live candidate can make the reference's checks late and its inputs visible longer, so that its own seem usual.
-    After its death, checks still vary with the machine's other work. A check may be late by that much, and the
-    uncertainty is no smaller. The earliest and the latest check are left out: one that the machine held up says nothing
-    of the median of many.
+    A live candidate can make the reference's checks late, so that its own seem usual. After its death, checks still
+    vary with the machine's other work. A check may be late by that much, and the uncertainty is no smaller. The
+    earliest and the latest check are left out: one that the machine held up says nothing of the median of many.
+    Inputs are `shown` after its death.
     """
-    alone = usual_of(after, empty_after)
+    alone = usual_of(after, shown)
     beside_ns = statistics.median(each.late_ns for each in reference)
     late = sorted(each.late_ns for each in after)[1:-1] or [0]
     noise_ns = max(float(LATE_NS), float(late[-1] - late[0]))
@@ -151,7 +157,7 @@ def attest(rounds: Sequence[Round], constant: Constant, usual: UsualDelays) -> A
     times = [per_call_ns(each, constant) for each in rounds]
     calls = statistics.median(each.calls for each in rounds)
     late_ns = statistics.median(each.late_ns for each in rounds) - usual.late_ns
-    visible_ns = statistics.median(usual.visible_too_long_ns(each) for each in rounds)
+    visible_ns = statistics.median(usual.visible_too_long_ns(each.showing) for each in rounds)
     excesses = (late_ns, usual.late_noise_ns), (visible_ns, VISIBLE_NS)
     hidden_ns = sum(excess for excess, noise in excesses if excess > noise)
     unseen_ns = constant.half_width_ns + SWITCH_NS + usual.late_noise_ns

@@ -156,6 +156,12 @@ class Arena:
             self._block.bytes[:end].copy_(self._staging[:end])
         self._mask = None
 
+    def reveal_again(self, slots: int) -> None:
+        """Repeat the work of `reveal`, for its time: what lies in the slots is worth nothing afterwards."""
+        if self.lends:
+            self._mask = InputMask(self._block.bytes.device)
+        self.reveal(slots)
+
     def input_bytes(self, slots: int) -> int:
         """Return the size of the inputs of the first `slots` slots."""
         return -(-self._input_ends[slots - 1] // PAD_BYTES) * PAD_BYTES if slots else 0

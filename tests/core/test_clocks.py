@@ -15,6 +15,7 @@ from kbench.core.clocks import (
     Constant,
     QuotedClock,
     Round,
+    Showing,
     UsualDelays,
     attest,
     attest_claim,
@@ -99,30 +100,27 @@ def test_what_comes_behind_the_flag_is_added(totals_ns, calls, late_ns, ns, half
 @pytest.mark.parametrize("shown_bytes", [0, 1_000_000])
 def test_who_is_there_when_inputs_are_revealed_is_charged_for_it(longer_ns, added_ns, shown_bytes):
     usual = replace(USUAL, copy_ns_per_byte=0.001)
-    visible_ns = round(USUAL_VISIBLE_NS + 0.001 * shown_bytes + longer_ns)
-    each = Round(calls=100, total_ns=1_153_000, late_ns=USUAL_LATE_NS, visible_ns=visible_ns, shown_bytes=shown_bytes)
+    showing = Showing(visible_ns=round(USUAL_VISIBLE_NS + 0.001 * shown_bytes + longer_ns), shown_bytes=shown_bytes)
+    each = Round(calls=100, total_ns=1_153_000, late_ns=USUAL_LATE_NS, showing=showing)
     assert attest([each], CONSTANT, usual).ns == pytest.approx(10_000 + added_ns / 100)
 
 
 @pytest.mark.parametrize(
-    ("empty_us", "round_us", "shown_bytes", "usual_us", "copy_ns_per_byte"),
+    ("without_us", "with_us", "shown_bytes", "visible_us", "copy_ns_per_byte"),
     [
-        (130, 180, 100_000_000, 130, 0.0005),
-        (130, 130, 100_000_000, 130, 0.0),
-        (130, 120, 100_000_000, 130, 0.0),  # noise
-        (130, 180, 1_000, 130, 0.002),  # noise again, and no device copies so slowly
-        (130, 180, 0, 130, 0.002),
-        (None, 180, 1_000, 180, 0.0),
+        ([130, 131, 190], [180, 179, 181], 100_000_000, 131, 0.00049),
+        ([130], [120], 100_000_000, 130, 0.0),  # noise
+        ([130], [180], 1_000, 130, 50.0),  # noise, and no inputs are larger
+        ([130, 131, 190], [], 0, 131, 0.0),  # a problem without tensors
     ],
 )
-def test_how_long_inputs_are_visible_follows_from_the_references_rounds(
-    empty_us, round_us, shown_bytes, usual_us, copy_ns_per_byte
+def test_how_long_inputs_are_visible_is_measured_while_nobody_waits(
+    without_us, with_us, shown_bytes, visible_us, copy_ns_per_byte
 ):
-    def seen(visible_us: int, shown: int) -> Round:
-        return Round(calls=1, total_ns=0, late_ns=0, visible_ns=1_000 * visible_us, shown_bytes=shown)
-
-    found = usual_of([seen(round_us, shown_bytes)] * 3, [] if empty_us is None else [seen(empty_us, 0)] * 3)
-    assert (found.visible_ns, found.copy_ns_per_byte) == (1_000 * usual_us, pytest.approx(copy_ns_per_byte))
+    shown = [Showing(visible_ns=1_000 * us) for us in without_us]
+    shown += [Showing(visible_ns=1_000 * us, shown_bytes=shown_bytes) for us in with_us]
+    found = usual_of(rounds(1_153_000), shown)
+    assert (found.visible_ns, found.copy_ns_per_byte) == (1_000 * visible_us, pytest.approx(copy_ns_per_byte))
 
 
 def test_one_late_look_is_no_habit():
@@ -144,7 +142,7 @@ def test_what_is_usual_is_borne_out_after_the_candidates_death(beside_us, after_
     def looks(late_us: list[int]) -> list[Round]:
         return [Round(calls=100, total_ns=1_153_000, late_ns=1_000 * late) for late in late_us]
 
-    found = usual_borne_out(looks(beside_us), looks(after_us), [])
+    found = usual_borne_out(looks(beside_us), looks(after_us), [Showing()])
     assert (found.late_ns, found.late_noise_ns) == (1e3 * usual_us, 1e3 * noise_us)
     late = Round(calls=100, total_ns=1_153_000, late_ns=1_000 * (usual_us + noise_us))
     assert attest([late], CONSTANT, found).ns == 10_000

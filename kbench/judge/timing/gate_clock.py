@@ -18,6 +18,7 @@ from kbench.core.clocks import (
     Constant,
     QuotedClock,
     Round,
+    Showing,
     attest,
     clock_to_quote,
     computed_together,
@@ -84,6 +85,7 @@ class DeviceClock:
         self._empty: list[Round] = []
         self._constant = Constant(ns=0.0, half_width_ns=0.0)
         self._after: list[Round] = []
+        self._shown: list[Showing] = []
         self._wall_ns: dict[str, float] = {}
         self._gated = True
         self._replays = replays
@@ -131,7 +133,7 @@ class DeviceClock:
         """
         if not self._gated:
             return
-        mine = attest(self._seen["candidate"], self._constant, usual_of(self._seen["reference"], self._empty))
+        mine = attest(self._seen["candidate"], self._constant, usual_of(self._seen["reference"], self._shown_again()))
         self._quote(event_ns, mine)
         self._require_separate(mine)
         self._wall_ns = self._walls()
@@ -155,6 +157,7 @@ class DeviceClock:
                 self._add_empty()
             if before.ns - self._constant.ns <= clocks.SWITCH_NS:
                 self._constant = before
+            self._shown = self._shown_again()
 
     def conclude(self, event_ns: float) -> Conclusion:
         """Say what the judge's clock makes of the process, once the candidate is dead.
@@ -167,7 +170,7 @@ class DeviceClock:
                 arm: statistics.median(per_call_ns(r, self._constant) for r in seen) for arm, seen in self._seen.items()
             }
             return Conclusion(clock="wall", attestation="weak", wall_ns=walls, flags=frozenset(self._flags))
-        usual = usual_borne_out(self._seen["reference"], self._after, self._empty)
+        usual = usual_borne_out(self._seen["reference"], self._after, self._shown)
         attested = {arm: attest(seen, self._constant, usual) for arm, seen in self._seen.items()}
         mine = attested["candidate"]
         clock = self._quote(event_ns, mine)
@@ -230,7 +233,7 @@ class DeviceClock:
         told = [self._round("reference") for _ in range(AFTER_ROUNDS)]
         rounds = [each.seen for each in told]
         event_ns = statistics.median(each.event_ns for each in told) - self._constant.copy_ns
-        alone = attest(rounds, self._constant, usual_of(rounds, self._empty))
+        alone = attest(rounds, self._constant, usual_of(rounds, self._shown_again()))
         return clock_to_quote(event_ns, alone) is None or computed_together(self._single_ns("reference"), alone)
 
     def close(self) -> None:
@@ -341,6 +344,11 @@ class DeviceClock:
     def _single_ns(self, arm: str) -> float:
         """Return the time of a call that none precedes."""
         return self._per_call_ns([self._round(arm, 1) for _ in range(ALONE_ROUNDS)])
+
+    def _shown_again(self) -> list[Showing]:
+        """Show no inputs, and those of the largest round, for how long they are visible where nobody gains by it."""
+        rounds = self._rounds["reference"]
+        return [rounds.show_again(calls) for calls in (0, max(self._calls.values())) for _ in range(AFTER_ROUNDS)]
 
     def _alone(self) -> float:
         """Return the reference's time per call while nothing alternates with it."""

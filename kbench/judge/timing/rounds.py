@@ -10,13 +10,13 @@ import gc
 import itertools
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from kbench.core.clocks import Round
+from kbench.core.clocks import Round, Showing
 from kbench.core.model import Status
 from kbench.devices.cuda import L2Cache, recorded
 from kbench.judge.exchange import Trial, secret_seed
@@ -84,33 +84,26 @@ class Batch:
                 arguments.clear()
 
     def reveal(self, cache: L2Cache | None) -> "Visibility":
-        """Reveal the inputs and, with a `cache`, make it cold; return when the device has done so.
-
-        All of it is queued while the device is busy with the cache: between two kernels it could turn to the worker.
-        """
-        if cache is not None:
-            cache.make_ready()
-        shown = Visibility()
-        self._trial.arena.reveal(len(self.order))
-        if cache is not None:
-            cache.flush()
-        shown.finish()
-        return shown
+        """Reveal the inputs and, with a `cache`, make it cold; return when the device has done so."""
+        return Visibility(lambda: self._trial.arena.reveal(len(self.order)), cache)
 
 
 class Visibility:
-    """How long inputs have been visible: from now on, first on the device's clock and then on the judge's.
+    """Reveals inputs and makes the cache cold; knows how long the inputs have been visible since.
 
-    The host's clock alone would count how long the judge waits for its turn, with a worker that keeps several queues.
+    First on the device's clock, then on the judge's: that alone would count how long the judge waits for its turn, with
+    a worker that keeps several queues. All is queued while the device is busy with the cache: between two kernels it
+    could turn to the worker.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reveal: Callable[[], None], cache: L2Cache | None):
+        if cache is not None:
+            cache.make_ready()
         self._begin, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         self._begin.record()
-        self._done_ns = 0
-
-    def finish(self) -> None:
-        """Wait until the device has done what is queued."""
+        reveal()
+        if cache is not None:
+            cache.flush()
         self._end.record()
         self._end.synchronize()
         self._done_ns = time.perf_counter_ns()
@@ -236,8 +229,7 @@ class Rounds:
             calls=calls,
             total_ns=total_ns,
             late_ns=late_ns,
-            visible_ns=shown.until(opened_ns),
-            shown_bytes=self.trial.arena.input_bytes(calls),
+            showing=self._showing(calls, shown.until(opened_ns)),
         )
         return self._claimed(seen, answer)
 
@@ -258,6 +250,14 @@ class Rounds:
             self._judge(batch, answer, {})
             self._taken_back(dead=kill)
         return self._claimed(Round(calls=calls, total_ns=ended - started, late_ns=0), answer)
+
+    def show_again(self, calls: int) -> Showing:
+        """Show the inputs of so many calls while none is queued; they are worth nothing afterwards."""
+        shown = Visibility(lambda: self.trial.arena.reveal_again(calls), self._cache)
+        return self._showing(calls, shown.until(time.perf_counter_ns()))
+
+    def _showing(self, calls: int, visible_ns: int) -> Showing:
+        return Showing(visible_ns=visible_ns, shown_bytes=self.trial.arena.input_bytes(calls))
 
     def loop(self, calls: int, slots: int) -> int:
         """Return the ns of a plain loop of calls that cycles through the first slots; its outputs are not checked."""

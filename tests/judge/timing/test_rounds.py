@@ -282,12 +282,21 @@ def test_a_round_is_told_by_both_clocks(trial: Known, worker: Worker):
     seen = told.seen
     assert (seen.calls, seen.total_ns, told.event_ns, told.submit_ns) == (8, 1_153_000, 10_000, 4_000)
     assert seen.late_ns > 0
-    assert 125_000 <= seen.visible_ns < 50_000_000, "the device's time, and until the gate is opened"
-    assert seen.shown_bytes >= 8 * 4 * SIZE
+    assert 125_000 <= seen.showing.visible_ns < 50_000_000, "the device's time, and until the gate is opened"
+    assert seen.showing.shown_bytes >= 8 * 4 * SIZE
     assert worker.said[:2] == ["begin gated", "finish"]
     assert "pause" in worker.said, "what is written after it is written by nobody"
     assert CHECKED - 1 <= len(trial.checked) <= CHECKED
     assert worker.order[-1] in trial.checked
+
+
+def test_inputs_are_shown_again_for_the_time_that_it_takes(trial: Known, worker: Worker):
+    of_trial = judged(trial)
+    shown = of_trial.gated(8).seen.showing
+    for calls, nbytes in ((0, 0), (8, shown.shown_bytes)):
+        again = of_trial.show_again(calls)
+        assert (again.shown_bytes, again.visible_ns >= 125_000) == (nbytes, True)
+    assert of_trial.gated(8).seen.calls == 8, "and rounds go on"
 
 
 def test_inputs_are_made_while_the_worker_queues_unless_it_must_be_told_of_numbers_first():
@@ -311,7 +320,7 @@ def test_graphs_are_replayed_in_rounds_but_a_loop_is_what_most_code_does(trial: 
 
 def test_a_round_of_no_call(trial: Known, worker: Worker):
     seen = judged(trial).gated(0).seen
-    assert (seen.total_ns, seen.shown_bytes) == (1_153_000, 0)
+    assert (seen.total_ns, seen.showing.shown_bytes) == (1_153_000, 0)
     assert trial.checked == []
 
 
