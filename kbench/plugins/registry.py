@@ -53,6 +53,11 @@ class Entry:
         return Failed(status=Status.SKIPPED, reason=reason)
 
     @property
+    def varies_shapes(self) -> bool:
+        """Whether it is judged at shapes that the problem does not list: torch would compile for each of them."""
+        return self.builtin in {None, "eager"}
+
+    @property
     def typed(self) -> str:
         """The word that names it on a command line."""
         return shlex.quote(self.recorded_path or self.name)

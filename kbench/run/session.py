@@ -153,8 +153,8 @@ class Session:
         yield finished(stage, case.name, time.monotonic() - began)
 
     def derive(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
-        """Derive shapes for solutions that are not built in, if the problem lists no ragged ones."""
-        if case_selection.lists_shapes(self._problem) or all(entry.builtin is not None for entry in solutions):
+        """Derive shapes for the solutions that vary them, if the problem lists no ragged ones."""
+        if case_selection.lists_shapes(self._problem) or not any(entry.varies_shapes for entry in solutions):
             return
 
         def find() -> None:
@@ -266,8 +266,8 @@ class Session:
                 yield estimated
 
     def _derive(self, entry: Entry) -> Derived:
-        """Return the shapes beside the problem's cases at which a solution is verified; none for built-in ones."""
-        return self._derived if entry.builtin is None else Derived()
+        """Return the shapes beside the problem's cases at which a solution is verified."""
+        return self._derived if entry.varies_shapes else Derived()
 
     def close(self) -> None:
         """End the judge and its workers."""

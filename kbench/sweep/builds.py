@@ -40,9 +40,9 @@ class DerivedShapes:
         self._lock = threading.Lock()
 
     def of(self, task: Task) -> Derived:
-        """Return the shapes beside the problem's cases at which a solution is verified; none for built-in ones."""
+        """Return the shapes beside the problem's cases at which a solution is verified."""
         problem, options = task.problem, task.options
-        if task.solution.builtin is not None or options.level is Level.TASK or case_selection.lists_shapes(problem):
+        if not task.solution.varies_shapes or options.level is Level.TASK or case_selection.lists_shapes(problem):
             return Derived()
         with self._lock:
             source = sources.source_sha256(problem.path)  # a server's problem may be edited
