@@ -36,6 +36,10 @@ def of_one_process(
         return None
     interval = median_interval(log_ratios)
     own = interval.half_width if interval is not None else (max(log_ratios) - min(log_ratios)) / 2
+    return math.expm1(math.hypot(own, between_processes(device, time_ns, flags)))
+
+
+def between_processes(device: str, time_ns: float, flags: Collection[str] = ()) -> float:
+    """Return half the 95 % width of the difference between the speed-ups of two processes, as a log ratio."""
     between = next(half for least_ns, half in BETWEEN[device] if time_ns >= least_ns)
-    between = max([between, *(BY_FLAG.get(flag, 0.0) for flag in flags)])
-    return math.expm1(math.hypot(own, between))
+    return max([between, *(BY_FLAG.get(flag, 0.0) for flag in flags)])

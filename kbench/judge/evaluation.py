@@ -224,6 +224,7 @@ class Evaluation:
                 process=self._assignment.process,
                 precision=self._assignment.options.precision,
                 device=device,
+                alone=self._assignment.options.max_processes == 1,
             )
             return Pairing(trial, clock, monitor, pacing).run(
                 lambda block: self._judge.progress(stage="time", done=block),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kbench.core.model import Sample, Status, Timing
+from kbench.core.noise import between_processes
 from kbench.core.stats import counted, median_interval, pair_log_ratios, timing_flags
 from kbench.devices.monitor import DeviceMonitor
 from kbench.judge.exchange import Trial
@@ -23,9 +24,8 @@ SETTLED_WITHIN = {"cuda": 0.01, "cpu": 0.1}
 """Largest difference of two successive medians, as a share; a shared processor is never as quiet as a GPU."""
 RESOLVED_FROM_NS = {"cuda": 20_000, "cpu": 200_000}
 """Shorter calls cannot be told apart better than launches can (on a CPU: than threads that wake up)."""
-SHORT_SPREAD = {"cuda": 0.05, "cpu": 0.0}
-"""By how much such short calls differ from process to process, as a share: measured on H200s, 2.9 and 3.1 us for one
-operation, 6.7 and 7.2 us for another, each known to 0.3 % in its process. On a CPU they scatter within one as much."""
+STEADY_WITHIN = {"cuda": True, "cpu": False}
+"""Whether calls scatter less within a process than processes differ."""
 REPEAT_SHARE = 0.2
 ENOUGH_PAIRS = 8
 PAIRS_LIMIT_S = 3.0
@@ -52,6 +52,8 @@ class Pacing:
     process: int
     precision: float
     device: str
+    alone: bool = False
+    """Whether no other process follows: then more pairs tell no more than processes differ by."""
 
 
 class Pairing:
@@ -149,8 +151,15 @@ class Pairing:
         if time.monotonic() > until:
             return True
         interval = median_interval(pair_log_ratios(self._samples))
-        between = SHORT_SPREAD[self._pacing.device] if "resolution_limited" in self._flags else 0.0
-        return interval is not None and interval.half_width < max(self._pacing.precision, between) / NEGLIGIBLE
+        return interval is not None and interval.half_width < max(self._pacing.precision, self._between) / NEGLIGIBLE
+
+    @property
+    def _between(self) -> float:
+        """How much processes differ, where that decides how much pairs of this one can tell; else nothing."""
+        pacing = self._pacing
+        if not STEADY_WITHIN[pacing.device] or not (pacing.alone or "resolution_limited" in self._flags):
+            return 0.0
+        return between_processes(pacing.device, min(self._median_ns(arm) for arm in ARMS))
 
     def _counted_pairs(self) -> int:
         return len(counted(s for s in self._samples if s.arm == "candidate"))

@@ -186,6 +186,13 @@ def test_short_calls_differ_more_between_processes_than_pairs_can_tell(ns, wobbl
     assert len(run(clock, pairs=40, precision=0.001).samples) == 2 * pairs
 
 
+@pytest.mark.parametrize(
+    ("alone", "wobble", "pairs"), [(False, 0.001, 40), (True, 0.001, ENOUGH_PAIRS), (True, 0.01, 40)]
+)
+def test_a_process_that_none_follows_is_as_precise_as_processes_differ(alone, wobble, pairs):
+    assert len(run(Clock(wobble=wobble), pairs=40, precision=0.0001, alone=alone).samples) == 2 * pairs
+
+
 def test_it_stops_when_the_time_is_up_but_not_before_there_are_enough(monkeypatch):
     monkeypatch.setattr(pairing, "PAIRS_LIMIT_S", -1.0)
     assert len(run(Clock(), pairs=40).samples) == 2 * ENOUGH_PAIRS
