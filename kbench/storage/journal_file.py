@@ -54,19 +54,27 @@ class JournalFile:
         self.close()
 
     def close(self) -> None:
-        """Take no more lines: `append` raises from now on."""
+        """Take no more lines: `write` raises from now on."""
         with self._lock:
             if self._descriptor >= 0:
                 os.close(self._descriptor)
             self._descriptor = -1
 
-    def append(self, told: Mapping[str, Any]) -> None:
+    def write(self, told: Mapping[str, Any]) -> None:
         """Write a line; it is on the disk when this returns. Raises MachineError."""
-        try:
-            with self._lock:
-                self._write(told)
-        except OSError as error:
-            raise write_failed(self.path, error, self._way_out) from error
+        data = (json.dumps(told, separators=(",", ":"), allow_nan=False, ensure_ascii=True) + "\n").encode()
+        with self._lock:
+            try:
+                before = os.fstat(self._descriptor).st_size
+                try:
+                    while data:
+                        data = data[os.write(self._descriptor, data) :]
+                    os.fsync(self._descriptor)
+                except OSError:
+                    os.ftruncate(self._descriptor, before)  # half of a line would spoil the next one
+                    raise
+            except OSError as error:
+                raise write_failed(self.path, error, self._way_out) from error
 
     def _claim(self) -> None:
         try:
@@ -74,18 +82,6 @@ class JournalFile:
         except BlockingIOError:
             message = f"another process is running `{self.path.name.removesuffix(SUFFIX)}`"
             raise MachineError(message, "wait for it, or end it") from None
-
-    def _write(self, told: Mapping[str, Any]) -> None:
-        text = json.dumps(told, separators=(",", ":"), allow_nan=False, ensure_ascii=True) + "\n"
-        data = text.encode()
-        before = os.fstat(self._descriptor).st_size
-        try:
-            while data:
-                data = data[os.write(self._descriptor, data) :]
-            os.fsync(self._descriptor)
-        except OSError:
-            os.ftruncate(self._descriptor, before)  # half of a line would spoil the next one
-            raise
 
 
 def now_utc() -> str:

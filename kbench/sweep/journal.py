@@ -79,33 +79,26 @@ def _time(text: str) -> datetime:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-class Journal:
+class Journal(JournalFile):
     """The open journal of a running sweep; a context manager. It locks the file against other writers."""
 
     def __init__(self, path: Path, header: Header, *, resumed: Record | None = None):
-        self._file = JournalFile(path, whole_bytes=resumed.whole_bytes if resumed is not None else None)
+        super().__init__(path, whole_bytes=resumed.whole_bytes if resumed is not None else None)
         self._header = header
         self._is_new = resumed is None
 
     def __enter__(self) -> Self:
         try:
-            self._file.__enter__()
+            super().__enter__()
         except FileExistsError:
             hint = f"`--resume {self._header.run}` continues it, `--name` sets another name"
             raise UsageError(f"a sweep named `{self._header.run}` exists already", hint) from None
-        self._file.append({"sweep": asdict(self._header)} if self._is_new else {"resumed": {"at_utc": now_utc()}})
+        self.write({"sweep": asdict(self._header)} if self._is_new else {"resumed": {"at_utc": now_utc()}})
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Take no more results: `append` raises from now on."""
-        self._file.close()
 
     def append(self, task: Task, process: int, result: UnitResult, device: str) -> None:
         """Write the result of a unit; it is on the disk when this returns. Raises MachineError."""
-        self._file.append(
+        self.write(
             {
                 "key": task.key,
                 "process": process,
