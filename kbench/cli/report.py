@@ -58,7 +58,7 @@ def page_of(path: Path, settings: Settings) -> str:
     from kbench.report.saved_run import recall
     from kbench.report.swept_table import of_published, of_run
     from kbench.report.terminal import stack_line
-    from kbench.storage import published
+    from kbench.storage import journal_file, published
     from kbench.storage.results import read_run
     from kbench.sweep import journal
 
@@ -68,7 +68,7 @@ def page_of(path: Path, settings: Settings) -> str:
     judged, summary = recall(run)
     missing = not run.samples and any(row.samples_sha256 for row in run.rows)
     notes = [Remark(kind="warning", text=NO_SAMPLES)] if missing else []
-    written = path.with_name(path.stem + journal.SUFFIX)
+    written = path.with_name(path.stem + journal_file.SUFFIX)
     if not written.is_file() and len({row.problem for row in run.rows}) == 1:
         shown = listings(summary.cases, settings)
         repeat = command_of(run.rows, settings)

@@ -1,20 +1,23 @@
 """`kbench selftest`: show that the judge catches attacks and passes honest solutions."""
 
 import datetime
+import shlex
 import time
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.cli.options import OutputFlags, argument, command, option, switch
 from kbench.cli.output import Output
-from kbench.core.errors import InternalError, MachineError
+from kbench.core.errors import ExitCode, InternalError, KbenchError, UsageError
 from kbench.selftest import corpus
+from kbench.storage import journal_file
 from kbench.storage.csvfile import replace_file
 
-if TYPE_CHECKING:
-    from kbench.selftest.session import SelftestReport
+if TYPE_CHECKING:  # numpy, which completion does not need
+    from kbench.selftest.checks import SelftestReport
+    from kbench.selftest.journal import SelftestJournal
 
 
 def complete(incomplete: str) -> list[str]:
@@ -26,7 +29,7 @@ def complete(incomplete: str) -> list[str]:
 
 TELLS_EVERY = 20
 """Chosen. Fixtures between two estimates of the time left."""
-ELSEWHERE = "write elsewhere with `--save DIR`"
+JOBS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +39,10 @@ class SelftestFlags(OutputFlags):
     names: list[str] | None = argument("NAME", "Fixtures to judge (default all)", default=None, autocompletion=complete)
     device: str = option("--device", "auto, cpu, cuda or cuda:INDEX", default="auto")
     fast: bool = switch("--fast", "Only the fixtures that CI runs")
-    jobs: int = option("--jobs", "Parallel builds and verdicts", default=3, min=1)
+    jobs: int = option("--jobs", "Parallel builds and verdicts", default=JOBS, min=1)
     corpus: Path | None = option("--corpus DIR", "Another corpus: a folder with cheats, honest and problems")
-    save: Path | None = option("--save DIR", "Also write CSV and JSON to this folder")
+    save: Path | None = option("--save DIR", "Write CSV and JSON to this folder; if ended early, keep what is done")
+    resume: str | None = option("--resume RUN", "Continue what `--save` kept, by its path or its name in --save DIR")
 
 
 @command(SelftestFlags)
@@ -47,56 +51,123 @@ def main(flags: SelftestFlags) -> int:
     from kbench.report import selftest as rendering  # imports numpy, which completion does not need
 
     output = flags.output()
-    report = _follow(flags, output)
-    if flags.save is not None:
-        _save(report, flags.save)
+    flags, journal = _begin(flags)
+    report, error = _follow(flags, journal, output)
+    if journal is not None and error is None:
+        _save(report, journal.path)
+    code = report.exit_code if error is None else error.exit_code
     output.show(
         text=lambda: rendering.render_selftest(report, verbosity=output.verbosity),
-        json=lambda: rendering.render_json(report),
+        json=lambda: rendering.render_json(report, error),
         csv=lambda: rendering.render_csv(report),
         md=lambda: rendering.render_markdown(report),
     )
-    return report.exit_code
+    if error is not None and not output.wants_json:
+        output.error(error)
+    return code
 
 
-def _follow(flags: SelftestFlags, output: Output) -> "SelftestReport":
-    """Show one line per fixture while they are judged."""
+def _begin(flags: SelftestFlags) -> "tuple[SelftestFlags, SelftestJournal | None]":
+    """Return the effective flags, and the journal to write."""
+    from kbench.devices.selection import choose
+    from kbench.selftest import journal
+    from kbench.selftest.journal import SelftestArguments, SelftestJournal, SelftestRecord
+
+    if flags.resume is not None:
+        if flags.names or flags.fast or flags.corpus:
+            message = f"`--resume {flags.resume}` judges what that selftest was started with"
+            raise UsageError(message, "leave out names, `--fast` and `--corpus`")
+        path = journal_file.find("unfinished selftest", flags.resume, flags.save or Path())
+        record = journal.read(path)
+        told, kind = record.arguments, choose(flags.device).kind
+        if kind != told.device:
+            raise UsageError(f"{path} is of {told.device}, and this is {kind}", f"add `--device {told.device}`")
+        flags = replace(flags, names=list(told.names), fast=told.fast, corpus=told.corpus)
+        return flags, SelftestJournal(path, record)
+    if flags.save is None:
+        return flags, None
+    kind = choose(flags.device).kind
+    place = flags.corpus.absolute() if flags.corpus is not None else None
+    told = SelftestArguments(device=kind, names=tuple(flags.names or ()), fast=flags.fast, corpus=place)
+    stem = f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%SZ}-{kind}"
+    return flags, SelftestJournal(flags.save / f"{stem}{journal_file.SUFFIX}", SelftestRecord(arguments=told))
+
+
+def _follow(
+    flags: SelftestFlags, journal: "SelftestJournal | None", output: Output
+) -> "tuple[SelftestReport, KbenchError | None]":
+    """Show one line per fixture while they are judged; return the report, and what ended it early."""
     from kbench.report.selftest import line
     from kbench.report.waiting import render_left
     from kbench.selftest import session as verb
-    from kbench.selftest.session import Checked, SelftestReport, Started
+    from kbench.selftest.checks import Checked, SelftestReport
+    from kbench.selftest.session import Started
 
-    settings = {} if flags.corpus is None else {"folder": flags.corpus}
-    events = verb.selftest(
-        device=flags.device, fast=flags.fast, names=tuple(flags.names or ()), jobs=flags.jobs, **settings
-    )
-    total = count = 0
+    started: Started | None = None
+    checks: list[Checked] = []
     began = time.monotonic()
-    with closing(events):
-        for event in events:
-            match event:
-                case Started(device=device, fixtures=fixtures):
-                    total = len(fixtures)
-                    output.note(f"{total} fixtures on {device}")
-                case Checked():
-                    count += 1
-                    output.note(f"{count:>3}/{total}  {line(event)}")
-                    if count % TELLS_EVERY == 0 and count < total:
-                        output.note(f"         {render_left(count, total, time.monotonic() - began)}")
-                case SelftestReport():
-                    return event
-    raise InternalError("the selftest ended without a report")
+    try:
+        with closing(
+            verb.selftest(
+                device=flags.device,
+                fast=flags.fast,
+                names=tuple(flags.names or ()),
+                jobs=flags.jobs,
+                folder=flags.corpus or corpus.SHIPPED,
+                journal=journal,
+            )
+        ) as events:
+            for event in events:
+                match event:
+                    case Started(device=device, fixtures=fixtures, past=past):
+                        started, total, known = event, len(fixtures), len(past.checks)
+                        output.note(f"{total} fixtures on {device}" + (f", {known} of them kept" if known else ""))
+                        for why in past.again:
+                            output.note(f"note: {why}")
+                    case Checked():
+                        checks.append(event)
+                        count = known + len(checks)
+                        output.note(f"{count:>3}/{total}  {line(event)}")
+                        if count % TELLS_EVERY == 0 and count < total:
+                            left = render_left(len(checks), total - known, time.monotonic() - began)
+                            output.note(f"         {left}")
+                    case SelftestReport():
+                        return event, None
+        raise InternalError("the selftest ended without a report")
+    except KbenchError as error:
+        ended = error
+    except KeyboardInterrupt:
+        ended = KbenchError("interrupted")
+        ended.exit_code = ExitCode.INTERRUPTED
+    if started is None:
+        raise ended
+    report = started.report(checks, time.monotonic() - began)
+    return report, _told(ended, report, journal, flags)
 
 
-def _save(report: "SelftestReport", folder: Path) -> None:
-    """Write `<UTC time>-<device>.csv` and `.json`."""
+def _told(
+    ended: KbenchError, report: "SelftestReport", journal: "SelftestJournal | None", flags: SelftestFlags
+) -> KbenchError:
+    """Add to what ended a selftest early what is kept, and the command that goes on."""
+    done = f"{len(report.checks)} of {report.fixtures} fixtures"
+    if journal is None:
+        kept, hint = f"{done} were judged, and none is kept", "`--save DIR` keeps what is done"
+    else:
+        more = [] if flags.device == "auto" else ["--device", flags.device]
+        more += [] if flags.jobs == JOBS else ["--jobs", str(flags.jobs)]
+        words = shlex.join([str(journal.path).removesuffix(journal_file.SUFFIX), *more])
+        kept, hint = f"{done} are kept in {journal.path}", f"`kbench selftest --resume {words}` goes on"
+    told = KbenchError(f"{ended.message}; {kept}", f"{ended.hint}; {hint}" if ended.hint else hint)
+    told.exit_code = ended.exit_code
+    return told
+
+
+def _save(report: "SelftestReport", journal: Path) -> None:
+    """Write the CSV and the JSON, and remove the journal that they are made from."""
     from kbench.report import selftest as rendering
 
-    now = datetime.datetime.now(datetime.UTC)
-    stem = f"{now:%Y%m%dT%H%M%SZ}-{report.device}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MachineError(f"cannot create {folder}: {error.strerror}") from error
-    replace_file(folder / f"{stem}.csv", rendering.render_csv(report) + "\n", ELSEWHERE)
-    replace_file(folder / f"{stem}.json", rendering.render_json(report) + "\n", ELSEWHERE)
+    stem = journal.name.removesuffix(journal_file.SUFFIX)
+    way_out = f"move {journal} to another folder and `--resume` it there"
+    replace_file(journal.with_name(f"{stem}.csv"), rendering.render_csv(report) + "\n", way_out)
+    replace_file(journal.with_name(f"{stem}.json"), rendering.render_json(report) + "\n", way_out)
+    journal.unlink()

@@ -138,6 +138,7 @@ def _cluster(stack: ExitStack, flags: SweepFlags, asked: str) -> "tuple[Sequence
 
 def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
     """Return the effective flags and the journal to write."""
+    from kbench.storage import journal_file
     from kbench.storage.results import default_stem, safe_stem
     from kbench.sweep import journal
     from kbench.sweep.journal import Header
@@ -149,7 +150,7 @@ def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
         if not flags.problem:
             raise UsageError("there is nothing to judge", "name problems: `kbench sweep FOLDER --self`")
         run = safe_stem(flags.name) if flags.name else default_stem("sweep", ())
-        path = results / f"{run}{journal.SUFFIX}"
+        path = results / f"{run}{journal_file.SUFFIX}"
         if path.with_name(f"{run}.csv").exists() and not path.exists():
             raise UsageError(f"a run named `{run}` exists already", "choose another `--name`")
         if flags.problem == "-":
@@ -159,7 +160,7 @@ def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
     if flags.problem:
         told = f"`--resume {flags.resume}` judges what that sweep was started with, and `{flags.problem}` is named too"
         raise UsageError(told, "leave out the names, or start another sweep with `--name`")
-    path = journal.find(flags.resume, results)
+    path = journal_file.find("sweep", flags.resume, results)
     record = journal.read(path)
     flags = _again(flags, record.header)
     unknown = [name for name in flags.only or () if name not in {*Status}]

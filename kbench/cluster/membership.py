@@ -1,13 +1,11 @@
 """Members of a sweep over several hosts, and the comparison of their software. Only `here` is not pure."""
 
-import functools
-import hashlib
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 
-from kbench.build.sources import PACKAGE, SOURCE_SUFFIXES
+from kbench.build.sources import package_sha256
 from kbench.core.version import __version__
 from kbench.devices.selection import DeviceChoice
 
@@ -42,20 +40,11 @@ class Member:
 def here(driver: str) -> Versions:
     """Return the versions on this host, without importing torch."""
     return Versions(
-        kbench=f"{__version__} (files {_files()})",
+        kbench=f"{__version__} (files {package_sha256()[:12]})",
         python=platform.python_version(),
         torch=metadata.version("torch"),
         driver=driver,
     )
-
-
-@functools.cache
-def _files() -> str:
-    """Return the start of a hash of kbench's own files, which tells checkouts of one version apart."""
-    found = hashlib.sha256()
-    for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in SOURCE_SUFFIXES and path.is_file()):
-        found.update(f"{path.relative_to(PACKAGE)} ".encode() + hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()[:12]
 
 
 def remedy(wanted: Versions) -> str:

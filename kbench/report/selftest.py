@@ -1,11 +1,12 @@
 """The selftest's result as text, Markdown, JSON and CSV: a row per class, then every miss and its expectation."""
 
+from kbench.core.errors import KbenchError
 from kbench.core.levels import level_in_words
 from kbench.core.model import Status
 from kbench.report import csvout, units
 from kbench.report.document import render_document
 from kbench.report.table import one_line, table
-from kbench.selftest.session import Checked, ClassFigures, SelftestReport
+from kbench.selftest.checks import Checked, ClassFigures, SelftestReport
 
 
 def render_selftest(report: SelftestReport, *, verbosity: int = 0) -> str:
@@ -40,18 +41,22 @@ def render_markdown(report: SelftestReport) -> str:
     return f"{table(cells).markdown()}\n\n{verdict(report)}"
 
 
-def render_json(report: SelftestReport) -> str:
-    """Write a report as one JSON document."""
+def render_json(report: SelftestReport, error: KbenchError | None = None) -> str:
+    """Write a report as one JSON document; `error` has ended it early."""
+    done = "failed" if report.misses else "passed"
     return render_document(
         "selftest",
-        status="failed" if report.misses else "passed",
-        reason=verdict(report),
-        exit_code=report.exit_code,
+        status=done if error is None else "interrupted",
+        reason=verdict(report) if error is None else error.message,
+        hint=error.hint if error is not None else None,
+        exit_code=report.exit_code if error is None else error.exit_code,
         findings=[{"kind": "miss", "solution": miss.name, "message": miss.complaint} for miss in report.misses],
         device=report.device,
         device_name=report.device_name,
         isolation=report.isolation,
         torch=report.torch,
+        fixtures=report.fixtures,
+        sittings=report.sittings,
         elapsed_s=report.elapsed_s,
         detection_rate=report.detection_rate,
         false_positive_rate=report.false_positive_rate,
@@ -82,7 +87,10 @@ def verdict(report: SelftestReport) -> str:
     if report.false_positive_rate is not None:
         parts.append(f"{report.false_positive_rate:.1%} of honest solutions refused")
     word = "FAILED" if report.misses else "passed"
-    return f"selftest {word}: {', '.join(parts)}, in {units.seconds(report.elapsed_s)}"
+    if not report.is_complete:
+        word, parts = "ended early", [f"{len(report.checks)} of {report.fixtures} fixtures judged", *parts]
+    sittings = f" over {report.sittings} sittings" if report.sittings > 1 else ""
+    return f"selftest {word}: {', '.join([*parts, f'in {units.seconds(report.elapsed_s)}'])}{sittings}"
 
 
 def line(check: Checked) -> str:

@@ -76,6 +76,16 @@ def read(folder: Path = SHIPPED) -> tuple[Fixture, ...]:
     return tuple(_fixture(source.parse(path)) for path in paths)
 
 
+def fixture_path(folder: Path, fixture: Fixture) -> Path:
+    """Return where a fixture lies in a corpus."""
+    return folder / ("honest" if fixture.honest else "cheats") / f"{fixture.name}.py"
+
+
+def problem_path(folder: Path, problem: str) -> Path:
+    """Return where a problem lies in a corpus."""
+    return folder / "problems" / f"{problem}.py"
+
+
 def select(
     fixtures: Sequence[Fixture], *, device: str, fast: bool = False, names: Sequence[str] = ()
 ) -> tuple[Fixture, ...]:

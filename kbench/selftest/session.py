@@ -10,22 +10,28 @@ import time
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from kbench.core.errors import ExitCode, KbenchError, NothingSelectedError
+from kbench.build.sources import judged_sha256, package_sha256
+from kbench.core.errors import KbenchError, NothingSelectedError
 from kbench.core.events import Judged, RunOptions, TimeLimits
 from kbench.core.levels import Level
 from kbench.core.model import Failed, Status
 from kbench.devices import selection
+from kbench.devices.selection import DeviceChoice
 from kbench.host import nursery_process
 from kbench.plugins import registry
-from kbench.run.session import run
+from kbench.run.session import run, sandbox_rung
+from kbench.sandbox.rungs import Rung
 from kbench.selftest import corpus
 from kbench.selftest.canaries import Canaries
+from kbench.selftest.checks import Checked, SelftestReport
 from kbench.selftest.corpus import Fixture
 from kbench.selftest.expectations import TOO_FAST, complain, complain_of_level, evidence
+from kbench.selftest.journal import FIXTURE, Past, SelftestJournal, still_holds
 from kbench.storage.settings import Settings, cache_dir
 
 ANY_PRECISION = 0.99
@@ -36,96 +42,26 @@ GROUP_SIZE = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started:
-    """The selection is known."""
+    """The selection is known, and what is kept of earlier sittings."""
 
     device: str
+    conditions: dict[str, str]
+    """What all verdicts depend on, by its name in messages."""
     fixtures: tuple[Fixture, ...]
+    past: Past
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """One fixture was judged; `complaint` says what was wrong with that, None: nothing."""
-
-    name: str
-    honest: bool
-    category: str
-    problem: str
-    catalogue: str
-    expected: tuple[str, ...]
-    status: str
-    reason: str
-    findings: tuple[str, ...]
-    level: str
-    lacks: tuple[str, ...]
-    speedup: float | None
-    """As attested by the judge's clock; None where that could not be."""
-    escapes: tuple[str, ...]
-    elapsed_s: float
-    complaint: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassFigures:
-    """How the fixtures of one class fared."""
-
-    category: str
-    honest: bool
-    checks: int
-    right: int
-    elapsed_s: float
-
-    @property
-    def seconds_per_check(self) -> float:
-        """Mean time of one check."""
-        return self.elapsed_s / self.checks
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelftestReport:
-    """The proof: all checks of one selftest. `elapsed_s` is wall time, builds and judges' starts included."""
-
-    device: str
-    device_name: str
-    isolation: str
-    torch: str
-    checks: tuple[Checked, ...]
-    elapsed_s: float
-
-    @property
-    def detection_rate(self) -> float | None:
-        """Share of attacks that were caught or contained; None without attacks."""
-        return _share([check.complaint is None for check in self.checks if not check.honest])
-
-    @property
-    def false_positive_rate(self) -> float | None:
-        """Share of honest solutions that did not pass; None without any."""
-        return _share([check.complaint is not None for check in self.checks if check.honest])
-
-    @property
-    def misses(self) -> tuple[Checked, ...]:
-        """Attacks that went through and honest solutions that did not."""
-        return tuple(check for check in self.checks if check.complaint is not None)
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """What the command ends with."""
-        return ExitCode.NEGATIVE if self.misses else ExitCode.OK
-
-    @property
-    def tallies(self) -> tuple[ClassFigures, ...]:
-        """Figures per class, attacks first."""
-        groups: dict[tuple[bool, str], list[Checked]] = defaultdict(list)
-        for check in self.checks:
-            groups[check.honest, check.category].append(check)
-        return tuple(
-            ClassFigures(
-                category=category,
-                honest=honest,
-                checks=len(group),
-                right=sum(check.complaint is None for check in group),
-                elapsed_s=sum(check.elapsed_s for check in group),
-            )
-            for (honest, category), group in sorted(groups.items())
+    def report(self, checks: Sequence[Checked], elapsed_s: float) -> SelftestReport:
+        """Put the checks of this sitting, complete or not, and the kept ones together, in the order of the corpus."""
+        judged = {check.name: check for check in (*self.past.checks, *checks)}
+        return SelftestReport(
+            device=self.device,
+            device_name=self.conditions["device"],
+            isolation=self.conditions["isolation"],
+            torch=self.conditions["torch"],
+            fixtures=len(self.fixtures),
+            checks=tuple(judged[fixture.name] for fixture in self.fixtures if fixture.name in judged),
+            sittings=self.past.sittings + bool(checks),
+            elapsed_s=self.past.elapsed_s + elapsed_s,
         )
 
 
@@ -149,58 +85,83 @@ def selftest(
     names: Sequence[str] = (),
     jobs: int = 3,
     folder: Path = corpus.SHIPPED,
+    journal: SelftestJournal | None = None,
 ) -> Generator[SelftestEvent, None, None]:
     """Judge the corpus in `folder` and yield what came of each fixture, then a Report.
 
     Fixtures about time run alone. So does the second look at those that time alone speaks against, as on a busy machine
-    it may: a miss of that kind must show twice.
+    it may: a miss of that kind must show twice. With a journal, each is on the disk before it is yielded, and those
+    that hold since earlier sittings are not judged.
 
     Raises:
         UsageError: a name that no fixture has.
         NothingSelectedError: no fixture runs on this device.
-        MachineError: a port that the network fixtures need is taken.
+        MachineError: a port that the network fixtures need is taken, or a journal that cannot be written.
     """
     chosen_device = selection.choose(device)
     selected = corpus.select(corpus.read(folder), device=chosen_device.kind, fast=fast, names=names)
     if not selected:
         raise NothingSelectedError(f"no fixture runs on {chosen_device.kind}")
-    yield Started(device=chosen_device.kind, fixtures=selected)
-    started = time.monotonic()
+    began = time.monotonic()
     checks: list[Checked] = []
     with contextlib.ExitStack() as stack:
         stack.enter_context(nursery_process.kept())
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-selftest-")))
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))
         staged = scratch / "corpus"
         shutil.copytree(folder, staged, ignore=shutil.ignore_patterns("__pycache__"))
+        conditions, bases, past = conditions_on(chosen_device), dict[str, dict[str, str]](), Past()
+        if journal is not None:
+            stack.enter_context(journal)
+            bases = {one.name: conditions | {FIXTURE: source_of(one, staged)} for one in selected}
+            past = still_holds(journal.record, bases)
+        started = Started(device=chosen_device.kind, conditions=conditions, fixtures=selected, past=past)
+        yield started
+        kept = {check.name for check in past.checks}
+        left = [fixture for fixture in selected if fixture.name not in kept]
         canaries = stack.enter_context(
-            Canaries((effect for fixture in selected for effect in fixture.effects), places(staged))
+            Canaries((effect for fixture in left for effect in fixture.effects), places(staged))
         )
-        bench = FixtureRunner(staged, canaries)
-        groups = group(selected, device, scratch)
-        doubted: set[str] = set()
-        for lane, width in (
-            ([g for g in groups if not g.exclusive], max(1, jobs)),
-            ([g for g in groups if g.exclusive], 1),
-        ):
-            for check in bench.judge_all(lane, width):
-                if is_doubtful(check):
-                    doubted.add(check.name)
-                    continue
-                checks.append(check)
-                yield check
-        again = group([fixture for fixture in selected if fixture.name in doubted], device, scratch, alone=True)
-        for check in bench.judge_all(again, 1):
+        for check in judge_twice(FixtureRunner(staged, canaries), left, device, scratch, jobs):
+            if journal is not None:
+                journal.append(check, bases[check.name])
             checks.append(check)
             yield check
-    facts = bench.facts
-    yield SelftestReport(
-        device=chosen_device.kind,
-        device_name=facts.get("gpu_name", ""),
-        isolation=facts.get("isolation", ""),
-        torch=facts.get("torch", ""),
-        checks=tuple(checks),
-        elapsed_s=time.monotonic() - started,
-    )
+    yield started.report(checks, time.monotonic() - began)
+
+
+def conditions_on(device: DeviceChoice) -> dict[str, str]:
+    """Return what all verdicts on a device depend on here, by its name in messages."""
+    return {
+        "device": device.name,
+        "isolation": Rung(sandbox_rung(RunOptions(), device.kind)).name.lower(),
+        "torch": metadata.version("torch"),
+        "kbench's code": package_sha256(left_out=corpus.SHIPPED.name)[:12],
+    }
+
+
+def source_of(fixture: Fixture, staged: Path) -> str:
+    """Return a hash of a fixture and its problem, and of what these are built from."""
+    own, problem = corpus.fixture_path(staged, fixture), corpus.problem_path(staged, fixture.problem)
+    return f"{judged_sha256(own)[:12]}-{judged_sha256(problem)[:12]}"
+
+
+def judge_twice(
+    bench: "FixtureRunner", fixtures: Sequence[Fixture], device: str, scratch: Path, jobs: int
+) -> Iterator[Checked]:
+    """Judge fixtures, side by side where they may be, and have a second look at those in doubt."""
+    groups = group(fixtures, device, scratch)
+    doubted: set[str] = set()
+    for lane, width in (
+        ([g for g in groups if not g.exclusive], max(1, jobs)),
+        ([g for g in groups if g.exclusive], 1),
+    ):
+        for check in bench.judge_all(lane, width):
+            if is_doubtful(check):
+                doubted.add(check.name)
+            else:
+                yield check
+    again = group([fixture for fixture in fixtures if fixture.name in doubted], device, scratch, alone=True)
+    yield from bench.judge_all(again, 1)
 
 
 def group(fixtures: Sequence[Fixture], device: str, scratch: Path, *, alone: bool = False) -> tuple[FixtureGroup, ...]:
@@ -245,8 +206,6 @@ class FixtureRunner:
     def __init__(self, staged: Path, canaries: Canaries):
         self._staged = staged
         self._canaries = canaries
-        self.facts: dict[str, str] = {}
-        """What the rows say about the machine; filled by the first row."""
 
     def judge_all(self, groups: Sequence[FixtureGroup], width: int) -> Iterator[Checked]:
         """Judge groups on `width` threads; whatever a thread raises is raised here."""
@@ -281,11 +240,9 @@ class FixtureRunner:
     def judge(self, group: FixtureGroup) -> Iterator[Checked]:
         """Judge one group; fixtures that a broken run leaves unjudged count as harness errors."""
         settings = Settings()
-        problem = registry.find_problem(self._staged / "problems" / f"{group.problem}.py", settings)
+        problem = registry.find_problem(corpus.problem_path(self._staged, group.problem), settings)
         entries = [
-            registry.find_solution(
-                problem, self._staged / ("honest" if fixture.honest else "cheats") / f"{fixture.name}.py", settings
-            )
+            registry.find_solution(problem, corpus.fixture_path(self._staged, fixture), settings)
             for fixture in group.fixtures
         ]
         left = {fixture.name: fixture for fixture in group.fixtures}
@@ -304,9 +261,6 @@ class FixtureRunner:
             yield self._check(fixture, unjudged)
 
     def _check(self, fixture: Fixture, judged: Judged) -> Checked:
-        if judged.rows and not self.facts:
-            row = judged.rows[0]
-            self.facts = {"gpu_name": row.gpu_name, "isolation": row.isolation, "torch": row.torch}
         escapes = self._canaries.happened(fixture.effects)
         outcome = judged.outcome
         failed = outcome if isinstance(outcome, Failed) else None
@@ -363,7 +317,3 @@ def _options(fixture: Fixture, device: str, scratch: Path, *, alone: bool) -> Ru
         results_dir=scratch / "results",
         **extra,
     )
-
-
-def _share(answers: Sequence[bool]) -> float | None:
-    return sum(answers) / len(answers) if answers else None

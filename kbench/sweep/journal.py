@@ -1,28 +1,22 @@
-"""The journal of a sweep: append-only, one line for each finished unit, on the disk before it is reported.
+"""The journal of a sweep: one line for each finished unit.
 
-The first line has the command's arguments; every command that resumes the sweep adds a line with its start. A kill at
-any moment leaves the earlier lines intact; `--resume` cuts off an incomplete last line.
+The first line has the command's arguments; every command that resumes the sweep adds a line with its start.
 """
 
-import fcntl
 import json
-import os
-import threading
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from kbench.core.errors import MachineError, ResultsError, UsageError
+from kbench.core.errors import ResultsError, UsageError
 from kbench.core.version import __version__
-from kbench.storage.csvfile import write_failed
+from kbench.storage.journal_file import JournalFile, now_utc, whole_lines
 from kbench.storage.json_values import plain
 from kbench.sweep.task import Task
 from kbench.units.unit import UnitResult, result_from_json
 
 FORMAT = 1
-SUFFIX = ".journal.jsonl"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,108 +79,38 @@ def _time(text: str) -> datetime:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-class Journal:
+class Journal(JournalFile):
     """The open journal of a running sweep; a context manager. It locks the file against other writers."""
 
     def __init__(self, path: Path, header: Header, *, resumed: Record | None = None):
-        self.path = path
+        super().__init__(path, whole_bytes=resumed.whole_bytes if resumed is not None else None)
         self._header = header
-        self._resumed = resumed
-        self._descriptor = -1
-        self._lock = threading.Lock()
+        self._is_new = resumed is None
 
     def __enter__(self) -> Self:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (0 if self._resumed else os.O_CREAT | os.O_EXCL)
-            self._descriptor = os.open(self.path, flags, 0o644)
-            self._claim()
-            if self._resumed is None:
-                self._write({"sweep": asdict(self._header)})
-                _sync_folder(self.path.parent)
-            else:
-                os.ftruncate(self._descriptor, self._resumed.whole_bytes)
-                self._write({"resumed": {"at_utc": _now()}})
+            super().__enter__()
         except FileExistsError:
             hint = f"`--resume {self._header.run}` continues it, `--name` sets another name"
             raise UsageError(f"a sweep named `{self._header.run}` exists already", hint) from None
-        except OSError as error:
-            raise write_failed(self.path, error) from error
+        self.write({"sweep": asdict(self._header)} if self._is_new else {"resumed": {"at_utc": now_utc()}})
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Take no more results: `append` raises from now on."""
-        with self._lock:
-            if self._descriptor >= 0:
-                os.close(self._descriptor)
-            self._descriptor = -1
 
     def append(self, task: Task, process: int, result: UnitResult, device: str) -> None:
         """Write the result of a unit; it is on the disk when this returns. Raises MachineError."""
-        told = {
-            "key": task.key,
-            "process": process,
-            "problem": task.problem.name,
-            "solution": task.solution.name,
-            "case": task.case.name,
-            "claim": task.claim,
-            "device": device,
-            "at_utc": _now(),
-            "result": plain(result),
-        }
-        try:
-            with self._lock:
-                self._write(told)
-        except OSError as error:
-            raise write_failed(self.path, error) from error
-
-    def _claim(self) -> None:
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            message = f"another process is running `{self._header.run}`"
-            raise MachineError(message, "wait for it, or end it") from None
-
-    def _write(self, told: Mapping[str, Any]) -> None:
-        text = json.dumps(told, separators=(",", ":"), allow_nan=False, ensure_ascii=True) + "\n"
-        data = text.encode()
-        before = os.fstat(self._descriptor).st_size
-        try:
-            while data:
-                data = data[os.write(self._descriptor, data) :]
-            os.fsync(self._descriptor)
-        except OSError:
-            os.ftruncate(self._descriptor, before)  # half of a line would spoil the next one
-            raise
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def find(name: str, results: Path) -> Path:
-    """Return the path of a sweep's journal, by the sweep's name or the path of its journal or CSV.
-
-    Raises UsageError if there is none.
-    """
-    stem = name.removesuffix(SUFFIX).removesuffix(".csv")
-    for path in (Path(f"{stem}{SUFFIX}"), results / f"{stem}{SUFFIX}"):
-        if path.is_file():
-            return path
-    known = sorted(path.name.removesuffix(SUFFIX) for path in results.glob(f"*{SUFFIX}")) if results.is_dir() else []
-    hint = f"sweeps in {results}: {', '.join(known[-5:])}" if known else f"there is no sweep in {results}"
-    raise UsageError(f"no sweep named `{name}`", hint)
+        self.write(
+            {
+                "key": task.key,
+                "process": process,
+                "problem": task.problem.name,
+                "solution": task.solution.name,
+                "case": task.case.name,
+                "claim": task.claim,
+                "device": device,
+                "at_utc": now_utc(),
+                "result": plain(result),
+            }
+        )
 
 
 def read(path: Path) -> Record:
@@ -194,12 +118,7 @@ def read(path: Path) -> Record:
 
     Raises ResultsError for a file that is not a journal or has another version, and MachineError if it is unreadable.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise MachineError(f"{path} cannot be read: {error.strerror}", "check its permissions") from error
-    whole_bytes = data.rfind(b"\n") + 1
-    lines = data[:whole_bytes].splitlines()
+    lines, whole_bytes = whole_lines(path)
     header = _header(path, lines[0] if lines else b"")
     results: dict[str, tuple[UnitResult, ...]] = {}
     told_lines: list[JournalLine] = []

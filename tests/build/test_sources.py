@@ -263,3 +263,20 @@ def test_the_names_of_files_are_part_of_a_solution_and_their_place_is_not(tmp_pa
     )
     assert of_one != of_other
     assert of_one == moved
+
+
+def test_a_hash_of_kbench_changes_with_its_sources_and_not_with_the_folder_left_out(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sources, "PACKAGE", tmp_path)
+
+    def digest() -> str:
+        sources.package_sha256.cache_clear()
+        return sources.package_sha256(left_out="attacks")
+
+    first = digest()
+    write(tmp_path, {"attacks/one.py": "", "notes.md": ""})
+    assert digest() == first
+    write(tmp_path, {"core/values.py": "x = 1\n"})
+    second = digest()
+    write(tmp_path, {"core/values.py": "x = 2\n"})
+    assert len({first, second, digest()}) == 3
+    sources.package_sha256.cache_clear()

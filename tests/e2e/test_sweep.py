@@ -18,6 +18,7 @@ from waiting import wait_until
 
 from kbench.core.model import Status
 from kbench.sandbox.process_table import members, processes
+from kbench.storage.journal_file import SUFFIX
 from kbench.sweep import journal
 
 ROOT = Path(__file__).parents[2]
@@ -150,7 +151,7 @@ def disturbed(folder: Path, chance: random.Random, most: int) -> Counter[str]:
 
     After each death the sweep goes on or is resumed. What comes out is what an undisturbed one gives, once.
     """
-    path = folder / "results" / f"one{journal.SUFFIX}"
+    path = folder / "results" / f"one{SUFFIX}"
     killed: Counter[str] = Counter()
     sweep = start(folder, *NEW)
     told: set[str] = set()

@@ -12,20 +12,19 @@ from pathlib import Path
 import pytest
 from waiting import wait_until
 
-from kbench.core.errors import PluginError, UsageError
+from kbench.core.errors import ExitCode, PluginError, UsageError
 from kbench.core.events import RunOptions
 from kbench.core.levels import PROPERTIES, Level
 from kbench.core.model import Failed, Status
 from kbench.report.selftest import line, render_selftest, verdict
 from kbench.selftest import corpus
 from kbench.selftest.canaries import Canaries
+from kbench.selftest.checks import Checked, SelftestReport
 from kbench.selftest.corpus import TIMED_PROBLEM, Fixture
 from kbench.selftest.expectations import complain_of_level
 from kbench.selftest.session import (
     GROUP_SIZE,
-    Checked,
     FixtureGroup,
-    SelftestReport,
     complain,
     group,
     is_doubtful,
@@ -70,9 +69,16 @@ def check(**changes: object) -> Checked:
     return Checked(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def report(*checks: Checked) -> SelftestReport:
+def report(*checks: Checked, fixtures: int | None = None, sittings: int = 1) -> SelftestReport:
     return SelftestReport(
-        device="cpu", device_name="a CPU", isolation="5", torch="2", checks=tuple(checks), elapsed_s=10.0
+        device="cpu",
+        device_name="a CPU",
+        isolation="5",
+        torch="2",
+        fixtures=len(checks) if fixtures is None else fixtures,
+        checks=tuple(checks),
+        sittings=sittings,
+        elapsed_s=10.0,
     )
 
 
@@ -114,6 +120,13 @@ def test_rates_count_misses_of_each_kind() -> None:
     text = render_selftest(proof)
     assert "MISS  one  passed" in text
     assert "66.7% of attacks caught" in text
+
+
+def test_a_part_is_no_proof_and_sittings_are_told() -> None:
+    part = report(check(), fixtures=3)
+    assert (part.exit_code, report(check()).exit_code) == (ExitCode.INTERRUPTED, ExitCode.OK)
+    assert verdict(part).startswith("selftest ended early: 1 of 3 fixtures judged, 100.0% of attacks")
+    assert verdict(report(check(), sittings=2)).endswith("in 10.0 s over 2 sittings")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from sweeping import failed, passed, task
 
 from kbench.core.errors import MachineError, ResultsError, UsageError
 from kbench.core.model import Status
+from kbench.storage.journal_file import SUFFIX, find
 from kbench.storage.json_values import plain
 from kbench.sweep import journal
 from kbench.sweep.journal import Header, Journal
@@ -22,7 +23,7 @@ HEADER = Header(run="one", started_utc="2026-11-23T00:00:00+00:00", arguments={"
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / f"one{journal.SUFFIX}"
+    return tmp_path / f"one{SUFFIX}"
 
 
 def write(path: Path, *units: tuple[str, int, object], resumed=None) -> None:
@@ -62,7 +63,7 @@ def test_a_line_without_its_end_is_cut_off_by_who_goes_on(path) -> None:
 def test_pauses_between_commands_are_not_in_the_rate(path, monkeypatch) -> None:
     """Two units in the first hour, four in the half hour that follows a night."""
     clock = iter([f"2026-11-23T0{time}:00+00:00" for time in ("0:30", "1:00", "9:00", "9:05", "9:10", "9:20", "9:30")])
-    monkeypatch.setattr(journal, "_now", lambda: next(clock))
+    monkeypatch.setattr(journal, "now_utc", lambda: next(clock))
     write(path, ("k1", 0, passed()), ("k2", 0, failed(Status.CRASHED)))
     assert journal.read(path).units_per_hour == pytest.approx(2.0)
     before = journal.read(path)
@@ -107,10 +108,10 @@ def test_names_are_not_taken_twice_and_nobody_shares_a_journal(path) -> None:
             Journal(path, HEADER).__enter__()
         with pytest.raises(MachineError, match="another process"):
             Journal(path, HEADER, resumed=journal.read(path)).__enter__()
-    assert journal.find("one", path.parent) == path
-    assert journal.find("one.csv", path.parent) == path
+    assert find("sweep", "one", path.parent) == path
+    assert find("sweep", "one.csv", path.parent) == path
     with pytest.raises(UsageError, match="no sweep named `two`") as none:
-        journal.find("two", path.parent)
+        find("sweep", "two", path.parent)
     assert "one" in none.value.hint
 
 

@@ -18,6 +18,7 @@ from kbench.devices import selection
 from kbench.devices.admission import signature
 from kbench.host import health
 from kbench.storage import quarantine
+from kbench.storage.journal_file import SUFFIX
 from kbench.storage.results import read_run
 from kbench.storage.settings import cache_dir
 from kbench.sweep import guard as guards
@@ -61,7 +62,7 @@ class Stage:
     def run(
         self, tasks: list[Task], *, devices=(CPU,), lanes=1, resume=False, halt=None, budgets=None, **told
     ) -> Iterator[SweepEvent]:
-        path = self.folder / f"one{journal.SUFFIX}"
+        path = self.folder / f"one{SUFFIX}"
         record = journal.read(path) if resume else None
         options = replace(OPTIONS, results_dir=self.folder, **told.pop("options", {}))
         tasks = [replace(one, options=options) for one in tasks]
@@ -100,7 +101,7 @@ def test_every_task_gets_its_verdict_whoever_fails(stage) -> None:
     assert statuses(events) == wanted
     rows = {row.solution: row.status for row in read_run(Path(events[-1].csv_path)).rows}
     assert rows == {f"s{key[1:]}": status for key, status in wanted.items()}
-    assert len(journal.read(stage.folder / f"one{journal.SUFFIX}").results) == 6
+    assert len(journal.read(stage.folder / f"one{SUFFIX}").results) == 6
 
 
 def test_problems_stay_together_on_a_lane(stage) -> None:
@@ -148,9 +149,7 @@ def test_the_harnesss_own_failures_are_tried_again_and_told(stage) -> None:
     events = list(stage.run(many(stage.folder, 2)))
     assert statuses(events) == {"k0": "passed", "k1": "harness_error"}
     assert len([event for event in events if isinstance(event, Retried)]) == 4
-    attempts = {
-        key: found[-1].attempts for key, found in journal.read(stage.folder / f"one{journal.SUFFIX}").results.items()
-    }
+    attempts = {key: found[-1].attempts for key, found in journal.read(stage.folder / f"one{SUFFIX}").results.items()}
     assert attempts == {"k0": 3, "k1": 3}
 
 
@@ -159,7 +158,7 @@ def test_a_judge_that_raises_costs_one_more_attempt(stage) -> None:
     events = list(stage.run(many(stage.folder, 2)))
     assert statuses(events) == {"k0": "harness_error", "k1": "passed"}
     assert len([event for event in events if isinstance(event, Retried)]) == 1
-    assert journal.read(stage.folder / f"one{journal.SUFFIX}").results["k0"][-1].attempts == 2
+    assert journal.read(stage.folder / f"one{SUFFIX}").results["k0"][-1].attempts == 2
 
 
 def test_a_case_that_does_not_fit_gets_a_smaller_one_and_says_so(stage) -> None:
@@ -212,7 +211,7 @@ def test_whoever_stops_listening_ends_it_and_nothing_told_is_lost(stage) -> None
         if len(statuses(told)) == 3:
             break
     events.close()
-    known = journal.read(stage.folder / f"one{journal.SUFFIX}").results
+    known = journal.read(stage.folder / f"one{SUFFIX}").results
     assert set(known) == {"k0", "k1", "k2"}
     assert not [t for t in threading.enumerate() if t.name.startswith("Thread") and not t.daemon]
     assert len(read_run(stage.folder / "one.csv").rows) == 3
@@ -224,7 +223,7 @@ def test_files_and_summary_of_an_interrupted_sweep_have_every_verdict_of_its_jou
     """Verdicts that nobody was told of: they were on the disk when the signal came."""
     stage.hangs = {"s5"}
     tasks = [task(number, stage.folder) for number in range(8)]
-    path = stage.folder / f"one{journal.SUFFIX}"
+    path = stage.folder / f"one{SUFFIX}"
     followed = Collector("one", len(tasks), path)
     events = stage.run(tasks)
     for event in events:
@@ -253,7 +252,7 @@ def test_an_interrupted_retry_keeps_the_verdicts_that_it_did_not_reach(stage) ->
     events.close()
     rows = {row.solution: row.status for row in read_run(stage.folder / "one.csv").rows}
     assert rows == {"s0": "passed", "s1": "wrong_value", "s2": "wrong_value", "s3": "passed"}
-    found = recorded(stage.work, journal.read(stage.folder / f"one{journal.SUFFIX}"))
+    found = recorded(stage.work, journal.read(stage.folder / f"one{SUFFIX}"))
     assert [verdict.resumed for verdict in found.values()] == [False, True, True, True]
 
 

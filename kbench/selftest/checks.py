@@ -1,0 +1,109 @@
+"""The checks of a selftest, and what they prove together."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kbench.core.errors import ExitCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """One fixture was judged; `complaint` says what was wrong with that, None: nothing."""
+
+    name: str
+    honest: bool
+    category: str
+    problem: str
+    catalogue: str
+    expected: tuple[str, ...]
+    status: str
+    reason: str
+    findings: tuple[str, ...]
+    level: str
+    lacks: tuple[str, ...]
+    speedup: float | None
+    """As attested by the judge's clock; None where that could not be."""
+    escapes: tuple[str, ...]
+    elapsed_s: float
+    complaint: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassFigures:
+    """How the fixtures of one class fared."""
+
+    category: str
+    honest: bool
+    checks: int
+    right: int
+    elapsed_s: float
+
+    @property
+    def seconds_per_check(self) -> float:
+        """Mean time of one check."""
+        return self.elapsed_s / self.checks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelftestReport:
+    """The proof: all checks of one selftest. `elapsed_s` is wall time, builds and judges' starts included."""
+
+    device: str
+    device_name: str
+    isolation: str
+    torch: str
+    fixtures: int
+    """How many were to be judged; there are fewer checks where it was ended early."""
+    checks: tuple[Checked, ...]
+    sittings: int
+    """In how many parts it was done, with `--resume`; `elapsed_s` is their sum."""
+    elapsed_s: float
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every fixture was judged."""
+        return len(self.checks) == self.fixtures
+
+    @property
+    def detection_rate(self) -> float | None:
+        """Share of attacks that were caught or contained; None without attacks."""
+        return _share([check.complaint is None for check in self.checks if not check.honest])
+
+    @property
+    def false_positive_rate(self) -> float | None:
+        """Share of honest solutions that did not pass; None without any."""
+        return _share([check.complaint is not None for check in self.checks if check.honest])
+
+    @property
+    def misses(self) -> tuple[Checked, ...]:
+        """Attacks that went through and honest solutions that did not."""
+        return tuple(check for check in self.checks if check.complaint is not None)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What the command ends with."""
+        if not self.is_complete:
+            return ExitCode.INTERRUPTED
+        return ExitCode.NEGATIVE if self.misses else ExitCode.OK
+
+    @property
+    def tallies(self) -> tuple[ClassFigures, ...]:
+        """Figures per class, attacks first."""
+        groups: dict[tuple[bool, str], list[Checked]] = defaultdict(list)
+        for check in self.checks:
+            groups[check.honest, check.category].append(check)
+        return tuple(
+            ClassFigures(
+                category=category,
+                honest=honest,
+                checks=len(group),
+                right=sum(check.complaint is None for check in group),
+                elapsed_s=sum(check.elapsed_s for check in group),
+            )
+            for (honest, category), group in sorted(groups.items())
+        )
+
+
+def _share(answers: Sequence[bool]) -> float | None:
+    return sum(answers) / len(answers) if answers else None

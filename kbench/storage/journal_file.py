@@ -1,0 +1,124 @@
+"""The file of a journal: append-only, one JSON line for each thing done, on the disk before it is reported.
+
+A kill at any moment leaves the earlier lines intact; whoever goes on cuts off an incomplete last line.
+"""
+
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from kbench.core.errors import MachineError, UsageError
+from kbench.storage.csvfile import ELSEWHERE, make_folder, write_failed
+
+SUFFIX = ".journal.jsonl"
+
+
+class JournalFile:
+    """An open journal; a context manager. It locks the file against other writers.
+
+    `whole_bytes` is the length to keep of a file that is there; None: the file must be new. `way_out` says where else
+    to write.
+    """
+
+    def __init__(self, path: Path, *, whole_bytes: int | None = None, way_out: str = ELSEWHERE):
+        self.path = path
+        self._whole_bytes = whole_bytes
+        self._way_out = way_out
+        self._descriptor = -1
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        """Open the file. Raises FileExistsError where a new one is there already, and MachineError."""
+        make_folder(self.path, self._way_out)
+        is_new = self._whole_bytes is None
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT | os.O_EXCL if is_new else 0)
+        try:
+            self._descriptor = os.open(self.path, flags, 0o644)
+            self._claim()
+            if self._whole_bytes is None:
+                _sync_folder(self.path.parent)
+            else:
+                os.ftruncate(self._descriptor, self._whole_bytes)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise write_failed(self.path, error, self._way_out) from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take no more lines: `write` raises from now on."""
+        with self._lock:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+            self._descriptor = -1
+
+    def write(self, told: Mapping[str, Any]) -> None:
+        """Write a line; it is on the disk when this returns. Raises MachineError."""
+        data = (json.dumps(told, separators=(",", ":"), allow_nan=False, ensure_ascii=True) + "\n").encode()
+        with self._lock:
+            try:
+                before = os.fstat(self._descriptor).st_size
+                try:
+                    while data:
+                        data = data[os.write(self._descriptor, data) :]
+                    os.fsync(self._descriptor)
+                except OSError:
+                    os.ftruncate(self._descriptor, before)  # half of a line would spoil the next one
+                    raise
+            except OSError as error:
+                raise write_failed(self.path, error, self._way_out) from error
+
+    def _claim(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = f"another process is running `{self.path.name.removesuffix(SUFFIX)}`"
+            raise MachineError(message, "wait for it, or end it") from None
+
+
+def now_utc() -> str:
+    """Return the time for a line."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def find(what: str, name: str, folder: Path) -> Path:
+    """Return the path of a journal of `what`, by its name in `folder`, or by the path of the journal or its CSV.
+
+    Raises UsageError if there is none.
+    """
+    stem = name.removesuffix(SUFFIX).removesuffix(".csv")
+    for path in (Path(f"{stem}{SUFFIX}"), folder / f"{stem}{SUFFIX}"):
+        if path.is_file():
+            return path
+    known = sorted(path.name.removesuffix(SUFFIX) for path in folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
+    hint = f"{what}s in {folder}: {', '.join(known[-5:])}" if known else f"there is no {what} in {folder}"
+    raise UsageError(f"no {what} named `{name}`", hint)
+
+
+def whole_lines(path: Path) -> tuple[list[bytes], int]:
+    """Return the lines of a journal, an incomplete last one left out, and their length in bytes.
+
+    Raises MachineError if it is unreadable.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise MachineError(f"{path} cannot be read: {error.strerror}", "check its permissions") from error
+    whole_bytes = data.rfind(b"\n") + 1
+    return data[:whole_bytes].splitlines(), whole_bytes

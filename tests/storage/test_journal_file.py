@@ -1,0 +1,22 @@
+"""The file of a journal. Kills and cut lines are tried where journals are written: `tests/sweep`, `tests/selftest`."""
+
+import pytest
+
+from kbench.core.errors import MachineError
+from kbench.storage.journal_file import JournalFile, whole_lines
+
+
+def test_a_file_where_a_folder_is_needed_is_no_name_that_is_taken(tmp_path) -> None:
+    (tmp_path / "results").write_text("")
+    with pytest.raises(MachineError, match="where a folder is needed") as error:
+        JournalFile(tmp_path / "results" / "one.journal.jsonl", way_out="elsewhere").__enter__()
+    assert error.value.hint == "elsewhere"
+
+
+def test_nothing_is_taken_after_the_end(tmp_path) -> None:
+    path = tmp_path / "one.journal.jsonl"
+    with JournalFile(path) as journal:
+        journal.write({"a": 1})
+    with pytest.raises(MachineError, match="cannot be written"):
+        journal.write({"a": 2})
+    assert whole_lines(path) == ([b'{"a":1}'], path.stat().st_size)
