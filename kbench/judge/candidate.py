@@ -1,6 +1,7 @@
 """The judge's handle on one worker: start, load, bind, call, kill; whatever goes wrong comes back as a Refusal."""
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -11,7 +12,7 @@ import torch
 
 from kbench.build import cache
 from kbench.children.child_error import ChildError
-from kbench.children.worker_start import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
+from kbench.children.worker_start import SETUP_TIMEOUT_S, Deadline, StartedWorker, WorkerConfig
 from kbench.core.model import Finding, Status
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
@@ -21,6 +22,8 @@ from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, require_untampered
 from kbench.judge.timing.readings import Reply, RoundOptions
+from kbench.plugins.own_time import OPENING
+from kbench.plugins.problem import Step
 from kbench.wire import precision_switches
 from kbench.wire.channel import Message, WireError, list_of
 from kbench.wire.channel import field as wire_field
@@ -91,7 +94,8 @@ class Candidate:
         request, block = load_request(self.spec, reference, self._config)
         fds = [block.fd] if request["blocks"] and block.fd is not None else []
         with contextlib.closing(block):
-            answer = self._ask(request, fds, self._config.options.limits.import_s, Status.IMPORT_TIMEOUT)
+            limit_s = self._config.options.limits.import_s * (OPENING[Step.CONSTRUCT] if self.spec.builtin else 1)
+            answer = self._ask(request, fds, limit_s, Status.IMPORT_TIMEOUT)
         with self.understood():
             theirs = entries_of(wire_field(answer, "state", list))
         self.weights, self._names = synchronise(reference.state(), theirs)
@@ -304,8 +308,7 @@ class Candidate:
     def within(self, seconds: float) -> Iterator[None]:
         """Give all requests inside a `with` block this time together, if not less is left for everything."""
         held = self._config
-        limits = [time.monotonic() + seconds, *([] if held.deadline_s is None else [held.deadline_s])]
-        self._config = replace(held, deadline_s=min(limits))
+        self._config = replace(held, deadlines=(*held.deadlines, Deadline(at_s=time.monotonic() + seconds)))
         try:
             yield
         finally:
@@ -393,7 +396,5 @@ class Candidate:
             raise RefusalError(status, reason, error.log) from error
 
     def _within_total(self, timeout_s: float) -> tuple[float, bool]:
-        if self._config.deadline_s is None:
-            return timeout_s, False
-        left = max(0.0, self._config.deadline_s - time.monotonic())
+        left = min((deadline.left_s for deadline in self._config.deadlines), default=math.inf)
         return (left, True) if left < timeout_s else (timeout_s, False)

@@ -8,6 +8,7 @@ import torch
 from kbench.children.child_error import ChildError
 from kbench.children.worker_start import WorkerConfig
 from kbench.core.model import Status
+from kbench.judge import candidate as module
 from kbench.judge.candidate import Candidate
 from kbench.judge.refusal import RefusalError
 
@@ -41,6 +42,17 @@ def bound(parameter: float, *, is_reference: bool = False) -> Candidate:
     arena = SimpleNamespace(describe=lambda _: ({"op": "bind"}, []), weight_views=lambda: [child.view])
     candidate.bind(reference, arena)
     return candidate
+
+
+@pytest.mark.parametrize(("builtin", "limit_s"), [("", 60.0), ("eager", 300.0)])
+def test_the_problems_model_may_take_as_long_to_construct_as_in_the_judge(monkeypatch, builtin, limit_s) -> None:
+    candidate = bound(1.0)
+    candidate.spec.builtin = builtin
+    asked = []
+    monkeypatch.setattr(module, "load_request", lambda *_: ({"blocks": []}, SimpleNamespace(close=lambda: None)))
+    monkeypatch.setattr(candidate, "_ask", lambda *told: asked.append(told) or {"state": []})
+    candidate.load(SimpleNamespace(aliased=frozenset(), call_s=0.0, state=list))
+    assert asked[0][2] == limit_s
 
 
 def test_parameters_that_both_constructors_made_alike_are_copied() -> None:
