@@ -16,6 +16,8 @@ LOG_LINES = 12
 LOG_COLUMNS = 160
 """Longest line that is shown: a compiler's command line has thousands of characters."""
 
+NOT_LATEST = "no solution was judged, so `@latest` stays the run before"
+
 
 def render_run(run: RunSummary, *, verbosity: int = 0, printed: bool = False, width: int | None = None) -> str:
     """Write a run as text; verbosity -1 keeps the verdict, 1 adds whole logs and times by stage.
@@ -206,5 +208,6 @@ def _where_time_went(run: RunSummary) -> str:
 def _closing(run: RunSummary) -> list[str]:
     lines = [run.reason] if run.interrupted else []
     if run.csv_path is not None:
-        lines.append(f"saved {run.csv_path}")
+        passed_over = f" ({NOT_LATEST})" if {case.status for case in run.cases} == {Status.SKIPPED} else ""
+        lines.append(f"saved {run.csv_path}{passed_over}")
     return lines

@@ -327,6 +327,20 @@ def test_without_names_every_file_that_fits_the_device_runs(kbench, fake_run):
 
 
 @pytest.mark.parametrize(
+    ("judged", "told"),
+    [
+        ([fakes.failed(Status.SKIPPED, "needs CUDA")], True),
+        ([fakes.failed(Status.SKIPPED, "needs CUDA"), fakes.passed(case="b")], False),
+    ],
+)
+def test_a_run_that_judged_nothing_says_that_it_is_not_the_latest(kbench, fake_run, judged, told):
+    fake_run(*fakes.events(*judged))
+    out = kbench("run", "group_norm", "eager").out
+    assert "\nsaved " in out
+    assert ("(no solution was judged, so `@latest` stays the run before)" in out) is told
+
+
+@pytest.mark.parametrize(
     ("judged", "strict", "code"),
     [
         ([fakes.passed()], True, 0),
