@@ -17,7 +17,7 @@ from kbench.core.model import Finding, Status
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
 from kbench.judge.load_request import SolutionSpec, load_request
-from kbench.judge.matching import check_description, entries_of, synchronise, told_numbers, unmatched
+from kbench.judge.matching import check_description, entries_of, synchronise, told_numbers, transposed, unmatched
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, require_untampered
@@ -48,17 +48,16 @@ class Candidate:
         self._names: list[str | None] = []
         self._theirs: dict[str, str] = {}
         self._call_timeout_s = config.options.limits.call_s or CALL_FLOOR_S
-        self._called = False
         self._aliased: frozenset[str] = frozenset()
-        self.weights, self.unmatched = "none", ""
-        """How parameters are synchronised: by `name`, `order`, `seed`, or there are `none`; why by seed, in words."""
+        self.weights, self.unmatched, self.transposed = "none", "", ""
+        """How parameters match: by `name`, `order`, `seed`, `none`; in words, why by seed, and which are transposed."""
         self.follows = False
         """Whether parameters change after construction; else they keep the values of both constructors."""
         self.undecided = self.differed = False
         """Whether they match and the constructors' values differ, so that copying is open; and whether it ever was."""
         self.prepares = False
         """Whether parameters match, and it is right only with what its own constructor or first call made of them."""
-        self._by_seed, self._decided = False, spec.is_reference
+        self._by_seed, self._decided, self._called = False, spec.is_reference, False
         self.findings: list[Finding] = []
         self.gate: Gate | None = None
         """Of a worker on a GPU."""
@@ -99,7 +98,7 @@ class Candidate:
         with self.understood():
             theirs = entries_of(wire_field(answer, "state", list))
         self.weights, self._names = synchronise(reference.state(), theirs)
-        self.unmatched = unmatched(reference.state(), theirs, self._names)
+        self.unmatched = self.transposed or unmatched(reference.state(), theirs, self._names)
         pairs = zip([name for name, _ in reference.state()], self._names, strict=False)
         self._theirs = {ours: name for ours, name in pairs if name is not None}
         if self._by_seed:
@@ -130,6 +129,7 @@ class Candidate:
         if self.matches and not self._decided:
             self.undecided = self.differed = self.weights_changed(reference) is not None
             self._decided = not self.undecided
+            self.transposed = transposed(reference.state(), arena.weight_views(), self._names)
         if not self.undecided:
             self.push_weights(reference)
 
