@@ -56,9 +56,10 @@ def _heading(run: RunSummary) -> str:
     if not rows:
         return run.problem
     parts = [run.problem, *_stack(rows[0])]
-    timed = [row for row in rows if row.time_ns_median is not None]
+    cases = [case for case in run.cases if case.time_ns is not None]  # none that failed in a later process
+    timed = [row for case in cases for row in case.rows if row.time_ns_median is not None]
     if timed:
-        counts = {len({row.process for row in case.rows}) for case in run.cases if case.time_ns is not None}
+        counts = {len({row.process for row in case.rows}) for case in cases}
         plural = "process" if counts == {1} else "processes"
         parts.append(f"{' or '.join(map(str, sorted(counts)))} {plural}")
         cache = "" if timed[0].l2 in {"", "none"} else f", L2 {timed[0].l2}"

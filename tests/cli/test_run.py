@@ -326,6 +326,15 @@ def test_without_names_every_file_that_fits_the_device_runs(kbench, fake_run):
     assert all("cpu" in entry.devices and entry.builtin is None for entry in calls[0][1])
 
 
+def test_a_solution_that_fails_in_a_later_process_is_none_that_was_timed(kbench, fake_run):
+    failed = fakes.failed(Status.TOTAL_TIMEOUT, "not judged in time")
+    failed = replace(failed, rows=(*fakes.rows(1), replace(failed.rows[0], process=1)))
+    fake_run(*fakes.events(failed))
+    assert "process" not in kbench("run", "group_norm", "eager").out.partition("\n\n")[0]
+    fake_run(*fakes.events(failed, fakes.passed(case="b")))
+    assert " 3 processes ·" in kbench("run", "group_norm", "eager").out
+
+
 @pytest.mark.parametrize(
     ("judged", "told"),
     [
