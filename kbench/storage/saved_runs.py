@@ -46,8 +46,12 @@ def find_path(name: str, directory: Path = Path("results")) -> Path:
     if meant:
         several = f"{len(meant)} runs in {directory} begin or end with `{name}`"
         raise UsageError(several, hint=f"for example `{meant[0]}` and `{meant[1]}`: give more of the name")
+    if name and Path(name).is_dir():
+        raise UsageError(f"{name} is a folder, not a run", hint=f"`kbench list --runs --results {name}` shows its runs")
     close = get_close_matches(Path(name).stem, ["@latest", "@latest~1", *stems], n=1)
     hint = f"did you mean `{close[0]}`?" if close else "`kbench list --runs` shows the saved runs"
+    if Path(name).suffix == ".csv" and len(Path(name).parts) > 1:
+        raise UsageError(f"no file {name}", hint=hint)
     raise UsageError(f"no run named `{name}` in {directory}", hint=hint)
 
 

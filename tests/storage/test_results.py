@@ -399,6 +399,17 @@ def test_find_run(tmp_path: Path) -> None:
         find_run("@latest", tmp_path / "none")
 
 
+def test_a_folder_and_a_missing_file_are_told_apart_from_a_name(tmp_path: Path, written: Path) -> None:
+    folder, missing = tmp_path / "folder", tmp_path / "oen.csv"
+    folder.mkdir()
+    with pytest.raises(UsageError, match="folder is a folder, not a run") as caught:
+        find_path(str(folder), tmp_path)
+    assert caught.value.hint == f"`kbench list --runs --results {folder}` shows its runs"
+    with pytest.raises(UsageError, match=f"^no file {missing}$") as caught:
+        find_path(str(missing), tmp_path)
+    assert caught.value.hint == "did you mean `one`?"
+
+
 def test_a_run_that_judged_nothing_is_not_the_latest(tmp_path: Path) -> None:
     def save(name: str, started: str, *statuses: str) -> None:
         with RunWriter(tmp_path, name) as writer:
