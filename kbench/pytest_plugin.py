@@ -49,7 +49,10 @@ def _kbench_nursery() -> Iterator[None]:
 
 @pytest.fixture
 def kbench_case(request: pytest.FixtureRequest, _kbench_nursery: None) -> "CaseSummary":
-    """Judge the solution of the test's marker; fail unless the verdict is `passed` and the solution fast enough."""
+    """Judge the solution of the test's marker; fail unless the verdict is `passed` and the solution fast enough.
+
+    Skip the test where the solution is not made for this machine's device, or asks for a GPU that it lacks.
+    """
     marker = request.node.get_closest_marker(MARKER)
     if marker is None:
         pytest.fail(f"`{FIXTURE}` needs a marker: {USAGE}", pytrace=False)
@@ -68,7 +71,8 @@ def _judge(
 ) -> "CaseSummary":
     """Judge one solution of one case; nothing is timed without `max_slowdown`, unless `options` say so."""
     import kbench
-    from kbench.core.errors import KbenchError
+    from kbench.core.errors import KbenchError, NoGpuError
+    from kbench.core.model import Status
     from kbench.report.summary import summarise
     from kbench.report.terminal import failure
 
@@ -78,20 +82,26 @@ def _judge(
         pytest.fail(f"there is no option `{misspelt[0]}`; did you mean `max_slowdown`?", pytrace=False)
     asked = {"verify_only": max_slowdown is None, **options}
     judged: tuple[EvaluationResult, ...] = ()
-    refused = ""
+    refused = lacking = ""
     try:
         judged = kbench.evaluate(_place(request, problem), _place(request, solution), **asked)
+    except NoGpuError as error:
+        lacking = error.message
     except KbenchError as error:
         refused = f"{error.message}\nhint: {error.hint}" if error.hint else error.message
         files = [_place(request, given) for given in (problem, solution) if str(given).endswith(".py")]
         if not all(Path(file).exists() for file in files):
             refused += f"\nnote: a relative path is looked for in the test's folder, then in {request.config.rootpath}"
-    if refused:  # out here, so that pytest shows no chain of exceptions
+    if lacking:  # out here, so that pytest shows no chain of exceptions
+        pytest.skip(lacking)
+    if refused:
         pytest.fail(refused, pytrace=False)
     if len(judged) != 1:
         named = ", ".join(one.case for one in judged)
         pytest.fail(f"{len(judged)} cases were judged ({named}); `cases=` of the marker selects one", pytrace=False)
     case = summarise(judged[0])
+    if case.status is Status.SKIPPED:
+        pytest.skip(f"{case.solution}, case {case.case}: {case.reason}")
     if not case.passed:
         pytest.fail(failure(case, verbosity=0), pytrace=False)
     if max_slowdown is not None:

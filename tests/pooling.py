@@ -12,7 +12,7 @@ from kbench.core.model import Case, Status
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.units.stages import ended, started
-from kbench.units.unit import Unit, UnitResult
+from kbench.units.unit import TimeLeft, Unit, UnitResult
 
 CASES = f"CASES = {{'default': {{}}, 'small': {{'n': 2}}, 'ragged': {{'n': 3}}}}\nn = 4\n{PROBLEM}"
 """A problem that lists its shapes, so that nobody has to look for them."""
@@ -27,7 +27,7 @@ class SourceJudge(FakeJudge):
     """Judges by the first line of the source."""
 
     def evaluate(
-        self, unit: Unit, following: Sequence[Entry] = (), deadline_s: float | None = None
+        self, unit: Unit, following: Sequence[Entry] = (), left: TimeLeft | None = None
     ) -> Generator[StageEvent, None, UnitResult]:
         text = Path(unit.solution.path).read_text()
         said = text.split()[1] if text.startswith("# ") else "passed"

@@ -15,7 +15,7 @@ from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
 from kbench.sweep.task import Task, TaskVerdict
 from kbench.units.stages import ended, started
-from kbench.units.unit import Unit, UnitResult
+from kbench.units.unit import TimeLeft, Unit, UnitResult
 
 OPTIONS = RunOptions(device="cpu", processes=1, max_processes=1, verify_only=True, wait_for_device=False)
 PROBLEM = "class Model: ...\ndef get_inputs(): return []\ndef get_init_inputs(): return []\n"
@@ -88,7 +88,7 @@ class FakeJudge:
         return None
 
     def evaluate(
-        self, unit: Unit, following: Sequence[Entry] = (), deadline_s: float | None = None
+        self, unit: Unit, following: Sequence[Entry] = (), left: TimeLeft | None = None
     ) -> Generator[StageEvent, None, UnitResult]:
         name = unit.solution.name
         self.judged.append((name, unit.process))

@@ -25,6 +25,7 @@ from kbench.storage import settings
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PROGRAMS = sorted(path.name for path in (ROOT / "tests").glob("*.py") if "\nif __name__ ==" in path.read_text())
 TEXT = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in PAGES}
 
 
@@ -69,6 +70,12 @@ def test_everything_in_the_reference_has_a_meaning(page):
     rows = [line for line in TEXT[page].splitlines() if line.startswith("| ") and not line.startswith("| ---")]
     assert len(rows) > 5
     assert [row for row in rows if row.endswith("|  |")] == []
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_document_names_each_program_of_the_tests(program):
+    pages = [*PAGES, *(ROOT / "results").rglob("README.md")]
+    assert any(f"tests/{program}" in page.read_text() for page in pages)
 
 
 def test_every_exit_code_is_documented():

@@ -10,7 +10,7 @@ import pytest
 from records import make_row, make_samples
 
 import kbench
-from kbench.core.errors import MachineError
+from kbench.core.errors import MachineError, NoGpuError
 from kbench.core.events import Judged
 from kbench.core.levels import Level
 from kbench.core.model import Correctness, Failed, Passed, Status, Timing
@@ -41,6 +41,12 @@ def untimed() -> Judged:
 def wrong() -> Judged:
     outcome = Failed(status=Status.WRONG_VALUE, reason="output[3]: got 1, want 2")
     rows = (make_row(timed=False, status="wrong_value"),)
+    return Judged(solution="fast", case="small", outcome=outcome, rows=rows, stage_s={})
+
+
+def skipped() -> Judged:
+    outcome = Failed(status=Status.SKIPPED, reason="runs on cuda, not on cpu")
+    rows = (make_row(timed=False, status="skipped"),)
     return Judged(solution="fast", case="small", outcome=outcome, rows=rows, stage_s={})
 
 
@@ -137,9 +143,9 @@ def test_a_marker_of_another_form_says_what_it_takes(judging, marker):
 
 
 def test_an_error_is_shown_without_a_chain(judging):
-    result, _ = judging(MachineError("no device", "close others"))
+    result, _ = judging(MachineError("no room", "close others"))
     assert "During handling" not in result.stdout.str()
-    result.stdout.fnmatch_lines(["no device", "hint: close others"])
+    result.stdout.fnmatch_lines(["no room", "hint: close others"])
 
 
 def test_a_solution_that_was_not_timed_is_not_green(judging):
@@ -163,7 +169,7 @@ def test_a_marked_test_that_forgets_the_fixture_is_judged_all_the_same(judging):
 @pytest.mark.parametrize(
     ("judged", "line"),
     [
-        ((MachineError("no GPU", "use `--device cpu`"),), "no GPU"),
+        ((MachineError("no compiler", "install g++"),), "no compiler"),
         ((passed(), passed(case="large")), "2 cases were judged (small, large)*"),
     ],
 )
@@ -171,6 +177,21 @@ def test_what_cannot_be_judged_is_not_green(judging, judged, line):
     result, _ = judging(*judged)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines([line])
+
+
+@pytest.mark.parametrize(
+    ("judged", "why"),
+    [
+        (skipped(), "fast, case small: runs on cuda, not on cpu"),
+        (NoGpuError("no CUDA device found", "use `--device cpu`"), "no CUDA device found"),
+    ],
+)
+@pytest.mark.parametrize("body", ["assert kbench_case.passed", "pass"])
+def test_a_solution_that_needs_a_gpu_is_skipped_where_there_is_none(judging, monkeypatch, judged, why, body):
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-rs")
+    result, _ = judging(judged, body=body)
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines([f"SKIPPED *: {why}"])
 
 
 def test_the_fixture_needs_its_marker(pytester):

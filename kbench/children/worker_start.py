@@ -1,7 +1,10 @@
 """Start workers: what they may use and see, and a process that makes itself ready before it gets a solution."""
 
+import math
 import os
 import sys
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +34,20 @@ KEPT_VARIABLES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deadline:
+    """When something must be over, on a clock that may have stood still meanwhile; it is None while it does."""
+
+    at_s: float
+    clock: Callable[[], float | None] = time.monotonic
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until then; there is no end to them while the clock stands still."""
+        now_s = self.clock()
+        return math.inf if now_s is None else max(0.0, self.at_s - now_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerConfig:
     """How workers of this judge are run."""
 
@@ -42,8 +59,8 @@ class WorkerConfig:
     threads: int = 1
     case_bytes: int = 0
     """Inputs, outputs and parameters of one call."""
-    deadline_s: float | None = None
-    """Monotonic time at which everything about the present solution must be over."""
+    deadlines: tuple[Deadline, ...] = ()
+    """Of the present solution, for everything that is asked of its worker."""
     cache: str = ""
     files: list[str] = field(default_factory=list)
     """Folders of results and builds, which workers must not read, and the solutions and problem that they need."""

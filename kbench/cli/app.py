@@ -173,7 +173,9 @@ def _unexpected(error: Exception, arguments: list[str]) -> int:
     format_message = getattr(error, "format_message", None)
     if format_message is not None:
         context = getattr(error, "ctx", None)
-        hint = f"`{context.command_path} --help` shows what it takes" if context is not None else None
+        asked = ["kbench", *[word for word in arguments[:1] if word in COMMANDS]]
+        path = " ".join(asked) if context is None else context.command_path  # an option without its value has none
+        hint = f"`{path} --help` shows what it takes"
         message = str(format_message()).rstrip(".").replace(": Value error, ", ": ")  # pydantic's prefix says nothing
         return _report(UsageError(message, hint), arguments)
     frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -61,6 +61,10 @@ class MachineError(KbenchError):
     exit_code = ExitCode.ENVIRONMENT
 
 
+class NoGpuError(MachineError):
+    """A GPU was asked for, and the machine has none."""
+
+
 class NothingSelectedError(KbenchError):
     """The selection is empty: nothing was run, compared or gated."""
 

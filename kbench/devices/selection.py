@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kbench.core.errors import MachineError, UsageError
+from kbench.core.errors import MachineError, NoGpuError, UsageError
 from kbench.devices import nvml
 
 AUTO = "auto"
@@ -38,7 +38,7 @@ def choose(text: str, option: str = "--device") -> DeviceChoice:
     if not gpus and kind == "auto":
         return cpu()
     if not gpus:
-        raise MachineError("no CUDA device found", f"pass `{option} cpu`, or see `kbench doctor`")
+        raise NoGpuError("no CUDA device found", f"pass `{option} cpu`, or see `kbench doctor`")
     number = int(index or 0)
     if number >= len(gpus):
         raise MachineError(f"there is no cuda:{number}; {len(gpus)} CUDA devices are visible", "`kbench doctor`")

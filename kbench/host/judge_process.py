@@ -22,6 +22,7 @@ from kbench.devices import admission
 from kbench.devices.backend import backend
 from kbench.host import nursery_process
 from kbench.host.context import RunContext
+from kbench.plugins.own_time import BOUNDED, OPENING, OwnTime
 from kbench.plugins.problem import Step
 from kbench.plugins.registry import Entry
 from kbench.plugins.shapes import Derived
@@ -36,15 +37,11 @@ TOO_LARGE = ("the case does not fit", "the case and the solution do not fit into
 """Start of the reason if the device lacks memory: for the case alone, and together with a solution."""
 OPEN_TIMEOUT_S = 600.0
 """Least seconds for the inputs of a case and the reference's first calls, and for a judge to begin with a request."""
-OPENING = {Step.IMPORT: 1, Step.CONSTRUCT: 5, Step.CALL: 10}
-"""Chosen. Import timeouts that each step of opening a problem may take: a large model draws its weights for minutes."""
 UNFINISHED = {
     Step.IMPORT: "its file was not imported",
     Step.CONSTRUCT: "its `Model` was not constructed",
     Step.CALL: "its inputs were not made and its `Model` not called",
 }
-BOUNDED = frozenset({Step.IMPORT, Step.CONSTRUCT})
-"""Steps of the problem's own code that a judge tells the end of."""
 DERIVE_TIMEOUT_S = 120.0
 PROFILE_TIMEOUT_S = 180.0
 SILENCE_TIMEOUT_S = 900.0
@@ -78,8 +75,7 @@ class JudgeProcess:
         """Why the last request had no answer, where the problem's own code took too long with the constants of it."""
         self.is_overdue = False
         """Whether it was killed because it did not answer in time."""
-        self._problem_s = 0.0
-        self._problem_since: float | None = None
+        self._own_time = OwnTime()
         self.holder = ""
         """Holder of the device that this judge waits for."""
         launch = Launch(
@@ -106,16 +102,8 @@ class JudgeProcess:
 
     @property
     def problem_s(self) -> float:
-        """Seconds of the last evaluation in which the problem's file was imported or its `Model` constructed.
-
-        These steps have time limits of their own, which blame the problem.
-        """
-        since = self._problem_since
-        return self._problem_s + (0.0 if since is None else time.monotonic() - since)
-
-    def _note_step(self, step: Step | None) -> None:
-        """Count the time of a step that ended, and begin with that of another."""
-        self._problem_s, self._problem_since = self.problem_s, time.monotonic() if step in BOUNDED else None
+        """Seconds of the last evaluation in which the problem's own code ran within time limits of its own."""
+        return self._own_time.seconds
 
     def close(self) -> None:
         """Kill the judge and everything below it."""
@@ -255,7 +243,7 @@ class JudgeProcess:
         solution.
         """
         self.has_raised = False
-        self._problem_s, self._problem_since = 0.0, None
+        self._own_time = OwnTime()
         stage, started = "", time.monotonic()
         answer: Message | None = None
         step: Step | None = None
@@ -280,7 +268,7 @@ class JudgeProcess:
                 return
             step = Step(received["step"]) if "step" in received else None
             where = received.get("where", "")
-            self._note_step(step)
+            self._own_time.note(step)
             if "progress" not in received:
                 answer = received
             elif step is None and received["stage"] != stage:

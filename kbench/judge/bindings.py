@@ -59,15 +59,19 @@ class BoundCandidate:
         if renewed:
             self._revive()
         try:
-            self._candidate.load(reference)
+            self._made(reference)
         except RefusalError as refusal:
             if refusal.status is not Status.INIT_FAILED or not self._has_constructed:
                 raise
             self._revive()
-            self._candidate.load(reference)
+            self._made(reference)
             self.second_model, renewed = self.second_model or refusal, True
         self._has_constructed = True
         return renewed
+
+    def _made(self, reference: Reference) -> None:
+        with self._judge.constructing(self._candidate.spec):
+            self._candidate.load(reference)
 
     def _revive(self) -> None:
         self._candidate.revive(self._judge.fresh_worker(self._candidate.spec.compiler))

@@ -1,6 +1,7 @@
 """The judge's handle on one worker: start, load, bind, call, kill; whatever goes wrong comes back as a Refusal."""
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -11,16 +12,18 @@ import torch
 
 from kbench.build import cache
 from kbench.children.child_error import ChildError
-from kbench.children.worker_start import SETUP_TIMEOUT_S, StartedWorker, WorkerConfig
+from kbench.children.worker_start import SETUP_TIMEOUT_S, Deadline, StartedWorker, WorkerConfig
 from kbench.core.model import Finding, Status
 from kbench.devices.backend import backend
 from kbench.judge.arena import Arena
 from kbench.judge.load_request import SolutionSpec, load_request
-from kbench.judge.matching import check_description, entries_of, synchronise, told_numbers, unmatched
+from kbench.judge.matching import check_description, entries_of, synchronise, told_numbers, transposed, unmatched
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError, require_untampered
 from kbench.judge.timing.readings import Reply, RoundOptions
+from kbench.plugins.own_time import OPENING
+from kbench.plugins.problem import Step
 from kbench.wire import precision_switches
 from kbench.wire.channel import Message, WireError, list_of
 from kbench.wire.channel import field as wire_field
@@ -45,17 +48,16 @@ class Candidate:
         self._names: list[str | None] = []
         self._theirs: dict[str, str] = {}
         self._call_timeout_s = config.options.limits.call_s or CALL_FLOOR_S
-        self._called = False
         self._aliased: frozenset[str] = frozenset()
-        self.weights, self.unmatched = "none", ""
-        """How parameters are synchronised: by `name`, `order`, `seed`, or there are `none`; why by seed, in words."""
+        self.weights, self.unmatched, self.transposed = "none", "", ""
+        """How parameters match: by `name`, `order`, `seed`, `none`; in words, why by seed, and which are transposed."""
         self.follows = False
         """Whether parameters change after construction; else they keep the values of both constructors."""
         self.undecided = self.differed = False
         """Whether they match and the constructors' values differ, so that copying is open; and whether it ever was."""
         self.prepares = False
         """Whether parameters match, and it is right only with what its own constructor or first call made of them."""
-        self._by_seed, self._decided = False, spec.is_reference
+        self._by_seed, self._decided, self._called = False, spec.is_reference, False
         self.findings: list[Finding] = []
         self.gate: Gate | None = None
         """Of a worker on a GPU."""
@@ -91,11 +93,12 @@ class Candidate:
         request, block = load_request(self.spec, reference, self._config)
         fds = [block.fd] if request["blocks"] and block.fd is not None else []
         with contextlib.closing(block):
-            answer = self._ask(request, fds, self._config.options.limits.import_s, Status.IMPORT_TIMEOUT)
+            limit_s = self._config.options.limits.import_s * (OPENING[Step.CONSTRUCT] if self.spec.builtin else 1)
+            answer = self._ask(request, fds, limit_s, Status.IMPORT_TIMEOUT)
         with self.understood():
             theirs = entries_of(wire_field(answer, "state", list))
         self.weights, self._names = synchronise(reference.state(), theirs)
-        self.unmatched = unmatched(reference.state(), theirs, self._names)
+        self.unmatched = self.transposed or unmatched(reference.state(), theirs, self._names)
         pairs = zip([name for name, _ in reference.state()], self._names, strict=False)
         self._theirs = {ours: name for ours, name in pairs if name is not None}
         if self._by_seed:
@@ -126,6 +129,7 @@ class Candidate:
         if self.matches and not self._decided:
             self.undecided = self.differed = self.weights_changed(reference) is not None
             self._decided = not self.undecided
+            self.transposed = transposed(reference.state(), arena.weight_views(), self._names)
         if not self.undecided:
             self.push_weights(reference)
 
@@ -304,8 +308,7 @@ class Candidate:
     def within(self, seconds: float) -> Iterator[None]:
         """Give all requests inside a `with` block this time together, if not less is left for everything."""
         held = self._config
-        limits = [time.monotonic() + seconds, *([] if held.deadline_s is None else [held.deadline_s])]
-        self._config = replace(held, deadline_s=min(limits))
+        self._config = replace(held, deadlines=(*held.deadlines, Deadline(at_s=time.monotonic() + seconds)))
         try:
             yield
         finally:
@@ -393,7 +396,5 @@ class Candidate:
             raise RefusalError(status, reason, error.log) from error
 
     def _within_total(self, timeout_s: float) -> tuple[float, bool]:
-        if self._config.deadline_s is None:
-            return timeout_s, False
-        left = max(0.0, self._config.deadline_s - time.monotonic())
+        left = min((deadline.left_s for deadline in self._config.deadlines), default=math.inf)
         return (left, True) if left < timeout_s else (timeout_s, False)

@@ -247,7 +247,8 @@ class Evaluation:
         backend(device).release_cached()
         reference = self._judge.take_reference_worker(self._candidate.spec.problem)
         stack.callback(reference.kill)
-        reference.load(trial.reference)
+        with self._judge.constructing(reference.spec):
+            reference.load(trial.reference)
         reference.bind(trial.reference, trial.arena)
         beside = Trial(trial.reference, reference, trial.arena, explain)
         clock: ArmClock

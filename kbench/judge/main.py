@@ -15,7 +15,7 @@ import torch
 
 from kbench.children.child import Child
 from kbench.children.child_error import OUT_OF_MEMORY, ChildError
-from kbench.children.worker_start import WorkerConfig
+from kbench.children.worker_start import Deadline, WorkerConfig
 from kbench.core import traces
 from kbench.core.errors import KbenchError, ReferenceRaisedError
 from kbench.core.model import Failed, Outcome, Status
@@ -128,7 +128,7 @@ class JudgeService(JudgeState):
         for name in ("other_cases", "derived_cases"):
             assigned[name] = [decode_constants(overrides) for overrides in assigned[name]]
         assignment = Assignment(**assigned)
-        config = dataclasses.replace(self._config, deadline_s=message["deadline_s"])
+        config = dataclasses.replace(self._config, deadlines=self.deadlines(message["left_s"]))
         while True:
             try:
                 outcome, weights = self._evaluated(spec, config, assignment)
@@ -160,7 +160,8 @@ class JudgeService(JudgeState):
         spec = SolutionSpec(**message["solution"])
         self._bring_out()
         with self.shared():
-            config = dataclasses.replace(self._config, deadline_s=time.monotonic() + PROFILE_S)
+            deadline = Deadline(at_s=time.monotonic() + PROFILE_S)
+            config = dataclasses.replace(self._config, deadlines=(deadline,))
             candidate = Candidate(spec, config, self._watched(self._start_worker(spec.compiler)))
             bound = BoundCandidate(candidate, Battery(candidate), self, lambda: None)
             try:

@@ -156,6 +156,19 @@ def unmatched(ours: list[tuple[str, Tensor]], theirs: list[StateEntry], names: l
     return text[:LONGEST_REASON]
 
 
+def transposed(ours: Sequence[tuple[str, Tensor]], theirs: Sequence[Tensor], names: Sequence[str | None]) -> str:
+    """Return in words which matched square matrices a solution's constructor has transposed; empty if there are none.
+
+    `theirs` are the values that its constructor gave to its `names`, in the reference's order.
+    """
+    found = [
+        f"its `{name}` is the reference's `{our_name}` transposed"
+        for (our_name, our), their, name in zip(ours, theirs, names, strict=True)
+        if name is not None and our.ndim >= 2 and not torch.equal(our, their) and torch.equal(our.mT, their)
+    ]
+    return _listed(found)[:LONGEST_REASON]
+
+
 def _listed(texts: list[str]) -> str:
     more = len(texts) - MOST_LISTED
     shown = [*texts[:MOST_LISTED], *([f"{more} more"] if more > 0 else [])]

@@ -11,7 +11,7 @@ import torch
 
 from kbench.children.child import Child
 from kbench.children.child_error import is_of_the_device
-from kbench.children.worker_start import StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
+from kbench.children.worker_start import Deadline, StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
 from kbench.core.device_room import needed_bytes
 from kbench.devices.admission import Admission, Reservation, Wait
 from kbench.devices.backend import backend
@@ -19,6 +19,7 @@ from kbench.judge.candidate import Candidate
 from kbench.judge.load_request import SolutionSpec
 from kbench.judge.reference.reference import Reference
 from kbench.plugins import problem as problems
+from kbench.plugins.own_time import OwnTime
 from kbench.wire.channel import Channel
 
 SMALL_BYTES = 32 << 20
@@ -65,6 +66,7 @@ class JudgeState:
         self._is_waiting = False
         self._waited_s = 0.0
         """Time in which others had the device, or memory that the open case needs, since the case was asked for."""
+        self._own_time = OwnTime()
 
     @property
     def reference(self) -> Reference:
@@ -221,6 +223,7 @@ class JudgeState:
 
     def progress(self, **fields: Any) -> None:
         """Tell the parent how far the present request is."""
+        self._own_time.note(None)
         self._is_waiting = fields["stage"] == "wait"
         if not self._is_waiting:
             self._stage = fields["stage"]
@@ -228,7 +231,34 @@ class JudgeState:
 
     def tell(self, step: problems.Step) -> None:
         """Tell the parent what the problem's own code does next: each step has its own time limit."""
+        self._own_time.note(step)
         self._channel.send({"progress": True, "n": self._number, "step": step, "where": self._where})
+
+    @contextlib.contextmanager
+    def constructing(self, spec: SolutionSpec) -> Iterator[None]:
+        """Have a worker construct a solution; that takes the problem's time where it is the problem's own `Model`."""
+        if not spec.builtin:
+            yield
+            return
+        self.tell(problems.Step.CONSTRUCT)
+        try:
+            yield
+        finally:
+            self.tell(problems.Step.CALL)
+
+    def deadlines(self, left_s: float | None) -> tuple[Deadline, ...]:
+        """Return when a solution must be over that has so many seconds left; no end for None.
+
+        Its clock stands still while the problem is imported or constructed, and while others have the device.
+        """
+
+        def excused_s() -> float:
+            return self._own_time.seconds + self._waited_s
+
+        def clock() -> float | None:
+            return None if self._own_time.is_running else time.monotonic() - excused_s()
+
+        return () if left_s is None else (Deadline(at_s=time.monotonic() - excused_s() + left_s, clock=clock),)
 
     def _go_on(self) -> None:
         """Tell the parent that what was under way goes on, if it heard of a wait."""

@@ -1,8 +1,9 @@
 """Problems and solutions by name or path, as far as their files say what they are: nothing is imported."""
 
+import contextlib
 import difflib
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -101,11 +102,19 @@ def problems_in(folder: Path) -> tuple[Entry, ...]:
 
 
 def solutions(problem: Entry, settings: Settings) -> tuple[Entry, ...]:
-    """List every solution of a problem: files first, the built-in ones last."""
+    """List every solution of a problem: one in its own file first, other files, the built-in ones last."""
     found = solution_files(problem.path, settings)
     listed = (_listed(path, "solution", origin, settings.entry) for path, origin in found)
     files = [entry for entry in listed if entry is not None]
-    return (*files, *_named(problem), *(_builtin(problem, name) for name in BUILTINS))
+    return (*_own(problem), *files, *_named(problem), *(_builtin(problem, name) for name in BUILTINS))
+
+
+def _own(problem: Entry) -> Iterator[Entry]:
+    """Yield the solution in the problem's own file, if there is one."""
+    with contextlib.suppress(PluginError):  # of a broken file, which the list of problems tells
+        parsed = source.parse(problem.path)
+        if DEFAULT_ENTRY in parsed.names:
+            yield _entry(parsed, "solution", problem.origin)
 
 
 def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:

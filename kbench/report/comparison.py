@@ -43,7 +43,7 @@ def render_text(comparison: Comparison, *, verbosity: int = 0, width: int | None
     if verbosity > 0:
         blocks.append(_bars(comparison.cases))
     blocks.append(note_on_times(comparison))
-    return "\n\n".join([*(block for block in blocks if block), summary])
+    return "\n\n".join([*(block for block in blocks if block), summary, *hints(comparison)])
 
 
 def render_markdown(comparison: Comparison) -> str:
@@ -98,6 +98,14 @@ def chosen(comparison: Comparison, only: str | None, sort: str) -> Comparison:
     else:
         kept = worst_first(kept)
     return replace(comparison, cases=tuple(kept))
+
+
+def hints(comparison: Comparison) -> list[str]:
+    """Say how two solutions are compared, where no line has both sides."""
+    pairs = [case for case in comparison.cases if case.verdict is not None]
+    if not pairs or any(case.old is not None and case.new is not None for case in pairs):
+        return []
+    return ["hint: `kbench run PROBLEM A B` measures two solutions in one run; `kbench compare RUN` compares these"]
 
 
 def note_on_times(comparison: Comparison) -> str:

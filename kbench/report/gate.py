@@ -14,8 +14,10 @@ from kbench.gate.rule import GatedCase, GateOutcome, GateReport
 from kbench.report import csvout
 from kbench.report.comparison import WORDS, bounds_of, change_of, constants_of
 from kbench.report.document import render_document
+from kbench.report.repeat import set_options
 from kbench.report.table import Table, escape_markdown, one_line, table
 from kbench.storage.json_values import plain
+from kbench.storage.settings import Settings
 
 HEADLINES = {
     ExitCode.OK: "GATE PASSED",
@@ -133,6 +135,7 @@ def _arguments(case: GatedCase) -> str:
     problem_path, solution_path, entry = case.new.place
     conditions = case.new.measurement.conditions
     words = [problem_path or case.problem, solution_path or case.solution, "--case", case.case]
+    words += set_options(words[0], case.case, conditions.overrides, Settings())  # a problem of other places has a path
     words += ["--device", "cpu"] if is_timed_by_host(conditions.device) else []
     words += ["--mode", conditions.mode] if conditions.mode not in {"", "cold"} else []
     words += ["--allow-tf32"] if conditions.tf32 else []

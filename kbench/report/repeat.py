@@ -19,8 +19,7 @@ def command_of(rows: Sequence[ResultRow], settings: Settings) -> str:
     words += dict.fromkeys(row.solution_path or row.solution for row in rows)
     for case in dict.fromkeys(row.case for row in rows):
         words += ["--case", case]
-    for name, value in _set_by_hand(first, settings).items():
-        words += ["--set", f"{name}={value!r}"]
+    words += set_options(first.problem_path or first.problem, first.case, first.overrides, settings)
     words += ["--device", "cpu"] if is_timed_by_host(first.device) else []
     words += ["--mode", first.mode] if first.mode not in {"", "cold"} else []
     words += ["--level", first.required_level] if first.required_level not in {"", "module"} else []
@@ -32,10 +31,11 @@ def command_of(rows: Sequence[ResultRow], settings: Settings) -> str:
     return shlex.join(words)
 
 
-def _set_by_hand(row: ResultRow, settings: Settings) -> dict[str, object]:
-    """Return the constants that the case does not set itself; empty if the problem is not available."""
+def set_options(problem: str, case: str, overrides: str, settings: Settings) -> list[str]:
+    """Return `--set NAME=VALUE` for the constants that the case does not set; empty if the problem is not available."""
     try:
-        problem = registry.find_problem(row.problem_path or row.problem, settings)
-        return case_selection.set_by_hand(problem, row.case, recorded_constants(row.overrides))
+        entry = registry.find_problem(problem, settings)
+        by_hand = case_selection.set_by_hand(entry, case, recorded_constants(overrides))
     except (KbenchError, OSError):
-        return {}
+        return []
+    return [word for name, value in by_hand.items() for word in ("--set", f"{name}={value!r}")]

@@ -132,7 +132,7 @@ def describe(event: SweepEvent, done: int, tasks: int) -> str:
             devices = ", ".join(event.devices)
             resumed = f" · {event.resumed} from the journal" if event.resumed else ""
             lanes = f"{event.lanes} lane{'s' * (event.lanes > 1)} each, {event.jobs} builds at a time"
-            return f"{event.run} · {event.tasks} verdicts{resumed} · on {devices} · {lanes}"
+            return f"{event.run} · {event.tasks} verdict{'s' * (event.tasks != 1)}{resumed} · on {devices} · {lanes}"
         case Finished() if not event.verdict.resumed:
             return f"[{done:>{len(str(tasks))}}/{tasks}] {_line(event.verdict)}  {units.seconds(event.elapsed_s)}"
         case Retried():

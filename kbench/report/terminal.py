@@ -16,6 +16,8 @@ LOG_LINES = 12
 LOG_COLUMNS = 160
 """Longest line that is shown: a compiler's command line has thousands of characters."""
 
+NOT_LATEST = "no solution was judged, so `@latest` stays the run before"
+
 
 def render_run(run: RunSummary, *, verbosity: int = 0, printed: bool = False, width: int | None = None) -> str:
     """Write a run as text; verbosity -1 keeps the verdict, 1 adds whole logs and times by stage.
@@ -54,9 +56,10 @@ def _heading(run: RunSummary) -> str:
     if not rows:
         return run.problem
     parts = [run.problem, *_stack(rows[0])]
-    timed = [row for row in rows if row.time_ns_median is not None]
+    cases = [case for case in run.cases if case.time_ns is not None]  # none that failed in a later process
+    timed = [row for case in cases for row in case.rows if row.time_ns_median is not None]
     if timed:
-        counts = {len({row.process for row in case.rows}) for case in run.cases if case.time_ns is not None}
+        counts = {len({row.process for row in case.rows}) for case in cases}
         plural = "process" if counts == {1} else "processes"
         parts.append(f"{' or '.join(map(str, sorted(counts)))} {plural}")
         cache = "" if timed[0].l2 in {"", "none"} else f", L2 {timed[0].l2}"
@@ -206,5 +209,6 @@ def _where_time_went(run: RunSummary) -> str:
 def _closing(run: RunSummary) -> list[str]:
     lines = [run.reason] if run.interrupted else []
     if run.csv_path is not None:
-        lines.append(f"saved {run.csv_path}")
+        passed_over = f" ({NOT_LATEST})" if {case.status for case in run.cases} == {Status.SKIPPED} else ""
+        lines.append(f"saved {run.csv_path}{passed_over}")
     return lines

@@ -42,7 +42,7 @@ from kbench.storage.settings import cache_dir
 from kbench.units.evaluator import Evaluator
 from kbench.units.rows import make_row, provenance_of
 from kbench.units.stages import finished
-from kbench.units.unit import Unit, UnitResult
+from kbench.units.unit import Unit, UnitResult, time_left
 
 
 def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Generator[Event]:
@@ -126,7 +126,7 @@ class Session:
         self._writer = writer
         self._failed: dict[str, Failed] = {}
         self._stage_s: dict[str, float] = {}
-        self._deadlines: dict[str, float] = {}
+        self._left = {entry.name: time_left(context.options) for entry in solutions}
         self._remarks: tuple[Finding, ...] = ()
         self._watch = health.Watch(context.device, cache_dir())
         self._evaluator = Evaluator(context.device, context.rung, context.scratch, self._watch)
@@ -275,7 +275,7 @@ class Session:
 
     def _evaluate(self, state: CaseState, process: int, following: Sequence[Entry]) -> Iterator[Event]:
         unit = self._unit(state, process)
-        result = yield from self._evaluator.evaluate(unit, following, self._deadline(state.entry.name))
+        result = yield from self._evaluator.evaluate(unit, following, self._left[state.entry.name])
         state.add_times(result.stage_s)
         self.environment = result.environment or self.environment
         if result.cost is None:  # the problem itself fails
@@ -308,12 +308,10 @@ class Session:
         """Add whose kernels a call of a timed solution launches; whatever fails there changes no verdict."""
         if not isinstance(state.outcome, Passed) or not state.outcome.timings:
             return
-        unit, name = self._unit(state, len(state.outcome.timings)), state.entry.name
+        unit = self._unit(state, len(state.outcome.timings))
         told = yield from self._evaluator.own_share(unit, state.stage_s)
         if told is not None:
             state.add_own_share(told)
-        if name in self._deadlines:  # the solution's time is not spent by this
-            self._deadlines[name] += state.stage_s.get("profile", 0.0)
 
     def _row(self, state: CaseState, process: int, result: UnitResult) -> ResultRow:
         """Make the row of the newest process of a state, with the errors of this process."""
@@ -343,9 +341,3 @@ class Session:
             rows=tuple(state.rows),
             stage_s=dict(state.stage_s),
         )
-
-    def _deadline(self, name: str) -> float | None:
-        total = self._options.limits.total_s
-        if total is None:
-            return None
-        return self._deadlines.setdefault(name, time.monotonic() + total)

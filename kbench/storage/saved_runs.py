@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from kbench.core.errors import ResultsError, UsageError
+from kbench.core.model import Status
 from kbench.storage.results import Run, read_rows, read_run
 from kbench.storage.runfiles import NTH_LATEST, run_files
 
@@ -21,6 +22,7 @@ class ListedRun:
     gpu_name: str = ""
     rows: int = 0
     passed: int = 0
+    skipped: int = 0
     broken: str | None = None
 
 
@@ -28,7 +30,7 @@ def find_path(name: str, directory: Path = Path("results")) -> Path:
     """Find the file of the run that a user named.
 
     `@latest`, `@latest~1` for the one before, a path, the stem of a CSV in `directory`, or what only one stem there
-    begins or ends with.
+    begins or ends with. A run in which every solution was skipped is not the latest one.
 
     Raises UsageError where there is no such run, or more than one; it suggests the closest name.
     """
@@ -44,8 +46,12 @@ def find_path(name: str, directory: Path = Path("results")) -> Path:
     if meant:
         several = f"{len(meant)} runs in {directory} begin or end with `{name}`"
         raise UsageError(several, hint=f"for example `{meant[0]}` and `{meant[1]}`: give more of the name")
+    if name and Path(name).is_dir():
+        raise UsageError(f"{name} is a folder, not a run", hint=f"`kbench list --runs --results {name}` shows its runs")
     close = get_close_matches(Path(name).stem, ["@latest", "@latest~1", *stems], n=1)
     hint = f"did you mean `{close[0]}`?" if close else "`kbench list --runs` shows the saved runs"
+    if Path(name).suffix == ".csv" and len(Path(name).parts) > 1:
+        raise UsageError(f"no file {name}", hint=hint)
     raise UsageError(f"no run named `{name}` in {directory}", hint=hint)
 
 
@@ -56,11 +62,15 @@ def find_run(name: str, directory: Path = Path("results")) -> Run:
 
 def _nth_latest(directory: Path, before: int) -> Path:
     whole = [run for run in list_runs(directory) if run.broken is None]  # oldest first
-    if not whole:
+    judged = [run for run in whole if run.skipped < run.rows]
+    if whole and not judged:
+        hint = f"`kbench show {whole[-1].name}` shows why"
+        raise UsageError(f"no run in {directory} judged a solution: all were skipped", hint)
+    if not judged:
         raise UsageError(f"no run in {directory}", hint="`kbench run PROBLEM` makes one")
-    if before >= len(whole):
-        raise UsageError(f"{directory} has {len(whole)} runs", hint=f"the first one is `{whole[0].name}`")
-    return whole[-1 - before].path
+    if before >= len(judged):
+        raise UsageError(f"{directory} has {len(judged)} runs", hint=f"the first one is `{judged[0].name}`")
+    return judged[-1 - before].path
 
 
 def list_runs(directory: Path = Path("results")) -> list[ListedRun]:
@@ -84,7 +94,8 @@ def list_runs(directory: Path = Path("results")) -> list[ListedRun]:
                 solutions=tuple(dict.fromkeys(row.solution for row in rows)),
                 gpu_name=rows[0].gpu_name,
                 rows=len(rows),
-                passed=sum(row.status == "passed" for row in rows),
+                passed=sum(row.status == Status.PASSED for row in rows),
+                skipped=sum(row.status == Status.SKIPPED for row in rows),
             )
         )
     return sorted(found, key=lambda run: (run.started_utc, run.name))

@@ -18,7 +18,7 @@ from kbench.sweep.guard import Guard
 from kbench.sweep.ladder import budget_s, does_not_fit, may_retry
 from kbench.sweep.task import Budgets, Finished, Retried, Task, state_of
 from kbench.units.evaluator import Evaluator
-from kbench.units.unit import Unit, UnitResult
+from kbench.units.unit import TimeLeft, Unit, UnitResult, time_left
 
 Tell = Callable[[Finished | Retried | StageEvent], None]
 
@@ -94,13 +94,12 @@ class Lane:
     def _judge(self, task: Task, following: Sequence[Entry]) -> bool:
         """Judge a task, unit after unit; return whether it has its verdict."""
         began = time.monotonic()
-        total_s = task.options.limits.total_s
-        deadline_s = None if total_s is None else began + total_s
+        left = time_left(task.options)
         verdict = None
         while verdict is None:
             if self.dispatcher.why_stopped() or not self.guard.is_fit():
                 return False
-            result = self._unit(task, following, deadline_s)
+            result = self._unit(task, following, left)
             if result is None:
                 return False
             verdict = self.dispatcher.record(task, result, self.guard.device.uuid)
@@ -109,14 +108,14 @@ class Lane:
         self.tell(Finished(verdict=verdict, device=self.guard.device.uuid, elapsed_s=elapsed_s))
         return True
 
-    def _unit(self, task: Task, following: Sequence[Entry], deadline_s: float | None) -> UnitResult | None:
+    def _unit(self, task: Task, following: Sequence[Entry], left: TimeLeft | None) -> UnitResult | None:
         """Judge the next unit of a task, again after a failure of kbench; None if the device is gone."""
         known = self.dispatcher.results(task)
         case = known[-1].case if known else None
         attempts = 0
         while True:
             incidents = self.guard.incidents
-            result = self._attempt(task, known, case, following, deadline_s)
+            result = self._attempt(task, known, case, following, left)
             attempts += 1
             sick = bool(self.guard.suspect) or self.guard.incidents != incidents
             if result.status in PROBED_AFTER:
@@ -140,7 +139,7 @@ class Lane:
         known: Sequence[UnitResult],
         case: Case | None,
         following: Sequence[Entry],
-        deadline_s: float | None,
+        left: TimeLeft | None,
     ) -> UnitResult:
         failure = self.builds.failure(task)
         if failure is not None:
@@ -156,7 +155,7 @@ class Lane:
             follows=state.follows_weights(task.options),
             precision=worthwhile_precision(state.estimates, task.options.precision),
         )
-        result = self._within_budget(unit, following, deadline_s)
+        result = self._within_budget(unit, following, left)
         if (built_s := self.builds.took_s(task)) is not None:
             result = replace(result, stage_s={"build": built_s, **result.stage_s})
         if case is not None and not isinstance(result.outcome, Failed):
@@ -165,10 +164,10 @@ class Lane:
             result = replace(result, outcome=replace(result.outcome, findings=noted))
         return replace(result, case=case)
 
-    def _within_budget(self, unit: Unit, following: Sequence[Entry], deadline_s: float | None) -> UnitResult:
+    def _within_budget(self, unit: Unit, following: Sequence[Entry], left: TimeLeft | None) -> UnitResult:
         """Judge a unit; if a step exceeds its time limit, kill the judge and fail the unit."""
         limits: list[StageLimit] = []
-        stages = self.evaluator.evaluate(unit, following, deadline_s)
+        stages = self.evaluator.evaluate(unit, following, left)
         while True:
             try:
                 news = next(stages)

@@ -25,7 +25,7 @@ from kbench.sandbox import rungs
 from kbench.storage import rows as rowmaker
 from kbench.storage.settings import cache_dir
 from kbench.units.stages import ended, started
-from kbench.units.unit import Unit, UnitResult
+from kbench.units.unit import TimeLeft, Unit, UnitResult
 from kbench.wire.channel import Message, encode_constants
 from kbench.wire.options import encode_options
 
@@ -201,12 +201,12 @@ class Evaluator:
         return self._present.sanitizer.explain(failed, solution, case)
 
     def evaluate(
-        self, unit: Unit, following: Sequence[Entry] = (), deadline_s: float | None = None
+        self, unit: Unit, following: Sequence[Entry] = (), left: TimeLeft | None = None
     ) -> Generator[StageEvent, None, UnitResult]:
         """Judge a unit; yields its stages and returns its result. A judge that breaks is a harness error.
 
         The solution must have been built. `following` are the solutions that come next, for which workers get ready;
-        `deadline_s` is the monotonic time at which everything about this solution must be over.
+        what this unit takes is spent of the time that the solution has `left`.
         """
         if self._is_worn(self._present):
             self._present.close()
@@ -216,7 +216,7 @@ class Evaluator:
             self.watch.look(found.status)
             return self._result(found, None, stage_s)
         judge = self._ready([unit.solution])
-        request = self._request(judge, unit, following, deadline_s)
+        request = self._request(judge, unit, following, left)
         stages = self._present.sanitizer.around(judge, request, unit.solution, unit.case, found.cost.dram_bytes)
         for stage, ok, elapsed_s in stages:
             if elapsed_s is not None:
@@ -226,6 +226,8 @@ class Evaluator:
             if stage == "wait":
                 yield Waiting(device=self._device.name, holder=judge.holder)
             yield started(stage, unit)
+        if left is not None:
+            left.spend(stage_s, of_problem_s=judge.problem_s)
         outcome = judge.outcome
         self._look_after(outcome)
         self._present.units += 1
@@ -285,16 +287,14 @@ class Evaluator:
             bench.close()
         self._resting = []
 
-    def _request(
-        self, judge: JudgeProcess, unit: Unit, following: Sequence[Entry], deadline_s: float | None
-    ) -> Message:
+    def _request(self, judge: JudgeProcess, unit: Unit, following: Sequence[Entry], left: TimeLeft | None) -> Message:
         """Return the request to evaluate one solution; the first process verifies everything, all processes time."""
         precision = unit.options.precision if unit.precision is None else unit.precision
         is_first = unit.process == 0
         others = case_selection.others(unit.problem, unit.options, (unit.case,)) if is_first else {}
         return {
             "op": "evaluate",
-            "deadline_s": deadline_s,
+            "left_s": None if left is None else left.seconds,
             "solution": spec_of(unit.problem, unit.solution, self._built(unit.solution).folder),
             "assignment": {
                 "process": unit.process,

@@ -10,7 +10,7 @@ from typing import Any
 
 from kbench.build.sources import judged_sha256
 from kbench.core.errors import ResultsError
-from kbench.core.events import RunOptions
+from kbench.core.events import OF_THE_REFERENCE, RunOptions
 from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Peaks, Status
 from kbench.core.verdict import NOT_EVALUATED
 from kbench.devices.selection import DeviceChoice
@@ -22,6 +22,24 @@ OF_NO_VERDICT = ("device", "cases", "overrides", "wait_for_device", "results_dir
 """Options that change no verdict: places of files, and those that the case and the device determine."""
 RETRYABLE = frozenset({Status.HARNESS_ERROR, Status.NOT_VERIFIED})
 """Statuses that are kbench's or the machine's fault: another try, or another machine, may give a verdict."""
+
+
+@dataclass(slots=True)
+class TimeLeft:
+    """Seconds that a solution has left, of its limit for all its units together."""
+
+    seconds: float
+
+    def spend(self, stage_s: Mapping[str, float], *, of_problem_s: float) -> None:
+        """Take away what the stages of a unit took, less what the problem took of them or who had the device."""
+        own_s = sum(took_s for stage, took_s in stage_s.items() if stage not in {*OF_THE_REFERENCE, "wait"})
+        self.seconds -= max(0.0, own_s - of_problem_s)
+
+
+def time_left(options: RunOptions) -> TimeLeft | None:
+    """Return what a solution has in the beginning; None where there is no limit."""
+    total_s = options.limits.total_s
+    return None if total_s is None else TimeLeft(total_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,14 @@ def test_what_was_typed_is_quoted_on_one_line(kbench):
     assert done.err == "error: no problem file no\\nthere.py\n\nhint: check the path\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "helped"),
+    [(("sweep", "--resume"), "sweep "), (("gate", "--slower"), "gate "), (("--nonsense",), "")],
+)
+def test_an_option_that_lacks_its_value_or_is_none_names_the_help(kbench, arguments, helped):
+    assert kbench(*arguments).err.endswith(f"\nhint: `kbench {helped}--help` shows what it takes\n")
+
+
 @pytest.mark.parametrize("command", ["run", "verify"])
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),

@@ -326,6 +326,29 @@ def test_without_names_every_file_that_fits_the_device_runs(kbench, fake_run):
     assert all("cpu" in entry.devices and entry.builtin is None for entry in calls[0][1])
 
 
+def test_a_solution_that_fails_in_a_later_process_is_none_that_was_timed(kbench, fake_run):
+    failed = fakes.failed(Status.TOTAL_TIMEOUT, "not judged in time")
+    failed = replace(failed, rows=(*fakes.rows(1), replace(failed.rows[0], process=1)))
+    fake_run(*fakes.events(failed))
+    assert "process" not in kbench("run", "group_norm", "eager").out.partition("\n\n")[0]
+    fake_run(*fakes.events(failed, fakes.passed(case="b")))
+    assert " 3 processes ·" in kbench("run", "group_norm", "eager").out
+
+
+@pytest.mark.parametrize(
+    ("judged", "told"),
+    [
+        ([fakes.failed(Status.SKIPPED, "needs CUDA")], True),
+        ([fakes.failed(Status.SKIPPED, "needs CUDA"), fakes.passed(case="b")], False),
+    ],
+)
+def test_a_run_that_judged_nothing_says_that_it_is_not_the_latest(kbench, fake_run, judged, told):
+    fake_run(*fakes.events(*judged))
+    out = kbench("run", "group_norm", "eager").out
+    assert "\nsaved " in out
+    assert ("(no solution was judged, so `@latest` stays the run before)" in out) is told
+
+
 @pytest.mark.parametrize(
     ("judged", "strict", "code"),
     [

@@ -117,21 +117,3 @@ def test_a_judge_that_ends_before_the_problem_has_run_is_no_fault_of_the_problem
     with pytest.raises(ChildError, match="exited with code 1") as error:
         one.open(PROBLEM, Case(name="default"))
     assert (error.value.status, error.value.log) == (status, "ImportError: numpy")
-
-
-def test_the_time_of_the_problems_own_code_is_counted_apart(judge, monkeypatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr(judge_process.time, "monotonic", lambda: now[0])
-    one = judge(60.0)
-    seen = []
-    for passed_s, message in (
-        (5.0, {"progress": True, "stage": "verify"}),
-        (2.0, step(Step.IMPORT)),
-        (3.0, step(Step.CONSTRUCT)),
-        (4.0, step(Step.CALL)),
-        (7.0, {"progress": True, "stage": "verify"}),
-    ):
-        now[0] += passed_s
-        one._note_step(Step(message["step"]) if "step" in message else None)
-        seen.append(one.problem_s)
-    assert seen == [0.0, 0.0, 3.0, 7.0, 7.0]

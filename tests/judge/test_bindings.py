@@ -1,5 +1,6 @@
 """Where both sides are constructed, on a GPU: there, and on the CPU where a constructor may have drawn otherwise."""
 
+import contextlib
 from types import SimpleNamespace
 
 import pytest
@@ -63,6 +64,7 @@ def bound(candidate, monkeypatch):
     trial = SimpleNamespace(arena=arena, exchange=exchange, take_back=lambda: None, forget_told=lambda: None)
     battery = SimpleNamespace(bind=lambda *_, **__: trial)
     judge = SimpleNamespace(fresh_worker=lambda _compiler: None, device="a GPU", give_way=lambda _candidate: None)
+    judge.constructing = lambda _spec: contextlib.nullcontext()
     gpu = SimpleNamespace(has_own_memory=True, queues_calls=False, release_cached=lambda: None)
     monkeypatch.setattr(bindings, "backend", lambda _device: gpu)
     return BoundCandidate(candidate, battery, judge, lambda: None)

@@ -8,6 +8,7 @@ import torch
 from kbench.children.child_error import ChildError
 from kbench.children.worker_start import WorkerConfig
 from kbench.core.model import Status
+from kbench.judge import candidate as module
 from kbench.judge.candidate import Candidate
 from kbench.judge.refusal import RefusalError
 
@@ -17,30 +18,43 @@ class Child:
 
     log = ""
 
-    def __init__(self, parameter: float):
+    def __init__(self, parameter: torch.Tensor):
         self.parameter = parameter
-        self.view = torch.zeros(1)
+        self.view = torch.zeros_like(parameter)
         self.asked: list[str] = []
 
     def request(self, message, **_):
         self.asked.append(message["op"])
         if message["op"] == "read_weights":
-            self.view.fill_(self.parameter)
+            self.view.copy_(self.parameter)
         return {}
 
 
-def bound(parameter: float, *, is_reference: bool = False) -> Candidate:
-    """Bind a worker to a reference whose parameter is 1."""
-    child = Child(parameter)
+def bound(
+    parameter: float | torch.Tensor, *, ours: torch.Tensor | None = None, is_reference: bool = False
+) -> Candidate:
+    """Bind a worker to a reference whose parameter is 1, or `ours`."""
+    child = Child(torch.as_tensor(parameter).expand(1) if isinstance(parameter, float) else parameter)
     worker = SimpleNamespace(child=child, kill=lambda: None)
     spec = SimpleNamespace(compiler="", is_reference=is_reference)
     candidate = Candidate(spec, WorkerConfig(device="cpu", rung=0, scratch="/nowhere"), worker)
     candidate.weights, candidate._names = "name", ["w"]
-    state = [("w", torch.ones(1))]
+    state = [("w", torch.ones(1) if ours is None else ours)]
     reference = SimpleNamespace(state=lambda: state, model=SimpleNamespace(named_parameters=lambda: state))
     arena = SimpleNamespace(describe=lambda _: ({"op": "bind"}, []), weight_views=lambda: [child.view])
     candidate.bind(reference, arena)
     return candidate
+
+
+@pytest.mark.parametrize(("builtin", "limit_s"), [("", 60.0), ("eager", 300.0)])
+def test_the_problems_model_may_take_as_long_to_construct_as_in_the_judge(monkeypatch, builtin, limit_s) -> None:
+    candidate = bound(1.0)
+    candidate.spec.builtin = builtin
+    asked = []
+    monkeypatch.setattr(module, "load_request", lambda *_: ({"blocks": []}, SimpleNamespace(close=lambda: None)))
+    monkeypatch.setattr(candidate, "_ask", lambda *told: asked.append(told) or {"state": []})
+    candidate.load(SimpleNamespace(aliased=frozenset(), call_s=0.0, state=list))
+    assert asked[0][2] == limit_s
 
 
 def test_parameters_that_both_constructors_made_alike_are_copied() -> None:
@@ -54,6 +68,12 @@ def test_those_that_differ_are_left_until_it_is_decided() -> None:
     assert candidate._child.asked == ["bind", "read_weights"]
     assert candidate.undecided
     assert candidate.differed
+
+
+def test_one_that_the_constructor_transposed_is_told() -> None:
+    ours = torch.rand(3, 3)
+    assert bound(ours.t(), ours=ours).transposed == "its `w` is the reference's `w` transposed"
+    assert bound(torch.rand(3, 3), ours=ours).transposed == ""
 
 
 def test_the_reference_gets_its_own_always() -> None:

@@ -1,6 +1,7 @@
 """Workers that get ready before their solution's turn comes: which are kept, replaced and taken."""
 
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ from kbench.core.model import Failed, Status
 from kbench.core.trace import DeviceActivity
 from kbench.devices.admission import Wait
 from kbench.judge import main, state
+from kbench.judge.load_request import SolutionSpec
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.profile import Profile
 from kbench.plugins import problem
@@ -96,6 +98,33 @@ def test_a_worker_of_the_reference_that_could_not_open_the_device_serves_nobody(
 def test_a_worker_of_the_reference_is_started_where_none_was_expected(service: main.JudgeService) -> None:
     taken = service.take_reference_worker("problem.py")
     assert (taken.number, taken.prepared) == (1, True)
+
+
+def test_a_solutions_time_stands_still_while_the_problem_is_constructed_or_others_have_the_device(
+    service: main.JudgeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(state.time, "monotonic", lambda: now[0])
+    service._channel = SimpleNamespace(send=lambda _: None)
+    (deadline,) = service.deadlines(10.0)
+    left_s = []
+    for step in (problem.Step.CONSTRUCT, problem.Step.CALL, problem.Step.IMPORT):
+        now[0] += 4.0
+        service.tell(step)
+        left_s.append(deadline.left_s)
+    service.progress(stage="verify")
+    service._waited_s += 3.0
+    assert [*left_s, deadline.left_s] == [math.inf, 6.0, math.inf, 5.0]
+    assert service.deadlines(None) == ()
+
+
+@pytest.mark.parametrize(("builtin", "told"), [("eager", ["construct", "call"]), ("", [])])
+def test_a_built_in_solution_constructs_the_problems_model(service: main.JudgeService, builtin, told) -> None:
+    sent = []
+    service._channel = SimpleNamespace(send=sent.append)
+    with service.constructing(SolutionSpec(**{**SPEC, "builtin": builtin})):
+        pass
+    assert [one["step"] for one in sent] == told
 
 
 SPEC = {"name": "mine", "path": "mine.py", "builtin": "", "entry": "ModelNew", "problem": "problem.py"}
@@ -331,7 +360,7 @@ def test_who_ran_out_of_memory_beside_others_is_judged_again_alone(service, monk
     monkeypatch.setattr(service, "_evaluated", evaluated)
     monkeypatch.setattr(main, "decode_options", lambda _: SimpleNamespace())
     assignment = {"process": 0, "verify": True, "options": {}, "follows": False, "other_cases": [], "derived_cases": []}
-    request = {"solution": SPEC, "assignment": assignment | {"underived": "", "next_compilers": []}, "deadline_s": None}
+    request = {"solution": SPEC, "assignment": assignment | {"underived": "", "next_compilers": []}, "left_s": None}
     assert service.do_evaluate(request)["outcome"]["status"] == told
     assert room.asked == asked
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kbench.core.model import Status
-from kbench.judge.matching import StateEntry, check_description, synchronise, told_numbers, unmatched
+from kbench.judge.matching import StateEntry, check_description, synchronise, told_numbers, transposed, unmatched
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.oracle import numbers
 from kbench.wire.channel import WireError, as_text
@@ -163,6 +163,13 @@ def test_what_does_not_match_is_named(name) -> None:
 
 def test_what_does_not_match_is_named_in_few_words() -> None:
     assert len(unmatched(GAIN, [entry("x" * 10_000, 1)], [])) <= 500
+
+
+def test_square_parameters_that_a_constructor_transposed_are_named() -> None:
+    ours = [("q", torch.rand(3, 3)), ("k", torch.rand(3, 3)), ("v", torch.rand(3, 3)), ("b", torch.rand(3))]
+    theirs = [ours[0][1].t(), ours[1][1], torch.rand(3, 3), torch.rand(3)]
+    assert transposed(ours, theirs, ["packed", "k", "v", None]) == "its `packed` is the reference's `q` transposed"
+    assert transposed(ours, [tensor for _, tensor in ours], ["q", "k", "v", "b"]) == ""
 
 
 def test_a_reference_without_state_needs_no_match() -> None:

@@ -11,6 +11,7 @@ import pytest
 from kbench.core.errors import ExitCode, PluginError, UsageError
 from kbench.core.model import Status
 from kbench.plugins import places, registry, source
+from kbench.run import plan
 from kbench.storage.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -202,6 +203,18 @@ def test_the_problem_itself_is_not_offered_as_its_solution(tmp_path):
     with pytest.raises(PluginError, match="looks like a problem") as caught:
         registry.find_solution(problem, path, NO_PATHS)
     assert "--entry" not in str(caught.value.hint)
+
+
+def test_a_solution_in_the_problems_own_file_comes_first(tmp_path):
+    both = write(tmp_path / "both.py", PROBLEM + "class ModelNew: pass\n")
+    write(tmp_path / "both" / "other.py", SOLUTION)
+    problem = registry.find_problem(both, NO_PATHS)
+    assert [one.name for one in registry.solutions(problem, NO_PATHS)][:2] == ["both", "other"]
+    assert registry.find_solution(problem, "both", NO_PATHS).path == both
+    (chosen,) = plan.choose_solutions(problem, [], "cpu", NO_PATHS)
+    assert (chosen.name, chosen.attribute) == ("both", "ModelNew")
+    both.write_text("class Model(")
+    assert "both" not in [one.name for one in registry.solutions(problem, NO_PATHS)]
 
 
 def test_two_candidates_are_not_chosen_between(tmp_path):

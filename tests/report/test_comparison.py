@@ -1,11 +1,11 @@
-"""What a comparison says of times that tell another change than their ratios to the reference."""
+"""What a comparison says of times that tell another change than their ratios, and of runs without a common case."""
 
 from types import SimpleNamespace
 
 import pytest
 
 from kbench.core.verdict import Answer, Verdict
-from kbench.report.comparison import contradicts
+from kbench.report.comparison import contradicts, hints
 
 
 def case(old_ns: float | None, new_ns: float | None, low: float | None, ratio: float | None, high: float | None):
@@ -29,3 +29,17 @@ def case(old_ns: float | None, new_ns: float | None, low: float | None, ratio: f
 )
 def test_times_that_contradict_their_change(found, apart):
     assert contradicts(found) is apart
+
+
+@pytest.mark.parametrize(
+    ("sides", "hinted"),
+    [
+        ([("old", None), (None, "new")], True),
+        ([("old", None), ("old", "new")], False),
+        ([], False),
+    ],
+)
+def test_runs_without_a_common_case_are_told_how_two_solutions_are_compared(sides, hinted):
+    base = SimpleNamespace(verdict=None, old=None, new="base")
+    cases = [SimpleNamespace(verdict="one", old=old, new=new) for old, new in sides]
+    assert bool(hints(SimpleNamespace(cases=[base, *cases]))) is hinted

@@ -2,6 +2,7 @@
 
 from xml.etree import ElementTree as Xml
 
+import tiny_corpus
 from records import make_run
 
 from kbench.compare import measured
@@ -92,3 +93,15 @@ def test_a_hint_repeats_the_conditions_of_the_run(tmp_path):
     )
     repeat = gate.hints(report("pr", "main", [case], confirmed=True))[0]
     assert "--case small --device cpu --mode warm --allow-tf32 --processes 12" in repeat
+
+
+def test_a_hint_repeats_the_constants_that_were_set_by_hand(tmp_path):
+    told = {"problem_path": str(tmp_path / "scale.py"), "overrides": '{"n": 37, "rows": 2}'}
+    source = tiny_corpus.problem(given="torch.rand(n)", constants='n, rows = 4, 8\nCASES = {"small": {"rows": 2}}')
+    (tmp_path / "scale.py").write_text(source)
+    ((key, side),) = measured(make_run(tmp_path, "pr", {"fast": [0.6]}, **told)).items()
+    verdict = Verdict(status=Answer.NEW_FAIL, reason_code="x", message="")
+    case = GatedCase(
+        problem=key[0], solution=key[1], case=key[2], outcome=GateOutcome.FAILED, verdict=verdict, new=side
+    )
+    assert "--case small --set n=37" in gate.hints(report("pr", "main", [case], confirmed=True))[0]

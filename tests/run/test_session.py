@@ -38,6 +38,7 @@ class FakeJudge:
     every: Sequence["FakeJudge"] = ()
     asked: Sequence[tuple[Any, ...]] = ()
     host_bytes = 0
+    problem_s = 0.0
     answer: Callable[["FakeJudge", str, int], Outcome]
     told_share: Callable[["FakeJudge"], OwnShare]
     refused: str = ""
@@ -270,8 +271,22 @@ def test_a_build_that_fails_of_the_problem_is_the_problems_fault(
 def test_a_time_limit_is_for_all_processes_of_a_solution(tmp_path: Path) -> None:
     limits = replace(RunOptions().limits, total_s=100.0)
     judge(tmp_path, "a", "b", processes=2, max_processes=2, limits=limits)
-    ends = {(one["solution"]["name"], one["deadline_s"]) for one in requests()}
-    assert len(ends) == 2, "one for each solution, set when it began"
+    assert [(one["solution"]["name"], one["left_s"]) for one in requests()] == [
+        *(("a", 100.0), ("b", 100.0)),
+        *(("b", 99.5), ("a", 99.5)),
+    ], "each has its own, and what the others take is none of it"
+
+
+def test_what_the_problem_takes_is_not_the_solutions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(one: FakeJudge, problem: Entry, case: Case) -> OpenedCase:
+        time.sleep(0.3)
+        return opened(one, problem, case)
+
+    opened = FakeJudge.open
+    monkeypatch.setattr(FakeJudge, "open", slow)
+    monkeypatch.setattr(FakeJudge, "problem_s", 0.2)
+    judge(tmp_path, "a", **TWO, limits=replace(RunOptions().limits, total_s=100.0))
+    assert [one["left_s"] for one in requests()] == [100.0, pytest.approx(99.7)]
 
 
 @pytest.fixture
@@ -424,5 +439,4 @@ def test_the_time_of_a_profile_is_not_the_solutions(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr(FakeJudge, "told_share", slow)
     judge(tmp_path, "a", cases=("*",), **TWO, limits=replace(RunOptions().limits, total_s=100.0))
-    first, *_, last = [one["deadline_s"] for one in requests()]
-    assert last - first >= 0.3
+    assert [one["left_s"] for one in requests()] == [100.0, 99.5, 99.0, 98.5]

@@ -28,7 +28,7 @@ from kbench.storage.results import (
     read_run,
 )
 from kbench.storage.runfiles import samples_path
-from kbench.storage.saved_runs import find_run, list_runs
+from kbench.storage.saved_runs import find_path, find_run, list_runs
 
 
 @pytest.fixture
@@ -397,6 +397,32 @@ def test_find_run(tmp_path: Path) -> None:
     assert caught.value.hint == "did you mean `b-old`?"
     with pytest.raises(UsageError, match="no run in"):
         find_run("@latest", tmp_path / "none")
+
+
+def test_a_folder_and_a_missing_file_are_told_apart_from_a_name(tmp_path: Path, written: Path) -> None:
+    folder, missing = tmp_path / "folder", tmp_path / "oen.csv"
+    folder.mkdir()
+    with pytest.raises(UsageError, match="folder is a folder, not a run") as caught:
+        find_path(str(folder), tmp_path)
+    assert caught.value.hint == f"`kbench list --runs --results {folder}` shows its runs"
+    with pytest.raises(UsageError, match=f"^no file {missing}$") as caught:
+        find_path(str(missing), tmp_path)
+    assert caught.value.hint == "did you mean `one`?"
+
+
+def test_a_run_that_judged_nothing_is_not_the_latest(tmp_path: Path) -> None:
+    def save(name: str, started: str, *statuses: str) -> None:
+        with RunWriter(tmp_path, name) as writer:
+            for number, status in enumerate(statuses):
+                writer.append(make_row(run_id=name, started_utc=started, status=status, process=number))
+
+    save("skipped", "2026-03-01T00:00:00Z", "skipped", "skipped")
+    with pytest.raises(UsageError, match="judged a solution: all were skipped") as caught:
+        find_path("@latest", tmp_path)
+    assert caught.value.hint == "`kbench show skipped` shows why"
+    save("whole", "2026-01-01T00:00:00Z", "skipped", "raised")
+    assert find_path("@latest", tmp_path).stem == "whole"
+    assert find_path("skipped", tmp_path).stem == "skipped"
 
 
 def test_list_runs_shows_a_broken_file_as_broken(tmp_path: Path, written: Path) -> None:

@@ -12,7 +12,7 @@ from waiting import wait_until
 from kbench.cli.output import Output
 from kbench.cli.sweep_progress import Pace, progress_for
 from kbench.core.errors import MachineError, UsageError
-from kbench.core.events import StageFinished, Waiting
+from kbench.core.events import StageFinished, TimeLimits, Waiting
 from kbench.core.model import Failed, Status
 from kbench.devices import selection
 from kbench.devices.admission import signature
@@ -304,20 +304,34 @@ def test_another_device_goes_on(stage, monkeypatch) -> None:
     crashed = threading.Event()
 
     class Crashes(FakeJudge):
-        def evaluate(self, unit, following=(), deadline_s=None):
+        def evaluate(self, unit, following=(), left=None):
             if self.watch.device.uuid == CPU.uuid:
                 crashed.set()
                 self.watch.look(S.CRASHED)
                 yield from ()
                 return failed(S.CRASHED)
             crashed.wait(10)
-            return (yield from super().evaluate(unit, following, deadline_s))
+            return (yield from super().evaluate(unit, following, left))
 
     stage.make = lambda _device, guard, _scratch: Crashes({}, guard)
     events = list(stage.run(tasks, devices=(CPU, OTHER)))
     assert statuses(events) == {f"k{number}": "passed" for number in range(12)}
     assert {e.device for e in events if isinstance(e, Finished)} == {OTHER.uuid}
     assert [e.state for e in events if isinstance(e, DeviceState)] == ["suspect", "quarantined"]
+
+
+def test_a_solution_has_its_limit_for_all_attempts(stage) -> None:
+    left_s = []
+
+    class Spends(FakeJudge):
+        def evaluate(self, unit, following=(), left=None):
+            left_s.append((unit.solution.name, left.seconds))
+            left.spend({"open": 9.0, "wait": 5.0, "verify": 2.0}, of_problem_s=0.5)
+            return (yield from super().evaluate(unit, following, left))
+
+    stage.make = lambda _device, guard, _scratch: Spends({"s0": [S.HARNESS_ERROR, S.PASSED]}, guard)
+    list(stage.run(many(stage.folder, 2), options={"limits": TimeLimits(total_s=20.0)}))
+    assert sorted(left_s) == [("s0", 18.5), ("s0", 20.0), ("s1", 20.0)]
 
 
 def test_devices_of_two_models_are_not_mixed() -> None:

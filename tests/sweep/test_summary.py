@@ -12,7 +12,7 @@ from sweeping import failed, passed, task, verdict
 from kbench.core.model import Case, Finding, Status
 from kbench.report import swept
 from kbench.sweep.summary import Score, fast_p, mean_speedup, speedup_of, summarise, wilson
-from kbench.sweep.task import TaskVerdict
+from kbench.sweep.task import SweepPlanned, TaskVerdict
 
 S = Status
 RATIO = 611_000 / 524_000
@@ -148,3 +148,9 @@ def test_constants_are_told_as_long_as_they_are_few():
         assert "case small: dim1=37" in render(found, [one])
     many = [verdict(n, passed(case=Case(name=f"c{n}", overrides={"n": n}))) for n in range(4)]
     assert "constants of 4 cases: `--json` has them" in swept.render_text(found, many, verbosity=0, width=None)
+
+
+@pytest.mark.parametrize(("tasks", "counted"), [(1, "1 verdict ·"), (12, "12 verdicts ·")])
+def test_a_sweep_counts_in_words(tasks: int, counted: str) -> None:
+    planned = SweepPlanned(run="one", tasks=tasks, resumed=0, devices=("cpu",), lanes=1, jobs=2)
+    assert f" {counted} on cpu" in swept.describe(planned, 0, tasks)

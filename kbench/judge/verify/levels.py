@@ -155,8 +155,9 @@ class Levels:
         if candidate.weights == "none":
             return
         if candidate.weights == "seed":
-            code = "frozen_weights" if candidate.prepares else "unmatched_weights"
-            detail = "" if candidate.prepares else f": {candidate.unmatched}"
+            prepares = candidate.prepares and not candidate.transposed
+            code = "frozen_weights" if prepares else "unmatched_weights"
+            detail = "" if prepares else f": {candidate.unmatched}"
             self.lacks[code] = RefusalError(Status.NOT_VERIFIED, PROPERTIES[code].title + detail)
             return
         candidate.follows = True

@@ -109,3 +109,16 @@ def test_who_mistakes_inputs_at_the_smaller_shape_is_refused(monkeypatch) -> Non
     monkeypatch.setattr(Battery, "resembling", mistakes)
     with pytest.raises(RefusalError, match="wrong"):
         tried.try_all([{"n": 1}], [], lambda _: None, thrifty=True)
+
+
+@pytest.mark.parametrize(
+    ("transposed", "code", "ends"),
+    [("its `w` is transposed", "unmatched_weights", ": its `w` is transposed"), ("", "frozen_weights", "they change")],
+)
+def test_who_transposes_a_parameter_is_not_said_to_freeze_it(transposed: str, code: str, ends: str) -> None:
+    tried = levels(Battery())
+    named = {"weights": "seed", "prepares": True, "transposed": transposed, "unmatched": transposed, "follows": False}
+    tried._candidate = SimpleNamespace(**named)  # type: ignore[assignment]
+    tried._weights(tried._own)
+    assert tried.lacks.codes == (code,)
+    assert tried.lacks[code].reason.endswith(ends)

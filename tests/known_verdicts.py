@@ -1,8 +1,8 @@
 """Every file of a KernelBench checkout, with solutions whose verdict is known beforehand.
 
     git clone https://github.com/ScalingIntelligence/KernelBench
-    python tests/sweep.py KernelBench/KernelBench/level1 --device cpu --out /tmp/level1.csv
-    python tests/sweep.py KernelBench/KernelBench/level2 --device cuda --out /tmp/level2.csv    at full size
+    python tests/known_verdicts.py KernelBench/KernelBench/level1 --device cpu --out /tmp/level1.csv
+    python tests/known_verdicts.py KernelBench/KernelBench/level2 --device cuda --out /tmp/level2.csv    at full size
 
 `eager` and the same arithmetic in fp64 have to pass. A result that was rounded to fp16, one that is zero, and one that
 is computed from other inputs have to fail, wherever the reference's results are floating point and depend on its
