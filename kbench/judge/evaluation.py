@@ -242,7 +242,7 @@ class Evaluation:
         trial = self._bound.on(self._judge.reference, timed=True)
         trial.tally = self._levels.tally
         self._candidate.vary_weights(trial.reference, secret_seed())
-        trial.exchange(secret_seed(), oracle=True)
+        trial.exchange(secret_seed(), oracle=not self._assignment.verify)  # else fp64 was computed before
         # From here on, three processes call: what the fp64 model left in this one's cache is theirs.
         backend(device).release_cached()
         reference = self._judge.take_reference_worker(self._candidate.spec.problem)
