@@ -49,6 +49,14 @@ def test_displaced(make, sentence) -> None:
     assert (found.sentence if found is not None else None) == sentence
 
 
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_one_value_is_not_displaced_where_the_rest_of_the_output_has_it_too(value) -> None:
+    """Published 2/9: zeros where a ReLU leaves a few values in the last rows."""
+    want = torch.full((20, 30), value)
+    want[-1] = torch.randn(30)
+    assert faults.displaced(torch.full_like(want, value), want, FP32) is None
+
+
 EXTRA = [
     (torch.relu, "computes `relu` of the right result, where the reference has none"),
     (torch.exp, "computes `exp` of the right result, where the reference has none"),
