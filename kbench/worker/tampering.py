@@ -4,9 +4,9 @@ A worker remembers the functions before it imports a solution and compares them 
 It finds what is replaced in the open, in Python. Whoever hides better gains nothing: the judge's clock decides.
 """
 
+import operator
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 MODULES = ("time", "torch", "torch.cuda", "torch.linalg", "torch.nn.functional")
@@ -20,55 +20,59 @@ CHANGED_BY_TORCH = frozenset({"torch.manual_seed", "torch.Storage"})
 """`torch._dynamo` wraps the first when it is imported; `torch.set_default_dtype` binds the second to another class."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Namespace:
-    """A module, or a class and its bases: its name, where its names are looked up, and the functions of each place."""
+CODE = operator.attrgetter("__code__")
 
-    name: str
-    places: tuple[Mapping[str, Any], ...]
-    functions: tuple[dict[str, tuple[Any, Any]], ...]
-    """By name, a function and its code."""
+
+class Functions:
+    """The functions of one place, a module or a class, by their names; None: a name that must stay absent."""
+
+    def __init__(self, place: Mapping[str, Any], functions: Mapping[str, Any]):
+        self._place = place
+        self._names, self._values = tuple(functions), tuple(functions.values())
+        self._coded = tuple(value for value in self._values if hasattr(value, "__code__"))
+        self._codes = tuple(map(CODE, self._coded))
 
     def replaced(self) -> Iterator[str]:
-        """Yield the full names of the functions that are others now, or gone."""
-        for place, functions in zip(self.places, self.functions, strict=True):
-            for attribute, (value, code) in functions.items():
-                now = place.get(attribute)
-                if now is not value or getattr(now, "__code__", None) is not code:
-                    yield f"{self.name}.{attribute}"
+        """Yield the names of those that are others now, gone, or of other code. This is asked after each answer."""
+        if all(map(operator.is_, map(self._place.get, self._names), self._values)) and all(
+            map(operator.is_, map(CODE, self._coded), self._codes)
+        ):
+            return
+        codes = dict(zip(map(id, self._coded), self._codes, strict=True))
+        for name, value in zip(self._names, self._values, strict=True):
+            if self._place.get(name) is not value or getattr(value, "__code__", None) is not codes.get(id(value)):
+                yield name
 
 
 class Originals:
     """The functions as they are now, to be compared with what is there later."""
 
     def __init__(self) -> None:
-        self._namespaces = tuple(_namespaces())
+        self._places = tuple(_places())
 
     def replaced(self) -> tuple[str, ...]:
-        """Name what was replaced since, for example `torch.cuda.Event.elapsed_time`; sorted. Some 0.2 ms."""
-        found = {path for namespace in self._namespaces for path in namespace.replaced()}
+        """Name what was replaced since, for example `torch.cuda.Event.elapsed_time`; sorted."""
+        found = {f"{owner}.{name}" for owner, functions in self._places for name in functions.replaced()}
         return tuple(sorted(found - CHANGED_BY_TORCH))
 
 
-def _namespaces() -> Iterator[Namespace]:
+def _places() -> Iterator[tuple[str, Functions]]:
+    """Yield each module, and each class and its bases, under the name that its functions are known by."""
     for name in MODULES:
         if name in sys.modules:
-            place = vars(sys.modules[name])
-            yield Namespace(name=name, places=(place,), functions=(_functions(place),))
+            module = vars(sys.modules[name])
+            yield name, Functions(module, _functions(module))
     for name in CLASSES:
-        module, _, attribute = name.rpartition(".")
-        owner = getattr(sys.modules.get(module), attribute, None)
+        path, _, attribute = name.rpartition(".")
+        owner = getattr(sys.modules.get(path), attribute, None)
         if isinstance(owner, type):
-            places = tuple(vars(each) for each in owner.__mro__ if each is not object)
-            functions = tuple(map(_functions, places))
+            places = [vars(each) for each in owner.__mro__ if each is not object]
+            own, *bases = map(_functions, places)
             # A method of a base class can be replaced by one of the same name in the class itself.
-            inherited = {method: (None, None) for base in functions[1:] for method in base if method not in places[0]}
-            yield Namespace(name=name, places=places, functions=({**inherited, **functions[0]}, *functions[1:]))
+            inherited = dict.fromkeys(method for base in bases for method in base if method not in places[0])
+            for place, functions in zip(places, ({**inherited, **own}, *bases), strict=True):
+                yield name, Functions(place, functions)
 
 
-def _functions(place: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    return {
-        name: (value, getattr(value, "__code__", None))
-        for name, value in place.items()
-        if callable(value) and not name.startswith("__")
-    }
+def _functions(place: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in place.items() if callable(value) and not name.startswith("__")}
