@@ -124,7 +124,8 @@ def _solution(
         broken = _broken(pair.solution, "solution")
         if broken is None:
             raise _located(error, pair) from None
-        return broken, failed or Failed(status=Status.IMPORT_FAILED, reason=error.message)
+        reason = f"{error.message}: {error.hint}" if error.hint else error.message
+        return broken, failed or Failed(status=Status.IMPORT_FAILED, reason=reason)
 
 
 def _named_apart(taken: dict[str, Entry], solution: Entry) -> Entry:

@@ -236,6 +236,14 @@ def test_what_cannot_be_read_is_refused_and_does_not_end_the_sweep(corpus) -> No
         tasks_of(corpus, [SolutionPair(problem=str(corpus / "level1/9_z.py"), solution="eager")])
 
 
+def test_a_file_of_another_form_is_refused_with_what_to_type(corpus) -> None:
+    (corpus / "mine/form.py").write_text("def kernel_function(x):\n    return x\n")
+    pair = SolutionPair(problem=str(corpus / "level1/1_a.py"), solution=str(corpus / "mine/form.py"))
+    (task,), _ = tasks_of(corpus, [pair])
+    assert task.refused is not None
+    assert task.refused.reason.endswith("not a solution: `--entry kernel_function` judges its `kernel_function`")
+
+
 @pytest.mark.parametrize(
     "line", ['{"problem": "level1/9_z.py", "solution": "eager"}', '{"problem": "level1/1_a.py", "solution": "eagr"}']
 )
