@@ -89,7 +89,8 @@ class DeviceClock:
         self._wall_ns: dict[str, float] = {}
         self._gated = True
         self._replays = replays
-        self._flags: set[str] = set()
+        self.flags: set[str] = set()
+        """What is known so far of how both arms are timed."""
         self.l2 = "flushed" if cold else "warm"
 
     def prepare(self) -> None:
@@ -100,7 +101,7 @@ class DeviceClock:
         for arm in self._rounds:
             if not self._can_be_queued(arm):
                 self._gated = False
-                self._flags.add(UNQUEUED[arm])
+                self.flags.add(UNQUEUED[arm])
         if not self._gated:
             for arm, rounds in self._rounds.items():
                 rounds.delivers = True
@@ -169,7 +170,7 @@ class DeviceClock:
             walls = {
                 arm: statistics.median(per_call_ns(r, self._constant) for r in seen) for arm, seen in self._seen.items()
             }
-            return Conclusion(clock="wall", attestation="weak", wall_ns=walls, flags=frozenset(self._flags))
+            return Conclusion(clock="wall", attestation="weak", wall_ns=walls, flags=frozenset(self.flags))
         usual = usual_borne_out(self._seen["reference"], self._after, self._shown)
         attested = {arm: attest(seen, self._constant, usual) for arm, seen in self._seen.items()}
         mine = attested["candidate"]
@@ -177,11 +178,11 @@ class DeviceClock:
         # A plain loop takes no less than the device's work in it, whatever a worker says of its end.
         walls = {arm: max(wall, attested[arm].ns) for arm, wall in self._wall_ns.items()}
         if walls["candidate"] > HOST_BOUND_ABOVE * mine.ns:
-            self._flags.add("host_bound")
+            self.flags.add("host_bound")
         vague = mine.half_width_ns > clocks.HELD_WITHIN * mine.ns
         attestation = "weak" if vague or self._rounds["candidate"].delivers else "held"
         return Conclusion(
-            clock=clock.value, attestation=attestation, attested=mine, wall_ns=walls, flags=frozenset(self._flags)
+            clock=clock.value, attestation=attestation, attested=mine, wall_ns=walls, flags=frozenset(self.flags)
         )
 
     def slower_beside(self, paired_ns: float) -> bool:
@@ -262,7 +263,7 @@ class DeviceClock:
             raise NotReplayableError(f"{WHOSE[arm]} graph was not queued in time") from error
         except RefusalError as error:
             raise NotReplayableError(f"recording {WHOSE[arm]} calls failed: {error.reason}") from error
-        self._flags.add(REPLAYED[arm])
+        self.flags.add(REPLAYED[arm])
         return True
 
     def _size(self, arm: str) -> None:
@@ -322,7 +323,7 @@ class DeviceClock:
 
     def _deliver_both(self) -> None:
         """Have results of both arms copied inside the rounds, and find what a copy takes: of the reference's."""
-        self._flags.add("copies_results")
+        self.flags.add("copies_results")
         alone_ns = self._alone()
         for arm, rounds in self._rounds.items():
             rounds.delivers = True

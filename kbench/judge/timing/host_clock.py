@@ -28,6 +28,7 @@ class HostClock:
     """Times both arms on a CPU."""
 
     l2 = "none"
+    flags: frozenset[str] = frozenset()
 
     def __init__(self, candidate: Trial, reference: Trial):
         self._trials = {"candidate": candidate, "reference": reference}

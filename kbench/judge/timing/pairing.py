@@ -159,7 +159,7 @@ class Pairing:
         pacing = self._pacing
         if not STEADY_WITHIN[pacing.device] or not (pacing.alone or "resolution_limited" in self._flags):
             return 0.0
-        return between_processes(pacing.device, min(self._median_ns(arm) for arm in ARMS))
+        return between_processes(pacing.device, min(self._median_ns(arm) for arm in ARMS), self._clock.flags)
 
     def _counted_pairs(self) -> int:
         return len(counted(s for s in self._samples if s.arm == "candidate"))

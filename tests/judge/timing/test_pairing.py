@@ -43,6 +43,7 @@ class Clock:
         ns: dict[str, int] = NS,
     ):
         self.said: list[str] = []
+        self.flags: set[str] = set()
         self._shared = shared
         self._conclusion, self._interference, self._ns = conclusion, interference, ns
         self._wobble = itertools.cycle([1 - wobble, 1.0, 1 + wobble])
@@ -187,10 +188,18 @@ def test_short_calls_differ_more_between_processes_than_pairs_can_tell(ns, wobbl
 
 
 @pytest.mark.parametrize(
-    ("alone", "wobble", "pairs"), [(False, 0.001, 40), (True, 0.001, ENOUGH_PAIRS), (True, 0.01, 40)]
+    ("alone", "wobble", "flags", "pairs"),
+    [
+        (False, 0.001, set(), 40),
+        (True, 0.001, set(), ENOUGH_PAIRS),
+        (True, 0.01, set(), 40),
+        (True, 0.01, {"host_synchronising"}, ENOUGH_PAIRS),
+    ],
 )
-def test_a_process_that_none_follows_is_as_precise_as_processes_differ(alone, wobble, pairs):
-    assert len(run(Clock(wobble=wobble), pairs=40, precision=0.0001, alone=alone).samples) == 2 * pairs
+def test_a_process_that_none_follows_is_as_precise_as_processes_differ(alone, wobble, flags, pairs):
+    clock = Clock(wobble=wobble)
+    clock.flags = flags
+    assert len(run(clock, pairs=40, precision=0.0001, alone=alone).samples) == 2 * pairs
 
 
 def test_it_stops_when_the_time_is_up_but_not_before_there_are_enough(monkeypatch):
