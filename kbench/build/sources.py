@@ -19,6 +19,8 @@ from kbench.plugins.plain_files import read_head
 from kbench.plugins.source import parse
 
 SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp", ".py")
+KBENCHS_OWN = (*SOURCE_SUFFIXES, ".json")
+"""Suffixes of the files that kbench itself consists of."""
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.M)
 JUST_IN_TIME = re.compile(
     r"\btriton\b|\btorch\.compile\b|\bcompile_kernel\b|\bnvrtc\b|\btilelang\b|\bhelion\b|\bcutlass\b|\bnumba\b"
@@ -199,7 +201,7 @@ def judged_sha256(path: Path, variant: str = "") -> str:
 def package_sha256(*, left_out: str = "") -> str:
     """Return one hash over kbench's own sources, which tells checkouts of one version apart; `left_out`: a folder."""
     found = hashlib.sha256()
-    for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in SOURCE_SUFFIXES and path.is_file()):
+    for path in sorted(path for path in PACKAGE.rglob("*") if path.suffix in KBENCHS_OWN and path.is_file()):
         place = path.relative_to(PACKAGE)
         if place.parts[0] != left_out:
             found.update(f"{place} ".encode() + hashlib.sha256(path.read_bytes()).digest())

@@ -170,4 +170,4 @@ def _save(report: "SelftestReport", journal: Path) -> None:
     way_out = f"move {journal} to another folder and `--resume` it there"
     replace_file(journal.with_name(f"{stem}.csv"), rendering.render_csv(report) + "\n", way_out)
     replace_file(journal.with_name(f"{stem}.json"), rendering.render_json(report) + "\n", way_out)
-    journal.unlink()
+    journal.unlink(missing_ok=True)

@@ -154,12 +154,11 @@ class L2Cache:
         l2_bytes = torch.cuda.get_device_properties(0).L2_cache_size
         self._sweep = torch.zeros(FLUSH_FACTOR * l2_bytes // 4, dtype=torch.int32, device="cuda")
 
-    def make_ready(self) -> None:
-        """Give back any persisting carve-out, and keep the device busy for as long as it takes to queue a flush."""
+    def prepare(self) -> None:
+        """Give back any persisting carve-out; these calls of the driver take the host a while."""
         import torch
 
         self._driver.reset_persisting_l2(torch.cuda.current_stream().cuda_stream)
-        self._sweep.max()
 
     def flush(self) -> None:
         """Overwrite twice the cache's size, then read it back clean."""

@@ -80,6 +80,7 @@ class Arena:
         self._staged: list[list[Tensor]] = []
         """Views of it, by slot."""
         self._mask: InputMask | None = None
+        self._blank = InputMask.blank(self._block.bytes.device) if lends else None
         self.output_like = [t.to("meta") for t in expected.tensors]
         """Shapes, dtypes and strides of the outputs, without memory."""
 
@@ -157,9 +158,8 @@ class Arena:
         self._mask = None
 
     def reveal_again(self, slots: int) -> None:
-        """Repeat the work of `reveal`, for its time: what lies in the slots is worth nothing afterwards."""
-        if self.lends:
-            self._mask = InputMask(self._block.bytes.device)
+        """Repeat the work of `reveal`, for the time that it takes: the slots hold what was staged last."""
+        self._mask = self._blank
         self.reveal(slots)
 
     def input_bytes(self, slots: int) -> int:

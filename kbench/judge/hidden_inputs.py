@@ -5,6 +5,7 @@ who knows a piece of the inputs, or how they are distributed, could work it out 
 """
 
 import secrets
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -21,6 +22,13 @@ class InputMask:
         generator = torch.Generator(device).manual_seed(secrets.randbits(62))
         low, high = -(1 << 63), (1 << 63) - 1
         self._pad = torch.randint(low, high, (PAD_BYTES // 8,), generator=generator, device=device)
+
+    @classmethod
+    def blank(cls, device: torch.device) -> Self:
+        """Return a mask that hides nothing: revealing takes as long, and changes nothing."""
+        mask = cls(device)
+        mask._pad.zero_()
+        return mask
 
     def write_masked(self, plain: Tensor, masked: Tensor, offset: int) -> None:
         """Write bytes masked, piece by piece, `offset` bytes (a multiple of 8) behind where the pad begins."""

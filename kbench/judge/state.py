@@ -237,14 +237,8 @@ class JudgeState:
     @contextlib.contextmanager
     def constructing(self, spec: SolutionSpec) -> Iterator[None]:
         """Have a worker construct a solution; that takes the problem's time where it is the problem's own `Model`."""
-        if not spec.builtin:
+        with problems.during(problems.Step.CONSTRUCT, self.tell) if spec.builtin else contextlib.nullcontext():
             yield
-            return
-        self.tell(problems.Step.CONSTRUCT)
-        try:
-            yield
-        finally:
-            self.tell(problems.Step.CALL)
 
     def deadlines(self, left_s: float | None) -> tuple[Deadline, ...]:
         """Return when a solution must be over that has so many seconds left; no end for None.

@@ -60,6 +60,16 @@ def unheard(_: Step) -> None:
     """Tell nobody of a step."""
 
 
+@contextlib.contextmanager
+def during(step: Step, tell: TellStep) -> Iterator[None]:
+    """Tell that a step is under way inside a `with` block, and that it is over, also where it raises."""
+    tell(step)
+    try:
+        yield
+    finally:
+        tell(Step.CALL)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedProblem:
     """A problem module with its constants overridden; `device` is where inputs and models are made."""
@@ -102,13 +112,12 @@ class LoadedProblem:
         """Construct `Model` with `get_init_inputs()`, on the device or on `on`."""
         import torch
 
-        self.tell(Step.CONSTRUCT)
-        arguments, keywords = self.init_inputs()
-        torch.manual_seed(seed)
-        with torch.device(on or self.device):
-            model: nn.Module = self.module.Model(*arguments, **keywords)
-        model = model.to(self.device)
-        self.tell(Step.CALL)
+        with during(Step.CONSTRUCT, self.tell):
+            arguments, keywords = self.init_inputs()
+            torch.manual_seed(seed)
+            with torch.device(on or self.device):
+                model: nn.Module = self.module.Model(*arguments, **keywords)
+            model = model.to(self.device)
         if is_lazy(model):
             materialise(model, self.inputs(seed), seed)
         return model
@@ -153,9 +162,8 @@ def load(path: Path, overrides: Mapping[str, Any], device: str, tell: TellStep =
         PluginError: the file raises when imported, or lacks `Model` or `get_inputs`.
         UsageError: an override names no constant of the module.
     """
-    tell(Step.IMPORT)
-    module = _execute(path, overrides)
-    tell(Step.CALL)
+    with during(Step.IMPORT, tell):
+        module = _execute(path, overrides)
     for name in ("Model", "get_inputs"):
         if not hasattr(module, name):
             raise PluginError(
@@ -260,11 +268,10 @@ def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int =
 
     try:
         problem = load(path, overrides, "meta", tell)
-        tell(Step.CONSTRUCT)
-        arguments, keywords = problem.init_inputs()
         with without_slow_imports(path), torch.device("meta"), torch.no_grad():
-            model = problem.module.Model(*arguments, **keywords)
-            tell(Step.CALL)
+            with during(Step.CONSTRUCT, tell):
+                arguments, keywords = problem.init_inputs()
+                model = problem.module.Model(*arguments, **keywords)
             inputs = [_to_device(value, "meta") for value in problem.module.get_inputs()]
             leaves = [*_tensors(inputs), *model.parameters(), *model.buffers()]
             if _nbytes(leaves) > small_bytes:

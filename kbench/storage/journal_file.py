@@ -43,11 +43,16 @@ class JournalFile:
             if self._whole_bytes is None:
                 _sync_folder(self.path.parent)
             else:
+                self._require_unchanged(self._whole_bytes)
                 os.ftruncate(self._descriptor, self._whole_bytes)
         except FileExistsError:
             raise
         except OSError as error:
+            self.close()
             raise write_failed(self.path, error, self._way_out) from error
+        except MachineError:
+            self.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -82,6 +87,15 @@ class JournalFile:
         except BlockingIOError:
             message = f"another process is running `{self.path.name.removesuffix(SUFFIX)}`"
             raise MachineError(message, "wait for it, or end it") from None
+
+    def _require_unchanged(self, whole_bytes: int) -> None:
+        """Raise MachineError where lines were added since the file was read, before it was this process's."""
+        with self.path.open("rb") as file:
+            file.seek(whole_bytes)
+            if b"\n" not in file.read():
+                return
+        name = self.path.name.removesuffix(SUFFIX)
+        raise MachineError(f"another process has added to `{name}` since it was read", "type the command again")
 
 
 def now_utc() -> str:

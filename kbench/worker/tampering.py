@@ -4,9 +4,9 @@ A worker remembers the functions before it imports a solution and compares them 
 It finds what is replaced in the open, in Python. Whoever hides better gains nothing: the judge's clock decides.
 """
 
-import operator
 import sys
 from collections.abc import Iterator, Mapping
+from operator import attrgetter, is_
 from typing import Any
 
 MODULES = ("time", "torch", "torch.cuda", "torch.linalg", "torch.nn.functional")
@@ -20,7 +20,7 @@ CHANGED_BY_TORCH = frozenset({"torch.manual_seed", "torch.Storage"})
 """`torch._dynamo` wraps the first when it is imported; `torch.set_default_dtype` binds the second to another class."""
 
 
-CODE = operator.attrgetter("__code__")
+CODE = attrgetter("__code__")
 
 
 class Functions:
@@ -34,8 +34,8 @@ class Functions:
 
     def replaced(self) -> Iterator[str]:
         """Yield the names of those that are others now, gone, or of other code. This is asked after each answer."""
-        if all(map(operator.is_, map(self._place.get, self._names), self._values)) and all(
-            map(operator.is_, map(CODE, self._coded), self._codes)
+        if all(map(is_, map(self._place.get, self._names), self._values)) and all(
+            map(is_, map(CODE, self._coded), self._codes)
         ):
             return
         codes = dict(zip(map(id, self._coded), self._codes, strict=True))

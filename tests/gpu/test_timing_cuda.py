@@ -170,7 +170,7 @@ class Judge:
         number = self._gate.next_round()
         self._tell({"kind": kind, "size": size, "calls": calls, "number": number, "truth": truth})
         assert self._told() == {"queued": True}
-        self._cache.make_ready()
+        self._cache.prepare()
         self._cache.flush()
         torch.cuda.synchronize()
         total_ns = self._gate.open_and_wait(PATIENCE_S)

@@ -37,3 +37,19 @@ def test_what_is_staged_is_visible_after_revealing_only(arenas, lends):
         for slot, x in enumerate(inputs):
             assert torch.equal(arena.inputs(slot)[0], x)
     assert masked[0].view(torch.int32).ne(masked[1].view(torch.int32)).any(), "a pad is used once"
+
+
+@pytest.mark.parametrize("lends", [False, True])
+def test_revealing_again_leaves_the_inputs_as_they_are(arenas, lends):
+    """Loops that are timed afterwards work on them: with noise for indices they would fail."""
+    arena = arenas(lends)
+    inputs = [torch.randn(5000) for _ in range(arena.count)]
+    for slot, x in enumerate(inputs):
+        arena.stage(slot, [x.clone()])
+    arena.reveal(arena.count)
+    for slots in (0, arena.count, arena.count):
+        arena.reveal_again(slots)
+    for slot, x in enumerate(inputs):
+        assert torch.equal(arena.inputs(slot)[0], x)
+    arena.stage(0, [inputs[0] + 1])
+    assert not torch.equal(arena.inputs(0)[0], inputs[0] + 1), "and the next ones are hidden"

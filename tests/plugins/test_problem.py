@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kbench.core.errors import PluginError, UsageError
-from kbench.plugins.problem import LoadedProblem, load, randomise, variable
+from kbench.plugins.problem import LoadedProblem, Step, footprint_bytes, load, randomise, variable
 
 SOURCE = """
 import random
@@ -280,3 +280,27 @@ def test_the_constructors_arguments_come_in_a_list_or_a_dictionary(path, returne
 def test_a_tolerance_is_a_positive_number(path, value) -> None:
     with pytest.raises(PluginError, match=r"TOLERANCE is .*, not a positive number"):
         _ = loaded(path, TOLERANCE=value).tolerance
+
+
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        ("raise ValueError", ["import", "call"]),
+        (SOURCE.replace("super().__init__()", "raise ValueError"), ["import", "call", "construct", "call"]),
+        (
+            SOURCE.replace('return [[width], {"bias": False}]', "raise ValueError"),
+            ["import", "call", "construct", "call"],
+        ),
+    ],
+)
+def test_a_step_is_over_where_it_raises(tmp_path, text, steps) -> None:
+    """The time of a problem's own steps counts against nobody, so one that is never over would stop the clock."""
+    file = tmp_path / "raises.py"
+    file.write_text(text)
+    told: list[Step] = []
+    assert footprint_bytes(file, {}, tell=told.append) == 0
+    assert told == steps
+    told.clear()
+    with pytest.raises((ValueError, PluginError)):
+        load(file, {}, "cpu", told.append).model(seed=0)
+    assert told == steps

@@ -20,3 +20,20 @@ def test_nothing_is_taken_after_the_end(tmp_path) -> None:
     with pytest.raises(MachineError, match="cannot be written"):
         journal.write({"a": 2})
     assert whole_lines(path) == ([b'{"a":1}'], path.stat().st_size)
+
+
+def test_lines_that_another_process_added_since_it_was_read_are_not_cut_off(tmp_path) -> None:
+    path = tmp_path / "one.journal.jsonl"
+    with JournalFile(path) as journal:
+        journal.write({"a": 1})
+    _, read_bytes = whole_lines(path)
+    with path.open("a") as file:
+        file.write('{"a":2}\n{"a"')
+    with pytest.raises(MachineError, match="another process has added to `one`") as error:
+        JournalFile(path, whole_bytes=read_bytes).__enter__()
+    assert error.value.hint == "type the command again"
+    lines, whole_bytes = whole_lines(path)
+    assert len(lines) == 2
+    with JournalFile(path, whole_bytes=whole_bytes) as journal:
+        journal.write({"a": 3})
+    assert whole_lines(path)[0] == [b'{"a":1}', b'{"a":2}', b'{"a":3}'], "half of a line is"

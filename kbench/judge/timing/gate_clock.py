@@ -349,7 +349,8 @@ class DeviceClock:
     def _shown_again(self) -> list[Showing]:
         """Show no inputs, and those of the largest round, for how long they are visible where nobody gains by it."""
         rounds = self._rounds["reference"]
-        return [rounds.show_again(calls) for calls in (0, max(self._calls.values())) for _ in range(AFTER_ROUNDS)]
+        most = max([*self._calls.values(), *(each.calls for seen in self._seen.values() for each in seen)])
+        return [rounds.show_again(calls) for calls in (0, most) for _ in range(AFTER_ROUNDS)]
 
     def _alone(self) -> float:
         """Return the reference's time per call while nothing alternates with it."""

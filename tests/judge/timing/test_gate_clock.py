@@ -500,6 +500,15 @@ def test_who_sees_the_inputs_longer_than_the_reference_is_charged_for_it(clock_o
     assert said.attested.ns == pytest.approx(20_000, rel=0.02)
 
 
+def test_inputs_are_shown_again_at_the_size_of_the_largest_round_that_there_was(clock_of):
+    """Who is late until it has one call a round must not have the time of one extrapolated to many."""
+    candidate = Arm(ns=10_000)
+    clock = clock_of(candidate)
+    paired(clock)
+    clock._calls = {"candidate": 1, "reference": 1}
+    assert {each.shown_bytes for each in clock._shown_again()} == {0, 67_000_000 * 100}
+
+
 def test_both_mappings_end(clock_of):
     arms = Arm(ns=10_000), Arm(ns=20_000)
     clock_of(*arms).close()

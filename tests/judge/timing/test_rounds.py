@@ -76,6 +76,7 @@ def without_a_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(mapped_results, "wrap", lambda pointer, _: MEMORY[pointer])
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "_sleep", lambda _cycles: None)
     monkeypatch.setattr(rounds, "recorded", lambda work: work)
     MEMORY[1], MEMORY[2] = (torch.zeros(1 << 16, dtype=torch.uint8) for _ in range(2))
     yield
