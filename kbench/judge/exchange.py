@@ -13,6 +13,7 @@ from torch import Tensor
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Correctness, Mismatch, Status
 from kbench.core.values import Ratios, Ruling, rule, rule_all
+from kbench.devices.backend import backend
 from kbench.devices.timer import tensor_leaves
 from kbench.judge.arena import Arena, encoded
 from kbench.judge.candidate import Candidate
@@ -27,6 +28,9 @@ from kbench.numerics import elements, ties
 
 SMALL = 0.5
 """Outputs with a smaller root mean square are compared in every call with a tolerance of their own scale."""
+MUCH_BETWEEN_BYTES = 1 << 30
+"""Chosen. From what size on the judge gives back the memory of a call's steps before the worker makes them. Its fp64
+model takes twice as much: of an H100's 80 GB there were 8 left for `eager` of KernelBench 3/31, which takes 17."""
 KEPT_ANSWERS, KEPT_ELEMENTS = 4, 1 << 20
 """Number and size of earlier answers that are kept, to recognise one that is returned again."""
 
@@ -127,6 +131,8 @@ class Trial:
 
     def fill(self, slots: Sequence[int], expected: Sequence[Expected]) -> None:
         """Make ready for one call. Where the arena lends, the judge's own arguments make room for the outputs."""
+        if self.reference.between_bytes >= MUCH_BETWEEN_BYTES:
+            backend(self.reference.device).release_cached()
         for slot, of_slot in zip(slots, expected, strict=True):
             self.tell(slot, of_slot.arguments)
         # Stopped, since a thread that watches the shared memory could compute the answer before it is asked.

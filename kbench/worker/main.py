@@ -283,9 +283,8 @@ class Worker:
         assert self._queue is not None and self._timer is not None, "opened before"  # noqa: PT018
         slots: list[int] = message["slots"]
         queue, described, places = self._queue, list[Any](), list[Any]()
-        self._results = []
+        self._results, keep = [], message["keep"]
         queue.forget()
-        keep = message["keep"]
 
         def take(slot: int, result: Any) -> None:
             described.append(deliver(result, self._outputs[slot], self._inputs[slot]))
@@ -306,6 +305,7 @@ class Worker:
         if message["gated"]:
             self._channel.send({"progress": "queued", "n": message["n"], **told})
             queue.read(len(slots))
+            told = {}  # once is enough
         return {**told, "event_ns": round(queue.event_ns), "submit_ns": queue.submit_ns}
 
     def _forward(self, slot: int) -> Any:

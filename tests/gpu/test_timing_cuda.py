@@ -150,14 +150,14 @@ class Judge:
     def __init__(self) -> None:
         self._gate = Gate()
         self._cache = L2Cache(Driver())
-        root = str(Path(__file__).parents[2])
+        root = Path(__file__).parents[2]
         self._worker = subprocess.Popen(
             [sys.executable, __file__, str(self._gate.fd)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=[self._gate.fd],
             text=True,
-            env={**os.environ, "PYTHONPATH": root},
+            env={**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'tests'}"},
         )
         self.constant = Constant(ns=0.0, half_width_ns=0.0)
         for _ in range(5):  # clocks ramp up

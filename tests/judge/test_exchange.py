@@ -1,12 +1,14 @@
 """What the exchange makes of outputs that prove little."""
 
+import contextlib
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from kbench.judge.exchange import Trial
+from kbench.judge import exchange
+from kbench.judge.exchange import MUCH_BETWEEN_BYTES, Trial
 
 
 @pytest.mark.parametrize(
@@ -28,3 +30,16 @@ def test_outputs_without_elements_prove_little(
     trial.reference = SimpleNamespace(repeats=())
     trial.tally = SimpleNamespace(would_do=would_do)
     assert trial.proves_little is little
+
+
+@pytest.mark.parametrize(("between_bytes", "released"), [(0, 0), (MUCH_BETWEEN_BYTES - 1, 0), (17 << 30, 1)])
+def test_what_large_steps_took_is_given_back_before_the_worker_makes_them(monkeypatch, between_bytes, released) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(exchange, "backend", lambda _: SimpleNamespace(release_cached=lambda: said.append("released")))
+    trial: Any = object.__new__(Trial)
+    trial.reference = SimpleNamespace(between_bytes=between_bytes, device="cuda")
+    trial.tell = lambda slot, _: said.append(f"tell {slot}")
+    trial.candidate = SimpleNamespace(stopped=contextlib.nullcontext)
+    trial.arena = SimpleNamespace(fill=lambda slot, _: said.append(f"fill {slot}"), lends=False)
+    trial.fill([3], [SimpleNamespace(arguments=[])])
+    assert said == ["released"] * released + ["tell 3", "fill 3"]

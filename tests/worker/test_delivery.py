@@ -144,7 +144,9 @@ def test_a_gated_round_tells_where_results_lie_before_it_is_let_go(worker: Worke
 def test_a_round_that_delivers_copies_inside_of_it_and_tells_no_places(worker: Worker, queue: Queued) -> None:
     worker._model = OneBuffer()
     answer = worker.do_round(round_of([3, 1], deliver=True))
-    assert (answer["places"], len(answer["outputs"])) == ([], 2)
+    (told,) = worker._channel.sent  # type: ignore[attr-defined]
+    assert (told["places"], len(told["outputs"])) == ([], 2)
+    assert answer.keys() == {"event_ns", "submit_ns"}, "the rest is said already"
     assert [worker._outputs[slot][0].tolist() for slot in (3, 1)] == [[6.0] * 3, [2.0] * 3]
     assert worker._results == []
 
