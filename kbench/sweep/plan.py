@@ -124,7 +124,8 @@ def _solution(
         broken = _broken(pair.solution, "solution")
         if broken is None:
             raise _located(error, pair) from None
-        reason = f"{error.message}: {error.hint}" if error.hint else error.message
+        typed = error.hint is not None and "`" in error.hint  # what to type, not that the file is to be corrected
+        reason = f"{error.message}: {error.hint}" if typed else error.message
         return broken, failed or Failed(status=Status.IMPORT_FAILED, reason=reason)
 
 

@@ -123,7 +123,9 @@ def test_arguments_make_room_for_outputs_and_come_back() -> None:
     expected = expected_of(lambda: [torch.arange(8.0)])
     arena = Arena(expected, [], "cpu", lends=True)
     candidate = Near()
-    reference = SimpleNamespace(arguments=lambda seed, *_: Arguments(lambda: [torch.full((8,), float(seed))]))
+    reference = SimpleNamespace(
+        arguments=lambda seed, *_: Arguments(lambda: [torch.full((8,), float(seed))]), between_bytes=0, device="cpu"
+    )
     trial = Trial(reference, candidate, arena)  # type: ignore[arg-type]
     trial.fill([0], [expected])
     assert expected.arguments == []
