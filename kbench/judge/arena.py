@@ -158,7 +158,7 @@ class Arena:
         self._mask = None
 
     def reveal_again(self, slots: int) -> None:
-        """Repeat the work of `reveal`, for the time that it takes: the slots hold what was staged last."""
+        """Do the work of `reveal` again, to be timed; the slots then hold what was staged last."""
         self._mask = self._blank
         self.reveal(slots)
 

@@ -241,7 +241,7 @@ class JudgeState:
             yield
 
     def deadlines(self, left_s: float | None) -> tuple[Deadline, ...]:
-        """Return when a solution must be over that has so many seconds left; no end for None.
+        """Return the deadline of a solution with this many seconds left; none for None.
 
         Its clock stands still while the problem is imported or constructed, and while others have the device.
         """

@@ -256,7 +256,7 @@ class Rounds:
         return self._claimed(Round(calls=calls, total_ns=ended - started, late_ns=0), answer)
 
     def show_again(self, calls: int) -> Showing:
-        """Show the inputs of so many calls once more, while none is queued, for the time that it takes."""
+        """Reveal the inputs of this many calls again, while none is queued, to measure how long that takes."""
         shown = Visibility(lambda: self.trial.arena.reveal_again(calls), self._cache)
         return self._showing(calls, shown.until(time.perf_counter_ns()))
 
