@@ -347,7 +347,7 @@ class DeviceClock:
         return self._per_call_ns([self._round(arm, 1) for _ in range(ALONE_ROUNDS)])
 
     def _shown_again(self) -> list[Showing]:
-        """Reveal no inputs, and those of the largest round; return how long they are visible when nobody gains by it."""
+        """Return how long no inputs, and those of the largest round, are visible when nobody gains by it."""
         rounds = self._rounds["reference"]
         most = max([*self._calls.values(), *(each.calls for seen in self._seen.values() for each in seen)])
         return [rounds.show_again(calls) for calls in (0, most) for _ in range(AFTER_ROUNDS)]
