@@ -18,7 +18,7 @@ NOT_OF_THE_RULE = {
         "judge.verify.battery.MOST_OF_A_REASON",
         "judge.reference.reference.SMALL_STATE",
     ),
-    *("judge.exchange.KEPT_ANSWERS", "judge.exchange.KEPT_ELEMENTS", "judge.exchange.MUCH_BETWEEN_BYTES"),  # memory
+    *("judge.exchange.KEPT_ANSWERS", "judge.exchange.KEPT_ELEMENTS"),  # memory, messages
 }
 SHORT = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "fp64": "float64"}
 

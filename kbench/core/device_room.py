@@ -23,6 +23,15 @@ def needed_bytes(case_bytes: int, between_bytes: int = 0) -> int:
     return CONTEXTS_BYTES + max(QUEUE_BYTES, CASE_FACTOR * case_bytes + CALL_FACTOR * between_bytes)
 
 
+def steps_take_most(between_bytes: int, memory_bytes: int | None) -> bool:
+    """Return whether the steps of calls, as kept by all who call, take more than half of a device's memory.
+
+    What the judge's allocator keeps of them is then missed by the workers: of an H100's 80 GB there were 8 left for
+    `eager` of KernelBench 3/31, which takes 17.
+    """
+    return memory_bytes is not None and CALL_FACTOR * between_bytes > memory_bytes / 2
+
+
 def may_rest(case_bytes: int, resting_bytes: int, memory_bytes: int | None, lanes: int) -> bool:
     """Return whether a judge may keep its case open while its lane, one of `lanes`, judges another problem.
 

@@ -1,6 +1,7 @@
 """One exchange after the other between judge and worker: fresh inputs, one call, every output checked."""
 
 import collections
+import functools
 import math
 import secrets
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from kbench.core.device_room import steps_take_most
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Correctness, Mismatch, Status
 from kbench.core.values import Ratios, Ruling, rule, rule_all
@@ -28,9 +30,6 @@ from kbench.numerics import elements, ties
 
 SMALL = 0.5
 """Outputs with a smaller root mean square are compared in every call with a tolerance of their own scale."""
-MUCH_BETWEEN_BYTES = 1 << 30
-"""Chosen. From what size on the judge gives back the memory of a call's steps before the worker makes them. Its fp64
-model takes twice as much: of an H100's 80 GB there were 8 left for `eager` of KernelBench 3/31, which takes 17."""
 KEPT_ANSWERS, KEPT_ELEMENTS = 4, 1 << 20
 """Number and size of earlier answers that are kept, to recognise one that is returned again."""
 
@@ -131,7 +130,7 @@ class Trial:
 
     def fill(self, slots: Sequence[int], expected: Sequence[Expected]) -> None:
         """Make ready for one call. Where the arena lends, the judge's own arguments make room for the outputs."""
-        if self.reference.between_bytes >= MUCH_BETWEEN_BYTES:
+        if self._steps_take_most:
             backend(self.reference.device).release_cached()
         for slot, of_slot in zip(slots, expected, strict=True):
             self.tell(slot, of_slot.arguments)
@@ -143,6 +142,11 @@ class Trial:
             for of_slot in expected:
                 of_slot.arguments.clear()
             self.make_room(slots)
+
+    @functools.cached_property
+    def _steps_take_most(self) -> bool:
+        memory_bytes = backend(self.reference.device).identify().memory_bytes
+        return steps_take_most(self.reference.between_bytes, memory_bytes)
 
     def make_room(self, slots: Sequence[int]) -> None:
         """Give the worker poisoned buffers for the outputs of these slots, where the arena has none that it keeps."""

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from kbench.judge import exchange
-from kbench.judge.exchange import MUCH_BETWEEN_BYTES, Trial
+from kbench.judge.exchange import Trial
 
 
 @pytest.mark.parametrize(
@@ -32,10 +32,13 @@ def test_outputs_without_elements_prove_little(
     assert trial.proves_little is little
 
 
-@pytest.mark.parametrize(("between_bytes", "released"), [(0, 0), (MUCH_BETWEEN_BYTES - 1, 0), (17 << 30, 1)])
+@pytest.mark.parametrize(("between_bytes", "released"), [(0, 0), (9 << 30, 0), (17 << 30, 1)])
 def test_what_large_steps_took_is_given_back_before_the_worker_makes_them(monkeypatch, between_bytes, released) -> None:
     said: list[str] = []
-    monkeypatch.setattr(exchange, "backend", lambda _: SimpleNamespace(release_cached=lambda: said.append("released")))
+    device = SimpleNamespace(
+        release_cached=lambda: said.append("released"), identify=lambda: SimpleNamespace(memory_bytes=80 << 30)
+    )
+    monkeypatch.setattr(exchange, "backend", lambda _: device)
     trial: Any = object.__new__(Trial)
     trial.reference = SimpleNamespace(between_bytes=between_bytes, device="cuda")
     trial.tell = lambda slot, _: said.append(f"tell {slot}")
