@@ -204,18 +204,18 @@ class Evaluation:
     def _time(self) -> Timing:
         """Time both arms; in fresh workers by plain loops where calls can neither be queued nor recorded."""
         try:
-            return self._paired(replays=self._assignment.options.mode != "graph")
+            return self._paired()
         except NotReplayableError as error:
             self._battery.note("not_recorded", str(error))
             self._bound.renew()
-            return self._paired(replays=False)
+            return self._paired(unqueued=error.arm)
 
-    def _paired(self, *, replays: bool) -> Timing:
+    def _paired(self, unqueued: str = "") -> Timing:
         device = self._judge.device
         with contextlib.ExitStack() as stack:
             with self._judge.shared():
                 self._judge.progress(stage="load")
-                trial, clock = self._arms(stack, device, replays=replays)
+                trial, clock = self._arms(stack, device, unqueued)
             stack.enter_context(self._judge.exclusive())
             self._judge.progress(stage="time")
             monitor = stack.enter_context(DeviceMonitor(device))
@@ -231,7 +231,7 @@ class Evaluation:
                 lambda event_ns: self._profile(trial, event_ns),
             )
 
-    def _arms(self, stack: contextlib.ExitStack, device: str, *, replays: bool) -> tuple[Trial, ArmClock]:
+    def _arms(self, stack: contextlib.ExitStack, device: str, unqueued: str) -> tuple[Trial, ArmClock]:
         """Bind both arms anew, and make the clock that looks on; what is to be closed goes to the stack."""
         if self._assignment.verify:
             # Verifying's memory is given back: what it took lies elsewhere than in processes that only time. On an
@@ -253,11 +253,12 @@ class Evaluation:
         beside = Trial(trial.reference, reference, trial.arena, explain)
         clock: ArmClock
         if backend(device).queues_calls:
-            cold = self._assignment.options.mode == "cold"
-            clock = DeviceClock(trial, beside, cold=cold, replays=replays)
+            mode = self._assignment.options.mode
+            clock = DeviceClock(trial, beside, cold=mode == "cold", replays=mode != "graph", unqueued=unqueued)
         else:
             clock = HostClock(trial, beside)
         stack.callback(clock.close)
+        clock.warm_up()
         return trial, clock
 
     @property

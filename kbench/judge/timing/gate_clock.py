@@ -34,7 +34,7 @@ from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.readings import ArmSample, Conclusion
 from kbench.judge.timing.recorded_draws import RecordedDraws
-from kbench.judge.timing.rounds import LateError, RoundResult, Rounds, UnmappableError
+from kbench.judge.timing.rounds import QUEUED_WITHIN_S, LateError, RoundResult, Rounds, UnmappableError
 
 TARGET_NS = 1_000_000
 """Time of all calls in a round: fifty times what a polling process can take off the constant."""
@@ -45,6 +45,9 @@ VARY_EVERY = 16
 """Samples, on average, between changes of the parameters: a change must not announce the kill."""
 SIZINGS = 8
 """Attempts to find how many calls make a round."""
+HASTY_S = 0.05
+"""Chosen. Time to queue the calls of a round while rounds are sized: a wrong guess costs half of the calls, or a second
+attempt that has QUEUED_WITHIN_S. With that alone, calls that wait for the device took 3.5 s to be told (one H100)."""
 ALONE_ROUNDS = 3
 AFTER_ROUNDS = 7
 """Rounds of the reference after the candidate's death (chosen): they also show how much the looks vary."""
@@ -64,16 +67,21 @@ REPLAYED = {"candidate": "replayed", "reference": "reference_replayed"}
 
 
 class NotReplayableError(Exception):
-    """Calls that can neither be queued nor recorded, and why; the attempt may have broken the worker."""
+    """Calls of an arm that can neither be queued nor recorded, and why; the attempt may have broken the worker."""
+
+    def __init__(self, arm: str, reason: str):
+        super().__init__(reason)
+        self.arm = arm
 
 
 class DeviceClock:
     """Times both arms on one GPU; `cold` makes the L2 cache cold before each round.
 
-    With `replays`, calls that cannot be queued are recorded as CUDA graphs.
+    With `replays`, calls that cannot be queued are recorded as CUDA graphs; an arm that is known to be `unqueued` can
+    neither be queued nor recorded.
     """
 
-    def __init__(self, candidate: Trial, reference: Trial, *, cold: bool, replays: bool):
+    def __init__(self, candidate: Trial, reference: Trial, *, cold: bool, replays: bool, unqueued: str = ""):
         cache = L2Cache(Driver()) if cold else None
         draws = RecordedDraws(candidate)
         self._rounds = {
@@ -87,11 +95,16 @@ class DeviceClock:
         self._after: list[Round] = []
         self._shown: list[Showing] = []
         self._wall_ns: dict[str, float] = {}
-        self._gated = True
-        self._replays = replays
+        self._gated = not unqueued
+        self._replays = replays and not unqueued
+        self._unqueued = unqueued
         self.flags: set[str] = set()
         """What is known so far of how both arms are timed."""
         self.l2 = "flushed" if cold else "warm"
+
+    def warm_up(self) -> None:
+        """Have the reference's process make its first call, which loads libraries: that needs no device of its own."""
+        self._rounds["reference"].plain(1)
 
     def prepare(self) -> None:
         """Find how many calls a round has, what it takes without any, and the reference's time alone.
@@ -99,7 +112,7 @@ class DeviceClock:
         Raises NotReplayableError where an arm has to be timed by plain loops, in a fresh worker.
         """
         for arm in self._rounds:
-            if not self._can_be_queued(arm):
+            if arm == self._unqueued or not self._can_be_queued(arm):
                 self._gated = False
                 self.flags.add(UNQUEUED[arm])
         if not self._gated:
@@ -260,27 +273,29 @@ class DeviceClock:
             rounds.trial.candidate.vary_weights(rounds.trial.reference, secret_seed())
             rounds.gated(self._calls[arm])
         except LateError as error:
-            raise NotReplayableError(f"{WHOSE[arm]} graph was not queued in time") from error
+            raise NotReplayableError(arm, f"{WHOSE[arm]} graph was not queued in time") from error
         except RefusalError as error:
-            raise NotReplayableError(f"recording {WHOSE[arm]} calls failed: {error.reason}") from error
+            raise NotReplayableError(arm, f"recording {WHOSE[arm]} calls failed: {error.reason}") from error
         self.flags.add(REPLAYED[arm])
         return True
 
     def _size(self, arm: str) -> None:
         """Find how many calls make a round of TARGET_NS: as there are slots for, and as can be queued.
 
-        Raises LateError where not even one can.
+        Raises LateError where not even one can. One hasty look is enough where the other arm cannot be queued: then
+        nothing but a flag hangs on it.
         """
         rounds, arena = self._rounds[arm], self._rounds[arm].trial.arena
+        patience_s = (HASTY_S, QUEUED_WITHIN_S) if self._gated else (HASTY_S,)
         calls, most, late = 1, arena.queue, 0
         for _ in range(SIZINGS):
             self._calls[arm] = calls
             try:
                 rounds.plain(calls)  # compiles, allocates and loads what a gated round must find ready
-                told = rounds.gated(calls)
+                told = rounds.gated(calls, within_s=patience_s[late])
             except LateError:
-                late += 1
-                if calls == 1 and late > 1:
+                late += calls == 1
+                if late == len(patience_s):
                     raise
                 calls = most = max(1, calls // 2)
                 continue

@@ -89,8 +89,9 @@ class Pairing:
         pairs_until = time.monotonic() + PAIRS_LIMIT_S
         block, target = 0, self._pacing.pairs
         limit = math.ceil(target * (1 + REPEAT_SHARE))
+        # The same in every block: then both rounds of each pair follow a round of one and the same arm.
+        order = ARMS if secrets.randbelow(2) else ARMS[::-1]
         while self._counted_pairs() < target and block < limit and not self._suffice(pairs_until):
-            order = ARMS if secrets.randbelow(2) else ARMS[::-1]
             for arms in (order, order[::-1]):
                 self._pair(block // 2, arms)
             block += 2

@@ -20,6 +20,7 @@ from kbench.core.clocks import Round, Showing
 from kbench.core.model import Status
 from kbench.devices.cuda import L2Cache, recorded
 from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.mapped_results import Mapped
 from kbench.judge.timing.readings import RoundOptions
@@ -35,7 +36,7 @@ rounds with a probability of 99 %."""
 LOOKED_AT = 1024
 """Elements of a result that the judge reads as soon as the flag is up."""
 QUEUED_WITHIN_S = 0.5
-"""Time that queueing may take in addition to twice that of a plain loop of the same calls."""
+"""Chosen. Time to queue the calls of a round, beside that of a plain loop."""
 
 BUSY_CYCLES = 100_000
 """Chosen. Some 50 us of a device's clock: the copy and the flush take the host half as long to queue."""
@@ -62,7 +63,11 @@ class RoundResult:
 
 
 class Batch:
-    """The inputs of one round, new in every slot, and what a few of its calls are to return."""
+    """The inputs of one round, new in every slot, and what a few of its calls were to return.
+
+    That is computed after the round: just before it, the work would leave the device hotter than the other arm finds
+    it, and slow a long call by 1 to 2 % (docs/adr/0006-gate-clock.md).
+    """
 
     def __init__(self, trial: Trial, calls: int, checked: int, draws: RecordedDraws):
         self._trial = trial
@@ -71,20 +76,28 @@ class Batch:
         drawn = secrets.SystemRandom().sample(self.order, min(checked, calls))
         if drawn:
             drawn[0] = self.order[-1]
-        reference = trial.reference
-        self.expected = {slot: reference.expect(trial.arguments(secret_seed())) for slot in sorted(set(drawn))}
+        self.checked = {slot: trial.arguments(secret_seed()) for slot in sorted(set(drawn))}
+        """The arguments of the calls that are checked, by slot."""
 
     def fill(self) -> None:
         """Put all inputs where the worker does not see them yet."""
         trial, arena = self._trial, self._trial.arena
-        left = self.expected if self._draws.stage(len(self.order)) else self.order
+        left = self.checked if self._draws.stage(len(self.order)) else self.order
         for slot in left:
-            known = self.expected.get(slot)
-            arguments = known.arguments if known is not None else trial.reference.arguments(secret_seed())
+            arguments = self.checked[slot] if slot in self.checked else trial.reference.arguments(secret_seed())
             trial.tell(slot, arguments)
             arena.stage(slot, arguments)
             if arena.lends:
                 arguments.clear()
+
+    def expected(self) -> Iterator[tuple[int, Expected]]:
+        """Compute what each checked call was to return; only one is in memory at a time."""
+        for slot, arguments in self.checked.items():
+            arguments.recall()
+            expected = self._trial.reference.expect(arguments)
+            if self._trial.arena.lends:
+                arguments.clear()
+            yield slot, expected
 
     def reveal(self, cache: L2Cache | None) -> "Visibility":
         """Reveal the inputs and, with a `cache`, make it cold; return when the device has done so."""
@@ -182,10 +195,11 @@ class Rounds:
         self._mapped = Mapped()
         self._plain_ns = 0
 
-    def gated(self, calls: int, *, kill: bool = False) -> RoundResult:
+    def gated(self, calls: int, *, kill: bool = False, within_s: float = QUEUED_WITHIN_S) -> RoundResult:
         """Have calls queued, let them go, wait for their end, look at results, and check some calls.
 
-        With `kill` the worker is killed the moment it says that all is done.
+        Queueing may take `within_s` in addition to twice the time of a plain loop of the same calls. With `kill` the
+        worker is killed the moment it says that all is done.
 
         Raises:
             LateError: not queued in time.
@@ -202,7 +216,7 @@ class Rounds:
         candidate.begin_round(batch.order, gate.next_round(), how)
         if fills_beside:
             self._fill(batch)
-        told = candidate.announced(QUEUED_WITHIN_S + 2e-9 * self._plain_ns)
+        told = candidate.announced(within_s + 2e-9 * self._plain_ns)
         try:
             places = self._places(batch, told)
         except (LateError, UnmappableError):
@@ -351,7 +365,7 @@ class Rounds:
 
         Of the reference as many. Where there are fewer, memory of the judge's own makes every look take the same time.
         """
-        slots = batch.expected or batch.order[-CHECKED:]
+        slots = batch.checked or batch.order[-CHECKED:]
         found = [place for slot in slots for place in places.get(slot, ())[:1]]
         return found + [self.trial.arena.any_place()] * (CHECKED - len(found))
 
@@ -362,7 +376,7 @@ class Rounds:
             described = dict(zip(batch.order, list_of(told, "outputs", len(batch.order)), strict=True))
         except WireError as error:
             raise trial.candidate.nonsense(error) from error
-        for slot, expected in batch.expected.items():
+        for slot, expected in batch.expected():
             trial.told(slot, trial.candidate.check_outputs(described[slot], expected))
             trial.require_unchanged(slot, expected)
             outputs = None if self.delivers else self._results(places.get(slot, []))

@@ -12,6 +12,7 @@ from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import gate_clock
 from kbench.judge.timing.gate_clock import (
     EMPTY_ROUNDS,
+    HASTY_S,
     MOST_WALL_CALLS,
     TARGET_NS,
     WALL_CALLS,
@@ -19,7 +20,7 @@ from kbench.judge.timing.gate_clock import (
     NotReplayableError,
 )
 from kbench.judge.timing.readings import Conclusion
-from kbench.judge.timing.rounds import LateError, RoundResult, UnmappableError
+from kbench.judge.timing.rounds import QUEUED_WITHIN_S, LateError, RoundResult, UnmappableError
 
 CONSTANT_NS = 153_000
 PLAIN_NS = 200_000
@@ -42,6 +43,9 @@ class Arm:
         """Whether graphs of its calls cannot be queued either."""
         self.spoilt_by: Exception | None = None
         """What comes of recording its calls."""
+        self.queues_within_s = 0.0
+        """Time that it takes to queue, once."""
+        self.within_s: list[float] = []
         self.replays = False
         self.one_buffer = False
         self.late_ns = 165_000
@@ -69,10 +73,12 @@ class Arm:
         seen = Round(calls=calls, total_ns=round(total_ns), late_ns=self.late_ns, showing=showing)
         return RoundResult(seen=seen, event_ns=event_ns, submit_ns=HOST_NS)
 
-    def gated(self, calls: int, *, kill: bool = False) -> RoundResult:
+    def gated(self, calls: int, *, kill: bool = False, within_s: float = QUEUED_WITHIN_S) -> RoundResult:
         self.asked.append(("gated", calls))
+        self.within_s.append(within_s)
         assert calls <= (self.trial.arena.count if self.delivers else self.trial.arena.queue)
-        if calls >= self.late_above and (self.late_replays or not self.replays):
+        too_many = calls >= self.late_above and (self.late_replays or not self.replays)
+        if too_many or within_s < self.queues_within_s:
             raise LateError
         if self.one_buffer and calls > 1 and not self.delivers:
             raise UnmappableError
@@ -101,11 +107,11 @@ class Arm:
 
 @pytest.fixture
 def clock_of(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def make(candidate: Arm, reference: Arm | None = None, *, replays: bool = False) -> DeviceClock:
+    def make(candidate: Arm, reference: Arm | None = None, **options: Any) -> DeviceClock:
         arms = {"candidate": candidate, "reference": reference or Arm(ns=20_000)}
         monkeypatch.setattr(gate_clock, "Rounds", lambda trial, _cache, _draws, *, judged: arms[trial])
         monkeypatch.setattr(gate_clock, "RecordedDraws", lambda _trial: None)
-        return DeviceClock("candidate", "reference", cold=False, replays=replays)  # type: ignore[arg-type]
+        return DeviceClock("candidate", "reference", cold=False, **{"replays": False, **options})  # type: ignore[arg-type]
 
     return make
 
@@ -141,6 +147,12 @@ def test_a_queue_that_is_full_is_given_fewer(clock_of, late_above, calls):
     paired(clock)
     assert clock.read("candidate").calls == calls
     assert concluded(clock, 10_000).attestation == ("held" if calls >= 25 else "weak"), "45 us are uncertain in each"
+
+
+def test_only_the_references_first_call_comes_before_the_device_is_theirs_alone(clock_of):
+    candidate, reference = Arm(ns=10_000), Arm(ns=20_000)
+    clock_of(candidate, reference).warm_up()
+    assert (candidate.asked, reference.asked) == ([], [("plain", 1)])
 
 
 def test_the_constant_is_of_the_references_worker(clock_of):
@@ -294,6 +306,29 @@ def test_where_one_side_cannot_be_queued_both_are_timed_by_plain_loops(clock_of,
     assert (reading.event_ns, reading.calls) == (reading.judge_ns, WALL_CALLS)
 
 
+def test_who_is_late_once_on_a_busy_machine_can_be_queued(clock_of):
+    candidate = Arm(ns=10_000_000)
+    candidate.queues_within_s = 0.1
+    clock = clock_of(candidate)
+    clock.prepare()
+    assert candidate.within_s == [HASTY_S, QUEUED_WITHIN_S]
+    assert clock.flags == set()
+
+
+@pytest.mark.parametrize("unqueued", ["candidate", "reference"])
+def test_of_an_arm_that_is_known_not_to_be_queued_nothing_is_tried(clock_of, unqueued):
+    arms = {"candidate": Arm(ns=40_000), "reference": Arm(ns=20_000)}
+    for arm in arms.values():
+        arm.late_above = 1
+    clock = clock_of(*arms.values(), replays=True, unqueued=unqueued)
+    paired(clock)
+    assert arms[unqueued].within_s == []
+    (other,) = (arm for name, arm in arms.items() if name != unqueued)
+    assert other.within_s == [HASTY_S], "for its flag"
+    assert clock.flags == {"host_synchronising", "reference_unqueued"}
+    assert concluded(clock, 40_000).clock == "wall"
+
+
 @pytest.mark.parametrize("late", [("candidate",), ("reference",), ("candidate", "reference")])
 def test_calls_that_the_queue_has_no_room_for_are_queued_as_graphs(clock_of, late):
     arms = {"candidate": Arm(ns=4_000_000, host_ns=9e6), "reference": Arm(ns=8_000_000, host_ns=3e7)}
@@ -335,7 +370,7 @@ def test_a_round_that_another_program_held_up_is_tried_again(clock_of):
     clock.prepare()
     gated, times = candidate.gated, iter([True, False, False])
 
-    def once_late(calls: int, *, kill: bool = False) -> RoundResult:
+    def once_late(calls: int, *, kill: bool = False, **_: float) -> RoundResult:
         if next(times):
             raise LateError
         return gated(calls, kill=kill)
@@ -354,7 +389,7 @@ def test_who_can_be_queued_no_more_is_refused_and_the_reference_is_no_fault_of_t
 
     gated = arms[arm].gated
 
-    def fails(calls: int, *, kill: bool = False) -> RoundResult:
+    def fails(calls: int, *, kill: bool = False, **_: float) -> RoundResult:
         if calls:
             raise error
         return gated(calls)
@@ -369,7 +404,7 @@ def test_without_a_round_of_no_call_there_is_no_clock(clock_of, monkeypatch):
     reference = Arm(ns=20_000)
     gated = reference.gated
 
-    def never_empty(calls: int, *, kill: bool = False) -> RoundResult:
+    def never_empty(calls: int, *, kill: bool = False, **_: float) -> RoundResult:
         if not calls:
             raise LateError
         return gated(calls, kill=kill)
@@ -450,7 +485,7 @@ def test_what_the_candidate_added_to_the_judges_own_work_is_found_once_it_is_dea
     clock = clock_of(candidate, reference)
     gated = {"candidate": candidate.gated, "reference": reference.gated}
 
-    def of_reference(calls: int, *, kill: bool = False) -> RoundResult:
+    def of_reference(calls: int, *, kill: bool = False, **_: float) -> RoundResult:
         told = gated["reference"](calls, kill=kill)
         if candidate.killed:
             return told
@@ -464,7 +499,7 @@ def test_what_the_candidate_added_to_the_judges_own_work_is_found_once_it_is_dea
                 seen = longer_visible(seen, busy_ns)
         return replace(told, seen=seen)
 
-    def of_candidate(calls: int, *, kill: bool = False) -> RoundResult:
+    def of_candidate(calls: int, *, kill: bool = False, **_: float) -> RoundResult:
         told = gated["candidate"](calls, kill=kill)
         seen = told.seen
         if hidden == "lateness":

@@ -111,14 +111,22 @@ def run(clock: Clock, *, pairs: int = 12, disturbed: Any = (), precision: float 
     return Pairing(of_trial, clock, Monitor(disturbed), pacing).run(on_pair, on_timed)  # type: ignore[arg-type]
 
 
-def test_blocks_are_there_and_back_in_an_order_that_is_drawn():
-    timing = run(Clock(), pairs=40)
-    assert len(timing.samples) == 80
+def test_blocks_are_there_and_back_in_an_order_that_is_drawn_for_each_process():
     orders = Counter()
-    for number in range(20):
-        arms = "".join(s.arm[0] for s in timing.samples if s.block == number)
-        orders[arms] += 1
+    for _ in range(20):
+        timing = run(Clock(), pairs=8)
+        arms = "".join(s.arm[0] for s in timing.samples)
+        assert arms == 4 * arms[:4]
+        orders[arms[:4]] += 1
     assert set(orders) == {"rccr", "crrc"}
+
+
+def test_both_rounds_of_a_pair_follow_a_round_of_the_same_arm():
+    timing = run(Clock(), pairs=40)
+    arms = [s.arm for s in timing.samples]
+    assert len(arms) == 80
+    for first in range(2, 80, 2):
+        assert arms[first - 1] == arms[first], "so that what lingers of it is the same for both"
     assert [s.sequence for s in timing.samples] == list(range(80))
     assert {s.process for s in timing.samples} == {3}
 

@@ -13,6 +13,7 @@ from kbench.core.model import Status
 from kbench.devices.cuda_driver import IPC_HANDLE_BYTES, DriverError
 from kbench.judge.arena import Arena
 from kbench.judge.exchange import Trial
+from kbench.judge.reference.drawing import Arguments
 from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing import mapped_results, rounds
@@ -200,14 +201,19 @@ class Known(Trial):
 
 
 def bound(*, lends: bool = False, draws_numbers: bool = False) -> Known:
-    def arguments(seed: int, *_: Any) -> list[Any]:
-        drawn = torch.randn(SIZE, generator=torch.Generator().manual_seed(seed))
-        return [drawn, seed] if draws_numbers else [drawn]
+    def arguments(seed: int, *_: Any) -> Arguments:
+        def draw() -> list[Any]:
+            drawn = torch.randn(SIZE, generator=torch.Generator().manual_seed(seed))
+            return [drawn, seed] if draws_numbers else [drawn]
+
+        return Arguments(draw)
 
     def expect(drawn: list[Any]) -> Expected:
+        made.candidate.said.append("expect")  # type: ignore[attr-defined]
         return Expected(arguments=drawn, leaves=[("output", drawn[0] * 2)])
 
-    arena = Arena(expect(arguments(0)), [], "cpu", queued=True, lends=lends, slots=1 if lends else None)
+    first = Expected(arguments=arguments(0), leaves=[("output", torch.empty(SIZE))])
+    arena = Arena(first, [], "cpu", queued=True, lends=lends, slots=1 if lends else None)
     reference = SimpleNamespace(arguments=arguments, expect=expect, device="cpu", mutates=(), silent=())
     made = Known(reference, Worker(arena), arena)  # type: ignore[arg-type]
     made.checked = []
@@ -238,12 +244,12 @@ def test_calls_come_in_an_order_that_is_drawn_and_the_last_is_always_checked(tri
     for _ in range(20):
         batch = Batch(trial, calls, checked, ONE_BY_ONE)
         assert sorted(batch.order) == list(range(calls))
-        assert set(batch.expected) <= set(batch.order)
-        assert max(0, min(calls, checked) - 1) <= len(batch.expected) <= min(calls, checked)
+        assert set(batch.checked) <= set(batch.order)
+        assert max(0, min(calls, checked) - 1) <= len(batch.checked) <= min(calls, checked)
         if calls and checked:
-            assert batch.order[-1] in batch.expected
+            assert batch.order[-1] in batch.checked
         orders.add(tuple(batch.order))
-        asked.update(batch.order.index(slot) for slot in batch.expected)
+        asked.update(batch.order.index(slot) for slot in batch.checked)
     if calls == 100:
         assert len(orders) == 20
     if calls == 7:
@@ -274,8 +280,8 @@ def test_recorded_draws_are_staged_under_the_inputs_that_are_checked(trial: Know
     batch.fill()
     batch.reveal(None)
     for slot in range(8):
-        known = batch.expected.get(slot)
-        assert torch.equal(trial.arena.inputs(slot)[0], drawn[slot] if known is None else known.arguments[0])
+        known = batch.checked.get(slot)
+        assert torch.equal(trial.arena.inputs(slot)[0], drawn[slot] if known is None else known[0])
 
 
 def test_a_round_is_told_by_both_clocks(trial: Known, worker: Worker):
@@ -285,7 +291,9 @@ def test_a_round_is_told_by_both_clocks(trial: Known, worker: Worker):
     assert seen.late_ns > 0
     assert 125_000 <= seen.showing.visible_ns < 50_000_000, "the device's time, and until the gate is opened"
     assert seen.showing.shown_bytes >= 8 * 4 * SIZE
-    assert worker.said[:2] == ["begin gated", "finish"]
+    assert worker.said[:4] == ["begin gated", "finish", "pause", "expect"], (
+        "the device is as cool as before the reference"
+    )
     assert "pause" in worker.said, "what is written after it is written by nobody"
     assert CHECKED - 1 <= len(trial.checked) <= CHECKED
     assert worker.order[-1] in trial.checked
@@ -403,7 +411,7 @@ def test_nonsense_is_the_workers_own_fault(trial: Known, worker: Worker, told: d
 def test_a_killed_worker_is_asked_nothing_more_and_what_it_left_is_checked(trial: Known, worker: Worker):
     told = judged(trial).gated(8, kill=True)
     assert (told.event_ns, told.submit_ns) == (0, 0)
-    assert [word for word in worker.said if not word.startswith("check")] == ["begin gated", "kill"]
+    assert [word for word in worker.said if not word.startswith(("check", "expect"))] == ["begin gated", "kill"]
     assert worker.order[-1] in trial.checked
     worker.leaves_out = (7,)
     with pytest.raises(RefusalError):
@@ -508,6 +516,7 @@ def test_a_plain_loop_is_timed_from_the_request_to_the_message(trial: Known, wor
     of_trial = judged(trial)
     told = of_trial.plain(8)
     assert (told.seen.total_ns, told.seen.late_ns, told.event_ns, trial.checked) == (4_000_000, 0, 10_000, [])
+    assert "expect" not in worker.said, "of results that nobody looks at"
     assert of_trial.loop(7, 3) == 4_000_000
     assert worker.order == [0, 1, 2, 0, 1, 2, 0]
     worker.late = True
