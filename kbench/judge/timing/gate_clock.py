@@ -282,11 +282,12 @@ class DeviceClock:
     def _size(self, arm: str) -> None:
         """Find how many calls make a round of TARGET_NS: as there are slots for, and as can be queued.
 
-        Raises LateError where not even one can. One hasty look is enough where the other arm cannot be queued: then
-        nothing but a flag hangs on it.
+        Raises LateError where not even one can. One hasty look is enough where the other arm cannot be queued either,
+        or as graphs only: then little hangs on it.
         """
         rounds, arena = self._rounds[arm], self._rounds[arm].trial.arena
-        patience_s = (HASTY_S, QUEUED_WITHIN_S) if self._gated else (HASTY_S,)
+        little = not self._gated or bool(self.flags)
+        patience_s = (HASTY_S,) if little and not rounds.replays else (HASTY_S, QUEUED_WITHIN_S)
         calls, most, late = 1, arena.queue, 0
         for _ in range(SIZINGS):
             self._calls[arm] = calls

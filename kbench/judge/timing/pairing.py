@@ -152,15 +152,14 @@ class Pairing:
         if time.monotonic() > until:
             return True
         interval = median_interval(pair_log_ratios(self._samples))
-        return interval is not None and interval.half_width < max(self._pacing.precision, self._between) / NEGLIGIBLE
+        decides = self._pacing.alone or "resolution_limited" in self._flags
+        between = self._between(min(self._median_ns(arm) for arm in ARMS)) if decides else 0.0
+        return interval is not None and interval.half_width < max(self._pacing.precision, between) / NEGLIGIBLE
 
-    @property
-    def _between(self) -> float:
-        """How much processes differ, where that decides how much pairs of this one can tell; else nothing."""
-        pacing = self._pacing
-        if not STEADY_WITHIN[pacing.device] or not (pacing.alone or "resolution_limited" in self._flags):
-            return 0.0
-        return between_processes(pacing.device, min(self._median_ns(arm) for arm in ARMS), self._clock.flags)
+    def _between(self, fastest_ns: float) -> float:
+        """Return how much processes differ, where calls of one scatter less than that; else nothing."""
+        device = self._pacing.device
+        return between_processes(device, fastest_ns, self._clock.flags) if STEADY_WITHIN[device] else 0.0
 
     def _counted_pairs(self) -> int:
         return len(counted(s for s in self._samples if s.arm == "candidate"))
@@ -172,20 +171,20 @@ class Pairing:
         """Alternate both arms until neither moves any more."""
         times: dict[str, list[int]] = {arm: [] for arm in ARMS}
         deadline = time.monotonic() + SETTLE_LIMIT_S
-        # Whoever asks for less precision than that has no use for more rest.
-        within = max(SETTLED_WITHIN[self._pacing.device], self._pacing.precision)
         while True:
             for _ in range(SETTLE_PAIRS):
                 for arm in ARMS:
                     times[arm].append(self._clock.read(arm).event_ns)
             self._trial.candidate.set_reference_time(statistics.median(times["reference"]) / 1e9)
+            fastest_ns = min(statistics.median(values[-SETTLE_PAIRS:]) for values in times.values())
+            # Whoever asks for less precision, or times what differs more in the next process, has no use for more rest.
+            within = max(SETTLED_WITHIN[self._pacing.device], self._pacing.precision, self._between(fastest_ns))
             if all(settled(values, within) for values in times.values()):
                 break
             if time.monotonic() > deadline:
                 self._flags.add("not_settled")
                 break
-        fastest = min(statistics.median(values[-SETTLE_PAIRS:]) for values in times.values())
-        if fastest < RESOLVED_FROM_NS[self._pacing.device]:
+        if fastest_ns < RESOLVED_FROM_NS[self._pacing.device]:
             self._flags.add("resolution_limited")
 
     def _pair(self, block: int, arms: tuple[str, ...]) -> None:

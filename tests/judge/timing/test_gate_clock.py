@@ -344,6 +344,16 @@ def test_calls_that_the_queue_has_no_room_for_are_queued_as_graphs(clock_of, lat
     assert dict(said.wall_ns) == {"candidate": pytest.approx(9e6), "reference": pytest.approx(3e7)}
 
 
+def test_where_one_arm_replays_graphs_the_other_has_one_look(clock_of):
+    arms = {"candidate": Arm(ns=4_000_000), "reference": Arm(ns=8_000_000)}
+    for arm in arms.values():
+        arm.late_above = 1
+    clock_of(**arms, replays=True).prepare()
+    assert arms["candidate"].within_s[:3] == [HASTY_S, QUEUED_WITHIN_S, HASTY_S], "the third replays"
+    assert arms["reference"].within_s[:2] == [HASTY_S, HASTY_S]
+    assert arms["reference"].replays
+
+
 def test_a_graph_is_tried_on_other_weights(clock_of):
     candidate = Arm(ns=4_000_000)
     candidate.late_above = 1

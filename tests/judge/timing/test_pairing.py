@@ -271,6 +271,17 @@ def test_what_never_comes_to_rest_and_what_is_too_short_to_resolve_is_flagged(mo
     assert "resolution_limited" in run(Clock(), pairs=2).flags
 
 
+@pytest.mark.parametrize(("flags", "rests"), [(set(), True), ({"host_bound"}, False), ({"reference_unqueued"}, False)])
+def test_calls_that_differ_from_process_to_process_need_no_more_rest_than_that(flags, rests):
+    clock = Clock(ns={"reference": 200_000, "candidate": 100_000})
+    clock.flags = flags
+    drift = itertools.chain([1.0] * SETTLE_PAIRS, [1.03] * SETTLE_PAIRS, itertools.repeat(1.03))
+    clock._wobble = drift  # type: ignore[assignment]
+    run(clock, pairs=2)
+    settling = clock.said.index("prove 103000") - 2 * 2
+    assert (settling > 1 + 2 * 2 * SETTLE_PAIRS) is rests
+
+
 @pytest.mark.parametrize(
     ("values", "within", "expected"),
     [
