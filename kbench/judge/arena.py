@@ -195,9 +195,16 @@ class Arena:
 
     def outputs(self, slot: int) -> list[Tensor]:
         """Return the judge's views of a slot's outputs."""
+        return [view(spec, memory) for spec, memory in self._places(slot)]
+
+    def output_places(self, slot: int) -> list[tuple[TensorSpec, Any]]:
+        """Return where a slot's outputs that have elements lie: their layouts, and the bytes of the memory."""
+        return [(spec, memory) for spec, memory in self._places(slot) if 0 not in spec.shape]
+
+    def _places(self, slot: int) -> list[tuple[TensorSpec, Any]]:
         block = self._lent if self.lends else self._block
         assert block is not None, "looked at before they are taken back"
-        return [block.view(spec) for spec in self._outputs[slot]]
+        return [(spec, block.bytes) for spec in self._outputs[slot]]
 
     def any_place(self) -> tuple[TensorSpec, Any]:
         """Return a few bytes of this memory, as a place to look at."""

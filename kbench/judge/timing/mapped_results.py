@@ -16,6 +16,9 @@ from kbench.wire.shared_memory import TensorSpec
 
 MOST_ALLOCATIONS = 4096
 
+MappedResult = tuple[TensorSpec, Tensor]
+"""Where a result lies: its layout, and the bytes of the allocation."""
+
 
 class Mapped:
     """The judge's mappings of one worker's allocations, by IPC handle."""

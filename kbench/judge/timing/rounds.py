@@ -10,7 +10,7 @@ import gc
 import itertools
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -18,31 +18,26 @@ from torch import Tensor
 
 from kbench.core.clocks import Round, Showing
 from kbench.core.model import Status
-from kbench.devices.cuda import L2Cache, recorded
+from kbench.devices.cuda import L2Cache
 from kbench.judge.exchange import Trial, secret_seed
 from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
-from kbench.judge.timing.mapped_results import Mapped
+from kbench.judge.timing.early_read import EarlyRead
+from kbench.judge.timing.mapped_results import Mapped, MappedResult
 from kbench.judge.timing.readings import RoundOptions
 from kbench.judge.timing.recorded_draws import RecordedDraws
-from kbench.numerics import elements
 from kbench.wire.channel import Message, WireError, list_of
 from kbench.wire.channel import field as wire_field
-from kbench.wire.shared_memory import TensorSpec, view
+from kbench.wire.shared_memory import view
 
 CHECKED = 4
 """Calls of a round that are checked in full, drawn anew in each: who leaves out one call in ten is seen within ten
 rounds with a probability of 99 %."""
-LOOKED_AT = 1024
-"""Elements of a result that the judge reads as soon as the flag is up."""
 QUEUED_WITHIN_S = 0.5
 """Chosen. Time to queue the calls of a round, beside that of a plain loop."""
 
 BUSY_CYCLES = 100_000
 """Chosen. Some 50 us of a device's clock: the copy and the flush take the host half as long to queue."""
-
-MappedResult = tuple[TensorSpec, Tensor]
-"""Where a result lies: its layout, and the bytes of the allocation."""
 
 
 class LateError(Exception):
@@ -131,45 +126,6 @@ class Visibility:
         return round(on_device_ms * 1e6) + now_ns - self._done_ns
 
 
-class EarlyRead:
-    """A few elements of results, read the moment that these are said to be there.
-
-    The reads are recorded: queued one by one, they took the CPU 100 to 290 us after a long wait, which differed from
-    arm to arm (H200, results/calibration/README.md).
-    """
-
-    def __init__(self, places: Sequence[MappedResult]):
-        self._spans: list[Tensor] = []
-        self._positions: list[Tensor] = []
-        self._seen: list[Tensor] = []
-        for spec, memory in places:
-            begin, end = spec.span
-            span = memory[begin:end].view(getattr(torch, spec.dtype))
-            positions = torch.zeros(LOOKED_AT, dtype=torch.int64, device=memory.device)
-            for size, stride in zip(spec.shape, spec.stride, strict=True):
-                positions += stride * torch.randint(size, (LOOKED_AT,), device=memory.device)
-            self._spans.append(span)
-            self._positions.append(positions)
-            self._seen.append(torch.empty(LOOKED_AT, dtype=span.dtype, device=memory.device))
-        self._read = recorded(self._queue)
-
-    def take(self) -> int:
-        """Read the elements; return the ns that it took until they were here."""
-        started = time.perf_counter_ns()
-        self._read()
-        torch.cuda.synchronize()
-        return time.perf_counter_ns() - started
-
-    def _queue(self) -> None:
-        for span, positions, seen in zip(self._spans, self._positions, self._seen, strict=True):
-            torch.index_select(span, 0, positions, out=seen)
-
-    def is_final(self) -> bool:
-        """Return whether the elements are still what they were: nobody wrote them after the look."""
-        now = (torch.index_select(s, 0, p) for s, p in zip(self._spans, self._positions, strict=True))
-        return all(elements.same_bits(a, b) for a, b in zip(self._seen, now, strict=True))
-
-
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """Collect no garbage while the clock runs."""
@@ -237,11 +193,9 @@ class Rounds:
         if total_ns is None:
             raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {candidate.limit_s:.0f} s", candidate.log)
         answer = self._ended(calls, kill=kill)
-        if not look.is_final():
-            reason = "results were not there yet when the solution's process said that they were"
-            raise RefusalError(Status.TIMING_UNATTESTED, reason, candidate.log)
         assert told is not None, "else it was late"
-        self._judge(batch, told, places)
+        with look.final(candidate.log):
+            self._judge(batch, told, places)
         self._taken_back(dead=kill)
         seen = Round(
             calls=calls,
@@ -261,11 +215,13 @@ class Rounds:
         self._fill(batch)
         batch.reveal(self._cache)
         how = RoundOptions(gated=False, deliver=self.delivers, keep=True, replay=self.replays)
-        started, ended, answer = self._loop(batch.order, how, kill=kill)
+        look = EarlyRead(self._looked_at(batch, self._delivered(batch))) if self.delivers else None
+        started, ended, answer = self._loop(batch.order, how, kill=kill, look=look)
         self._plain_ns = ended - started
-        if self.delivers:
+        if look is not None:
             ended = self.trial.candidate.message_ns
-            self._judge(batch, answer, {})
+            with look.final(self.trial.candidate.log):
+                self._judge(batch, answer, {})
             self._taken_back(dead=kill)
         return self._claimed(Round(calls=calls, total_ns=ended - started, late_ns=0), answer)
 
@@ -283,14 +239,16 @@ class Rounds:
         started, ended, _ = self._loop([n % slots for n in range(calls)], how)
         return ended - started
 
-    def _loop(self, order: list[int], how: RoundOptions, *, kill: bool = False) -> tuple[int, int, Message]:
+    def _loop(
+        self, order: list[int], how: RoundOptions, *, kill: bool = False, look: EarlyRead | None = None
+    ) -> tuple[int, int, Message]:
         candidate, gate = self.trial.candidate, self.trial.candidate.gate
         assert gate is not None, "on a GPU"
         number, limit_s = gate.next_round(), candidate.limit_s * max(1, len(order))
         started = candidate.begin_round(order, number, how)
         if candidate.announced(limit_s) is None:
             raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {limit_s:.0f} s", candidate.log)
-        done_ns, answer = candidate.message_ns, self._ended(len(order), kill=False)
+        done_ns, answer = candidate.message_ns, self._ended(len(order), kill=False, look=look)
         if kill:
             candidate.kill()
         return started, done_ns, answer
@@ -316,13 +274,15 @@ class Rounds:
         if self._checked and not dead:
             self.trial.candidate.pause()
 
-    def _ended(self, calls: int, *, kill: bool) -> Message:
-        """Receive the last message and stop the worker, or kill it: what it says no longer counts."""
+    def _ended(self, calls: int, *, kill: bool, look: EarlyRead | None = None) -> Message:
+        """Receive the last message, look, and stop the worker; or kill it: what it says no longer counts."""
         candidate = self.trial.candidate
         if kill:
             candidate.kill()
             return {"event_ns": 0, "submit_ns": 0}
         answer = candidate.finish_round(calls)
+        if look is not None:
+            look.take()
         if self._checked:
             candidate.pause()
         return answer
@@ -337,7 +297,7 @@ class Rounds:
         if told is None:
             raise LateError
         if self.delivers:
-            return {}
+            return self._delivered(batch)
         wanted = self.trial.arena.output_like
         found: dict[int, list[MappedResult]] = {}
         taken: list[tuple[int, int, int]] = []
@@ -359,6 +319,10 @@ class Rounds:
         if any(a[0] == b[0] and b[1] < a[2] for a, b in itertools.pairwise(taken)):
             raise UnmappableError
         return found
+
+    def _delivered(self, batch: Batch) -> dict[int, list[MappedResult]]:
+        """Return where the worker copies results to."""
+        return {slot: self.trial.arena.output_places(slot) for slot in batch.order}
 
     def _looked_at(self, batch: Batch, places: dict[int, list[MappedResult]]) -> list[MappedResult]:
         """Return results to look at: of all calls that are checked, so that nobody knows which may be late.

@@ -16,10 +16,11 @@ from kbench.judge.exchange import Trial
 from kbench.judge.reference.drawing import Arguments
 from kbench.judge.reference.expected import Expected
 from kbench.judge.refusal import RefusalError
-from kbench.judge.timing import mapped_results, rounds
+from kbench.judge.timing import early_read, mapped_results
+from kbench.judge.timing.early_read import EarlyRead
 from kbench.judge.timing.mapped_results import Mapped
 from kbench.judge.timing.readings import RoundOptions
-from kbench.judge.timing.rounds import CHECKED, Batch, EarlyRead, LateError, Rounds, UnmappableError
+from kbench.judge.timing.rounds import CHECKED, Batch, LateError, Rounds, UnmappableError
 from kbench.wire.channel import WireError
 
 SIZE = 100
@@ -78,7 +79,7 @@ def without_a_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "_sleep", lambda _cycles: None)
-    monkeypatch.setattr(rounds, "recorded", lambda work: work)
+    monkeypatch.setattr(early_read, "recorded", lambda work: work)
     MEMORY[1], MEMORY[2] = (torch.zeros(1 << 16, dtype=torch.uint8) for _ in range(2))
     yield
     MEMORY.clear()
@@ -360,11 +361,42 @@ def test_who_leaves_out_one_call_in_ten_is_seen_soon(trial: Known, worker: Worke
     assert refused.value.status is Status.WRONG_VALUE
 
 
-def test_results_that_come_after_the_flag_are_seen(trial: Known, worker: Worker):
+@pytest.mark.parametrize("comes", ["with the answer", "while results are judged"])
+def test_results_that_come_after_the_flag_are_seen(trial: Known, worker: Worker, comes: str):
     worker.computes_afterwards = True
+    if comes == "while results are judged":
+        worker.finish_round = lambda _calls: {"event_ns": 10_000, "submit_ns": 4_000}  # type: ignore[method-assign]
+        computed_while_judged(trial)
     with pytest.raises(RefusalError, match="not there yet when") as refused:
         judged(trial).gated(8)
-    assert (refused.value.status, trial.checked) == (Status.TIMING_UNATTESTED, [])
+    assert refused.value.status is Status.TIMING_UNATTESTED
+
+
+@pytest.mark.parametrize("lends", [False, True])
+def test_results_that_are_copied_after_the_answer_are_seen(lends: bool):
+    trial = bound(lends=lends)
+    worker: Any = trial.candidate
+    of_trial = judged(trial)
+    of_trial.delivers = True
+    of_trial.plain(1)
+    worker.computes_afterwards = True
+    worker.finish_round = lambda _calls: {"event_ns": 10_000, "submit_ns": 4_000} | worker.message()
+    computed_while_judged(trial)
+    with pytest.raises(RefusalError, match="not there yet when") as refused:
+        of_trial.plain(1)
+    assert refused.value.status is Status.TIMING_UNATTESTED
+
+
+def computed_while_judged(trial: Known) -> None:
+    """Have the worker's results ready just when the first of them is judged: work that goes on behind its answer."""
+    worker: Any = trial.candidate
+    expect = trial.reference.expect
+
+    def expects(arguments: list[Any]) -> Expected:
+        worker.compute(afterwards=True)
+        return expect(arguments)
+
+    trial.reference.expect = expects  # type: ignore[method-assign]
 
 
 def test_nobody_raises_the_flag(trial: Known, worker: Worker):
@@ -636,9 +668,10 @@ def test_a_look_sees_what_changes_afterwards(name: str):
     assert place is not None
     look = EarlyRead([place])
     assert look.take() > 0
-    assert look.is_final()
-    MEMORY[1][256 : 256 + nbytes].add_(1)
-    assert not look.is_final()
+    with look.final("its log"):
+        pass
+    with pytest.raises(RefusalError, match="not there yet"), look.final("its log"):
+        MEMORY[1][256 : 256 + nbytes].add_(1)
 
 
 def test_a_look_stays_within_a_result_of_any_strides():
@@ -648,8 +681,8 @@ def test_a_look_stays_within_a_result_of_any_strides():
     memory = MEMORY[1].view(torch.float32)
     look = EarlyRead([place])
     look.take()
-    for column in range(20):
-        memory[100 * column + 10 : 100 * column + 100] += 1
-    assert look.is_final()
-    memory[100 * 7 : 100 * 7 + 10] += 1
-    assert not look.is_final()
+    with look.final(""):
+        for column in range(20):
+            memory[100 * column + 10 : 100 * column + 100] += 1
+    with pytest.raises(RefusalError), look.final(""):
+        memory[100 * 7 : 100 * 7 + 10] += 1
