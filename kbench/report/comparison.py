@@ -300,7 +300,7 @@ def interval_bar(verdict: Verdict, reach: float) -> str:
 
 def _speedup(found: Comparison) -> float | None:
     """Turn the mean change of two sides into a speed-up; None for more sides or without times."""
-    others = [label for label in found.labels if label != found.base]
+    others = _others(found)
     mean = found.geometric_mean(others[0]) if len(others) == 1 else None
     return 1 / mean if mean else None
 
