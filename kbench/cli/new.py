@@ -69,7 +69,9 @@ def solution(flags: SolutionFlags) -> int:
 @command(AgentsFlags)
 def agents(flags: AgentsFlags) -> int:
     """Write an AGENTS.md: how an agent checks kernels in this repository."""
-    return _write(flags, flags.folder / "AGENTS.md", scaffold.agents(), "add what is particular to this repository")
+    return _write(
+        flags, flags.folder / "AGENTS.md", scaffold.template("AGENTS.md"), "add what is particular to this repository"
+    )
 
 
 def _checked(name: str) -> str:

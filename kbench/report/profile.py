@@ -27,17 +27,17 @@ SPARE = {"blocks × threads", "registers", "shared", "stack"}
 
 def render_text(problem: str, found: Sequence[Explained], *, verbosity: int = 0, width: int | None = None) -> str:
     """Write profiles for a terminal; quiet: the sentences alone."""
-    parts = [_head(problem, found)] if verbosity >= 0 else []
+    if verbosity < 0:
+        return "\n\n".join(_sentence(each) for each in found)
+    parts = [_head(problem, found)]
     for each in found:
         parts.append(_sentence(each))
-        if isinstance(each.outcome, SolutionProfile) and verbosity >= 0:
+        if isinstance(each.outcome, SolutionProfile):
             kernels = _table(each.outcome).text(width=width)
             parts.append("\n".join([kernels, *(f"  {line}" for line in _details(each.outcome))]))
-    if verbosity >= 0 and (changes := _changes(found)):
+    if changes := _changes(found):
         parts += [_changed(found), table(changes).text(width=width)]
-    if verbosity >= 0:
-        parts.append("\n".join(f"note: {note}" for note in _notes(found)))
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, "\n".join(f"note: {note}" for note in _notes(found))])
 
 
 def render_markdown(problem: str, found: Sequence[Explained]) -> str:

@@ -57,7 +57,7 @@ class ChartRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Rows that share an axis."""
+    """Rows that share an axis; without rows there is nothing to show, and it counts as false."""
 
     rows: Sequence[ChartRow]
     scale: Scale
@@ -67,6 +67,9 @@ class Chart:
     """A value to compare with, such as 1×, and its name."""
     key: tuple[tuple[str, str], ...] = ()
     """Entries of the legend: look and meaning of marks."""
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
 
     @property
     def rules(self) -> tuple[Tick, ...]:

@@ -46,11 +46,9 @@ def render_comparison(
     )
 
 
-def _changes(comparison: Comparison, margin: float) -> Chart | None:
+def _changes(comparison: Comparison, margin: float) -> Chart:
     """Draw the change of the time of each case, in percent; right of the middle is slower."""
     judged = [(case, case.verdict) for case in worst_first(comparison.cases) if case.verdict and case.verdict.ratio]
-    if not judged:
-        return None
     reached = [abs(end) for _, verdict in judged for end in _percents(verdict) if end is not None]
     scale = changes(1.06 * max([LEAST_REACH, 2 * margin, *reached]))
     rows = []

@@ -23,11 +23,9 @@ def rooflines(cases: Sequence[CaseSummary], peaks: Peaks | None) -> list[tuple[s
     return [(name, _plane(of_case, peaks)) for name, of_case in named.items()]
 
 
-def rates(cases: Sequence[CaseSummary]) -> Chart | None:
+def rates(cases: Sequence[CaseSummary]) -> Chart:
     """Draw the rates of the compulsory bytes of cases; the limit is the end of each bar's track."""
     known = [case for case in cases if case.rows and case.rows[0].dram_bytes and case.percent_of_limit is not None]
-    if not known:
-        return None
     scale = from_zero([100.0, *(case.percent_of_limit for case in known)], " %")
     rows = [
         ChartRow(
@@ -105,14 +103,14 @@ def _memory(peaks: Peaks, x: Scale, y: Scale, top: float) -> Line:
     return Line(x1=x.at(start), y1=y.down(start * rate), x2=x.at(end), y2=y.down(end * rate), kind="roof", label=label)
 
 
-def spread_labels(heights: Sequence[float], gap: float = LABEL_GAP) -> list[float]:
-    """Move labels apart as little as possible until neighbours are `gap` percent apart."""
+def spread_labels(heights: Sequence[float]) -> list[float]:
+    """Move labels apart as little as possible until neighbours are LABEL_GAP apart."""
     order = sorted(range(len(heights)), key=lambda index: heights[index])
     placed = list(heights)
     for before, index in pairwise(order):
-        placed[index] = max(placed[index], placed[before] + gap)
-    lowest = 100 - gap / 2
+        placed[index] = max(placed[index], placed[before] + LABEL_GAP)
+    lowest = 100 - LABEL_GAP / 2
     for index in reversed(order):
         placed[index] = min(placed[index], lowest)
-        lowest = placed[index] - gap
+        lowest = placed[index] - LABEL_GAP
     return [round(height, 2) for height in placed]

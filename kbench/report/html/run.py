@@ -137,13 +137,10 @@ def _line(case: CaseSummary, unit: units.TimeUnit, where: str) -> RunLine:
     )
 
 
-def _errors(cases: Sequence[CaseSummary]) -> Chart | None:
+def _errors(cases: Sequence[CaseSummary]) -> Chart:
     """Draw the worst error of each case in units of what is allowed."""
     known = [(case, case.correctness.tolerance_ratio) for case in cases if case.correctness is not None]
-    shares = [ratio for _, ratio in known if ratio > 0]
-    if not known:
-        return None
-    scale = around([*shares, 1.0], log=True, unit="", least_span=4)
+    scale = around([*(ratio for _, ratio in known), 1.0], log=True, unit="", least_span=4)
     rows = [
         ChartRow(
             label=case.solution,
@@ -166,15 +163,13 @@ def _errors(cases: Sequence[CaseSummary]) -> Chart | None:
 STAGES = ("build", "start", "open", "shapes", "load", "verify", "time", "wait")
 
 
-def _spent(run: RunSummary) -> Chart | None:
+def _spent(run: RunSummary) -> Chart:
     """Draw the time of the verdict: a bar of stages for each solution and for the judge's side."""
     parts = [(case.solution, speed.where(case, run.cases), case.stage_s) for case in run.cases if case.stage_s]
     reference: dict[str, float] = {}
     for (_, stage), spent_s in run.reference_s.items():
         reference[stage] = reference.get(stage, 0.0) + spent_s
     parts += [("reference", "the judge's own side", reference)] if reference else []
-    if not parts:
-        return None
     scale = from_zero([sum(stages.values()) for _, _, stages in parts], " s")
     rows = []
     for label, note, stages in parts:

@@ -13,13 +13,10 @@ LEAST_REACH = 0.02
 """Least range of the axis of spreads: the gate's margin is always visible."""
 
 
-def speedups(cases: Sequence[CaseSummary]) -> Chart | None:
+def speedups(cases: Sequence[CaseSummary]) -> Chart:
     """Draw every speed-up with its interval and the point of every process, on one logarithmic axis."""
     timed = [case for case in cases if case.speedup is not None]
-    if not timed:
-        return None
-    ends = [end for case in timed for end in (case.speedup, case.speedup_low, case.speedup_high)]
-    scale = speeds(ends)
+    scale = speeds(timed)
     rows = [
         ChartRow(
             label=case.solution,
@@ -44,11 +41,9 @@ def speedups(cases: Sequence[CaseSummary]) -> Chart | None:
     )
 
 
-def spreads(cases: Sequence[CaseSummary]) -> Chart | None:
+def spreads(cases: Sequence[CaseSummary]) -> Chart:
     """Draw each process and the interval relative to the speed-up, beside the gate's margin."""
     several = [case for case in cases if case.speedup and not case.alone]
-    if not several:
-        return None
     margin = 100 * Thresholds().margin
 
     def away(case: CaseSummary, value: float | None) -> float | None:
@@ -60,7 +55,7 @@ def spreads(cases: Sequence[CaseSummary]) -> Chart | None:
     }
     ends = [away(case, end) for case in several for end in (case.speedup_low, case.speedup_high)]
     ends += [value for values in told.values() for value in values]
-    reach = max(100 * LEAST_REACH / 2, *(abs(end) for end in ends if end is not None))
+    reach = max([100 * LEAST_REACH / 2, *(abs(end) for end in ends if end is not None)])
     scale = changes(1.06 * reach)
     band = between(-margin, margin, scale, kind="margin", title=f"± {margin:g} %")
     rows = []
@@ -86,11 +81,9 @@ def spreads(cases: Sequence[CaseSummary]) -> Chart | None:
     )
 
 
-def times(cases: Sequence[CaseSummary]) -> Chart | None:
+def times(cases: Sequence[CaseSummary]) -> Chart:
     """Draw the device time and the wall time of a call, the reference's, and the device's limit."""
     timed = [case for case in cases if case.time_ns is not None]
-    if not timed:
-        return None
     scale, unit = time_scale(
         time for case in timed for time in (case.time_ns, case.wall_ns, case.reference_ns, case.limit_ns)
     )

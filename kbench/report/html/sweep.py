@@ -58,10 +58,8 @@ def headline(swept: SweptTable) -> str:
     return f"{text}. Over the {which} that were timed the geometric mean is {shown} the reference's speed{interval}."
 
 
-def _fast(swept: SweptTable) -> Chart | None:
+def _fast(swept: SweptTable) -> Chart:
     """Draw fast_p with Wilson's 95 % band."""
-    if not swept.fast:
-        return None
     scale = Scale(low=0.0, high=104.0, unit=" %")
     rows = [
         ChartRow(
@@ -83,7 +81,7 @@ def _fast(swept: SweptTable) -> Chart | None:
 
 
 def _rows(timed: Sequence[SweptLine]) -> Chart:
-    scale = _speed_scale(timed)
+    scale = speeds(timed)
     several = len({line.solution for line in timed}) > 1
     rows = [
         ChartRow(
@@ -99,7 +97,7 @@ def _rows(timed: Sequence[SweptLine]) -> Chart:
 
 
 def _ranks(timed: Sequence[SweptLine]) -> Plane:
-    scale = _speed_scale(timed)
+    scale = speeds(timed)
     ranks = Scale(low=0.0, high=float(len(timed) + 1))
     dots = tuple(
         Dot(
@@ -120,12 +118,10 @@ def _ranks(timed: Sequence[SweptLine]) -> Plane:
     )
 
 
-def _statuses(swept: SweptTable) -> Chart | None:
+def _statuses(swept: SweptTable) -> Chart:
     """Draw the number of each status other than `passed`."""
     failed = {status: count for status, count in swept.statuses.items() if status != "passed"}
-    if not failed:
-        return None
-    scale = Scale(low=0.0, high=1.05 * max(failed.values()), whole=True)
+    scale = Scale(low=0.0, high=1.05 * max(failed.values(), default=1), whole=True)
     rows = [
         ChartRow(label=status, value=str(count), spans=(Span(low=0.0, high=scale.at(count), kind="bar"),))
         for status, count in failed.items()
@@ -189,10 +185,6 @@ def _cells(line: SweptLine, *, several: bool) -> list[Cell]:
         Cell(title="reason", text=line.reason, kind="reason"),
         Cell(title="warnings", text=", ".join(line.warnings), kind="text"),
     ]
-
-
-def _speed_scale(timed: Sequence[SweptLine]) -> Scale:
-    return speeds(end for line in timed for end in (line.speedup, line.speedup_low, line.speedup_high))
 
 
 def _short(text: str) -> str:
