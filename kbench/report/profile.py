@@ -17,11 +17,8 @@ SHOWN, LISTED = 12, 40
 """Largest number of kernels in a table or a document, the longest ones."""
 LONGEST_NAME = 70
 HEARSAY = "a profile is what the solution's own process reports: it explains a time, it proves nothing"
-KERNEL_COLUMNS = (
-    *("solution", "kernel", "origin", "launches", "time_ns", "share", "blocks", "threads"),
-    *("registers", "shared_bytes", "stack_bytes", "occupancy", "limiter"),
-)
-"""Of the CSV."""
+FIGURES = ("launches", "time_ns", "share", "blocks", "threads", "registers", "shared_bytes", "stack_bytes")
+"""Fields of a kernel that are columns of the CSV."""
 SPARE = {"blocks × threads", "registers", "shared", "stack"}
 
 
@@ -56,12 +53,11 @@ def render_markdown(problem: str, found: Sequence[Explained]) -> str:
 def render_csv(found: Sequence[Explained]) -> str:
     """Write one line per kernel."""
     return csvout.render_cells(
-        KERNEL_COLUMNS,
+        ("solution", "kernel", "origin", *FIGURES, "occupancy", "limiter"),
         [
             [
-                *(each.solution, one_line(kernel.name), kernel.origin.value, kernel.launches, kernel.time_ns),
-                *(kernel.share, kernel.blocks, kernel.threads),
-                *(kernel.registers, kernel.shared_bytes, kernel.stack_bytes),
+                *(each.solution, one_line(kernel.name), kernel.origin.value),
+                *(getattr(kernel, name) for name in FIGURES),
                 *((held.share, held.limiter) if (held := kernel.occupancy) is not None else (None, "")),
             ]
             for each in found

@@ -47,12 +47,14 @@ def parse_cells(
 ) -> dict[str, Any]:
     """Turn the cells of one line into values by the types of their columns; an empty cell is None.
 
-    Raises ResultsError naming line and column.
+    Columns without a type are left out. Raises ResultsError naming line and column.
     """
     if len(cells) != len(columns):
         raise refuse(path, f"has {len(cells)} cells instead of {len(columns)} in line {number}")
     values = {}
     for column, cell in zip(columns, cells, strict=True):
+        if column not in types:
+            continue
         try:
             values[column] = _parse_cell(cell, types[column])
         except ValueError:
