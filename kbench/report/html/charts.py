@@ -98,8 +98,13 @@ class Line:
     y1: float
     x2: float
     y2: float
-    kind: str = "rule"
+    kind: str
     label: str = ""
+
+
+def level(y: float, x1: float = 0, x2: float = 100, *, kind: str, label: str = "") -> Line:
+    """Draw a horizontal line."""
+    return Line(x1=x1, y1=y, x2=x2, y2=y, kind=kind, label=label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -140,7 +140,7 @@ def _line(case: CaseSummary, unit: units.TimeUnit, where: str) -> RunLine:
 def _errors(cases: Sequence[CaseSummary]) -> Chart:
     """Draw the worst error of each case in units of what is allowed."""
     known = [(case, case.correctness.tolerance_ratio) for case in cases if case.correctness is not None]
-    scale = around([*(ratio for _, ratio in known), 1.0], log=True, unit="", least_span=4)
+    scale = around([*(ratio for _, ratio in known), 1.0], log=True, least_span=4)
     rows = [
         ChartRow(
             label=case.solution,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from kbench.report import units
 from kbench.report.html import page
 from kbench.report.html.axes import Scale, around, speeds
-from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Mark, Plane, Span, between
+from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Mark, Plane, Span, between, level
 from kbench.report.html.run import Cell, table
 from kbench.report.swept_table import SweptLine, SweptTable
 
@@ -99,18 +99,13 @@ def _rows(timed: Sequence[SweptLine]) -> Chart:
 def _ranks(timed: Sequence[SweptLine]) -> Plane:
     scale = speeds(timed)
     ranks = Scale(low=0.0, high=float(len(timed) + 1))
-    dots = tuple(
-        Dot(
-            x=ranks.at(place),
-            y=scale.down(line.speedup or 1.0),
-            title=f"{line.name}: {line.shown_speedup}",
-        )
+    dots = [
+        Dot(x=ranks.at(place), y=scale.down(line.speedup or 1.0), title=f"{line.name}: {line.shown_speedup}")
         for place, line in enumerate(timed, start=1)
-    )
-    one = scale.down(1.0)
+    ]
     return Plane(
         dots=dots,
-        lines=(Line(x1=0, y1=one, x2=100, y2=one, kind="rule", label="reference"),),
+        lines=(level(scale.down(1.0), kind="rule", label="reference"),),
         x=ranks,
         y=scale,
         x_axis="rank",
@@ -136,32 +131,17 @@ def _claims(lines: Sequence[SweptLine]) -> Plane | None:
         return None
     known = [line for line in claimed if line.passed and line.speedup is not None]
     both = around([1.0, *(line.claim for line in claimed), *(line.speedup for line in known)], log=True, unit="×")
-    dots = [
-        Dot(
-            x=both.at(line.claim or 1.0),
-            y=both.down(line.speedup or 1.0),
-            title=f"{line.name}: claimed {line.claim:g}×, measured {line.shown_speedup}",
-        )
-        for line in known
-    ]
-    dots += [
-        Dot(
-            x=both.at(line.claim or 1.0),
-            y=97.0,
-            kind="cross",
-            title=f"{line.name}: claimed {line.claim:g}×, {line.status}",
-        )
-        for line in claimed
-        if line not in known
-    ]
-    one = both.down(1.0)
-    rules = (
-        Line(x1=0, y1=100, x2=100, y2=0, kind="diagonal", label="as claimed"),
-        Line(x1=0, y1=one, x2=100, y2=one, kind="grid", label=""),
-    )
+
+    def dot(line: SweptLine, y: float, kind: str, outcome: str) -> Dot:
+        title = f"{line.name}: claimed {line.claim:g}×, {outcome}"
+        return Dot(x=both.at(line.claim or 1.0), y=y, kind=kind, title=title)
+
+    dots = [dot(line, both.down(line.speedup or 1.0), "point", f"measured {line.shown_speedup}") for line in known]
+    dots += [dot(line, 97.0, "cross", line.status) for line in claimed if line not in known]
+    diagonal = Line(x1=0, y1=100, x2=100, y2=0, kind="diagonal", label="as claimed")
     return Plane(
         dots=dots,
-        lines=rules,
+        lines=(diagonal, level(both.down(1.0), kind="grid")),
         x=both,
         y=both,
         x_axis="claimed speed-up",
