@@ -85,9 +85,9 @@ def render_json(problem: str, found: Sequence[Explained], *, exit_code: int) -> 
 def _result(each: Explained) -> dict[str, Any]:
     known = {"solution": each.solution, "case": each.case, "device": each.device}
     outcome = each.outcome
-    if isinstance(outcome, Failed) or each.advice is None:
-        reason = outcome.reason if isinstance(outcome, Failed) else ""
-        return {**known, "status": outcome.status.value if isinstance(outcome, Failed) else "", "reason": reason}
+    if isinstance(outcome, Failed):
+        return {**known, "status": outcome.status.value, "reason": outcome.reason}
+    assert each.advice is not None, "a profile has advice"
     derived = ("own_share", "idle_share", "percent_of_limit")
     return {
         **known,

@@ -6,14 +6,17 @@ from kbench.report import units
 from kbench.report.html import page
 from kbench.report.html.axes import Scale, around, speeds
 from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Mark, Plane, Span, between, level
-from kbench.report.html.run import Cell, table
 from kbench.report.swept_table import SweptLine, SweptTable
+from kbench.report.table import table
 
 MOST_ROWS = 60
 """Most speed-ups with a row each; more become sorted points."""
 LONGEST_NAME = 90
 MOST_CONSTANTS = 3
 """Most cases whose constants are at the top; the table has those of all."""
+LOOKS = dict.fromkeys(("constants", "lacks", "warnings"), "text")
+LOOKS |= {"problem": "head", "verdict": "verdict", "speed-up": "number strong"}
+"""How columns of the table look, by their titles."""
 
 
 def render_sweep(swept: SweptTable, source: str) -> str:
@@ -36,7 +39,8 @@ def render_sweep(swept: SweptTable, source: str) -> str:
         statuses=_statuses(swept),
         claims=_claims(swept.lines),
         stages=[(stage, units.seconds(spent_s)) for stage, spent_s in swept.stage_s.items()],
-        table=table([_cells(line, several=len(cases) > 1) for line in swept.lines]),
+        table=table([_cells(line, several=len(cases) > 1) for line in swept.lines], wraps={"reason"}),
+        looks=LOOKS,
         constants=constants if len(constants) <= MOST_CONSTANTS else [],
         source=source,
     )
@@ -150,21 +154,21 @@ def _claims(lines: Sequence[SweptLine]) -> Plane | None:
     )
 
 
-def _cells(line: SweptLine, *, several: bool) -> list[Cell]:
-    return [
-        Cell(title="problem", text=line.problem, kind="head"),
-        Cell(title="solution", text=line.solution, kind=""),
-        Cell(title="case", text=line.case if several else "", kind=""),
-        Cell(title="constants", text=line.constants, kind="text"),
-        Cell(title="verdict", text=line.status, kind="" if line.passed else "failed"),
-        Cell(title="level", text=line.level, kind=""),
-        Cell(title="lacks", text=", ".join(line.lacks), kind="text"),
-        Cell(title="speed-up", text=line.shown_speedup, kind="number strong"),
-        Cell(title="claimed", text="" if line.claim is None else f"{line.claim:g}×"),
-        Cell(title="of limit", text=units.percent(line.percent_of_limit)),
-        Cell(title="reason", text=line.reason, kind="reason"),
-        Cell(title="warnings", text=", ".join(line.warnings), kind="text"),
-    ]
+def _cells(line: SweptLine, *, several: bool) -> dict[str, str]:
+    return {
+        "problem": line.problem,
+        "solution": line.solution,
+        "case": line.case if several else "",
+        "constants": line.constants,
+        "verdict": line.status,
+        "level": line.level,
+        "lacks": ", ".join(line.lacks),
+        ">speed-up": line.shown_speedup,
+        ">claimed": "" if line.claim is None else f"{line.claim:g}×",
+        ">of limit": units.percent(line.percent_of_limit),
+        "reason": line.reason,
+        "warnings": ", ".join(line.warnings),
+    }
 
 
 def _short(text: str) -> str:
