@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kbench.core.events import Judged
 from kbench.core.explain import explain
@@ -27,15 +26,6 @@ MOST_SENTENCES = 3
 
 LOOKS = {"solution": "head", "verdict": "verdict", "speed-up": "number strong"}
 """How columns of the table look, by their titles."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunLine:
-    """One solution on one case."""
-
-    case: CaseSummary
-    sentence: str
-    hint: str
 
 
 def render_run(
@@ -66,7 +56,8 @@ def render_run(
         on_cpu=bool(rows) and is_timed_by_host(rows[0].device),
         headline=headline(run),
         run=run,
-        lines=[_line(case) for case in run.cases],
+        sentence=sentence,
+        explain=explain,
         table=table([_cells(case, unit, speed.where(case, run.cases)) for case in run.cases]),
         looks=LOOKS,
         cases=list(dict.fromkeys(case.case for case in run.cases)),
@@ -94,12 +85,6 @@ def render_run(
 def _unnamed(command: str) -> str:
     """Return a command without `--name`, because a run of that name exists and would be refused."""
     return re.sub(r" --name[ =](?:'[^']*'|\S+)", "", command)
-
-
-def _line(case: CaseSummary) -> RunLine:
-    known = explain(case.diagnosis.code if case.diagnosis is not None else case.status.value)
-    hint = known.fix if known is not None and not case.passed else ""
-    return RunLine(case=case, sentence=sentence(case), hint=hint)
 
 
 def _cells(case: CaseSummary, unit: units.TimeUnit, where: str) -> dict[str, str]:
