@@ -56,7 +56,6 @@ class Pair:
 
     log_ratio: float
     marked: bool
-    sequence: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +91,7 @@ def pairs(samples: Iterable[Sample]) -> list[Pair]:
     if len(processes) > 1:
         raise ValueError(f"samples of {len(processes)} processes cannot be paired with each other")
     return [
-        Pair(
-            log_ratio=math.log(top.t_event_ns / bottom.t_event_ns),
-            marked=top.marked or bottom.marked,
-            sequence=min(top.sequence, bottom.sequence),
-        )
+        Pair(log_ratio=math.log(top.t_event_ns / bottom.t_event_ns), marked=top.marked or bottom.marked)
         for tops, bottoms in blocks.values()
         for top, bottom in zip(tops, bottoms, strict=False)
     ]
