@@ -15,6 +15,8 @@ from kbench.storage.json_values import plain
 
 SHOWN, LISTED = 12, 40
 """Largest number of kernels in a table or a document, the longest ones."""
+LEFT_OUT = {"solution", "kernels", "counters", "notes"}
+"""Fields of a profile that its entry in a document has in another form."""
 LONGEST_NAME = 70
 HEARSAY = "a profile is what the solution's own process reports: it explains a time, it proves nothing"
 FIGURES = ("launches", "time_ns", "share", "blocks", "threads", "registers", "shared_bytes", "stack_bytes")
@@ -88,20 +90,15 @@ def _result(each: Explained) -> dict[str, Any]:
     if isinstance(outcome, Failed):
         return {**known, "status": outcome.status.value, "reason": outcome.reason}
     assert each.advice is not None, "a profile has advice"
-    derived = ("own_share", "idle_share", "percent_of_limit")
     return {
         **known,
         "status": "ok",
         "bottleneck": each.advice.bottleneck,
         "sentence": each.advice.sentence,
-        **{name: getattr(outcome, name) for name in derived},
-        **{
-            name: value
-            for name, value in plain(outcome).items()
-            if name not in {"solution", "kernels", "counters", "notes"}
-        },
-        "kernels": [plain(kernel) for kernel in outcome.kernels[:LISTED]],
-        "counters": [plain(kernel) for kernel in outcome.counters[:LISTED]],
+        **{name: getattr(outcome, name) for name in ("own_share", "idle_share", "percent_of_limit")},
+        **{name: value for name, value in plain(outcome).items() if name not in LEFT_OUT},
+        "kernels": outcome.kernels[:LISTED],
+        "counters": outcome.counters[:LISTED],
         "kernels_left_out": max(0, len(outcome.kernels) - LISTED),
     }
 
