@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from kbench.report import units
-from kbench.report.summary import CaseSummary
-from kbench.report.swept_table import SweptLine
 
 MOST_TICKS = 6
 """Most labels of an axis."""
@@ -107,12 +105,6 @@ def from_zero(values: Iterable[float | None], unit: str) -> Scale:
 def changes(reach: float) -> Scale:
     """Make an axis of changes in percent, with no change in the middle."""
     return Scale(low=-reach, high=reach, unit=" %", signed=True)
-
-
-def speeds(timed: Iterable[CaseSummary | SweptLine]) -> Scale:
-    """Make an axis of speed-ups that holds these with their intervals, and 1×."""
-    ends = (end for one in timed for end in (one.speedup, one.speedup_low, one.speedup_high))
-    return around([1.0, *ends], log=True, unit="×", least_span=0.4)
 
 
 def time_scale(times_ns: Iterable[float | None]) -> tuple[Scale, units.TimeUnit]:

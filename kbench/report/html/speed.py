@@ -1,13 +1,14 @@
 """Plots of speed: speed-ups with their intervals, the spread over processes, and both times of a call."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kbench.core.verdict import Thresholds
 from kbench.report import units
-from kbench.report.html.axes import changes, speeds, time_scale
+from kbench.report.html.axes import Scale, around, changes, time_scale
 from kbench.report.html.charts import Chart, ChartRow, Mark, between
 from kbench.report.shown import shown
 from kbench.report.summary import CaseSummary
+from kbench.report.swept_table import SweptLine
 
 LEAST_REACH = 0.02
 """Least range of the axis of spreads: the gate's margin is always visible."""
@@ -16,7 +17,7 @@ LEAST_REACH = 0.02
 def speedups(cases: Sequence[CaseSummary]) -> Chart:
     """Draw every speed-up with its interval and the point of every process, on one logarithmic axis."""
     timed = [case for case in cases if case.speedup is not None]
-    scale = speeds(timed)
+    scale = speed_scale(timed)
     rows = [
         ChartRow(
             label=case.solution,
@@ -39,6 +40,12 @@ def speedups(cases: Sequence[CaseSummary]) -> Chart:
         rule=(1.0, "reference"),
         key=(("point", "a process"), ("interval", "95 % interval")),
     )
+
+
+def speed_scale(timed: Iterable[CaseSummary | SweptLine]) -> Scale:
+    """Make an axis of speed-ups that holds these with their intervals, and 1×."""
+    ends = (end for one in timed for end in (one.speedup, one.speedup_low, one.speedup_high))
+    return around([1.0, *ends], log=True, unit="×", least_span=0.4)
 
 
 def spreads(cases: Sequence[CaseSummary]) -> Chart:

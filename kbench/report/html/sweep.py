@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from kbench.report import units
 from kbench.report.html import page
-from kbench.report.html.axes import Scale, around, speeds
+from kbench.report.html.axes import Scale, around
 from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Mark, Plane, Span, between, level
+from kbench.report.html.speed import speed_scale
 from kbench.report.swept_table import SweptLine, SweptTable
 from kbench.report.table import table
 
@@ -85,7 +86,7 @@ def _fast(swept: SweptTable) -> Chart:
 
 
 def _rows(timed: Sequence[SweptLine]) -> Chart:
-    scale = speeds(timed)
+    scale = speed_scale(timed)
     several = len({line.solution for line in timed}) > 1
     rows = [
         ChartRow(
@@ -101,7 +102,7 @@ def _rows(timed: Sequence[SweptLine]) -> Chart:
 
 
 def _ranks(timed: Sequence[SweptLine]) -> Plane:
-    scale = speeds(timed)
+    scale = speed_scale(timed)
     ranks = Scale(low=0.0, high=float(len(timed) + 1))
     dots = [
         Dot(x=ranks.at(place), y=scale.down(line.speedup or 1.0), title=f"{line.name}: {line.shown_speedup}")
