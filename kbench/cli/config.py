@@ -1,7 +1,5 @@
 """`kbench config`: every effective setting and where it came from."""
 
-from dataclasses import dataclass
-
 from kbench.cli.options import OutputFlags, command
 from kbench.core.errors import ExitCode
 from kbench.report import csvout
@@ -10,13 +8,8 @@ from kbench.report.table import table
 from kbench.storage import settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigFlags(OutputFlags):
-    """Flags of `kbench config`."""
-
-
-@command(ConfigFlags)
-def main(flags: ConfigFlags) -> int:
+@command(OutputFlags)
+def main(flags: OutputFlags) -> int:
     """Print effective settings and where each came from."""
     output = flags.output()
     values = settings.effective(flags.settings())

@@ -13,6 +13,7 @@ from kbench.cli.command import Command, Group
 from kbench.cli.options import DocumentFlags, argument, command, option, problem_argument
 from kbench.core.errors import ExitCode, MachineError, UsageError
 from kbench.plugins import registry
+from kbench.report.html.page import shown_path
 
 Language = Literal["cuda", "cuda-torch", "triton", "cute", "tilelang", "helion", "cpp", "torch"]
 LANGUAGE_HELP = "Language of the solution; cuda-torch, cute, tilelang and helion were not tried on a GPU yet"
@@ -48,11 +49,9 @@ def problem(flags: ProblemFlags) -> int:
     """Write a problem file to start from."""
     name = _checked(flags.name)
     path = flags.folder / f"{name}.py"
-    _write(path, scaffold.problem(name))
     typed = shlex.quote(str(path))
     steps = f"`kbench run {typed} eager` and `kbench new solution {typed} NAME`"
-    _tell(flags, path, f"fill in `Model.forward`, then {steps}")
-    return ExitCode.OK
+    return _write(flags, path, scaffold.problem(name), f"fill in `Model.forward`, then {steps}")
 
 
 @command(SolutionFlags)
@@ -62,20 +61,17 @@ def solution(flags: SolutionFlags) -> int:
     name = _checked(flags.name)
     shipped = owner.origin == "kbench"
     beside = Path("solutions") if shipped else owner.path.parent / "solutions"
-    path = _from_here((flags.folder or beside / owner.name) / f"{name}.py")
-    _write(path, scaffold.solution(owner, flags.language))
+    path = Path(shown_path((flags.folder or beside / owner.name) / f"{name}.py"))
     line = shlex.join(["kbench", "run", flags.problem, str(path)])
-    _tell(flags, path, f"fill in the kernel, then `{line}`")
-    return ExitCode.OK
+    return _write(flags, path, scaffold.solution(owner, flags.language), f"fill in the kernel, then `{line}`")
 
 
 @command(AgentsFlags)
 def agents(flags: AgentsFlags) -> int:
     """Write an AGENTS.md: how an agent checks kernels in this repository."""
-    path = flags.folder / "AGENTS.md"
-    _write(path, scaffold.agents())
-    _tell(flags, path, "add what is particular to this repository")
-    return ExitCode.OK
+    return _write(
+        flags, flags.folder / "AGENTS.md", scaffold.template("AGENTS.md"), "add what is particular to this repository"
+    )
 
 
 def _checked(name: str) -> str:
@@ -84,16 +80,8 @@ def _checked(name: str) -> str:
     return name
 
 
-def _tell(flags: DocumentFlags, path: Path, hint: str) -> None:
-    flags.output().written("new", path, hint)
-
-
-def _from_here(path: Path) -> Path:
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def _write(path: Path, text: str) -> None:
+def _write(flags: DocumentFlags, path: Path, text: str, hint: str) -> int:
+    """Write a file that does not exist yet, and report it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
@@ -102,6 +90,8 @@ def _write(path: Path, text: str) -> None:
         raise UsageError(f"{path} exists already", "choose another name, or `--in` another folder") from None
     except OSError as error:
         raise MachineError(f"{path} cannot be written: {error.strerror}", "choose a folder with `--in`") from error
+    flags.output().written("new", path, hint)
+    return ExitCode.OK
 
 
 app = typer.Typer(cls=Group, rich_markup_mode=None)

@@ -62,7 +62,7 @@ class Output:
 
     def data(self, text: str) -> None:
         """Print the result of the command as it is: a document, or a name to copy."""
-        _print(sys.stdout, paint(text) if self._colours(sys.stdout) else text)
+        self._print(sys.stdout, text)
 
     def text(self, text: str) -> None:
         """Print the result of the command for people: long lines are broken on a terminal."""
@@ -92,14 +92,15 @@ class Output:
     def note(self, text: str) -> None:
         """Print a remark about the result, unless quiet."""
         if self.verbosity >= 0:
-            text = fitted(printable(text), sys.stderr)
-            _print(sys.stderr, paint(text) if self._colours(sys.stderr) else text)
+            self._print(sys.stderr, fitted(printable(text), sys.stderr))
 
     def error(self, error: KbenchError) -> None:
         """Print an error with its hint, each without line breaks of its own: they may quote what was typed."""
         text = f"error: {_on_a_line(error.message)}" + (f"\n\nhint: {_on_a_line(error.hint)}" if error.hint else "")
-        text = fitted(text, sys.stderr)
-        _print(sys.stderr, paint(text) if self._colours(sys.stderr) else text)
+        self._print(sys.stderr, fitted(text, sys.stderr))
+
+    def _print(self, stream: TextIO, text: str) -> None:
+        _write(stream, paint(text) if self._colours(stream) else text)
 
     def _colours(self, stream: TextIO) -> bool:
         if self.color is not Color.AUTO:
@@ -146,7 +147,7 @@ def _on_a_line(text: str) -> str:
     return printable(text).replace("\n", "\\n")
 
 
-def _print(stream: TextIO, text: str) -> None:
+def _write(stream: TextIO, text: str) -> None:
     """Write a line; end with the environment's exit code if a result cannot be written.
 
     Neither a reader that stops early (`| head`) nor a lost remark changes a verdict.

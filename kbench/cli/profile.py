@@ -28,9 +28,6 @@ from kbench.plugins.registry import Entry
 if TYPE_CHECKING:
     from kbench.profile import Explained
 
-OF_KBENCH = frozenset({Status.HARNESS_ERROR})
-NOT_SELECTED = frozenset({Status.SKIPPED})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileFlags(OutputFlags):
@@ -99,8 +96,8 @@ def _follow(
 def exit_code(found: "tuple[Explained, ...]") -> ExitCode:
     """Map profiles to the exit code of the command: a solution that does not run is a negative verdict."""
     failed = {each.outcome.status for each in found if isinstance(each.outcome, Failed)}
-    if failed & OF_KBENCH:
+    if Status.HARNESS_ERROR in failed:
         return ExitCode.INTERNAL
-    if failed & NOT_SELECTED:
+    if Status.SKIPPED in failed:
         return ExitCode.NOTHING_SELECTED
     return ExitCode.NEGATIVE if failed else ExitCode.OK

@@ -13,7 +13,7 @@ TEMPLATES = Path(__file__).with_name("templates")
 
 def problem(name: str) -> str:
     """Write a problem file without its reference."""
-    return Template(_read("problem.py.txt")).substitute(name=name)
+    return Template(template("problem.py.txt")).substitute(name=name)
 
 
 def solution(owner: Entry, language: str) -> str:
@@ -21,7 +21,7 @@ def solution(owner: Entry, language: str) -> str:
     tree = source.parse(owner.path).tree
     model = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"), None)
     arguments = _arguments(model) or ["x"]
-    text = Template(_with_imports(_read(f"{language}.py.txt"), tree)).substitute(
+    text = Template(_with_imports(template(f"{language}.py.txt"), tree)).substitute(
         problem=owner.name,
         library=f"new_{owner.name}_{language.replace('-', '_')}",
         arguments=", ".join(arguments),
@@ -31,12 +31,8 @@ def solution(owner: Entry, language: str) -> str:
     return text.replace("\n\n\n\n", "\n\n\n")
 
 
-def agents() -> str:
-    """Write a page for agents."""
-    return _read("AGENTS.md")
-
-
-def _read(name: str) -> str:
+def template(name: str) -> str:
+    """Read a template; that of the page for agents has nothing to fill in."""
     return (TEMPLATES / name).read_text(encoding="utf-8")
 
 

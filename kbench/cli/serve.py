@@ -41,17 +41,15 @@ def main(flags: ServeFlags) -> int:
 
     output, settings = Output(), flags.settings()
     token, is_new = choose_token(_token(flags.token_file), flags.host)
-    options: dict[str, Any] = {"verify_only": flags.verify_only}
-    if flags.quick:
-        options |= {"processes": 1, "max_processes": 1}
-    # Strangers send these sources: without any sandbox there is no server.
-    isolation = max(settings.run.isolation or 1, 1)
+    options: dict[str, Any] = {"processes": 1, "max_processes": 1} if flags.quick else {}
     with Judge(
         devices=flags.devices,
         lanes=flags.lanes,
         jobs=flags.jobs,
         config=flags.config,
-        **{**options, "isolation": isolation},
+        verify_only=flags.verify_only,
+        isolation=max(settings.run.isolation or 1, 1),  # strangers send sources: without any sandbox there is no server
+        **options,
     ) as judge:
         told = ServerOptions(
             token=token,

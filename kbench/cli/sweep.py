@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -60,12 +61,6 @@ class SweepFlags(RunFlags):
     junit: Path | None = option("--junit FILE", "Write JUnit XML as well")
 
 
-@command(SweepFlags)
-def main(flags: SweepFlags) -> int:
-    """Judge many solutions of many problems; resumable."""
-    return _sweep(flags)
-
-
 OF_THIS_COMMAND = frozenset(
     {
         *("resume", "retry_failed", "only", "exit_first", "max_failures", "junit", "lanes", "jobs", "device"),
@@ -85,8 +80,9 @@ class Begun:
     record: "Record | None" = None
 
 
-def _sweep(flags: SweepFlags) -> int:
-    """Judge and report."""
+@command(SweepFlags)
+def main(flags: SweepFlags) -> int:
+    """Judge many solutions of many problems; resumable."""
     from kbench.devices.selection import choose_devices
     from kbench.report import swept
     from kbench.storage import csvfile
@@ -155,7 +151,7 @@ def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
             raise UsageError(f"a run named `{run}` exists already", "choose another `--name`")
         if flags.problem == "-":
             flags = replace(flags, problem=keep_lines(sys.stdin.read(), results / f"{run}.sources"))
-        header = Header(run=run, started_utc=_now(), arguments=_told(flags))
+        header = Header(run=run, started_utc=datetime.now(UTC).isoformat(timespec="seconds"), arguments=_told(flags))
         return flags, Begun(header=header, path=path)
     if flags.problem:
         told = f"`--resume {flags.resume}` judges what that sweep was started with, and `{flags.problem}` is named too"
@@ -167,12 +163,6 @@ def _begin(flags: SweepFlags, results: Path) -> tuple[SweepFlags, Begun]:
     if unknown:
         raise UsageError(f"`--only {unknown[0]}`: no such status", f"one of {', '.join(Status)}")
     return flags, Begun(header=record.header, path=path, record=record)
-
-
-def _now() -> str:
-    from datetime import UTC, datetime
-
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _told(flags: SweepFlags) -> dict[str, Any]:

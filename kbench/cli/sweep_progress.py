@@ -3,8 +3,8 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 from kbench.cli.output import Output, fitted
 from kbench.cli.progress import shown
@@ -24,7 +24,6 @@ class Pace:
         self.devices: dict[str, str] = {}
         self.waiting: Waiting | None = None
         """Who uses the device that a lane waits for."""
-        self._holders: set[str] = set()
         self._fresh = 0
         self._began = time.monotonic()
 
@@ -46,12 +45,8 @@ class Pace:
             self.devices[event.device] = event.state
 
     def log_line(self, event: SweepEvent) -> str:
-        """Count an event and describe it in one line; empty for events that a log does not need, or has already."""
+        """Count an event and describe it in one line; empty for events that a log does not need."""
         self.take(event)
-        if isinstance(event, Waiting):
-            if event.who in self._holders:
-                return ""
-            self._holders.add(event.who)
         return swept.describe(event, self.done, self.tasks)
 
     def line(self) -> str:
@@ -67,35 +62,27 @@ class Pace:
         return " · ".join(parts)
 
 
-class SweepLive:
-    """Keeps one line with the state of the whole sweep; failures stay above it."""
+@contextmanager
+def _live(pace: Pace) -> Iterator[Callable[[SweepEvent], None]]:
+    """Keep one line with the state of the whole sweep; failures, retries and devices in trouble stay above it."""
+    from rich.console import Console
+    from rich.status import Status as RichStatus
+    from rich.text import Text
 
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.status import Status as RichStatus
+    console = Console(stderr=True, highlight=False, markup=False)
 
-        self._console = Console(stderr=True, highlight=False, markup=False)
-        self._status = RichStatus("", console=self._console)
-        self._pace = Pace()
-
-    def __enter__(self) -> Callable[[SweepEvent], None]:
-        self._status.start()
-        return self.show
-
-    def __exit__(self, *_: object) -> None:
-        self._status.stop()
-
-    def show(self, event: SweepEvent) -> None:
-        """Count the event; failures, retries and devices in trouble become lines of their own."""
-        from rich.text import Text
-
-        text = self._pace.log_line(event)
+    def show(event: SweepEvent) -> None:
+        text = pace.log_line(event)
         failed = isinstance(event, Finished) and not event.verdict.resumed and event.verdict.status is not Status.PASSED
         if failed or isinstance(event, SweepPlanned | Retried | DeviceState):
-            self._console.print(fitted(text, sys.stderr), soft_wrap=True)
-        self._status.update(Text(self._pace.line()))
+            console.print(fitted(text, sys.stderr), soft_wrap=True)
+        status.update(Text(pace.line()))
+
+    with RichStatus("", console=console) as status:
+        yield show
 
 
 def progress_for(output: Output) -> AbstractContextManager[Callable[[SweepEvent], None]]:
     """Return what shows the events of a sweep."""
-    return shown(output, SweepLive, Pace().log_line)
+    pace = Pace()
+    return shown(output, lambda: _live(pace), pace.log_line)

@@ -15,6 +15,8 @@ from kbench.core.trace import CallTrace, DeviceActivity, HostActivity
 OWN_CODE = "own code and Python"
 PYTHON = "Python, between operators"
 """What no operator accounts for, on a processor: the second where the solution has no library of its own."""
+OF_A_LAUNCH = ("blocks", "threads", "registers", "shared_bytes")
+"""Figures that a copy has not."""
 SYNCHRONISES = ("Synchronize", "cudaStreamQuery")
 ALLOCATES = ("cudaMalloc", "cudaFree", "cuMemAlloc", "cuMemFree", "cudaHostAlloc", "cuMemCreate", "cudaHostRegister")
 
@@ -175,7 +177,8 @@ def _kernels(trace: CallTrace) -> list[ProfiledKernel]:
     found = []
     for name, launches in groups.items():
         longest = max(launches, key=lambda launch: launch.duration_ns)
-        time_ns, runs = sum(each.duration_ns for each in launches), longest.blocks > 0
+        time_ns = sum(each.duration_ns for each in launches)
+        shape = {name: getattr(longest, name) for name in OF_A_LAUNCH} if longest.blocks > 0 else {}
         found.append(
             ProfiledKernel(
                 name=name,
@@ -183,10 +186,7 @@ def _kernels(trace: CallTrace) -> list[ProfiledKernel]:
                 launches=len(launches),
                 time_ns=time_ns,
                 share=time_ns / whole,
-                blocks=longest.blocks if runs else None,
-                threads=longest.threads if runs else None,
-                registers=longest.registers if runs else None,
-                shared_bytes=longest.shared_bytes if runs else None,
+                **shape,
                 stack_bytes=stacks(name),
                 occupancy=occupancy(longest, trace.shape) if trace.shape is not None else None,
             )

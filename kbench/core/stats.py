@@ -56,7 +56,6 @@ class Pair:
 
     log_ratio: float
     marked: bool
-    sequence: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +91,7 @@ def pairs(samples: Iterable[Sample]) -> list[Pair]:
     if len(processes) > 1:
         raise ValueError(f"samples of {len(processes)} processes cannot be paired with each other")
     return [
-        Pair(
-            log_ratio=math.log(top.t_event_ns / bottom.t_event_ns),
-            marked=top.marked or bottom.marked,
-            sequence=min(top.sequence, bottom.sequence),
-        )
+        Pair(log_ratio=math.log(top.t_event_ns / bottom.t_event_ns), marked=top.marked or bottom.marked)
         for tops, bottoms in blocks.values()
         for top, bottom in zip(tops, bottoms, strict=False)
     ]
@@ -182,14 +177,14 @@ def difference_interval(old: Sequence[float], new: Sequence[float], confidence: 
     return Interval(low=centre - half, centre=centre, high=centre + half, processes=min(len(old), len(new)))
 
 
-def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
-    """Distribution-free interval of the median: two order statistics, with at least this confidence.
+def median_interval(values: Sequence[float]) -> Interval | None:
+    """Distribution-free interval of the median at 95 % or more: two order statistics.
 
-    None if even the extremes do not reach it (fewer than 6 values at 95 %).
+    None if even the extremes do not reach it (fewer than 6 values).
     """
     ordered = sorted(values)
     count = len(ordered)
-    rank = _order_statistic_rank(count, confidence)
+    rank = _order_statistic_rank(count)
     if rank is None:
         return None
     return Interval(
@@ -201,13 +196,13 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interv
     )
 
 
-def timings_interval(timings: Sequence[Timing], confidence: float = 0.95) -> Interval | None:
-    """Interval of log(t_candidate / t_reference) over processes; None for fewer than two with a pair.
+def timings_interval(timings: Sequence[Timing]) -> Interval | None:
+    """Interval of log(t_candidate / t_reference) over processes at 95 %; None for fewer than two with a pair.
 
     Pairs of one process give none: they do not show differences between processes.
     """
     usable = [timing for timing in timings if pair_log_ratios(timing.samples)]
-    return ratio_interval([process_estimate(timing) for timing in usable], confidence) if len(usable) > 1 else None
+    return ratio_interval([process_estimate(timing) for timing in usable]) if len(usable) > 1 else None
 
 
 def hodges_lehmann(values: Sequence[float]) -> float:
@@ -342,10 +337,9 @@ def timing_flags(samples: Sequence[Sample]) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1024)
-def _order_statistic_rank(count: int, confidence: float) -> int | None:
-    """Largest k such that the k-th smallest and the k-th largest value enclose the median as asked."""
-    outside = (1 - confidence) / 2
-    below, rank = 0.0, None
+def _order_statistic_rank(count: int) -> int | None:
+    """Largest k such that the k-th smallest and the k-th largest value enclose the median at 95 %."""
+    outside, below, rank = (1 - 0.95) / 2, 0.0, None
     for k in range(1, count // 2 + 1):
         below += math.comb(count, k - 1) / 2**count
         if below > outside:

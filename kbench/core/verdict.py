@@ -177,14 +177,10 @@ def judge_ratios(log_ratios: Sequence[float], thresholds: Thresholds) -> Verdict
     return _judge_interval(interval, thresholds, 0.0, spread=float(np.std(log_ratios, ddof=1)), arms=1)
 
 
-def same_device(old: Conditions, new: Conditions) -> bool:
-    """Return whether two measurements come from one device under one driver."""
-    return bool(old.gpu_uuid) and old.gpu_uuid == new.gpu_uuid and old.driver == new.driver
-
-
 def allowance_between(old: Conditions, new: Conditions, thresholds: Thresholds) -> float:
-    """Return the share by which two comparable measurements may differ because of their devices."""
-    return 0.0 if same_device(old, new) else thresholds.between_devices
+    """Return the share by which two comparable measurements may differ: none on one device under one driver."""
+    is_same = bool(old.gpu_uuid) and old.gpu_uuid == new.gpu_uuid and old.driver == new.driver
+    return 0.0 if is_same else thresholds.between_devices
 
 
 # --- status and conditions ---------------------------------------------------------

@@ -30,8 +30,6 @@ WORDS = {
 APART = 1.1
 """Chosen. Ratios that differ by this factor are told apart."""
 BAR_WIDTH = 41
-DROPPED_IN_JSON = ("timings",)
-"""Raw samples are in the runs' own files; a comparison of ten runs would repeat megabytes."""
 
 
 def render_text(comparison: Comparison, *, verbosity: int = 0, width: int | None = None) -> str:
@@ -300,16 +298,16 @@ def interval_bar(verdict: Verdict, reach: float) -> str:
 
 def _speedup(found: Comparison) -> float | None:
     """Turn the mean change of two sides into a speed-up; None for more sides or without times."""
-    others = [label for label in found.labels if label != found.base]
+    others = _others(found)
     mean = found.geometric_mean(others[0]) if len(others) == 1 else None
     return 1 / mean if mean else None
 
 
 def _line(case: ComparedCase) -> dict[str, Any]:
+    """One line of the document, without raw samples: they are in the runs' own files, and have megabytes."""
     line: dict[str, Any] = plain(case)
     for side in ("old", "new"):
-        for name in DROPPED_IN_JSON if line[side] else ():
-            del line[side][name]
+        (line[side] or {}).pop("timings", None)
     return line
 
 

@@ -151,9 +151,7 @@ def worst_first(cases: Sequence[GatedCase]) -> list[GatedCase]:
 
 def word_of(case: GatedCase) -> str:
     """Write the verdict, and the rule if it was not the margin."""
-    if case.creep is not None and case.creep.reason_code == "creep":
-        return "CREEP"
-    return WORDS[case.verdict.status]
+    return "CREEP" if deciding(case) is case.creep else WORDS[case.verdict.status]
 
 
 def deciding(case: GatedCase) -> Verdict:

@@ -15,29 +15,28 @@ from kbench.storage.json_values import plain
 
 SHOWN, LISTED = 12, 40
 """Largest number of kernels in a table or a document, the longest ones."""
+LEFT_OUT = {"solution", "kernels", "counters", "notes"}
+"""Fields of a profile that its entry in a document has in another form."""
 LONGEST_NAME = 70
 HEARSAY = "a profile is what the solution's own process reports: it explains a time, it proves nothing"
-KERNEL_COLUMNS = (
-    *("solution", "kernel", "origin", "launches", "time_ns", "share", "blocks", "threads"),
-    *("registers", "shared_bytes", "stack_bytes", "occupancy", "limiter"),
-)
-"""Of the CSV."""
+FIGURES = ("launches", "time_ns", "share", "blocks", "threads", "registers", "shared_bytes", "stack_bytes")
+"""Fields of a kernel that are columns of the CSV."""
 SPARE = {"blocks × threads", "registers", "shared", "stack"}
 
 
 def render_text(problem: str, found: Sequence[Explained], *, verbosity: int = 0, width: int | None = None) -> str:
     """Write profiles for a terminal; quiet: the sentences alone."""
-    parts = [_head(problem, found)] if verbosity >= 0 else []
+    if verbosity < 0:
+        return "\n\n".join(_sentence(each) for each in found)
+    parts = [_head(problem, found)]
     for each in found:
         parts.append(_sentence(each))
-        if isinstance(each.outcome, SolutionProfile) and verbosity >= 0:
+        if isinstance(each.outcome, SolutionProfile):
             kernels = _table(each.outcome).text(width=width)
             parts.append("\n".join([kernels, *(f"  {line}" for line in _details(each.outcome))]))
-    if verbosity >= 0 and (changes := _changes(found)):
+    if changes := _changes(found):
         parts += [_changed(found), table(changes).text(width=width)]
-    if verbosity >= 0:
-        parts.append("\n".join(f"note: {note}" for note in _notes(found)))
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, "\n".join(f"note: {note}" for note in _notes(found))])
 
 
 def render_markdown(problem: str, found: Sequence[Explained]) -> str:
@@ -56,12 +55,11 @@ def render_markdown(problem: str, found: Sequence[Explained]) -> str:
 def render_csv(found: Sequence[Explained]) -> str:
     """Write one line per kernel."""
     return csvout.render_cells(
-        KERNEL_COLUMNS,
+        ("solution", "kernel", "origin", *FIGURES, "occupancy", "limiter"),
         [
             [
-                *(each.solution, one_line(kernel.name), kernel.origin.value, kernel.launches, kernel.time_ns),
-                *(kernel.share, kernel.blocks, kernel.threads),
-                *(kernel.registers, kernel.shared_bytes, kernel.stack_bytes),
+                *(each.solution, one_line(kernel.name), kernel.origin.value),
+                *(getattr(kernel, name) for name in FIGURES),
                 *((held.share, held.limiter) if (held := kernel.occupancy) is not None else (None, "")),
             ]
             for each in found
@@ -89,23 +87,18 @@ def render_json(problem: str, found: Sequence[Explained], *, exit_code: int) -> 
 def _result(each: Explained) -> dict[str, Any]:
     known = {"solution": each.solution, "case": each.case, "device": each.device}
     outcome = each.outcome
-    if isinstance(outcome, Failed) or each.advice is None:
-        reason = outcome.reason if isinstance(outcome, Failed) else ""
-        return {**known, "status": outcome.status.value if isinstance(outcome, Failed) else "", "reason": reason}
-    derived = ("own_share", "idle_share", "percent_of_limit")
+    if isinstance(outcome, Failed):
+        return {**known, "status": outcome.status.value, "reason": outcome.reason}
+    assert each.advice is not None, "a profile has advice"
     return {
         **known,
         "status": "ok",
         "bottleneck": each.advice.bottleneck,
         "sentence": each.advice.sentence,
-        **{name: getattr(outcome, name) for name in derived},
-        **{
-            name: value
-            for name, value in plain(outcome).items()
-            if name not in {"solution", "kernels", "counters", "notes"}
-        },
-        "kernels": [plain(kernel) for kernel in outcome.kernels[:LISTED]],
-        "counters": [plain(kernel) for kernel in outcome.counters[:LISTED]],
+        **{name: getattr(outcome, name) for name in ("own_share", "idle_share", "percent_of_limit")},
+        **{name: value for name, value in plain(outcome).items() if name not in LEFT_OUT},
+        "kernels": outcome.kernels[:LISTED],
+        "counters": outcome.counters[:LISTED],
         "kernels_left_out": max(0, len(outcome.kernels) - LISTED),
     }
 

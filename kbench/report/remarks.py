@@ -47,9 +47,9 @@ def remarks(run: RunSummary, verbosity: int = 0) -> list[Remark]:
     ]
 
 
-def remarks_of(case: CaseSummary, verbosity: int = 0) -> list[Remark]:
+def remarks_of(case: CaseSummary) -> list[Remark]:
     """Return the lines on the findings and flags of a case."""
-    return [replace(remark, text=f"{_where([case])}: {remark.text}") for remark in _said_of(case, verbosity)]
+    return [replace(remark, text=f"{_where([case])}: {remark.text}") for remark in _said_of(case, 0)]
 
 
 def _said_of(case: CaseSummary, verbosity: int) -> list[Remark]:

@@ -12,7 +12,7 @@ from kbench.report.summary import RunSummary
 from kbench.report.table import one_line
 
 LEVELS = "▁▂▃▄▅▆▇█"
-WIDTH = 60
+WIDTH, BINS = 60, 30
 LEGEND = "two lines for each arm: its times in order, and how often each occurs from the shortest to the longest"
 
 
@@ -27,11 +27,9 @@ def render_samples(run: RunSummary, judged: Sequence[Judged]) -> str:
     return "\n\n".join([LEGEND, *blocks]) if blocks else f"{one_line(run.problem)}: no process was timed"
 
 
-def sequence(values: Sequence[float], width: int = WIDTH) -> str:
+def sequence(values: Sequence[float]) -> str:
     """Draw values in order of time between their extremes; neighbours share a column by their median."""
-    if not values:
-        return ""
-    columns = min(width, len(values))
+    columns = min(WIDTH, len(values))
     bounds = [round(place * len(values) / columns) for place in range(columns + 1)]
     medians = [statistics.median(values[low:high]) for low, high in pairwise(bounds)]
     low, span = min(medians), max(medians) - min(medians)
@@ -39,14 +37,12 @@ def sequence(values: Sequence[float], width: int = WIDTH) -> str:
     return "".join(LEVELS[round(top * (value - low) / span) if span else 0] for value in medians)
 
 
-def histogram(values: Sequence[float], width: int = WIDTH // 2) -> str:
+def histogram(values: Sequence[float]) -> str:
     """Draw a histogram from the smallest to the largest value; an empty bin is a blank."""
-    if not values:
-        return ""
     low, span = min(values), max(values) - min(values)
-    counts = [0] * (width if span else 1)
+    counts = [0] * (BINS if span else 1)
     for value in values:
-        counts[min(int((value - low) / span * width), width - 1) if span else 0] += 1
+        counts[min(int((value - low) / span * BINS), BINS - 1) if span else 0] += 1
     top = max(counts)
     return "".join(LEVELS[max(round(count / top * (len(LEVELS) - 1)), 0)] if count else " " for count in counts)
 

@@ -4,6 +4,7 @@ import functools
 import shlex
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 
 from kbench.core.errors import NothingSelectedError, ResultsError
 from kbench.core.events import Judged
@@ -66,38 +67,32 @@ def details_of(summary: RunSummary) -> RunDetails:
 def _judged(run: Run, rows: Sequence[ResultRow], told: CaseDetails | None) -> Judged:
     failing = [row for row in rows if row.status != Status.PASSED]
     row = failing[0] if failing else rows[0]
-    codes = tuple(_finding(code) for code in row.findings.split() if code not in row.lacks.split())
-    findings = told.findings if told is not None else codes
-    log = told.log if told is not None else ""
-    level, lacks = (Level(row.level) if row.level else None), tuple(row.lacks.split())
+    lacks = tuple(row.lacks.split())
+    if told is None:
+        findings = tuple(_finding(code) for code in row.findings.split() if code not in lacks)
+        told = CaseDetails(solution=row.solution, case=row.case, findings=findings)
+    common: dict[str, Any] = {
+        "findings": told.findings,
+        "level": Level(row.level) if row.level else None,
+        "lacks": lacks,
+        "log": told.log,
+    }
     outcome: Outcome
     if failing:
         outcome = Failed(
             status=Status(row.status),
             reason=row.reason,
             correctness=_correctness(row),
-            findings=findings,
-            diagnosis=told.diagnosis if told is not None else None,
-            level=level,
-            lacks=lacks,
-            log=log,
+            diagnosis=told.diagnosis,
+            **common,
         )
     else:
         errors = [found for one in rows if (found := _correctness(one)) is not None]
         if not errors:
             raise ResultsError(f"{run.path} says that {row.solution} passed, but not with which errors")
         correctness = functools.reduce(worst, errors)
-        outcome = Passed(
-            correctness=correctness,
-            timings=run.timings(rows),
-            findings=findings,
-            level=level,
-            lacks=lacks,
-            own_share=row.own_share,
-            log=log,
-        )
-    stage_s = told.stage_s if told is not None else {}
-    return Judged(solution=row.solution, case=row.case, outcome=outcome, rows=tuple(rows), stage_s=stage_s)
+        outcome = Passed(correctness=correctness, timings=run.timings(rows), own_share=row.own_share, **common)
+    return Judged(solution=row.solution, case=row.case, outcome=outcome, rows=tuple(rows), stage_s=told.stage_s)
 
 
 def _correctness(row: ResultRow) -> Correctness | None:

@@ -1,6 +1,5 @@
 """A sweep as text, Markdown, JSON or JUnit XML. Names and messages are untrusted and escaped."""
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree as Xml
@@ -202,7 +201,7 @@ def _result(verdict: TaskVerdict) -> dict[str, Any]:
         "speedup": speedup_of(verdict),
         "processes": len(verdict.results),
         "resumed": verdict.resumed,
-        "environment": dataclasses.asdict(last.environment) if last.environment is not None else None,
+        "environment": last.environment,
     }
 
 

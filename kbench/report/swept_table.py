@@ -20,6 +20,8 @@ OF_A_CASE = (
     *("speedup", "speedup_low", "speedup_high", "shown_speedup"),
 )
 """Fields that a line has from the summary of its case."""
+OF_A_PUBLISHED_ROW = ("status", "reason", "level", "speedup", "speedup_low", "speedup_high")
+"""Fields that a line has from the row of a published table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,17 +150,12 @@ def of_published(title: str, rows: Sequence[PublishedRow]) -> SweptTable:
                 problem=f"{row.task} {row.name}".strip(),
                 solution="",
                 case="",
-                status=row.status,
-                reason=row.reason,
-                level=row.level,
                 lacks=tuple(row.lacks.split()),
-                speedup=row.speedup,
-                speedup_low=row.speedup_low,
-                speedup_high=row.speedup_high,
                 shown_speedup=units.speedup(row.speedup, row.speedup_low, row.speedup_high, alone=alone, weak=weak),
                 claim=row.claimed,
                 warnings=tuple(flag for flag in flags if flag != HOST_BOUND),
                 trivial=row.status == Status.PASSED.value and TRIVIAL in flags,
+                **{name: getattr(row, name) for name in OF_A_PUBLISHED_ROW},
             )
         )
     devices = ", ".join(dict.fromkeys(row.gpu for row in rows if row.gpu))

@@ -28,13 +28,13 @@ def render_run(run: RunSummary, *, verbosity: int = 0, printed: bool = False, wi
         return "\n".join([*(verdict_line(case) for case in run.cases), *_closing(run)])
     blocks = [_heading(run), _table(run, verbosity, width)] if run.cases else []
     blocks += [failure(case, verbosity) for case in run.cases if not case.passed]
-    blocks += ["\n".join(lines) for lines in [[one.line for one in remarks(run, verbosity)]] if lines]
+    blocks.append("\n".join(remark.line for remark in remarks(run, verbosity)))
     if verbosity > 0 or printed:
         blocks += [_printed(case, verbosity) for case in run.cases if case.passed and case.log]
     if verbosity > 0 and run.cases:
         blocks += [_processes(run), _limits(run), _where_time_went(run)]
     blocks += [headline(run)] if any(case.speedup is not None for case in run.cases) else []
-    blocks += ["\n".join(lines) for lines in [_closing(run)] if lines]
+    blocks.append("\n".join(_closing(run)))
     return "\n\n".join(block for block in blocks if block)
 
 
@@ -55,7 +55,7 @@ def _heading(run: RunSummary) -> str:
     rows = [row for case in run.cases for row in case.rows]
     if not rows:
         return run.problem
-    parts = [run.problem, *_stack(rows[0])]
+    parts = [run.problem, stack_line(rows[0])]
     cases = [case for case in run.cases if case.time_ns is not None]  # none that failed in a later process
     timed = [row for case in cases for row in case.rows if row.time_ns_median is not None]
     if timed:
@@ -73,16 +73,13 @@ def _heading(run: RunSummary) -> str:
 
 
 def stack_line(row: ResultRow) -> str:
-    """Return what a row was measured on, in one line."""
-    return " · ".join(part for part in _stack(row) if part)
-
-
-def _stack(row: ResultRow) -> list[str]:
-    """Return what the row was measured on, as far as it is known."""
-    if is_timed_by_host(row.device):
-        return [f"CPU {row.gpu_name}".strip(), f"torch {row.torch}" if row.torch else ""]
+    """Return what a row was measured on in one line, as far as it is known."""
     named = {"driver": row.driver, "CUDA": row.cuda, "torch": row.torch}
-    return [row.gpu_name, *(f"{name} {version}" for name, version in named.items() if version)]
+    device = row.gpu_name
+    if is_timed_by_host(row.device):
+        named, device = {"torch": row.torch}, f"CPU {row.gpu_name}".strip()
+    parts = [device, *(f"{name} {version}" for name, version in named.items() if version)]
+    return " · ".join(part for part in parts if part)
 
 
 def _table(run: RunSummary, verbosity: int, width: int | None) -> str:

@@ -38,6 +38,8 @@ ANY_PRECISION = 0.99
 """For fixtures that are not about time: their timed calls are verified, how long these take is of no interest."""
 GROUP_SIZE = 12
 """Fixtures that share a judge: fewer start a judge too often, more keep the second job waiting."""
+OF_A_FIXTURE = ("name", "honest", "category", "problem", "catalogue")
+"""Fields that a check has from its fixture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,32 +263,26 @@ class FixtureRunner:
             yield self._check(fixture, unjudged)
 
     def _check(self, fixture: Fixture, judged: Judged) -> Checked:
-        escapes = self._canaries.happened(fixture.effects)
-        outcome = judged.outcome
+        escapes, outcome = self._canaries.happened(fixture.effects), judged.outcome
         failed = outcome if isinstance(outcome, Failed) else None
         status = failed.status.value if failed else Status.PASSED.value
         # A weak attestation says in the row that the claim is unproved: nothing was gained by it.
         proved = [row for row in judged.rows if row.attestation == "held"]
         speedups = [row.speedup for row in proved if row.speedup is not None]
-        seen = evidence(judged.outcome)
+        seen = evidence(outcome)
         speedup = max(speedups, default=None)
         return Checked(
-            name=fixture.name,
-            honest=fixture.honest,
-            category=fixture.category,
-            problem=fixture.problem,
-            catalogue=fixture.catalogue,
+            **{name: getattr(fixture, name) for name in OF_A_FIXTURE},
             expected=fixture.expect,
             status=status,
             reason=failed.reason if failed else "",
             findings=seen,
-            level=judged.outcome.level or "",
-            lacks=judged.outcome.lacks,
+            level=outcome.level or "",
+            lacks=outcome.lacks,
             speedup=speedup,
             escapes=escapes,
             elapsed_s=sum(judged.stage_s.values()),
-            complaint=complain(fixture, status, seen, speedup, escapes)
-            or complain_of_level(fixture, status, judged.outcome),
+            complaint=complain(fixture, status, seen, speedup, escapes) or complain_of_level(fixture, status, outcome),
         )
 
 

@@ -47,12 +47,14 @@ def parse_cells(
 ) -> dict[str, Any]:
     """Turn the cells of one line into values by the types of their columns; an empty cell is None.
 
-    Raises ResultsError naming line and column.
+    Columns without a type are left out. Raises ResultsError naming line and column.
     """
     if len(cells) != len(columns):
         raise refuse(path, f"has {len(cells)} cells instead of {len(columns)} in line {number}")
     values = {}
     for column, cell in zip(columns, cells, strict=True):
+        if column not in types:
+            continue
         try:
             values[column] = _parse_cell(cell, types[column])
         except ValueError:
@@ -173,19 +175,9 @@ def replace_file(path: Path, text: str, way_out: str = ELSEWHERE) -> None:
 def write_failed(path: Path, error: OSError, way_out: str = ELSEWHERE) -> MachineError:
     """Make the error for a file that cannot be written, with what to do about it."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return MachineError(
-            f"no room left on the disk for {path}",
-            hint=f"free some, or {way_out}"
-            + (f"; finished rows are in {path}" if path.exists() and path.stat().st_size else ""),
-        )
-    if error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}:
-        return MachineError(
-            f"{path} cannot be written: {os.strerror(error.errno)}",
-            hint=way_out,
-        )
-    why = (
-        "there is a file of that name where a folder is needed"
-        if isinstance(error, FileExistsError)
-        else error.strerror
-    )
-    return MachineError(f"{path} cannot be written: {why or error}", hint=way_out)
+        kept = f"; finished rows are in {path}" if path.exists() and path.stat().st_size else ""
+        return MachineError(f"no room left on the disk for {path}", hint=f"free some, or {way_out}{kept}")
+    why = os.strerror(error.errno) if error.errno else error
+    if isinstance(error, FileExistsError):
+        why = "there is a file of that name where a folder is needed"
+    return MachineError(f"{path} cannot be written: {why}", hint=way_out)

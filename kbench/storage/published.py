@@ -47,11 +47,4 @@ def read_published(path: Path) -> list[PublishedRow]:
     missing = [name for name in COLUMNS if name not in header]
     if missing:
         raise csvfile.refuse(path, f"has no column `{missing[0]}`")
-    places = [header.index(name) for name in COLUMNS]
-    found = []
-    for number, cells in lines[1:]:
-        if len(cells) != len(header):
-            raise csvfile.refuse(path, f"has {len(cells)} cells instead of {len(header)} in line {number}")
-        values = csvfile.parse_cells(path, number, COLUMNS, [cells[place] for place in places], TYPES)
-        found.append(PublishedRow(**values))
-    return found
+    return [PublishedRow(**csvfile.parse_cells(path, number, header, cells, TYPES)) for number, cells in lines[1:]]

@@ -294,14 +294,11 @@ def _read_samples(path: Path, *, needed: bool) -> dict[GroupKey, tuple[list[str]
     columns = [*KEY_COLUMNS, *SAMPLE_COLUMNS]
     csvfile.require_columns(beside, lines[0][1] if lines else [], columns)
     groups: dict[GroupKey, tuple[list[str], list[Sample]]] = {}
-    skip = len(KEY_COLUMNS)
     for number, cells in lines[1:]:
-        if len(cells) != len(columns):
-            raise csvfile.refuse(beside, f"has {len(cells)} cells instead of {len(columns)} in line {number}")
-        values = csvfile.parse_cells(beside, number, columns[skip:], cells[skip:], SAMPLE_TYPES)
+        values = csvfile.parse_cells(beside, number, columns, cells, SAMPLE_TYPES)
         require_ranges(beside, number, values, SAMPLE_RANGES)
         sample = Sample(**values)
-        problem, solution, case = map(csvfile.one_line, cells[:skip])
+        problem, solution, case = map(csvfile.one_line, cells[: len(KEY_COLUMNS)])
         texts, parsed = groups.setdefault((problem, solution, case, sample.process), ([], []))
         texts.append(csvfile.line(cells))
         parsed.append(sample)

@@ -16,14 +16,14 @@ class ListedRun:
 
     name: str
     path: Path
-    started_utc: str = ""
-    problems: tuple[str, ...] = ()
-    solutions: tuple[str, ...] = ()
-    gpu_name: str = ""
-    rows: int = 0
-    passed: int = 0
-    skipped: int = 0
-    broken: str | None = None
+    started_utc: str
+    problems: tuple[str, ...]
+    solutions: tuple[str, ...]
+    gpu_name: str
+    rows: int
+    passed: int
+    skipped: int
+    broken: str | None
 
 
 def find_path(name: str, directory: Path = Path("results")) -> Path:
@@ -78,24 +78,22 @@ def list_runs(directory: Path = Path("results")) -> list[ListedRun]:
     found = []
     for path in run_files(directory):
         try:
-            rows = list(read_rows(path))
+            rows = read_rows(path)
+            broken = None if rows else "holds no rows"
         except ResultsError as error:
-            found.append(ListedRun(name=path.stem, path=path, broken=error.message))
-            continue
-        if not rows:
-            found.append(ListedRun(name=path.stem, path=path, broken="holds no rows"))
-            continue
+            rows, broken = [], error.message
         found.append(
             ListedRun(
                 name=path.stem,
                 path=path,
-                started_utc=rows[0].started_utc,
+                started_utc=rows[0].started_utc if rows else "",
                 problems=tuple(dict.fromkeys(row.problem for row in rows)),
                 solutions=tuple(dict.fromkeys(row.solution for row in rows)),
-                gpu_name=rows[0].gpu_name,
+                gpu_name=rows[0].gpu_name if rows else "",
                 rows=len(rows),
                 passed=sum(row.status == Status.PASSED for row in rows),
                 skipped=sum(row.status == Status.SKIPPED for row in rows),
+                broken=broken,
             )
         )
     return sorted(found, key=lambda run: (run.started_utc, run.name))

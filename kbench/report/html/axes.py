@@ -107,11 +107,6 @@ def changes(reach: float) -> Scale:
     return Scale(low=-reach, high=reach, unit=" %", signed=True)
 
 
-def speeds(ends: Iterable[float | None]) -> Scale:
-    """Make an axis of speed-ups that holds these and 1×."""
-    return around([1.0, *ends], log=True, unit="×", least_span=0.4)
-
-
 def time_scale(times_ns: Iterable[float | None]) -> tuple[Scale, units.TimeUnit]:
     """Make a logarithmic axis of times, in the unit that suits them; values are placed in that unit."""
     present = [time for time in times_ns if time]

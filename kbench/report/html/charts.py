@@ -57,7 +57,7 @@ class ChartRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Rows that share an axis."""
+    """Rows that share an axis; without rows there is nothing to show, and it counts as false."""
 
     rows: Sequence[ChartRow]
     scale: Scale
@@ -67,6 +67,9 @@ class Chart:
     """A value to compare with, such as 1×, and its name."""
     key: tuple[tuple[str, str], ...] = ()
     """Entries of the legend: look and meaning of marks."""
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
 
     @property
     def rules(self) -> tuple[Tick, ...]:
@@ -95,8 +98,13 @@ class Line:
     y1: float
     x2: float
     y2: float
-    kind: str = "rule"
+    kind: str
     label: str = ""
+
+
+def level(y: float, x1: float = 0, x2: float = 100, *, kind: str, label: str = "") -> Line:
+    """Draw a horizontal line."""
+    return Line(x1=x1, y1=y, x2=x2, y2=y, kind=kind, label=label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ from kbench.report.comparison import bounds_of, change_of, heading, summary_line
 from kbench.report.html import page
 from kbench.report.html.axes import changes
 from kbench.report.html.charts import Chart, ChartRow, Mark, between
-from kbench.report.html.run import Cell, table
 
 LEAST_REACH = 1.0
 """Least range of the axis, in percent of change."""
@@ -23,15 +22,6 @@ def render_comparison(
 
     Raises MachineError without jinja2.
     """
-    shown = table_of(comparison)
-    cells = [
-        [
-            Cell(title=column.title, text=text, kind="number" if column.right else "reason" if column.wraps else "")
-            for column, text in zip(shown.columns, row, strict=True)
-            if column.title
-        ]
-        for row in shown.rows
-    ]
     sides, *rest = heading(comparison).splitlines()
     return page.render(
         "comparison.html",
@@ -40,17 +30,15 @@ def render_comparison(
         constants=rest[1:],
         headline=f"{summary_line(comparison)}.",
         changes=_changes(comparison, 100 * margin),
-        table=table(cells),
+        table=table_of(comparison),
         history=history,
         source=source,
     )
 
 
-def _changes(comparison: Comparison, margin: float) -> Chart | None:
+def _changes(comparison: Comparison, margin: float) -> Chart:
     """Draw the change of the time of each case, in percent; right of the middle is slower."""
     judged = [(case, case.verdict) for case in worst_first(comparison.cases) if case.verdict and case.verdict.ratio]
-    if not judged:
-        return None
     reached = [abs(end) for _, verdict in judged for end in _percents(verdict) if end is not None]
     scale = changes(1.06 * max([LEAST_REACH, 2 * margin, *reached]))
     rows = []

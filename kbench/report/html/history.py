@@ -1,12 +1,12 @@
 """The history of each case: every run of it in a folder, beside the noise of the baseline."""
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kbench.core.model import ResultRow, Status
 from kbench.report import units
-from kbench.report.html.axes import Scale, changes
+from kbench.report.html.axes import changes
 from kbench.report.html.charts import Chart, ChartRow, Mark, Span, between
 from kbench.storage.results import CaseKey, case_key
 
@@ -56,7 +56,11 @@ def _chart(base: PastRun, told: Sequence[PastRun]) -> Chart:
     ends = [change(end) for past in (base, *told) for end in (past.speedup, past.low, past.high) if end is not None]
     reach = 1.06 * max(1.0, *(abs(end) for end in ends))
     scale = changes(reach)
-    noise = _span(base, change, scale, "margin")
+
+    def span(past: PastRun, kind: str) -> tuple[Span, ...]:
+        low, high = (None if end is None else change(end) for end in (past.high, past.low))
+        return between(low, high, scale, kind=kind)
+
     rows = []
     for before, past in zip((None, *told), told, strict=False):
         moved = before is not None and past.is_apart_from(before)
@@ -68,7 +72,7 @@ def _chart(base: PastRun, told: Sequence[PastRun]) -> Chart:
                 value=units.change(change(past.speedup) / 100, past.half_width),
                 value_note="changed here" if moved else "",
                 marks=(Mark(x=scale.at(change(past.speedup)), kind="failed" if moved else "point"),),
-                spans=(*noise, *_span(past, change, scale, "interval")),
+                spans=(*span(base, "margin"), *span(past, "interval")),
             )
         )
     return Chart(
@@ -83,11 +87,6 @@ def _chart(base: PastRun, told: Sequence[PastRun]) -> Chart:
             ("margin", "noise of the baseline"),
         ),
     )
-
-
-def _span(past: PastRun, change: Callable[[float], float], scale: Scale, kind: str) -> tuple[Span, ...]:
-    low, high = (None if end is None else change(end) for end in (past.high, past.low))
-    return between(low, high, scale, kind=kind)
 
 
 def _past(run: str, rows: Sequence[ResultRow], key: CaseKey, like: ResultRow) -> PastRun | None:

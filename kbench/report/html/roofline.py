@@ -6,7 +6,7 @@ from itertools import pairwise
 from kbench.core.model import Peaks
 from kbench.report import units
 from kbench.report.html.axes import Scale, around, from_zero
-from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Plane, Span
+from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Plane, Span, level
 from kbench.report.html.speed import where
 from kbench.report.summary import CaseSummary
 
@@ -23,11 +23,9 @@ def rooflines(cases: Sequence[CaseSummary], peaks: Peaks | None) -> list[tuple[s
     return [(name, _plane(of_case, peaks)) for name, of_case in named.items()]
 
 
-def rates(cases: Sequence[CaseSummary]) -> Chart | None:
+def rates(cases: Sequence[CaseSummary]) -> Chart:
     """Draw the rates of the compulsory bytes of cases; the limit is the end of each bar's track."""
     known = [case for case in cases if case.rows and case.rows[0].dram_bytes and case.percent_of_limit is not None]
-    if not known:
-        return None
     scale = from_zero([100.0, *(case.percent_of_limit for case in known)], " %")
     rows = [
         ChartRow(
@@ -55,25 +53,14 @@ def _plane(cases: Sequence[CaseSummary], peaks: Peaks | None) -> Plane:
     ceilings = _ceilings(peaks)
     ridges = [rate / peaks.copy_bytes_per_s for _, rate in ceilings] if peaks is not None else []
     x = around([intensity / 8, intensity * 8, *ridges], log=True)
-    y = around([*reached.values(), limit, *(rate for _, rate in ceilings)], log=True, unit="", least_span=4)
+    y = around([*reached.values(), limit, *(rate for _, rate in ceilings)], log=True, least_span=4)
     teras = Scale(low=y.low / 1e12, high=y.high / 1e12, log=True)
     lines = [_memory(peaks, x, y, max(rate for _, rate in ceilings))] if peaks is not None else []
-    if peaks is not None:
-        for name, rate in ceilings:
-            start = max(rate / peaks.copy_bytes_per_s, x.low)
-            lines.append(Line(x1=x.at(start), y1=y.down(rate), x2=100.0, y2=y.down(rate), kind="roof", label=name))
+    for (name, rate), ridge in zip(ceilings, ridges, strict=True):
+        lines.append(level(y.down(rate), x.at(max(ridge, x.low)), 100.0, kind="roof", label=name))
     if limit is not None:
-        place = x.at(intensity)
-        lines.append(
-            Line(
-                x1=max(place - 3, 0),
-                y1=y.down(limit),
-                x2=min(place + 3, 100),
-                y2=y.down(limit),
-                kind="limit",
-                label="" if peaks is not None else "limit",
-            )
-        )
+        begin, end = max(x.at(intensity) - 3, 0), min(x.at(intensity) + 3, 100)
+        lines.append(level(y.down(limit), begin, end, kind="limit", label="" if ceilings else "limit"))
     heights = [y.down(rate) for rate in reached.values()]
     dots = [
         Dot(x=x.at(intensity), y=height, label=name, label_y=label_y, title=f"{name}: {rate / 1e12:.3g} TFLOP/s")
@@ -105,14 +92,14 @@ def _memory(peaks: Peaks, x: Scale, y: Scale, top: float) -> Line:
     return Line(x1=x.at(start), y1=y.down(start * rate), x2=x.at(end), y2=y.down(end * rate), kind="roof", label=label)
 
 
-def spread_labels(heights: Sequence[float], gap: float = LABEL_GAP) -> list[float]:
-    """Move labels apart as little as possible until neighbours are `gap` percent apart."""
+def spread_labels(heights: Sequence[float]) -> list[float]:
+    """Move labels apart as little as possible until neighbours are LABEL_GAP apart."""
     order = sorted(range(len(heights)), key=lambda index: heights[index])
     placed = list(heights)
     for before, index in pairwise(order):
-        placed[index] = max(placed[index], placed[before] + gap)
-    lowest = 100 - gap / 2
+        placed[index] = max(placed[index], placed[before] + LABEL_GAP)
+    lowest = 100 - LABEL_GAP / 2
     for index in reversed(order):
         placed[index] = min(placed[index], lowest)
-        lowest = placed[index] - gap
+        lowest = placed[index] - LABEL_GAP
     return [round(height, 2) for height in placed]

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from kbench.core.events import Judged
 from kbench.core.explain import explain
@@ -18,29 +17,15 @@ from kbench.report.html.sources import SourceListing
 from kbench.report.remarks import Remark, remarks
 from kbench.report.shown import shown, unit_of
 from kbench.report.summary import CaseSummary, RunSummary
+from kbench.report.table import table
 from kbench.report.terminal import stack_line
 
 MOST_SENTENCES = 3
 """Most cases with a sentence each at the top; others are in the table only."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One cell of a table; `kind` is its look."""
-
-    title: str
-    text: str
-    kind: str = "number"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunLine:
-    """One solution on one case."""
-
-    case: CaseSummary
-    cells: tuple[Cell, ...]
-    sentence: str
-    hint: str
+LOOKS = {"solution": "head", "verdict": "verdict", "speed-up": "number strong"}
+"""How columns of the table look, by their titles."""
 
 
 def render_run(
@@ -64,7 +49,6 @@ def render_run(
     rows = [row for case in run.cases for row in case.rows]
     several_cases = len({case.case for case in run.cases}) > 1
     lacking = dict.fromkeys(code for case in run.cases for code in case.lacks)
-    lines = [_line(case, unit, speed.where(case, run.cases)) for case in run.cases]
     return page.render(
         "run.html",
         title=run.problem,
@@ -72,8 +56,10 @@ def render_run(
         on_cpu=bool(rows) and is_timed_by_host(rows[0].device),
         headline=headline(run),
         run=run,
-        lines=lines,
-        table=table([line.cells for line in lines]),
+        sentence=sentence,
+        explain=explain,
+        table=table([_cells(case, unit, speed.where(case, run.cases)) for case in run.cases]),
+        looks=LOOKS,
         cases=list(dict.fromkeys(case.case for case in run.cases)),
         sentences=1 < len(run.cases) <= MOST_SENTENCES,
         means=[(name, run.shown_speedup_of(name)) for name in run.solutions] if several_cases else [],
@@ -101,49 +87,27 @@ def _unnamed(command: str) -> str:
     return re.sub(r" --name[ =](?:'[^']*'|\S+)", "", command)
 
 
-def table(rows: Sequence[Sequence[Cell]]) -> list[list[Cell]]:
-    """Leave out the columns that are empty in every row."""
-    used = [place for place, _ in enumerate(rows[0])] if rows else []
-    used = [place for place in used if any(row[place].text not in {"", units.ABSENT} for row in rows)]
-    return [[row[place] for place in used] for row in rows]
-
-
-def _line(case: CaseSummary, unit: units.TimeUnit, where: str) -> RunLine:
-    known = explain(case.diagnosis.code if case.diagnosis is not None else case.status.value)
+def _cells(case: CaseSummary, unit: units.TimeUnit, where: str) -> dict[str, str]:
     cells = shown(case, unit)
-    numbers = {
-        f"time, {unit.name}": cells.time,
-        f"wall, {unit.name}": cells.wall,
-        f"reference, {unit.name}": cells.reference,
-        "speed-up": cells.speedup,
-        "95 % interval": cells.interval,
-        "of limit": cells.of_limit,
-        "in own kernels": cells.own_kernels,
-        "worst error": cells.worst_error,
+    return {
+        "solution": case.solution,
+        "case": where,
+        "verdict": cells.verdict,
+        f">time, {unit.name}": cells.time,
+        f">wall, {unit.name}": cells.wall,
+        f">reference, {unit.name}": cells.reference,
+        ">speed-up": cells.speedup,
+        ">95 % interval": cells.interval,
+        ">of limit": cells.of_limit,
+        ">in own kernels": cells.own_kernels,
+        ">worst error": cells.worst_error,
     }
-    return RunLine(
-        case=case,
-        cells=(
-            Cell(title="solution", text=case.solution, kind="head"),
-            Cell(title="case", text=where, kind=""),
-            Cell(title="verdict", text=cells.verdict, kind="" if case.passed else "failed"),
-            *(
-                Cell(title=title, text=text, kind="number strong" if title == "speed-up" else "number")
-                for title, text in numbers.items()
-            ),
-        ),
-        sentence=sentence(case),
-        hint=known.fix if known is not None and not case.passed else "",
-    )
 
 
-def _errors(cases: Sequence[CaseSummary]) -> Chart | None:
+def _errors(cases: Sequence[CaseSummary]) -> Chart:
     """Draw the worst error of each case in units of what is allowed."""
     known = [(case, case.correctness.tolerance_ratio) for case in cases if case.correctness is not None]
-    shares = [ratio for _, ratio in known if ratio > 0]
-    if not known:
-        return None
-    scale = around([*shares, 1.0], log=True, unit="", least_span=4)
+    scale = around([*(ratio for _, ratio in known), 1.0], log=True, least_span=4)
     rows = [
         ChartRow(
             label=case.solution,
@@ -166,15 +130,13 @@ def _errors(cases: Sequence[CaseSummary]) -> Chart | None:
 STAGES = ("build", "start", "open", "shapes", "load", "verify", "time", "wait")
 
 
-def _spent(run: RunSummary) -> Chart | None:
+def _spent(run: RunSummary) -> Chart:
     """Draw the time of the verdict: a bar of stages for each solution and for the judge's side."""
     parts = [(case.solution, speed.where(case, run.cases), case.stage_s) for case in run.cases if case.stage_s]
     reference: dict[str, float] = {}
     for (_, stage), spent_s in run.reference_s.items():
         reference[stage] = reference.get(stage, 0.0) + spent_s
     parts += [("reference", "the judge's own side", reference)] if reference else []
-    if not parts:
-        return None
     scale = from_zero([sum(stages.values()) for _, _, stages in parts], " s")
     rows = []
     for label, note, stages in parts:

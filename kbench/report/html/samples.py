@@ -39,7 +39,6 @@ class Panel:
     process: int
     median: str
     names: tuple[tuple[str, str], ...]
-    count: int
     marked: int
     beyond: int
     dots: tuple[Dot, ...]
@@ -101,7 +100,6 @@ def _panel(timing: Timing, middles: dict[str, float], scale: Scale) -> Panel:
         process=ordered[0].process,
         median=units.duration(_median(own)),
         names=tuple((name.replace("_", " "), flag_text(name)) for name in names),
-        count=len(ordered),
         marked=sum(sample.marked for sample in ordered),
         beyond=sum(not scale.low <= _deviation(sample, middles) <= scale.high for sample in ordered),
         dots=tuple(dots),

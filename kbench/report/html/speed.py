@@ -1,25 +1,23 @@
 """Plots of speed: speed-ups with their intervals, the spread over processes, and both times of a call."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kbench.core.verdict import Thresholds
 from kbench.report import units
-from kbench.report.html.axes import changes, speeds, time_scale
+from kbench.report.html.axes import Scale, around, changes, time_scale
 from kbench.report.html.charts import Chart, ChartRow, Mark, between
 from kbench.report.shown import shown
 from kbench.report.summary import CaseSummary
+from kbench.report.swept_table import SweptLine
 
 LEAST_REACH = 0.02
 """Least range of the axis of spreads: the gate's margin is always visible."""
 
 
-def speedups(cases: Sequence[CaseSummary]) -> Chart | None:
+def speedups(cases: Sequence[CaseSummary]) -> Chart:
     """Draw every speed-up with its interval and the point of every process, on one logarithmic axis."""
     timed = [case for case in cases if case.speedup is not None]
-    if not timed:
-        return None
-    ends = [end for case in timed for end in (case.speedup, case.speedup_low, case.speedup_high)]
-    scale = speeds(ends)
+    scale = speed_scale(timed)
     rows = [
         ChartRow(
             label=case.solution,
@@ -44,11 +42,15 @@ def speedups(cases: Sequence[CaseSummary]) -> Chart | None:
     )
 
 
-def spreads(cases: Sequence[CaseSummary]) -> Chart | None:
+def speed_scale(timed: Iterable[CaseSummary | SweptLine]) -> Scale:
+    """Make an axis of speed-ups that holds these with their intervals, and 1×."""
+    ends = (end for one in timed for end in (one.speedup, one.speedup_low, one.speedup_high))
+    return around([1.0, *ends], log=True, unit="×", least_span=0.4)
+
+
+def spreads(cases: Sequence[CaseSummary]) -> Chart:
     """Draw each process and the interval relative to the speed-up, beside the gate's margin."""
     several = [case for case in cases if case.speedup and not case.alone]
-    if not several:
-        return None
     margin = 100 * Thresholds().margin
 
     def away(case: CaseSummary, value: float | None) -> float | None:
@@ -60,7 +62,7 @@ def spreads(cases: Sequence[CaseSummary]) -> Chart | None:
     }
     ends = [away(case, end) for case in several for end in (case.speedup_low, case.speedup_high)]
     ends += [value for values in told.values() for value in values]
-    reach = max(100 * LEAST_REACH / 2, *(abs(end) for end in ends if end is not None))
+    reach = max([100 * LEAST_REACH / 2, *(abs(end) for end in ends if end is not None)])
     scale = changes(1.06 * reach)
     band = between(-margin, margin, scale, kind="margin", title=f"± {margin:g} %")
     rows = []
@@ -86,11 +88,9 @@ def spreads(cases: Sequence[CaseSummary]) -> Chart | None:
     )
 
 
-def times(cases: Sequence[CaseSummary]) -> Chart | None:
+def times(cases: Sequence[CaseSummary]) -> Chart:
     """Draw the device time and the wall time of a call, the reference's, and the device's limit."""
     timed = [case for case in cases if case.time_ns is not None]
-    if not timed:
-        return None
     scale, unit = time_scale(
         time for case in timed for time in (case.time_ns, case.wall_ns, case.reference_ns, case.limit_ns)
     )

@@ -4,16 +4,20 @@ from collections.abc import Sequence
 
 from kbench.report import units
 from kbench.report.html import page
-from kbench.report.html.axes import Scale, around, speeds
-from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Mark, Plane, Span, between
-from kbench.report.html.run import Cell, table
+from kbench.report.html.axes import Scale, around
+from kbench.report.html.charts import Chart, ChartRow, Dot, Line, Mark, Plane, Span, between, level
+from kbench.report.html.speed import speed_scale
 from kbench.report.swept_table import SweptLine, SweptTable
+from kbench.report.table import table
 
 MOST_ROWS = 60
 """Most speed-ups with a row each; more become sorted points."""
 LONGEST_NAME = 90
 MOST_CONSTANTS = 3
 """Most cases whose constants are at the top; the table has those of all."""
+LOOKS = dict.fromkeys(("constants", "lacks", "warnings"), "text")
+LOOKS |= {"problem": "head", "verdict": "verdict", "speed-up": "number strong"}
+"""How columns of the table look, by their titles."""
 
 
 def render_sweep(swept: SweptTable, source: str) -> str:
@@ -36,7 +40,8 @@ def render_sweep(swept: SweptTable, source: str) -> str:
         statuses=_statuses(swept),
         claims=_claims(swept.lines),
         stages=[(stage, units.seconds(spent_s)) for stage, spent_s in swept.stage_s.items()],
-        table=table([_cells(line, several=len(cases) > 1) for line in swept.lines]),
+        table=table([_cells(line, several=len(cases) > 1) for line in swept.lines], wraps={"reason"}),
+        looks=LOOKS,
         constants=constants if len(constants) <= MOST_CONSTANTS else [],
         source=source,
     )
@@ -58,10 +63,8 @@ def headline(swept: SweptTable) -> str:
     return f"{text}. Over the {which} that were timed the geometric mean is {shown} the reference's speed{interval}."
 
 
-def _fast(swept: SweptTable) -> Chart | None:
+def _fast(swept: SweptTable) -> Chart:
     """Draw fast_p with Wilson's 95 % band."""
-    if not swept.fast:
-        return None
     scale = Scale(low=0.0, high=104.0, unit=" %")
     rows = [
         ChartRow(
@@ -83,7 +86,7 @@ def _fast(swept: SweptTable) -> Chart | None:
 
 
 def _rows(timed: Sequence[SweptLine]) -> Chart:
-    scale = _speed_scale(timed)
+    scale = speed_scale(timed)
     several = len({line.solution for line in timed}) > 1
     rows = [
         ChartRow(
@@ -99,20 +102,15 @@ def _rows(timed: Sequence[SweptLine]) -> Chart:
 
 
 def _ranks(timed: Sequence[SweptLine]) -> Plane:
-    scale = _speed_scale(timed)
+    scale = speed_scale(timed)
     ranks = Scale(low=0.0, high=float(len(timed) + 1))
-    dots = tuple(
-        Dot(
-            x=ranks.at(place),
-            y=scale.down(line.speedup or 1.0),
-            title=f"{line.name}: {line.shown_speedup}",
-        )
+    dots = [
+        Dot(x=ranks.at(place), y=scale.down(line.speedup or 1.0), title=f"{line.name}: {line.shown_speedup}")
         for place, line in enumerate(timed, start=1)
-    )
-    one = scale.down(1.0)
+    ]
     return Plane(
         dots=dots,
-        lines=(Line(x1=0, y1=one, x2=100, y2=one, kind="rule", label="reference"),),
+        lines=(level(scale.down(1.0), kind="rule", label="reference"),),
         x=ranks,
         y=scale,
         x_axis="rank",
@@ -120,12 +118,10 @@ def _ranks(timed: Sequence[SweptLine]) -> Plane:
     )
 
 
-def _statuses(swept: SweptTable) -> Chart | None:
+def _statuses(swept: SweptTable) -> Chart:
     """Draw the number of each status other than `passed`."""
     failed = {status: count for status, count in swept.statuses.items() if status != "passed"}
-    if not failed:
-        return None
-    scale = Scale(low=0.0, high=1.05 * max(failed.values()), whole=True)
+    scale = Scale(low=0.0, high=1.05 * max(failed.values(), default=1), whole=True)
     rows = [
         ChartRow(label=status, value=str(count), spans=(Span(low=0.0, high=scale.at(count), kind="bar"),))
         for status, count in failed.items()
@@ -140,32 +136,17 @@ def _claims(lines: Sequence[SweptLine]) -> Plane | None:
         return None
     known = [line for line in claimed if line.passed and line.speedup is not None]
     both = around([1.0, *(line.claim for line in claimed), *(line.speedup for line in known)], log=True, unit="×")
-    dots = [
-        Dot(
-            x=both.at(line.claim or 1.0),
-            y=both.down(line.speedup or 1.0),
-            title=f"{line.name}: claimed {line.claim:g}×, measured {line.shown_speedup}",
-        )
-        for line in known
-    ]
-    dots += [
-        Dot(
-            x=both.at(line.claim or 1.0),
-            y=97.0,
-            kind="cross",
-            title=f"{line.name}: claimed {line.claim:g}×, {line.status}",
-        )
-        for line in claimed
-        if line not in known
-    ]
-    one = both.down(1.0)
-    rules = (
-        Line(x1=0, y1=100, x2=100, y2=0, kind="diagonal", label="as claimed"),
-        Line(x1=0, y1=one, x2=100, y2=one, kind="grid", label=""),
-    )
+
+    def dot(line: SweptLine, y: float, kind: str, outcome: str) -> Dot:
+        title = f"{line.name}: claimed {line.claim:g}×, {outcome}"
+        return Dot(x=both.at(line.claim or 1.0), y=y, kind=kind, title=title)
+
+    dots = [dot(line, both.down(line.speedup or 1.0), "point", f"measured {line.shown_speedup}") for line in known]
+    dots += [dot(line, 97.0, "cross", line.status) for line in claimed if line not in known]
+    diagonal = Line(x1=0, y1=100, x2=100, y2=0, kind="diagonal", label="as claimed")
     return Plane(
         dots=dots,
-        lines=rules,
+        lines=(diagonal, level(both.down(1.0), kind="grid")),
         x=both,
         y=both,
         x_axis="claimed speed-up",
@@ -174,25 +155,21 @@ def _claims(lines: Sequence[SweptLine]) -> Plane | None:
     )
 
 
-def _cells(line: SweptLine, *, several: bool) -> list[Cell]:
-    return [
-        Cell(title="problem", text=line.problem, kind="head"),
-        Cell(title="solution", text=line.solution, kind=""),
-        Cell(title="case", text=line.case if several else "", kind=""),
-        Cell(title="constants", text=line.constants, kind="text"),
-        Cell(title="verdict", text=line.status, kind="" if line.passed else "failed"),
-        Cell(title="level", text=line.level, kind=""),
-        Cell(title="lacks", text=", ".join(line.lacks), kind="text"),
-        Cell(title="speed-up", text=line.shown_speedup, kind="number strong"),
-        Cell(title="claimed", text="" if line.claim is None else f"{line.claim:g}×"),
-        Cell(title="of limit", text=units.percent(line.percent_of_limit)),
-        Cell(title="reason", text=line.reason, kind="reason"),
-        Cell(title="warnings", text=", ".join(line.warnings), kind="text"),
-    ]
-
-
-def _speed_scale(timed: Sequence[SweptLine]) -> Scale:
-    return speeds(end for line in timed for end in (line.speedup, line.speedup_low, line.speedup_high))
+def _cells(line: SweptLine, *, several: bool) -> dict[str, str]:
+    return {
+        "problem": line.problem,
+        "solution": line.solution,
+        "case": line.case if several else "",
+        "constants": line.constants,
+        "verdict": line.status,
+        "level": line.level,
+        "lacks": ", ".join(line.lacks),
+        ">speed-up": line.shown_speedup,
+        ">claimed": "" if line.claim is None else f"{line.claim:g}×",
+        ">of limit": units.percent(line.percent_of_limit),
+        "reason": line.reason,
+        "warnings": ", ".join(line.warnings),
+    }
 
 
 def _short(text: str) -> str:
