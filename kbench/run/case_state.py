@@ -11,9 +11,18 @@ from kbench.core.events import OF_THE_REFERENCE, Estimated, RunOptions
 from kbench.core.levels import OF_WEIGHTS, Level
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
 from kbench.core.own_share import OwnShare, flag_of
-from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate, ratio_interval, timings_interval
+from kbench.core.stats import (
+    needs_more_processes,
+    pair_log_ratios,
+    process_estimate,
+    ratio_interval,
+    timings_interval,
+    worthwhile_precision,
+)
 from kbench.core.values import worst
 from kbench.plugins.registry import Entry
+from kbench.plugins.shapes import Derived
+from kbench.units.unit import Unit
 
 NOT_RUN = Failed(status=Status.NOT_VERIFIED, reason="not run")
 
@@ -49,6 +58,19 @@ class CaseState:
         for stage, elapsed_s in stage_s.items():
             if stage not in OF_THE_REFERENCE:
                 self.stage_s[stage] = self.stage_s.get(stage, 0.0) + elapsed_s
+
+    def unit(self, problem: Entry, process: int, options: RunOptions, derived: Derived) -> Unit:
+        """Return one more process, given those before it."""
+        return Unit(
+            problem=problem,
+            solution=self.entry,
+            case=self.case,
+            process=process,
+            options=options,
+            derived=derived,
+            follows=self.follows_weights(options),
+            precision=worthwhile_precision(self.estimates, options.precision),
+        )
 
     def follows_weights(self, options: RunOptions) -> bool:
         """Return whether parameters may change while it is timed, because it follows changed parameters."""

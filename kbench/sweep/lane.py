@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from kbench.core.events import StageEvent, StageStarted, Waiting
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Case, Failed, Finding, Status
-from kbench.core.stats import worthwhile_precision
 from kbench.devices.admission import signature
 from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
@@ -144,18 +143,8 @@ class Lane:
         failure = self.builds.failure(task)
         if failure is not None:
             return UnitResult(outcome=self.evaluator.why_not(task.case, [task.solution]) or failure)
-        state = state_of(task, known)
-        unit = Unit(
-            problem=task.problem,
-            solution=task.solution,
-            case=case or task.case,
-            process=len(known),
-            options=task.options,
-            derived=self.shapes.of(task),
-            follows=state.follows_weights(task.options),
-            precision=worthwhile_precision(state.estimates, task.options.precision),
-        )
-        result = self._within_budget(unit, following, left)
+        unit = state_of(task, known).unit(task.problem, len(known), task.options, self.shapes.of(task))
+        result = self._within_budget(replace(unit, case=case or task.case), following, left)
         if (built_s := self.builds.took_s(task)) is not None:
             result = replace(result, stage_s={"build": built_s, **result.stage_s})
         if case is not None and not isinstance(result.outcome, Failed):

@@ -68,9 +68,14 @@ class TaskVerdict:
         return bool(timings) and all(timing.attestation == "held" for timing in timings)
 
     @property
+    def state(self) -> CaseState:
+        """What its processes come to together."""
+        return state_of(self.task, self.results)
+
+    @property
     def stage_s(self) -> dict[str, float]:
         """Seconds by stage over all processes."""
-        return state_of(self.task, self.results).stage_s
+        return self.state.stage_s
 
     def rows(self, run_id: str, started_utc: str) -> list[tuple[ResultRow, Sequence[Sample]]]:
         """Return the rows of a results file, each with its samples."""
@@ -80,19 +85,20 @@ class TaskVerdict:
             make_row(provenance, task.solution, result.case or task.case, process, task.options, result)
             for process, result in enumerate(self.results)
         ]
-        outcome = state_of(task, self.results).outcome
+        outcome = self.state.outcome
         if isinstance(outcome, Passed) and outcome.timings:
             made = [*rowmaker.with_interval(made, outcome.timings, task.options.precision)]
         return [(row, _samples(result)) for row, result in zip(made, self.results, strict=True)]
 
-    def judged(self) -> Judged:
-        """Return the verdict as `run` tells it; its rows name no run."""
+    def judged(self, run_id: str = "", started_utc: str = "") -> Judged:
+        """Return the verdict as `run` tells it."""
+        state = self.state
         return Judged(
             solution=self.task.solution.name,
             case=(self.last.case or self.task.case).name,
-            outcome=state_of(self.task, self.results).outcome,
-            rows=tuple(row for row, _ in self.rows("", "")),
-            stage_s=self.stage_s,
+            outcome=state.outcome,
+            rows=tuple(row for row, _ in self.rows(run_id, started_utc)),
+            stage_s=state.stage_s,
         )
 
 
