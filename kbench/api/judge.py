@@ -1,6 +1,7 @@
 """A pool of judges that stay warm."""
 
 import asyncio
+import itertools
 import os
 import queue
 import tempfile
@@ -45,7 +46,7 @@ class _Waiting:
 
     task: Task
     started_utc: str
-    futures: list[tuple[int, "Future[EvaluationResult]"]] = field(default_factory=list)
+    futures: "list[Future[EvaluationResult]]" = field(default_factory=list)
 
 
 class Judge:
@@ -183,24 +184,24 @@ class Judge:
         asked: RunOptions,
     ) -> Iterator[EvaluationResult]:
         ready: queue.SimpleQueue[Future[EvaluationResult]] = queue.SimpleQueue()
-        flying = done = 0
-        source = enumerate(candidates)
-        exhausted = False
-        while flying or not exhausted:
-            while not exhausted and flying < self.lanes * AHEAD:
-                number, pair = next(source, (0, None))
-                if pair is None:
-                    exhausted = True
-                    break
-                for future in self._ask(*pair, entry, asked, number, alone=False):
-                    flying += 1
-                    future.add_done_callback(ready.put)
-            if flying:
-                found = ready.get().result()
-                flying, done = flying - 1, done + 1
-                if progress is not None:
-                    progress(done, found)
-                yield found
+        numbers: dict[Future[EvaluationResult], int] = {}
+        done = itertools.count(1)
+
+        def first_ready() -> EvaluationResult:
+            future = ready.get()
+            found = replace(future.result(), number=numbers.pop(future))
+            if progress is not None:
+                progress(next(done), found)
+            return found
+
+        for number, pair in enumerate(candidates):
+            for future in self._ask(*pair, entry, asked, alone=False):
+                numbers[future] = number
+                future.add_done_callback(ready.put)
+            while len(numbers) >= self.lanes * AHEAD:
+                yield first_ready()
+        while numbers:
+            yield first_ready()
 
     def _options(self, given: Mapping[str, Any]) -> RunOptions:
         """Return the options of one call. Raises UsageError for those that only a pool can have."""
@@ -218,14 +219,7 @@ class Judge:
         return replace(fit_to(options, self.device), device=self.device.kind)
 
     def _ask(
-        self,
-        problem: SourceLike,
-        solution: SourceLike,
-        entry: str | None,
-        options: RunOptions,
-        number: int = 0,
-        *,
-        alone: bool = True,
+        self, problem: SourceLike, solution: SourceLike, entry: str | None, options: RunOptions, *, alone: bool = True
     ) -> "list[Future[EvaluationResult]]":
         """Start judging one solution; with `alone`, an unusable problem raises."""
         with self._lock:
@@ -238,7 +232,7 @@ class Judge:
             new = [task for task in tasks if task.key not in self._waiting]
             started_utc = datetime.now(UTC).isoformat(timespec="seconds")
             self._waiting |= {task.key: _Waiting(task, started_utc) for task in new}
-            futures = [self._future(task.key, number) for task in tasks]
+            futures = [self._future(task.key) for task in tasks]
             if new:
                 crew.add(new)
         return futures
@@ -249,11 +243,11 @@ class Judge:
         except KbenchError as error:
             raise type(error)(error.message.replace(self._sources, ""), error.hint) from error
 
-    def _future(self, key: str, number: int) -> "Future[EvaluationResult]":
+    def _future(self, key: str) -> "Future[EvaluationResult]":
         future: Future[EvaluationResult] = Future()
         future.set_running_or_notify_cancel()
         waiting = self._waiting[key]
-        waiting.futures.append((number, future))
+        waiting.futures.append(future)
         self._uses[str(waiting.task.solution.path)] += 1
         return future
 
@@ -310,7 +304,7 @@ class Judge:
         if not is_closing:
             crew.stop()
         for waiting in lost.values():
-            for _, future in waiting.futures:
+            for future in waiting.futures:
                 future.set_exception(why)
 
     def _tell(self, verdict: TaskVerdict) -> None:
@@ -327,13 +321,13 @@ class Judge:
                 del self._uses[path]
                 if self._folder is not None and path.startswith(self._folder.name):
                     Path(path).unlink(missing_ok=True)
-        for number, future in waiting.futures:
+        for future in waiting.futures:
             if isinstance(found, OSError):
                 future.set_exception(
                     MachineError(f"a source no longer exists: {found}", "keep files until they are judged")
                 )
             else:
-                future.set_result(replace(found, number=number))
+                future.set_result(found)
 
 
 def _save(found: Sequence[EvaluationResult], options: RunOptions) -> tuple[EvaluationResult, ...]:

@@ -126,12 +126,12 @@ def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
     """
     path = as_path(name_or_path)
     if path is not None:
-        return _read(path, "problem", "path")
+        return _read_problem(path, "path")
     name = str(name_or_path)
     matches = [found for found in problem_files(settings) if found[0].stem == name]
     if matches:
         found, origin = _only(name, "problem", matches)
-        return _read(found, "problem", origin)
+        return _read_problem(found, origin)
     if Path(f"{name}.py").is_file():
         raise UsageError(f"no problem named `{name}`", f"a file of your own needs its path: `{name}.py`")
     _refuse_other(Path(name or "no file"), "problem")
@@ -263,11 +263,13 @@ def _read_solution(path: Path, origin: Origin, problem: Entry, settings: Setting
     own = path.exists() and path.samefile(problem.path)
     usual = [name for name in (DEFAULT_ENTRY, *OTHER_ENTRIES) if name in parsed.names]
     others = [name for name in usual or parsed.modules or parsed.functions if not (own and name == "Model")]
-    if asked is None and attribute == DEFAULT_ENTRY and not others:
-        return _read(path, "solution", origin)  # which raises the error
-    hint = f"`--entry {others[0]}` judges its `{others[0]}`" if len(others) == 1 else None
+    hint = None
     if len(others) > 1:
         hint = f"name the solution: {', or '.join(f'`--entry {name}`' for name in others[:MOST_OFFERED])}"
+    elif others:
+        hint = f"`--entry {others[0]}` judges its `{others[0]}`"
+    elif asked is None and attribute == DEFAULT_ENTRY:
+        hint = "`kbench new solution PROBLEM NAME` writes a file to start from"
     kind, swapped = ("class ", _swapped(parsed, "problem")) if attribute == DEFAULT_ENTRY else ("", "")
     raise PluginError(f"{path} defines no {kind}`{attribute}`, so it is not a solution{swapped}", hint)
 
@@ -283,28 +285,25 @@ def _attribute(parsed: Source, wanted: str | None) -> str:
     return wanted if wanted is not None and wanted in parsed.names else DEFAULT_ENTRY
 
 
-def _read(path: Path, kind: EntryKind, origin: Origin) -> Entry:
-    parsed = _parse(path, kind)
-    required = _REQUIRED[kind]
-    if required not in parsed.names:
-        other: EntryKind = "solution" if kind == "problem" else "problem"
-        template = "problem NAME" if kind == "problem" else "solution PROBLEM NAME"
-        hint, swapped = f"`kbench new {template}` writes a file to start from", _swapped(parsed, other)
-        if swapped and kind == "problem":
+def _read_problem(path: Path, origin: Origin) -> Entry:
+    parsed = _parse(path, "problem")
+    if "Model" not in parsed.names:
+        hint, swapped = "`kbench new problem NAME` writes a file to start from", _swapped(parsed, "solution")
+        if swapped:
             hint = f"the problem comes first: `kbench verify PROBLEM {path}`"
-        elif kind == "problem" and parsed.names >= GPU_MODE:
+        elif parsed.names >= GPU_MODE:
             hint = "add `class Model(nn.Module)` with `forward(self, data)` that returns `ref_kernel(data)`, and"
             hint += (
                 " `get_inputs()` that returns `[generate_input(...)]`; then `--entry custom_kernel` judges a submission"
             )
-        raise PluginError(f"{path} defines no class `{required}`, so it is not a {kind}{swapped}", hint)
-    missing = PROBLEM_NAMES - parsed.names if kind == "problem" else set()
+        raise PluginError(f"{path} defines no class `Model`, so it is not a problem{swapped}", hint)
+    missing = PROBLEM_NAMES - parsed.names
     if missing:
         raise PluginError(
             f"{path} defines no {' and no '.join(f'`{name}`' for name in sorted(missing))}, so it is not a problem",
             "a problem has `Model` and `get_inputs()`, as in KernelBench, and `get_init_inputs()` if `Model` takes any",
         )
-    return _entry(parsed, kind, origin)
+    return _entry(parsed, "problem", origin)
 
 
 def _nearest_file(path: Path) -> str:

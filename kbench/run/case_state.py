@@ -36,7 +36,6 @@ class CaseState:
     outcome: Outcome = NOT_RUN
     rows: tuple[ResultRow, ...] = ()
     stage_s: dict[str, float] = field(default_factory=dict)
-    started: bool = False
     closed: bool = False
     out_of_budget: bool = False
     """Whether only the budget prevented another process."""
@@ -51,7 +50,6 @@ class CaseState:
                 findings=tuple(dict.fromkeys((*self.outcome.findings, *outcome.findings))),
             )
         self.outcome = outcome
-        self.started = True
 
     def add_times(self, stage_s: Mapping[str, float]) -> None:
         """Add the seconds of a process's stages, without those of the judge's own side."""
@@ -93,8 +91,8 @@ class CaseState:
 
     def wants_more(self, options: RunOptions) -> bool:
         """Return whether another process is due: for verification once, for timing until the interval is narrow."""
-        if not self.started:
-            return self.outcome is NOT_RUN
+        if self.outcome is NOT_RUN:
+            return True
         if isinstance(self.outcome, Failed) or options.verify_only:
             return False
         estimates = self.estimates

@@ -292,9 +292,7 @@ class Session:
         if isinstance(outcome, Passed):
             outcome = replace(outcome, findings=(*outcome.findings, *self._remarks))
         state.add(outcome)
-        row = self._row(state, process, result)
-        samples = outcome.timings[0].samples if isinstance(outcome, Passed) and outcome.timings else ()
-        state.rows += (self._written(row, samples),)
+        state.rows += (self._written(self._row(state, process, result), result.samples),)
 
     def _written(self, row: ResultRow, samples: Sequence[Sample] = ()) -> ResultRow:
         return self._writer.append(row, samples) if self._writer is not None else row

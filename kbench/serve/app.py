@@ -10,6 +10,7 @@ from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.requests import ClientDisconnect
 
 from kbench.core.errors import KbenchError
 from kbench.core.version import __version__
@@ -65,48 +66,36 @@ class Doorkeeper:
         if refusal is None:
             try:
                 async with self._reading, asyncio.timeout(BODY_S):
-                    body = await self._body(receive)
+                    body = await self._body(Request(scope, receive))
             except _TooLongError:
                 refusal = 413, f"a body may have at most {self._most_bytes} bytes"
             except TimeoutError:
                 refusal = 408, f"the body did not arrive within {BODY_S:g} s"
-            except _GoneError:
+            except ClientDisconnect:
                 return
         if refusal is not None:
             status, message = refusal
             answer = JSONResponse({"error": message}, status, headers={"Connection": "close"})
             await answer(scope, receive, send)
             return
-        told = False
+        whole = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def again() -> Fields:
-            nonlocal told
-            if told:
-                return await receive()
-            told = True
-            return {"type": "http.request", "body": body, "more_body": False}
+            return whole.pop() if whole else await receive()
 
         await self._app(scope, again, send)
 
-    async def _body(self, receive: Callable[[], Awaitable[Fields]]) -> bytes:
+    async def _body(self, request: Request) -> bytes:
         body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise _GoneError
-            body += message.get("body", b"")
+        async for part in request.stream():
+            body += part
             if len(body) > self._most_bytes:
                 raise _TooLongError
-            if not message.get("more_body"):
-                return bytes(body)
+        return bytes(body)
 
 
 class _TooLongError(Exception):
     """The body is too long."""
-
-
-class _GoneError(Exception):
-    """The client disconnected before its request was complete."""
 
 
 def make_app(service: Callable[[], Service], token: str, *, most_bytes: int) -> FastAPI:

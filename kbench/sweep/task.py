@@ -88,7 +88,7 @@ class TaskVerdict:
         outcome = self.state.outcome
         if isinstance(outcome, Passed) and outcome.timings:
             made = [*rowmaker.with_interval(made, outcome.timings, task.options.precision)]
-        return [(row, _samples(result)) for row, result in zip(made, self.results, strict=True)]
+        return [(row, result.samples) for row, result in zip(made, self.results, strict=True)]
 
     def judged(self, run_id: str = "", started_utc: str = "") -> Judged:
         """Return the verdict as `run` tells it."""
@@ -100,11 +100,6 @@ class TaskVerdict:
             rows=tuple(row for row, _ in self.rows(run_id, started_utc)),
             stage_s=state.stage_s,
         )
-
-
-def _samples(result: UnitResult) -> Sequence[Sample]:
-    outcome = result.outcome
-    return outcome.timings[0].samples if isinstance(outcome, Passed) and outcome.timings else ()
 
 
 def state_of(task: Task, results: Sequence[UnitResult]) -> CaseState:
