@@ -6,7 +6,6 @@ import os
 import queue
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -105,7 +104,6 @@ class Judge:
         self._on_stage = on_stage
         self._lock = threading.RLock()
         self._waiting: dict[str, _Waiting] = {}
-        self._uses: Counter[str] = Counter()
         self._crew: Crew | None = None
         self._listener: threading.Thread | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -246,9 +244,7 @@ class Judge:
     def _future(self, key: str) -> "Future[EvaluationResult]":
         future: Future[EvaluationResult] = Future()
         future.set_running_or_notify_cancel()
-        waiting = self._waiting[key]
-        waiting.futures.append(future)
-        self._uses[str(waiting.task.solution.path)] += 1
+        self._waiting[key].futures.append(future)
         return future
 
     def _place(self, source: SourceLike, kind: str) -> str:
@@ -310,22 +306,18 @@ class Judge:
     def _tell(self, verdict: TaskVerdict) -> None:
         with self._lock:
             waiting = self._waiting.pop(verdict.task.key)
-            path = str(verdict.task.solution.path)
-            self._uses[path] -= len(waiting.futures)
+            found: EvaluationResult | MachineError
             try:
-                told = evaluation_of(verdict, waiting.started_utc)
-                found: EvaluationResult | OSError = without(told, self._sources)
+                found = without(evaluation_of(verdict, waiting.started_utc), self._sources)
             except OSError as error:
-                found = error
-            if not self._uses[path]:
-                del self._uses[path]
-                if self._folder is not None and path.startswith(self._folder.name):
-                    Path(path).unlink(missing_ok=True)
+                found = MachineError(f"a source no longer exists: {error}", "keep files until they are judged")
+            path = verdict.task.solution.path
+            used = (other.task.solution.path == path for other in self._waiting.values())
+            if self._folder is not None and path.is_relative_to(self._folder.name) and not any(used):
+                path.unlink(missing_ok=True)
         for future in waiting.futures:
-            if isinstance(found, OSError):
-                future.set_exception(
-                    MachineError(f"a source no longer exists: {found}", "keep files until they are judged")
-                )
+            if isinstance(found, MachineError):
+                future.set_exception(found)
             else:
                 future.set_result(found)
 

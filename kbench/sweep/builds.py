@@ -85,8 +85,6 @@ class Builds:
         self._pool = ThreadPoolExecutor(max_workers=jobs)
         self._builders: list[Builder] = []
         self._lock = threading.Lock()
-        self._failed: dict[str, Failed] = {}
-        self._took_s: dict[str, float] = {}
 
     def start(self, tasks: Sequence[Task]) -> None:
         """Pass on tasks that need no build, and build the others. All tasks have equal options."""
@@ -110,21 +108,6 @@ class Builds:
         for builder in builders:
             builder.stop()
         self._pool.shutdown(wait=True)
-
-    def failure(self, task: Task) -> Failed | None:
-        """Return why a solution could not be constructed, which may be the problem's own fault."""
-        with self._lock:
-            return self._failed.get(task.key)
-
-    def forget(self, task: Task) -> None:
-        """Forget a task that has its verdict."""
-        with self._lock:
-            self._failed.pop(task.key, None)
-
-    def took_s(self, task: Task) -> float | None:
-        """Return the seconds of a task's build for its first unit, 0 after that."""
-        with self._lock:
-            return self._took_s.pop(task.key, None)
 
     def _guarded(self, group: Sequence[Task]) -> None:
         try:
@@ -161,7 +144,5 @@ class Builds:
             if failure is not None and failure.status not in MAYBE_THE_PROBLEM:
                 self._tell(self._dispatcher.built(task, UnitResult(outcome=failure, stage_s=stage_s)))
                 continue
-            with self._lock:
-                self._took_s |= {task.key: elapsed_s} if not number else {}
-                self._failed |= {task.key: failure} if failure is not None else {}
-            self._dispatcher.built(task)
+            built_s = None if number or failure is not None else elapsed_s
+            self._dispatcher.built(replace(task, unbuilt=failure, built_s=built_s))

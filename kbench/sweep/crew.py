@@ -72,7 +72,6 @@ class Crew:
         lanes = options.lanes * len(options.devices)
         self._dispatcher = Dispatcher(max_failures=options.max_failures, write=write, lanes=lanes)
         self._guards = [Guard(device, cache_dir(), self._news.put) for device in options.devices]
-        self._judging: list[Evaluator] = []
 
     @property
     def reason(self) -> str:
@@ -95,8 +94,7 @@ class Crew:
         for guard in self._guards:
             for _ in range(options.lanes):
                 judging = self._make(guard.device, guard, self._scratch)
-                self._judging.append(judging)
-                lane = Lane(judging, guard, self._dispatcher, self._builds, shapes, options.budgets, self._news.put)
+                lane = Lane(judging, guard, self._dispatcher, shapes, options.budgets, self._news.put)
                 self._threads.append(threading.Thread(target=self._serve, args=(lane,), daemon=True))
         for thread in self._threads:
             thread.start()
@@ -132,8 +130,8 @@ class Crew:
         self._dispatcher.stop("interrupted")
         deadline = time.monotonic() + 10.0
         while any(thread.is_alive() for thread in self._threads) and time.monotonic() < deadline:
-            for judging in self._judging:
-                judging.interrupt()
+            for guard in self._guards:
+                guard.interrupt()
             for thread in self._threads:
                 thread.join(TICK_S)
         self._closing.close()

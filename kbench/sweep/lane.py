@@ -11,7 +11,7 @@ from kbench.core.model import Case, Failed, Finding, Status
 from kbench.devices.admission import signature
 from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
-from kbench.sweep.builds import Builds, DerivedShapes
+from kbench.sweep.builds import DerivedShapes
 from kbench.sweep.dispatch import Dispatcher
 from kbench.sweep.guard import Guard
 from kbench.sweep.ladder import budget_s, does_not_fit, may_retry
@@ -61,7 +61,6 @@ class Lane:
     evaluator: Evaluator
     guard: Guard
     dispatcher: Dispatcher
-    builds: Builds
     shapes: DerivedShapes
     budgets: Budgets
     tell: Tell
@@ -87,13 +86,13 @@ class Lane:
             if self.dispatcher.why_stopped() or not self.guard.is_fit():
                 return list(batch[number:])
             if not self._judge(task, solutions[number + 1 :]):
-                return list(batch[number:])
+                return [replace(task, built_s=None), *batch[number + 1 :]]
         return []
 
     def _judge(self, task: Task, following: Sequence[Entry]) -> bool:
         """Judge a task, unit after unit; return whether it has its verdict."""
         began = time.monotonic()
-        left = time_left(task.options)
+        left, built_s = time_left(task.options), task.built_s
         verdict = None
         while verdict is None:
             if self.dispatcher.why_stopped() or not self.guard.is_fit():
@@ -101,8 +100,9 @@ class Lane:
             result = self._unit(task, following, left)
             if result is None:
                 return False
+            if built_s is not None:
+                result, built_s = replace(result, stage_s={"build": built_s, **result.stage_s}), None
             verdict = self.dispatcher.record(task, result, self.guard.device.uuid)
-        self.builds.forget(task)
         elapsed_s = time.monotonic() - began
         self.tell(Finished(verdict=verdict, device=self.guard.device.uuid, elapsed_s=elapsed_s))
         return True
@@ -140,13 +140,10 @@ class Lane:
         following: Sequence[Entry],
         left: TimeLeft | None,
     ) -> UnitResult:
-        failure = self.builds.failure(task)
-        if failure is not None:
-            return UnitResult(outcome=self.evaluator.why_not(task.case, [task.solution]) or failure)
+        if task.unbuilt is not None:
+            return UnitResult(outcome=self.evaluator.why_not(task.case, [task.solution]) or task.unbuilt)
         unit = state_of(task, known).unit(task.problem, len(known), task.options, self.shapes.of(task))
         result = self._within_budget(replace(unit, case=case or task.case), following, left)
-        if (built_s := self.builds.took_s(task)) is not None:
-            result = replace(result, stage_s={"build": built_s, **result.stage_s})
         if case is not None and not isinstance(result.outcome, Failed):
             message = f"case {task.case.name} does not fit the device; judged at {case.overrides}"
             noted = (*result.outcome.findings, Finding.note("smaller_case", message))

@@ -28,6 +28,10 @@ class Task:
     """Names of solutions with the same source, which share its verdict."""
     refused: Failed | None = None
     """Why it is refused before it is built."""
+    unbuilt: Failed | None = None
+    """Why it could not be constructed when it was built, which may be the problem's own fault."""
+    built_s: float | None = None
+    """Seconds of its build, until a unit has them among its own."""
 
     @property
     def name(self) -> str:
