@@ -128,10 +128,8 @@ def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
     if path is not None:
         return _read_problem(path, "path")
     name = str(name_or_path)
-    matches = [found for found in problem_files(settings) if found[0].stem == name]
-    if matches:
-        found, origin = _only(name, "problem", matches)
-        return _read_problem(found, origin)
+    if (found := _only(name, "problem", problem_files(settings))) is not None:
+        return _read_problem(*found)
     if Path(f"{name}.py").is_file():
         raise UsageError(f"no problem named `{name}`", f"a file of your own needs its path: `{name}.py`")
     _refuse_other(Path(name or "no file"), "problem")
@@ -157,10 +155,8 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
     name = str(name_or_path)
     if name in BUILTINS:
         return _builtin(problem, name)
-    matches = [found for found in solution_files(problem.path, settings) if found[0].stem == name]
-    if matches:
-        found, origin = _only(name, "solution", matches)
-        return _read_solution(found, origin, problem, settings, entry)
+    if (found := _only(name, "solution", solution_files(problem.path, settings))) is not None:
+        return _read_solution(*found, problem, settings, entry)
     known = solutions(problem, settings)
     for one in known:
         if one.name == name:
@@ -224,11 +220,12 @@ def constants(problem: Entry, overrides: Mapping[str, Any] | None = None) -> dic
     return source.parse(problem.path).constants_with(overrides or {})
 
 
-def _only(name: str, kind: EntryKind, matches: Sequence[Found]) -> Found:
+def _only(name: str, kind: EntryKind, files: Sequence[Found]) -> Found | None:
+    matches = [found for found in files if found[0].stem == name]
     if len(matches) > 1:
         places = " and ".join(str(path) for path, _ in matches)
         raise UsageError(f"more than one {kind} is named `{name}`: {places}", "give the path of the one you mean")
-    return matches[0]
+    return matches[0] if matches else None
 
 
 def _refuse_other(path: Path, kind: EntryKind) -> None:

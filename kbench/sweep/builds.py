@@ -92,7 +92,7 @@ class Builds:
         for task in tasks:
             refused = task.refused or task.solution.unsupported_on(self._context.device.kind, task.problem)
             if refused is not None:
-                self._tell(self._dispatcher.built(task, UnitResult(outcome=refused)))
+                self._tell(self._dispatcher.record(task, UnitResult(outcome=refused), ""))
             elif sources.compiles(task.solution.path, task.solution.builtin):
                 groups[task.problem.path, task.solution.path, task.solution.variant].append(task)
             else:
@@ -142,7 +142,7 @@ class Builds:
         for number, task in enumerate(group):
             stage_s = {} if number else {"build": elapsed_s}
             if failure is not None and failure.status not in MAYBE_THE_PROBLEM:
-                self._tell(self._dispatcher.built(task, UnitResult(outcome=failure, stage_s=stage_s)))
+                self._tell(self._dispatcher.record(task, UnitResult(outcome=failure, stage_s=stage_s), ""))
                 continue
             built_s = None if number or failure is not None else elapsed_s
             self._dispatcher.built(replace(task, unbuilt=failure, built_s=built_s))

@@ -56,14 +56,11 @@ class Dispatcher:
             self._stopped = self._stopped or reason
             self._news.notify_all()
 
-    def built(self, task: Task, refused: UnitResult | None = None) -> TaskVerdict | None:
-        """Give a built task to the lanes, or record why it cannot be judged."""
-        if refused is not None:
-            return self.record(task, refused, "")
+    def built(self, task: Task) -> None:
+        """Give a built task to the lanes."""
         with self._news:
             self._ready.append(task)
             self._news.notify_all()
-        return None
 
     def take(self, problems: Sequence[str]) -> list[Task]:
         """Wait for tasks for a lane that has `problems` open; empty if no more will come."""

@@ -83,29 +83,27 @@ class Lane:
         solutions = [task.solution for task in batch]
         self.evaluator.turn_to(batch[0].problem, solutions, batch[0].options)
         for number, task in enumerate(batch):
-            if self.dispatcher.why_stopped() or not self.guard.is_fit():
-                return list(batch[number:])
-            if not self._judge(task, solutions[number + 1 :]):
-                return [replace(task, built_s=None), *batch[number + 1 :]]
+            left = self._judge(task, solutions[number + 1 :])
+            if left is not None:
+                return [left, *batch[number + 1 :]]
         return []
 
-    def _judge(self, task: Task, following: Sequence[Entry]) -> bool:
-        """Judge a task, unit after unit; return whether it has its verdict."""
-        began = time.monotonic()
-        left, built_s = time_left(task.options), task.built_s
-        verdict = None
-        while verdict is None:
-            if self.dispatcher.why_stopped() or not self.guard.is_fit():
-                return False
+    def _judge(self, task: Task, following: Sequence[Entry]) -> Task | None:
+        """Judge a task, unit after unit; return what is left of it, None once it has its verdict."""
+        began, left = time.monotonic(), time_left(task.options)
+        while not self.dispatcher.why_stopped() and self.guard.is_fit():
             result = self._unit(task, following, left)
             if result is None:
-                return False
-            if built_s is not None:
-                result, built_s = replace(result, stage_s={"build": built_s, **result.stage_s}), None
+                break
+            if task.built_s is not None:
+                result = replace(result, stage_s={"build": task.built_s, **result.stage_s})
+                task = replace(task, built_s=None)
             verdict = self.dispatcher.record(task, result, self.guard.device.uuid)
-        elapsed_s = time.monotonic() - began
-        self.tell(Finished(verdict=verdict, device=self.guard.device.uuid, elapsed_s=elapsed_s))
-        return True
+            if verdict is not None:
+                elapsed_s = time.monotonic() - began
+                self.tell(Finished(verdict=verdict, device=self.guard.device.uuid, elapsed_s=elapsed_s))
+                return None
+        return task
 
     def _unit(self, task: Task, following: Sequence[Entry], left: TimeLeft | None) -> UnitResult | None:
         """Judge the next unit of a task, again after a failure of kbench; None if the device is gone."""
