@@ -130,13 +130,8 @@ def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
     name = str(name_or_path)
     if (found := _only(name, "problem", problem_files(settings))) is not None:
         return _read_problem(*found)
-    if Path(f"{name}.py").is_file():
-        raise UsageError(f"no problem named `{name}`", f"a file of your own needs its path: `{name}.py`")
-    _refuse_other(Path(name or "no file"), "problem")
-    known = [entry.name for entry in problems(settings)]
-    raise UsageError(
-        f"no problem named `{name}`", did_you_mean(name, known, listing="`kbench list` shows all problems")
-    )
+    known, listing = problems(settings), "`kbench list` shows all problems"
+    raise _unknown(f"no problem named `{name}`", "problem", name, [Path(f"{name}.py")], known, listing)
 
 
 def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, *, entry: str | None = None) -> Entry:
@@ -161,17 +156,12 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
     for one in known:
         if one.name == name:
             return one if entry is None else _read_solution(one.path, one.origin, problem, settings, entry)
-    for own in (Path(f"{name}.py"), Path("solutions", problem.name, f"{name}.py")):
-        if own.is_file():
-            raise UsageError(
-                f"`{problem.name}` has no solution named `{name}`", f"a file of your own needs its path: `{own}`"
-            )
-    _refuse_other(Path(name or "no file"), "solution")
-    listing = f"`kbench list {problem.typed}` shows its solutions"
-    raise UsageError(
+    message, listing = (
         f"`{problem.name}` has no solution named `{name}`",
-        did_you_mean(name, [one.name for one in known], listing=listing),
+        f"`kbench list {problem.typed}` shows its solutions",
     )
+    places = [Path(f"{name}.py"), Path("solutions", problem.name, f"{name}.py")]
+    raise _unknown(message, "solution", name, places, known, listing)
 
 
 def told_apart(entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -228,11 +218,18 @@ def _only(name: str, kind: EntryKind, files: Sequence[Found]) -> Found | None:
     return matches[0] if matches else None
 
 
-def _refuse_other(path: Path, kind: EntryKind) -> None:
-    """Refuse a name that is a folder's, or a file's of another kind."""
+def _unknown(
+    message: str, kind: EntryKind, name: str, places: Sequence[Path], known: Sequence[Entry], listing: str
+) -> UsageError:
+    """Return the error of an unknown name. Raises PluginError for that of a folder, or of a file of another kind."""
+    for own in places:
+        if own.is_file():
+            return UsageError(message, f"a file of your own needs its path: `{own}`")
+    path = Path(name or "no file")
     _refuse_folder(path, kind)
     if path.is_file():
         raise PluginError(f"{path} is not a Python file, so it is not a {kind}", "its name must end in `.py`")
+    return UsageError(message, did_you_mean(name, [entry.name for entry in known], listing=listing))
 
 
 def _refuse_folder(path: Path, kind: EntryKind) -> None:

@@ -21,7 +21,7 @@ from kbench.plugins import case_selection
 from kbench.plugins.shapes import Derived
 from kbench.run.builds import job_of
 from kbench.sweep.dispatch import Dispatcher
-from kbench.sweep.task import Task, TaskVerdict
+from kbench.sweep.task import Finished, Task
 from kbench.units.evaluator import Evaluator
 from kbench.units.stages import finished
 from kbench.units.unit import UnitResult
@@ -72,7 +72,7 @@ class Builds:
         shapes: DerivedShapes,
         *,
         jobs: int,
-        tell: Callable[[TaskVerdict | StageStarted | BaseException | None], None],
+        tell: Callable[[Finished | StageStarted | BaseException], None],
     ):
         self._context = context
         self._dispatcher = dispatcher
@@ -92,7 +92,7 @@ class Builds:
         for task in tasks:
             refused = task.refused or task.solution.unsupported_on(self._context.device.kind, task.problem)
             if refused is not None:
-                self._tell(self._dispatcher.record(task, UnitResult(outcome=refused), ""))
+                self._refuse(task, UnitResult(outcome=refused))
             elif sources.compiles(task.solution.path, task.solution.builtin):
                 groups[task.problem.path, task.solution.path, task.solution.variant].append(task)
             else:
@@ -142,7 +142,12 @@ class Builds:
         for number, task in enumerate(group):
             stage_s = {} if number else {"build": elapsed_s}
             if failure is not None and failure.status not in MAYBE_THE_PROBLEM:
-                self._tell(self._dispatcher.record(task, UnitResult(outcome=failure, stage_s=stage_s), ""))
+                self._refuse(task, UnitResult(outcome=failure, stage_s=stage_s))
                 continue
             built_s = None if number or failure is not None else elapsed_s
             self._dispatcher.built(replace(task, unbuilt=failure, built_s=built_s))
+
+    def _refuse(self, task: Task, result: UnitResult) -> None:
+        verdict = self._dispatcher.record(task, result, "")
+        if verdict is not None:
+            self._tell(Finished(verdict=verdict, device="", elapsed_s=sum(verdict.stage_s.values())))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kbench.core.errors import MachineError
-from kbench.core.events import RunOptions, StageStarted
+from kbench.core.events import RunOptions
 from kbench.devices import peaks
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
@@ -21,7 +21,7 @@ from kbench.sweep.builds import Builds, DerivedShapes
 from kbench.sweep.dispatch import Dispatcher, Write
 from kbench.sweep.guard import Guard
 from kbench.sweep.lane import Lane
-from kbench.sweep.task import Budgets, Finished, SweepEvent, Task, TaskVerdict
+from kbench.sweep.task import Budgets, SweepEvent, Task
 from kbench.units.evaluator import Evaluator
 from kbench.units.unit import UnitResult
 
@@ -89,7 +89,7 @@ class Crew:
         shapes = DerivedShapes(Evaluator(device, options.rung, self._scratch, self._guards[0]), self._news.put)
         self._closing.callback(shapes.close)
         context = RunContext(options=options.run, device=device, rung=options.rung, scratch=self._scratch)
-        self._builds = Builds(context, self._dispatcher, shapes, jobs=options.jobs, tell=self._tell_of_builds)
+        self._builds = Builds(context, self._dispatcher, shapes, jobs=options.jobs, tell=self._news.put)
         self._closing.callback(self._builds.stop)
         for guard in self._guards:
             for _ in range(options.lanes):
@@ -142,12 +142,6 @@ class Crew:
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
             self._news.put(error)
         self._news.put(None)
-
-    def _tell_of_builds(self, told: TaskVerdict | StageStarted | BaseException | None) -> None:
-        if isinstance(told, TaskVerdict):
-            self._news.put(Finished(verdict=told, device="", elapsed_s=sum(told.stage_s.values())))
-        elif told is not None:
-            self._news.put(told)
 
     def _nobody_left(self) -> str:
         marks = [guard.quarantine for guard in self._guards]
