@@ -313,19 +313,21 @@ class _Log:
     """The last LOG_TAIL_BYTES of a stream, however much comes."""
 
     def __init__(self) -> None:
-        self._read = (b"", 0)
-        """The tail, and the bytes before it: together, since another thread may ask for the text."""
+        self._tail = bytearray()
+        self._dropped = 0
+        self._lock = threading.Lock()
 
     def drain(self, stream: IO[bytes]) -> None:
         with contextlib.suppress(OSError, ValueError):
             while chunk := os.read(stream.fileno(), 1 << 16):
-                tail, dropped = self._read
-                tail += chunk
-                left_out = max(0, len(tail) - LOG_TAIL_BYTES)
-                self._read = tail[left_out:], dropped + left_out
+                with self._lock:
+                    self._tail += chunk
+                    self._dropped += max(0, len(self._tail) - LOG_TAIL_BYTES)
+                    del self._tail[:-LOG_TAIL_BYTES]
 
     def text(self) -> str:
-        tail, dropped = self._read
+        with self._lock:
+            tail, dropped = bytes(self._tail), self._dropped
         text = tail.decode(errors="replace")
         lines = [line for line in traces.without_machinery(text.splitlines()) if line.strip()]
         head = [f"[{dropped} bytes before this]"] if dropped else []
