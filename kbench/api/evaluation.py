@@ -8,7 +8,7 @@ from kbench.api.reward import RewardPolicy, reward
 from kbench.core.events import Judged
 from kbench.core.model import Environment, Failed, ResultRow, Status
 from kbench.sweep.summary import speedup_of
-from kbench.sweep.task import TaskVerdict, state_of
+from kbench.sweep.task import TaskVerdict
 from kbench.units.unit import OutcomeProperties
 
 if TYPE_CHECKING:
@@ -57,16 +57,10 @@ class EvaluationResult(OutcomeProperties, Judged):
 
 def evaluation_of(verdict: TaskVerdict, started_utc: str) -> EvaluationResult:
     """Make an EvaluationResult of a verdict. Raises OSError if a source no longer exists."""
-    task = verdict.task
-    state = state_of(task, verdict.results)
-    state.tell_budget(task.options)
+    judged = verdict.judged("unsaved", started_utc)
     return EvaluationResult(
-        problem=task.problem.name,
-        solution=task.solution.name,
-        case=(verdict.last.case or task.case).name,
-        outcome=state.outcome,
-        rows=tuple(row for row, _ in verdict.rows("unsaved", started_utc)),
-        stage_s=state.stage_s,
+        **{field.name: getattr(judged, field.name) for field in dataclasses.fields(judged)},
+        problem=verdict.task.problem.name,
         speedup=speedup_of(verdict),
         environment=verdict.last.environment,
     )

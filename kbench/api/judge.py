@@ -1,11 +1,11 @@
 """A pool of judges that stay warm."""
 
 import asyncio
+import itertools
 import os
 import queue
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -45,7 +45,7 @@ class _Waiting:
 
     task: Task
     started_utc: str
-    futures: list[tuple[int, "Future[EvaluationResult]"]] = field(default_factory=list)
+    futures: "list[Future[EvaluationResult]]" = field(default_factory=list)
 
 
 class Judge:
@@ -104,7 +104,6 @@ class Judge:
         self._on_stage = on_stage
         self._lock = threading.RLock()
         self._waiting: dict[str, _Waiting] = {}
-        self._uses: Counter[str] = Counter()
         self._crew: Crew | None = None
         self._listener: threading.Thread | None = None
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -183,24 +182,24 @@ class Judge:
         asked: RunOptions,
     ) -> Iterator[EvaluationResult]:
         ready: queue.SimpleQueue[Future[EvaluationResult]] = queue.SimpleQueue()
-        flying = done = 0
-        source = enumerate(candidates)
-        exhausted = False
-        while flying or not exhausted:
-            while not exhausted and flying < self.lanes * AHEAD:
-                number, pair = next(source, (0, None))
-                if pair is None:
-                    exhausted = True
-                    break
-                for future in self._ask(*pair, entry, asked, number, alone=False):
-                    flying += 1
-                    future.add_done_callback(ready.put)
-            if flying:
-                found = ready.get().result()
-                flying, done = flying - 1, done + 1
-                if progress is not None:
-                    progress(done, found)
-                yield found
+        numbers: dict[Future[EvaluationResult], int] = {}
+        done = itertools.count(1)
+
+        def first_ready() -> EvaluationResult:
+            future = ready.get()
+            found = replace(future.result(), number=numbers.pop(future))
+            if progress is not None:
+                progress(next(done), found)
+            return found
+
+        for number, pair in enumerate(candidates):
+            for future in self._ask(*pair, entry, asked, alone=False):
+                numbers[future] = number
+                future.add_done_callback(ready.put)
+            while len(numbers) >= self.lanes * AHEAD:
+                yield first_ready()
+        while numbers:
+            yield first_ready()
 
     def _options(self, given: Mapping[str, Any]) -> RunOptions:
         """Return the options of one call. Raises UsageError for those that only a pool can have."""
@@ -218,14 +217,7 @@ class Judge:
         return replace(fit_to(options, self.device), device=self.device.kind)
 
     def _ask(
-        self,
-        problem: SourceLike,
-        solution: SourceLike,
-        entry: str | None,
-        options: RunOptions,
-        number: int = 0,
-        *,
-        alone: bool = True,
+        self, problem: SourceLike, solution: SourceLike, entry: str | None, options: RunOptions, *, alone: bool = True
     ) -> "list[Future[EvaluationResult]]":
         """Start judging one solution; with `alone`, an unusable problem raises."""
         with self._lock:
@@ -238,7 +230,7 @@ class Judge:
             new = [task for task in tasks if task.key not in self._waiting]
             started_utc = datetime.now(UTC).isoformat(timespec="seconds")
             self._waiting |= {task.key: _Waiting(task, started_utc) for task in new}
-            futures = [self._future(task.key, number) for task in tasks]
+            futures = [self._future(task.key) for task in tasks]
             if new:
                 crew.add(new)
         return futures
@@ -249,12 +241,10 @@ class Judge:
         except KbenchError as error:
             raise type(error)(error.message.replace(self._sources, ""), error.hint) from error
 
-    def _future(self, key: str, number: int) -> "Future[EvaluationResult]":
+    def _future(self, key: str) -> "Future[EvaluationResult]":
         future: Future[EvaluationResult] = Future()
         future.set_running_or_notify_cancel()
-        waiting = self._waiting[key]
-        waiting.futures.append((number, future))
-        self._uses[str(waiting.task.solution.path)] += 1
+        self._waiting[key].futures.append(future)
         return future
 
     def _place(self, source: SourceLike, kind: str) -> str:
@@ -310,30 +300,26 @@ class Judge:
         if not is_closing:
             crew.stop()
         for waiting in lost.values():
-            for _, future in waiting.futures:
+            for future in waiting.futures:
                 future.set_exception(why)
 
     def _tell(self, verdict: TaskVerdict) -> None:
         with self._lock:
             waiting = self._waiting.pop(verdict.task.key)
-            path = str(verdict.task.solution.path)
-            self._uses[path] -= len(waiting.futures)
+            found: EvaluationResult | MachineError
             try:
-                told = evaluation_of(verdict, waiting.started_utc)
-                found: EvaluationResult | OSError = without(told, self._sources)
+                found = without(evaluation_of(verdict, waiting.started_utc), self._sources)
             except OSError as error:
-                found = error
-            if not self._uses[path]:
-                del self._uses[path]
-                if self._folder is not None and path.startswith(self._folder.name):
-                    Path(path).unlink(missing_ok=True)
-        for number, future in waiting.futures:
-            if isinstance(found, OSError):
-                future.set_exception(
-                    MachineError(f"a source no longer exists: {found}", "keep files until they are judged")
-                )
+                found = MachineError(f"a source no longer exists: {error}", "keep files until they are judged")
+            path = verdict.task.solution.path
+            used = (other.task.solution.path == path for other in self._waiting.values())
+            if self._folder is not None and path.is_relative_to(self._folder.name) and not any(used):
+                path.unlink(missing_ok=True)
+        for future in waiting.futures:
+            if isinstance(found, MachineError):
+                future.set_exception(found)
             else:
-                future.set_result(replace(found, number=number))
+                future.set_result(found)
 
 
 def _save(found: Sequence[EvaluationResult], options: RunOptions) -> tuple[EvaluationResult, ...]:

@@ -1,6 +1,5 @@
 """The process boundary: start a child, talk to it under a deadline, learn how it died, kill all of it."""
 
-import collections
 import contextlib
 import os
 import socket
@@ -199,10 +198,7 @@ class Child:
             log = self._nursery.log if self._nursery is not None else ""
             reason = "the process that workers are forks of ended, or could not fork"
             return ChildError(Status.HARNESS_ERROR, reason, log)
-        if self._killed_because is not None:
-            status, reason = self._killed_because
-            return ChildError(status, reason, self.log)
-        status, reason = explain_exit(code, self.log)
+        status, reason = self._killed_because or explain_exit(code, self.log)
         return ChildError(status, reason, self.log)
 
     def finish(self, timeout_s: float) -> bool:
@@ -317,8 +313,7 @@ class _Log:
     """The last LOG_TAIL_BYTES of a stream, however much comes."""
 
     def __init__(self) -> None:
-        self._chunks: collections.deque[bytes] = collections.deque()
-        self._size = 0
+        self._tail = bytearray()
         self._dropped = 0
         self._lock = threading.Lock()
 
@@ -326,17 +321,14 @@ class _Log:
         with contextlib.suppress(OSError, ValueError):
             while chunk := os.read(stream.fileno(), 1 << 16):
                 with self._lock:
-                    self._chunks.append(chunk)
-                    self._size += len(chunk)
-                    while self._size - len(self._chunks[0]) >= LOG_TAIL_BYTES:
-                        dropped = len(self._chunks.popleft())
-                        self._size -= dropped
-                        self._dropped += dropped
+                    self._tail += chunk
+                    self._dropped += max(0, len(self._tail) - LOG_TAIL_BYTES)
+                    del self._tail[:-LOG_TAIL_BYTES]
 
     def text(self) -> str:
         with self._lock:
-            data, dropped = b"".join(self._chunks)[-LOG_TAIL_BYTES:], self._dropped
-        text = data.decode(errors="replace")
+            tail, dropped = bytes(self._tail), self._dropped
+        text = tail.decode(errors="replace")
         lines = [line for line in traces.without_machinery(text.splitlines()) if line.strip()]
         head = [f"[{dropped} bytes before this]"] if dropped else []
         return "\n".join([*head, *lines[-SHOWN_LOG_LINES:]])

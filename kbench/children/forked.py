@@ -7,7 +7,6 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
 
 BIRTH_TIMEOUT_S = 60.0
 POLL_INTERVAL_S = 0.005
@@ -29,46 +28,42 @@ class Fork:
     @property
     def pid(self) -> int:
         """The pid, once there is one; NOBODY if the nursery ended first."""
-        self._listen(self._has_pid, BIRTH_TIMEOUT_S)
+        self._listen(1, BIRTH_TIMEOUT_S)
         return next(iter(self._numbers()), NOBODY)
 
     @property
     def is_born(self) -> bool:
         """Whether the nursery has told a pid."""
-        self._listen(self._has_pid, 0.0)
-        return self._has_pid()
+        self._listen(1)
+        return bool(self._numbers())
 
     @property
     def is_lost(self) -> bool:
         """Whether the nursery ended, or could not fork, so that nobody tells how this process ends."""
         return self._silent and len(self._numbers()) < 2
 
-    def poll(self) -> int | None:
+    def poll(self, timeout_s: float = 0.0) -> int | None:
         """Return the exit code, or None while the process lives. One that is lost counts as killed."""
-        self._listen(self._is_over, 0.0)
-        return (self._numbers() + [-int(signal.SIGKILL)] * 2)[1] if self._is_over() else None
+        self._listen(2, timeout_s)
+        silent, numbers = self._silent, self._numbers()  # in this order: another thread may listen, too
+        if len(numbers) > 1:
+            return numbers[1]
+        return -int(signal.SIGKILL) if silent else None
 
     def wait(self, timeout_s: float) -> int:
         """Return the exit code. Raises subprocess.TimeoutExpired."""
-        self._listen(self._is_over, timeout_s)
-        code = self.poll()
+        code = self.poll(timeout_s)
         if code is None:
             raise subprocess.TimeoutExpired("worker", timeout_s)
         return code
 
-    def _has_pid(self) -> bool:
-        return len(self._numbers()) > 0
-
-    def _is_over(self) -> bool:
-        return self._silent or len(self._numbers()) > 1
-
     def _numbers(self) -> list[int]:
         return [int(line) for line in self._text.split(b"\n")[:-1]]
 
-    def _listen(self, enough: Callable[[], bool], timeout_s: float) -> None:
-        """Take in what the nursery tells until it is enough, nobody will tell more, or time is up."""
+    def _listen(self, wanted: int, timeout_s: float = 0.0) -> None:
+        """Take in what the nursery tells until it is that many numbers, nobody will tell more, or time is up."""
         deadline = time.monotonic() + timeout_s
-        while not enough() and not self._silent:
+        while len(self._numbers()) < wanted and not self._silent:
             if not select.select([self._told], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 return
             with self._lock:

@@ -1,6 +1,6 @@
 """The rule of a cluster: which member gets which task. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from kbench.sweep.ladder import next_batch
 from kbench.sweep.task import Task
@@ -11,7 +11,7 @@ MOST_LOSSES = 3
 
 def assign(
     waiting: Sequence[Task],
-    losses: Mapping[str, int],
+    lost: Collection[str],
     flying: Sequence[str],
     problem: str | None,
     *,
@@ -20,13 +20,14 @@ def assign(
 ) -> list[Task]:
     """Return the tasks that a member with `lanes` lanes gets next; `all_lanes` is the number of those of all members.
 
-    `flying` are the keys of its tasks, `problem` is the path of the problem of its last one.
+    `flying` are the keys of its tasks, `problem` is the path of the problem of its last one, and `lost` are the keys of
+    the tasks that were lost with a member.
     A member is kept one batch ahead of its lanes. A task that was lost with a member comes last. It goes to an idle
     member, which gets no other task until the verdict.
     """
-    if any(losses.get(key) for key in flying) or len(flying) > lanes:
+    if any(key in lost for key in flying) or len(flying) > lanes:
         return []
-    fresh = [task for task in waiting if not losses.get(task.key)]
+    fresh = [task for task in waiting if task.key not in lost]
     if fresh:
         return next_batch(fresh, [problem] if problem else [], all_lanes)
     return [*waiting[:1]] if not flying else []

@@ -7,7 +7,6 @@ import queue
 import signal
 import socket
 import threading
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -157,8 +156,8 @@ class Cluster:
         self._news: queue.SimpleQueue[tuple[RemoteDevice, Told | Exception]] = queue.SimpleQueue()
         self._waiting: list[Task] = []
         self._results: dict[str, tuple[UnitResult, ...]] = {}
-        self._losses: Counter[str] = Counter()
         self._lost_with: dict[str, list[str]] = {}
+        """Hosts that died while they judged a task, by its key."""
         self._parcels: dict[Path, tuple[str, Any]] = {}
         self._failures = 0
         self._halted = ""
@@ -211,7 +210,7 @@ class Cluster:
         alive = [post for post in self._posts if not post.is_gone and not self._halted]
         for post in alive:
             lanes = self._options.lanes
-            known = self._waiting, self._losses, [*post.flying], post.problem
+            known = self._waiting, self._lost_with, [*post.flying], post.problem
             batch = assign(*known, lanes=lanes, all_lanes=lanes * len(alive))
             if batch:
                 self._send(post, batch)
@@ -263,17 +262,16 @@ class Cluster:
         yield DeviceState(device=post.member.name, state="lost", reason=reason)
         lost, post.flying = post.flying, {}
         for key, task in lost.items():
-            self._losses[key] += 1
-            self._lost_with.setdefault(key, []).append(post.member.host)
-            if self._losses[key] >= MOST_LOSSES:
-                hosts = ", ".join(self._lost_with[key])
-                failed = Failed(status=Status.CRASHED, reason=f"kbench died on each host that judged it: {hosts}")
-                result = UnitResult(outcome=failed, attempts=self._losses[key])
+            hosts = self._lost_with.setdefault(key, [])
+            hosts.append(post.member.host)
+            if len(hosts) >= MOST_LOSSES:
+                died = f"kbench died on each host that judged it: {', '.join(hosts)}"
+                result = UnitResult(outcome=Failed(status=Status.CRASHED, reason=died), attempts=len(hosts))
                 self._record(task, len(self._results[key]), result, post.member.name)
                 yield self._verdict(task, post.member.name, 0.0)
             else:
                 self._waiting.append(task)
-                yield Retried(task=task, attempt=self._losses[key], reason=reason)
+                yield Retried(task=task, attempt=len(hosts), reason=reason)
 
     def _record(self, task: Task, process: int, result: UnitResult, device: str) -> None:
         """Record a unit's result, on the disk first."""
@@ -282,10 +280,11 @@ class Cluster:
 
     def _with_losses(self, key: str, result: UnitResult) -> UnitResult:
         """Add a finding to a result that names the hosts that died while judging its task."""
-        if not self._losses[key]:
+        hosts = self._lost_with.get(key)
+        if hosts is None:
             return result
-        result = replace(result, attempts=result.attempts + self._losses[key])
-        message = f"judged anew here: {', '.join(self._lost_with[key])} ended while it was judged there"
+        result = replace(result, attempts=result.attempts + len(hosts))
+        message = f"judged anew here: {', '.join(hosts)} ended while it was judged there"
         findings = (*result.outcome.findings, Finding.note("host_lost", message))
         return replace(result, outcome=replace(result.outcome, findings=findings))
 

@@ -29,6 +29,7 @@ RECOUNT_S = 0.5
 """Chosen. A process that was killed changes no folder: it is found by counting again."""
 
 PATIENTLY = Wait()
+LOCKS = (ClaimKind.SHARED, ClaimKind.EXCLUSIVE)
 
 Blocking = Callable[[list[QueuePlace]], list[QueuePlace]]
 """Of the claims that came earlier, those that must end first."""
@@ -94,13 +95,13 @@ class Admission:
     @contextlib.contextmanager
     def shared(self, wait: Wait = PATIENTLY) -> Iterator[None]:
         """Use the device beside others, for verifying and rehearsing; nobody times meanwhile."""
-        with self._admitted(ClaimKind.SHARED, 0, _exclusive_ones, wait):
+        with self._admitted(ClaimKind.SHARED, 0, lambda earlier: _of(earlier, ClaimKind.EXCLUSIVE), wait):
             yield
 
     @contextlib.contextmanager
     def exclusive(self, wait: Wait = PATIENTLY) -> Iterator[None]:
         """Use the device alone, for timing. Not from within `shared`: leave that first."""
-        with self._admitted(ClaimKind.EXCLUSIVE, 0, _locks, wait):
+        with self._admitted(ClaimKind.EXCLUSIVE, 0, lambda earlier: _of(earlier, *LOCKS), wait):
             yield
 
     def is_wanted(self) -> bool:
@@ -121,7 +122,7 @@ class Admission:
             raise ValueError(f"{need_bytes} bytes cannot be reserved")
 
         def too_much(earlier: list[QueuePlace]) -> list[QueuePlace]:
-            ahead = _for_memory(earlier)
+            ahead = _of(earlier, ClaimKind.MEMORY)
             return [] if _fits(ahead, need_bytes, capacity_bytes) else ahead
 
         with self._admitted(ClaimKind.MEMORY, need_bytes, too_much, wait) as claim:
@@ -140,7 +141,8 @@ class Admission:
                     if claim is not None:
                         claim.release()
                     _refuse_deadlock(kind)
-                    claim = _own[_slot(kind)] = queue.enter(kind, need_bytes, self.signature)
+                    claim = queue.enter(kind, need_bytes, self.signature)
+                    _own["lock" if kind in LOCKS else "memory"] = claim
                 _wait(queue, claim, blocking, patience)
             yield claim
         finally:
@@ -163,7 +165,7 @@ class Reservation:
         """
         try:
             with guarded(self._queue.folder, Patience(Wait(timeout_s=0.0)).tell):
-                claims = _for_memory(self._queue.places())
+                claims = _of(self._queue.places(), ClaimKind.MEMORY)
         except (DeviceBusyError, MachineError, OSError):
             return False
         later = [number for number, place in enumerate(claims) if place.ticket > self._claim.place.ticket]
@@ -186,25 +188,13 @@ def _wait(queue: ClaimQueue, claim: Claim, blocking: Blocking, patience: Patienc
             time.sleep(min(max(POLL_SHARE * patience.waited_s, 0.001), POLL_S, left_s))
 
 
-def _for_memory(places: list[QueuePlace]) -> list[QueuePlace]:
-    return [place for place in places if place.kind is ClaimKind.MEMORY]
+def _of(places: list[QueuePlace], *kinds: ClaimKind) -> list[QueuePlace]:
+    return [place for place in places if place.kind in kinds]
 
 
 def _fits(others: list[QueuePlace], need_bytes: int, capacity_bytes: int) -> bool:
     """Return whether a claim fits beside others. Where there are none it is admitted: the device has the last word."""
     return not others or sum(place.need_bytes for place in others) + need_bytes <= capacity_bytes
-
-
-def _locks(earlier: list[QueuePlace]) -> list[QueuePlace]:
-    return [place for place in earlier if place.kind is not ClaimKind.MEMORY]
-
-
-def _exclusive_ones(earlier: list[QueuePlace]) -> list[QueuePlace]:
-    return [place for place in earlier if place.kind is ClaimKind.EXCLUSIVE]
-
-
-def _slot(kind: ClaimKind) -> str:
-    return "memory" if kind is ClaimKind.MEMORY else "lock"
 
 
 def _refuse_deadlock(kind: ClaimKind) -> None:

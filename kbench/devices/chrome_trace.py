@@ -23,6 +23,8 @@ SHAPE = {
     "sharedMemPerMultiprocessor": "shared_bytes_per_sm",
 }
 """Kineto's names of what a `DeviceShape` has."""
+NONE = (0,)
+"""Sizes in blocks or threads of a copy, which has neither."""
 OPERATORS = frozenset({"cpu_op", NOTE})
 OF_RUNTIME = frozenset({"cuda_runtime", "cuda_driver"})
 
@@ -78,19 +80,11 @@ def _activity(event: Mapping[str, Any], first: float) -> DeviceActivity:
         name=str(event["name"])[:LONGEST_NAME],
         start_ns=round(1e3 * (float(event["ts"]) - first)),
         duration_ns=round(1e3 * float(event["dur"])),
-        blocks=_product(fields.get("grid")),
-        threads=_product(fields.get("block")),
+        blocks=math.prod(map(int, fields.get("grid") or NONE)),
+        threads=math.prod(map(int, fields.get("block") or NONE)),
         registers=int(fields.get("registers per thread", 0)),
         shared_bytes=int(fields.get("shared memory", 0)),
     )
-
-
-def _product(sizes: Any) -> int:
-    """Return the number of blocks or threads in three dimensions; 0 for a copy, which has none."""
-    if not sizes:
-        return 0
-    x, y, z = sizes
-    return int(x) * int(y) * int(z)
 
 
 def _start(event: Mapping[str, Any]) -> float:

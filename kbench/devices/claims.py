@@ -139,8 +139,8 @@ class ClaimQueue:
             path = self.folder / place.name
             if _is_locked(path):
                 live.append(place)
-                continue
-            _remove(path)
+            else:
+                _remove(path)
         return live
 
     def changed_ns(self) -> int:

@@ -47,7 +47,7 @@ class DeviceMonitor:
 
     def __enter__(self) -> Self:
         if backend(self._kind).has_own_memory:
-            self._gpu = NvmlDevice(self._uuid or _first_visible())
+            self._gpu = NvmlDevice(self._uuid or backend(self._kind).identify().gpu_uuid)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -97,9 +97,3 @@ def foreign_processes(device: DeviceChoice) -> tuple[str, ...] | None:
 
 def _text(value: object) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value or "")
-
-
-def _first_visible() -> str:
-    import torch
-
-    return f"GPU-{torch.cuda.get_device_properties(0).uuid}"

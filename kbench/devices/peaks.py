@@ -13,7 +13,6 @@ import datetime
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -137,27 +136,8 @@ def _best_s(act: Callable[[], object], device: str) -> float:
     """Return the seconds of the fastest of several repetitions, after two that do not count."""
     act()
     act()
-    if device == "cpu":
-        return min(_host_s(act) for _ in range(HOST_REPETITIONS))
-    return min(_event_s(act) for _ in range(REPETITIONS))
-
-
-def _host_s(act: Callable[[], object]) -> float:
-    start = time.perf_counter_ns()
-    act()
-    return (time.perf_counter_ns() - start) / 1e9
-
-
-def _event_s(act: Callable[[], object]) -> float:
-    import torch
-
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda.synchronize()
-    start.record()
-    act()
-    end.record()
-    torch.cuda.synchronize()
-    return float(start.elapsed_time(end)) / 1e3
+    timer, repetitions = backend(device).timer("warm"), HOST_REPETITIONS if device == "cpu" else REPETITIONS
+    return min(timer.measure(lambda _: act(), 0).t_event_ns for _ in range(repetitions)) / 1e9
 
 
 def _fma_rate() -> float:

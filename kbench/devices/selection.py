@@ -72,11 +72,8 @@ def kind_of_any(*, gpus: bool) -> str:
 
 def cpu() -> DeviceChoice:
     """Return the processor as a device; its uuid stands for this machine and this model."""
-    model = platform.processor() or platform.machine()
-    for line in _lines("/proc/cpuinfo"):
-        if line.startswith("model name"):
-            model = line.partition(":")[2].strip()
-            break
+    models = (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name"))
+    model = next(models, platform.processor() or platform.machine())
     machine = "".join(_lines("/etc/machine-id")) or platform.node()
     uuid = "CPU-" + hashlib.sha256(f"{machine}{model}".encode()).hexdigest()[:16]
     # A GPU must not be within a CPU worker's reach.

@@ -1,5 +1,6 @@
 """How long one waits for a device, and whom one tells."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ class Patience:
     def __init__(self, wait: Wait):
         self._wait = wait
         self._began_s = time.monotonic()
-        self._told_s: float | None = None
+        self._due_s = -math.inf
 
     @property
     def waited_s(self) -> float:
@@ -47,11 +48,7 @@ class Patience:
         """Tell who is waited for, where that is due. Raises DeviceBusyError when the time is over."""
         if self.left_s <= 0:
             raise DeviceBusyError(holder)
-        if self._wait.on_wait is not None and self._is_due():
-            self._told_s = time.monotonic()
+        if self._wait.on_wait is not None and time.monotonic() >= self._due_s:
+            again_s = self._wait.again_s
+            self._due_s = math.inf if again_s is None else time.monotonic() + again_s
             self._wait.on_wait(holder)
-
-    def _is_due(self) -> bool:
-        if self._told_s is None:
-            return True
-        return self._wait.again_s is not None and time.monotonic() - self._told_s >= self._wait.again_s

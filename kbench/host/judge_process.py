@@ -248,36 +248,33 @@ class JudgeProcess:
         answer: Message | None = None
         step: Step | None = None
         where = ""
-        unsent = True
-        while answer is None:
-            try:
-                if unsent:
-                    self._child.channel.send({**message, "n": 0})
-                    unsent = False
+        try:
+            self._child.channel.send({**message, "n": 0})
+            while answer is None:
                 limit_s = self._limit_s(step) if step in BOUNDED else SILENCE_TIMEOUT_S
                 received = self._child.channel.receive(limit_s)
-            except (PeerGoneError, DeadlineError, WireError) as error:
-                status, reason = Status.HARNESS_ERROR, f"the judge does not answer: {error}"
-                if isinstance(error, PeerGoneError):
-                    reason = self._child.death().reason
-                elif isinstance(error, DeadlineError) and step in BOUNDED:
-                    self.close()
-                    reason = f"the problem fails: {self._overrun(step, where)}"
-                    status = Status.REFERENCE_FAILED
-                self.outcome = Failed(status=status, reason=reason, log=self._child.log)
-                return
-            step = Step(received["step"]) if "step" in received else None
-            where = received.get("where", "")
-            self._own_time.note(step)
-            if "progress" not in received:
-                answer = received
-            elif step is None and received["stage"] != stage:
-                now = time.monotonic()
-                if stage:
-                    yield stage, True, now - started
-                stage, started = received["stage"], now
-                self.holder = received.get("holder", "")
-                yield stage, True, None
+                step = Step(received["step"]) if "step" in received else None
+                where = received.get("where", "")
+                self._own_time.note(step)
+                if "progress" not in received:
+                    answer = received
+                elif step is None and received["stage"] != stage:
+                    now = time.monotonic()
+                    if stage:
+                        yield stage, True, now - started
+                    stage, started = received["stage"], now
+                    self.holder = received.get("holder", "")
+                    yield stage, True, None
+        except (PeerGoneError, DeadlineError, WireError) as error:
+            status, reason = Status.HARNESS_ERROR, f"the judge does not answer: {error}"
+            if isinstance(error, PeerGoneError):
+                reason = self._child.death().reason
+            elif isinstance(error, DeadlineError) and step in BOUNDED:
+                self.close()
+                reason = f"the problem fails: {self._overrun(step, where)}"
+                status = Status.REFERENCE_FAILED
+            self.outcome = Failed(status=status, reason=reason, log=self._child.log)
+            return
         self.outcome, self.weights = decode(answer, self._child.log)
         is_of_kbench = isinstance(self.outcome, Failed) and self.outcome.status is Status.HARNESS_ERROR
         self.has_raised = is_of_kbench and bool(answer.get("error", {}).get("type"))

@@ -22,7 +22,8 @@ OF_A_JUDGE = ("torch.utils.flop_counter", "torch.utils.cpp_extension")
 processor, and 0.1 s where setuptools finds Cython."""
 OF_MANY_JUDGES = ("torch.fx.experimental.symbolic_shapes", "torch._dynamo")
 """What a call without memory imports beside these, to derive shapes and for the size of a large case: 1.7 s."""
-Key = tuple[tuple[str, str], ...]
+Key = frozenset[tuple[str, str]]
+"""The environment of a nursery."""
 _lock = threading.Lock()
 _open: dict[Key, "Nursery"] = {}
 _keepers = 0
@@ -31,7 +32,7 @@ _keepers = 0
 class Nursery:
     """A process that has imported torch and forks; started when it is first needed, and again where it has ended."""
 
-    def __init__(self, environment: dict[str, str], ahead: Sequence[str] = ()):
+    def __init__(self, environment: dict[str, str], ahead: Sequence[str]):
         self._environment = environment
         self._ahead = tuple(ahead)
         self._lock = threading.Lock()
@@ -71,7 +72,7 @@ def nursery(ahead: Sequence[str] = ()) -> Iterator[Nursery]:
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
     environment = _environment()
     with _lock:
-        one = _open.setdefault(_key(environment), Nursery(environment, ahead))
+        one = _open.setdefault(Key(environment.items()), Nursery(environment, ahead))
         one.users += 1
         _close_idle(but=one)
     try:
@@ -103,7 +104,7 @@ def present() -> Child:
     with _lock:
         if not _open:
             raise InternalError("judges and builders must be started within `nursery`")
-        one = _open.get(_key(_environment())) or list(_open.values())[-1]
+        one = _open.get(Key(_environment().items())) or list(_open.values())[-1]
     return one.child()
 
 
@@ -112,10 +113,6 @@ def _close_idle(but: Nursery | None) -> None:
         if not one.users and one is not but:
             del _open[key]
             one.close()
-
-
-def _key(environment: dict[str, str]) -> Key:
-    return tuple(sorted(environment.items()))
 
 
 def _environment() -> dict[str, str]:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -349,8 +350,4 @@ def _finite_max(values: Tensor) -> Tensor:
 
 def unravel(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
     """Return the index of the element number `flat` of a contiguous tensor; torch's own imports torch.compile."""
-    index = []
-    for size in reversed(shape):
-        index.append(flat % size)
-        flat //= size
-    return tuple(reversed(index))
+    return tuple(map(int, np.unravel_index(flat, shape)))

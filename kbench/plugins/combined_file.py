@@ -5,10 +5,10 @@ is compiled there, and no package that only the solution uses has to be installe
 """
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from kbench.plugins.constant_folding import bound
-from kbench.plugins.source import is_main_guard
+from kbench.plugins.source import is_main_guard, top_level
 
 OF_A_PROBLEM = ("Model", "get_inputs", "get_init_inputs", "CASES", "DEVICES", "TOLERANCE", "cost")
 OF_A_SOLUTION = "ModelNew"
@@ -51,22 +51,13 @@ def _always(statement: ast.stmt) -> bool:
 
 def _touched(statement: ast.stmt, imported: set[str]) -> set[str]:
     """Return the names that a statement binds or may change: `table["a"] = 1`, `cases.append(...)`."""
-    return _names(statement) | {name for one in _flat([statement]) for name in _changed(one) if name not in imported}
+    return _names(statement) | {
+        name for one in top_level([statement], _COMPOUND) for name in _changed(one) if name not in imported
+    }
 
 
 def _names(statement: ast.stmt) -> set[str]:
-    return {name for one in _flat([statement]) for name in bound(one)}
-
-
-def _flat(statements: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield statements and those within them that run at import too."""
-    for statement in statements:
-        yield statement
-        if isinstance(statement, _COMPOUND):
-            for part in ("body", "orelse", "finalbody"):
-                yield from _flat(getattr(statement, part, ()))
-            for handler in getattr(statement, "handlers", ()):
-                yield from _flat(handler.body)
+    return {name for one in top_level([statement], _COMPOUND) for name in bound(one)}
 
 
 def _changed(statement: ast.stmt) -> Iterator[str]:

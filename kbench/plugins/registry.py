@@ -126,19 +126,12 @@ def find_problem(name_or_path: str | Path, settings: Settings) -> Entry:
     """
     path = as_path(name_or_path)
     if path is not None:
-        return _read(path, "problem", "path")
+        return _read_problem(path, "path")
     name = str(name_or_path)
-    matches = [found for found in problem_files(settings) if found[0].stem == name]
-    if matches:
-        found, origin = _only(name, "problem", matches)
-        return _read(found, "problem", origin)
-    if Path(f"{name}.py").is_file():
-        raise UsageError(f"no problem named `{name}`", f"a file of your own needs its path: `{name}.py`")
-    _refuse_other(Path(name or "no file"), "problem")
-    known = [entry.name for entry in problems(settings)]
-    raise UsageError(
-        f"no problem named `{name}`", did_you_mean(name, known, listing="`kbench list` shows all problems")
-    )
+    if (found := _only(name, "problem", problem_files(settings))) is not None:
+        return _read_problem(*found)
+    known, listing = problems(settings), "`kbench list` shows all problems"
+    raise _unknown(f"no problem named `{name}`", "problem", name, [Path(f"{name}.py")], known, listing)
 
 
 def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, *, entry: str | None = None) -> Entry:
@@ -157,25 +150,18 @@ def find_solution(problem: Entry, name_or_path: str | Path, settings: Settings, 
     name = str(name_or_path)
     if name in BUILTINS:
         return _builtin(problem, name)
-    matches = [found for found in solution_files(problem.path, settings) if found[0].stem == name]
-    if matches:
-        found, origin = _only(name, "solution", matches)
-        return _read_solution(found, origin, problem, settings, entry)
+    if (found := _only(name, "solution", solution_files(problem.path, settings))) is not None:
+        return _read_solution(*found, problem, settings, entry)
     known = solutions(problem, settings)
     for one in known:
         if one.name == name:
             return one if entry is None else _read_solution(one.path, one.origin, problem, settings, entry)
-    for own in (Path(f"{name}.py"), Path("solutions", problem.name, f"{name}.py")):
-        if own.is_file():
-            raise UsageError(
-                f"`{problem.name}` has no solution named `{name}`", f"a file of your own needs its path: `{own}`"
-            )
-    _refuse_other(Path(name or "no file"), "solution")
-    listing = f"`kbench list {problem.typed}` shows its solutions"
-    raise UsageError(
+    message, listing = (
         f"`{problem.name}` has no solution named `{name}`",
-        did_you_mean(name, [one.name for one in known], listing=listing),
+        f"`kbench list {problem.typed}` shows its solutions",
     )
+    places = [Path(f"{name}.py"), Path("solutions", problem.name, f"{name}.py")]
+    raise _unknown(message, "solution", name, places, known, listing)
 
 
 def told_apart(entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -224,18 +210,26 @@ def constants(problem: Entry, overrides: Mapping[str, Any] | None = None) -> dic
     return source.parse(problem.path).constants_with(overrides or {})
 
 
-def _only(name: str, kind: EntryKind, matches: Sequence[Found]) -> Found:
+def _only(name: str, kind: EntryKind, files: Sequence[Found]) -> Found | None:
+    matches = [found for found in files if found[0].stem == name]
     if len(matches) > 1:
         places = " and ".join(str(path) for path, _ in matches)
         raise UsageError(f"more than one {kind} is named `{name}`: {places}", "give the path of the one you mean")
-    return matches[0]
+    return matches[0] if matches else None
 
 
-def _refuse_other(path: Path, kind: EntryKind) -> None:
-    """Refuse a name that is a folder's, or a file's of another kind."""
+def _unknown(
+    message: str, kind: EntryKind, name: str, places: Sequence[Path], known: Sequence[Entry], listing: str
+) -> UsageError:
+    """Return the error of an unknown name. Raises PluginError for that of a folder, or of a file of another kind."""
+    for own in places:
+        if own.is_file():
+            return UsageError(message, f"a file of your own needs its path: `{own}`")
+    path = Path(name or "no file")
     _refuse_folder(path, kind)
     if path.is_file():
         raise PluginError(f"{path} is not a Python file, so it is not a {kind}", "its name must end in `.py`")
+    return UsageError(message, did_you_mean(name, [entry.name for entry in known], listing=listing))
 
 
 def _refuse_folder(path: Path, kind: EntryKind) -> None:
@@ -263,11 +257,13 @@ def _read_solution(path: Path, origin: Origin, problem: Entry, settings: Setting
     own = path.exists() and path.samefile(problem.path)
     usual = [name for name in (DEFAULT_ENTRY, *OTHER_ENTRIES) if name in parsed.names]
     others = [name for name in usual or parsed.modules or parsed.functions if not (own and name == "Model")]
-    if asked is None and attribute == DEFAULT_ENTRY and not others:
-        return _read(path, "solution", origin)  # which raises the error
-    hint = f"`--entry {others[0]}` judges its `{others[0]}`" if len(others) == 1 else None
+    hint = None
     if len(others) > 1:
         hint = f"name the solution: {', or '.join(f'`--entry {name}`' for name in others[:MOST_OFFERED])}"
+    elif others:
+        hint = f"`--entry {others[0]}` judges its `{others[0]}`"
+    elif asked is None and attribute == DEFAULT_ENTRY:
+        hint = "`kbench new solution PROBLEM NAME` writes a file to start from"
     kind, swapped = ("class ", _swapped(parsed, "problem")) if attribute == DEFAULT_ENTRY else ("", "")
     raise PluginError(f"{path} defines no {kind}`{attribute}`, so it is not a solution{swapped}", hint)
 
@@ -283,28 +279,25 @@ def _attribute(parsed: Source, wanted: str | None) -> str:
     return wanted if wanted is not None and wanted in parsed.names else DEFAULT_ENTRY
 
 
-def _read(path: Path, kind: EntryKind, origin: Origin) -> Entry:
-    parsed = _parse(path, kind)
-    required = _REQUIRED[kind]
-    if required not in parsed.names:
-        other: EntryKind = "solution" if kind == "problem" else "problem"
-        template = "problem NAME" if kind == "problem" else "solution PROBLEM NAME"
-        hint, swapped = f"`kbench new {template}` writes a file to start from", _swapped(parsed, other)
-        if swapped and kind == "problem":
+def _read_problem(path: Path, origin: Origin) -> Entry:
+    parsed = _parse(path, "problem")
+    if "Model" not in parsed.names:
+        hint, swapped = "`kbench new problem NAME` writes a file to start from", _swapped(parsed, "solution")
+        if swapped:
             hint = f"the problem comes first: `kbench verify PROBLEM {path}`"
-        elif kind == "problem" and parsed.names >= GPU_MODE:
+        elif parsed.names >= GPU_MODE:
             hint = "add `class Model(nn.Module)` with `forward(self, data)` that returns `ref_kernel(data)`, and"
             hint += (
                 " `get_inputs()` that returns `[generate_input(...)]`; then `--entry custom_kernel` judges a submission"
             )
-        raise PluginError(f"{path} defines no class `{required}`, so it is not a {kind}{swapped}", hint)
-    missing = PROBLEM_NAMES - parsed.names if kind == "problem" else set()
+        raise PluginError(f"{path} defines no class `Model`, so it is not a problem{swapped}", hint)
+    missing = PROBLEM_NAMES - parsed.names
     if missing:
         raise PluginError(
             f"{path} defines no {' and no '.join(f'`{name}`' for name in sorted(missing))}, so it is not a problem",
             "a problem has `Model` and `get_inputs()`, as in KernelBench, and `get_init_inputs()` if `Model` takes any",
         )
-    return _entry(parsed, kind, origin)
+    return _entry(parsed, "problem", origin)
 
 
 def _nearest_file(path: Path) -> str:

@@ -60,27 +60,24 @@ def derive(path: Path, overrides: Mapping[str, Any], tell: problems.TellStep = p
     long. The second changes every constant that the inputs use, and is short everywhere.
     """
     with problems.without_slow_imports(path):
-        return _derive(_Probe(path, overrides, tell))
-
-
-def _derive(probe: "_Probe") -> Derived:
-    own = probe.own
-    if own is None:
-        return Derived(reason="its inputs cannot be described without making them")
-    of_call, of_model = _classify(probe, own)
-    if not of_call and not of_model:
-        return Derived(reason="no constant of the file changes the shape of its inputs")
-    short = probe.vary(of_call)
-    long = with_a_long_one(short, of_call)
-    attempts = [
-        long if probe.fits(long, min(MAX_LONG_ELEMENTS, own.elements)) else short,
-        probe.vary({**of_call, **of_model}) if of_model else short,
-    ]
-    kept: list[dict[str, Any]] = []
-    for attempt in attempts:
-        if attempt and attempt not in kept and probe.fits(attempt, min(MAX_ELEMENTS, own.elements)):
-            kept.append(attempt)
-    return Derived(cases=kept, reason="" if kept else "the reference accepts no smaller shape")
+        probe = _Probe(path, overrides, tell)
+        own = probe.own
+        if own is None:
+            return Derived(reason="its inputs cannot be described without making them")
+        of_call, of_model = _classify(probe, own)
+        if not of_call and not of_model:
+            return Derived(reason="no constant of the file changes the shape of its inputs")
+        short = probe.vary(of_call)
+        long = with_a_long_one(short, of_call)
+        attempts = [
+            long if probe.fits(long, min(MAX_LONG_ELEMENTS, own.elements)) else short,
+            probe.vary({**of_call, **of_model}) if of_model else short,
+        ]
+        kept: list[dict[str, Any]] = []
+        for attempt in attempts:
+            if attempt and attempt not in kept and probe.fits(attempt, min(MAX_ELEMENTS, own.elements)):
+                kept.append(attempt)
+        return Derived(cases=kept, reason="" if kept else "the reference accepts no smaller shape")
 
 
 def _classify(probe: "_Probe", own: CallShapes) -> tuple[dict[str, Any], dict[str, Any]]:

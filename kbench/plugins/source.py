@@ -51,7 +51,7 @@ class Source:
     @property
     def names(self) -> frozenset[str]:
         """Every name that the module binds at its top level: classes, functions, imports, assignments."""
-        return frozenset(name for statement in _top_level(self.tree.body) for name in bound(statement))
+        return frozenset(name for statement in top_level(self.tree.body) for name in bound(statement))
 
     @property
     def modules(self) -> list[str]:
@@ -86,7 +86,7 @@ class Source:
 
     def constants_with(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
         """Return the constants with some of them overridden, and those computed from these updated."""
-        folded = fold(_top_level(self.tree.body), overrides)
+        folded = fold(top_level(self.tree.body), overrides)
         return {name: one.value for name, one in folded.items() if _overridable(name)}
 
     @property
@@ -120,7 +120,7 @@ class Source:
         return {name: dict(overrides) for name, overrides in found.value.items()}
 
     def _folded(self) -> dict[str, Folded]:
-        return fold(_top_level(self.tree.body))
+        return fold(top_level(self.tree.body))
 
     def _check_cases(self, table: object, line: int) -> None:
         where = f"{self.path}, line {line}: CASES"
@@ -204,20 +204,19 @@ def _overridable(name: str) -> bool:
     return not name.startswith("_") and name not in {"CASES", "DEVICES", "TOLERANCE"}
 
 
-def _top_level(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """Statements that run when the module is imported, those inside `if`, `try` and `with` included."""
+def top_level(
+    body: Sequence[ast.stmt], within: tuple[type[ast.stmt], ...] = (ast.If, ast.Try, ast.With)
+) -> list[ast.stmt]:
+    """Statements that run when the module is imported, those `within` others included."""
     found = []
     left = list(reversed(body))
     while left:
         statement = left.pop()
         found.append(statement)
-        if isinstance(statement, ast.If) and not is_main_guard(statement):
-            left += reversed(statement.body + statement.orelse)
-        elif isinstance(statement, ast.Try):
-            handled = [inner for handler in statement.handlers for inner in handler.body]
-            left += reversed(statement.body + statement.orelse + statement.finalbody + handled)
-        elif isinstance(statement, ast.With):
-            left += reversed(statement.body)
+        if isinstance(statement, within) and not is_main_guard(statement):
+            parts = [getattr(statement, part, []) for part in ("body", "orelse", "finalbody")]
+            parts += [handler.body for handler in getattr(statement, "handlers", [])]
+            left += reversed([inner for part in parts for inner in part])
     return found
 
 
@@ -232,4 +231,4 @@ def is_main_guard(statement: ast.stmt) -> bool:
 
 
 def _assignment(body: Sequence[ast.stmt], name: str) -> ast.stmt | None:
-    return next((s for s in _top_level(body) if isinstance(s, ast.Assign | ast.AnnAssign) and name in bound(s)), None)
+    return next((s for s in top_level(body) if isinstance(s, ast.Assign | ast.AnnAssign) and name in bound(s)), None)

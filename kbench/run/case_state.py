@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kbench.build import sources
+from kbench.core import stats
 from kbench.core.budget import advice, affords_more, is_far_off
 from kbench.core.events import OF_THE_REFERENCE, Estimated, RunOptions
 from kbench.core.levels import OF_WEIGHTS, Level
 from kbench.core.model import Case, Failed, Finding, FindingKind, Outcome, Passed, ResultRow, Status
 from kbench.core.own_share import OwnShare, flag_of
-from kbench.core.stats import needs_more_processes, pair_log_ratios, process_estimate, ratio_interval, timings_interval
 from kbench.core.values import worst
 from kbench.plugins.registry import Entry
+from kbench.plugins.shapes import Derived
+from kbench.units.unit import Unit
 
 NOT_RUN = Failed(status=Status.NOT_VERIFIED, reason="not run")
 
@@ -27,7 +29,6 @@ class CaseState:
     outcome: Outcome = NOT_RUN
     rows: tuple[ResultRow, ...] = ()
     stage_s: dict[str, float] = field(default_factory=dict)
-    started: bool = False
     closed: bool = False
     out_of_budget: bool = False
     """Whether only the budget prevented another process."""
@@ -42,13 +43,25 @@ class CaseState:
                 findings=tuple(dict.fromkeys((*self.outcome.findings, *outcome.findings))),
             )
         self.outcome = outcome
-        self.started = True
 
     def add_times(self, stage_s: Mapping[str, float]) -> None:
         """Add the seconds of a process's stages, without those of the judge's own side."""
         for stage, elapsed_s in stage_s.items():
             if stage not in OF_THE_REFERENCE:
                 self.stage_s[stage] = self.stage_s.get(stage, 0.0) + elapsed_s
+
+    def unit(self, problem: Entry, process: int, options: RunOptions, derived: Derived) -> Unit:
+        """Return one more process, given those before it."""
+        return Unit(
+            problem=problem,
+            solution=self.entry,
+            case=self.case,
+            process=process,
+            options=options,
+            derived=derived,
+            follows=self.follows_weights(options),
+            precision=stats.worthwhile_precision(self.estimates, options.precision),
+        )
 
     def follows_weights(self, options: RunOptions) -> bool:
         """Return whether parameters may change while it is timed, because it follows changed parameters."""
@@ -67,25 +80,25 @@ class CaseState:
     def estimates(self) -> list[float]:
         """Log speed-up of each process that has usable pairs."""
         timings = self.outcome.timings if isinstance(self.outcome, Passed) else ()
-        return [process_estimate(t) for t in timings if pair_log_ratios(t.samples)]
+        return [stats.process_estimate(t) for t in timings if stats.pair_log_ratios(t.samples)]
 
     def wants_more(self, options: RunOptions) -> bool:
         """Return whether another process is due: for verification once, for timing until the interval is narrow."""
-        if not self.started:
-            return self.outcome is NOT_RUN
+        if self.outcome is NOT_RUN:
+            return True
         if isinstance(self.outcome, Failed) or options.verify_only:
             return False
         estimates = self.estimates
         done = len(self.outcome.timings)
         if done >= options.max_processes or options.max_processes == 1:
             return False
-        if not needs_more_processes(estimates, options.precision, options.processes, options.max_processes):
+        if not stats.needs_more_processes(estimates, options.precision, options.processes, options.max_processes):
             return False
         # The first ones are always measured: the interval of two processes is too wide to use.
         if options.budget_s is None or done < options.processes:
             return True
         measured_s = self.stage_s.get("time", 0.0)
-        width = ratio_interval(estimates).half_width if len(estimates) > 1 else math.inf
+        width = stats.ratio_interval(estimates).half_width if len(estimates) > 1 else math.inf
         self.out_of_budget = not affords_more(measured_s, done, options.budget_s) or is_far_off(
             width, math.log1p(options.precision), measured_s, done, options.budget_s
         )
@@ -96,7 +109,7 @@ class CaseState:
         estimates = self.estimates
         if not estimates:
             return None
-        interval = ratio_interval(estimates) if len(estimates) > 1 else None
+        interval = stats.ratio_interval(estimates) if len(estimates) > 1 else None
         spent_s = self.stage_s.get("time", 0.0)
         return Estimated(
             solution=self.entry.name,
@@ -127,7 +140,7 @@ class CaseState:
         """Add a finding on what more time would bring, if the budget ended the measurement."""
         if not self.out_of_budget or not isinstance(self.outcome, Passed):
             return
-        interval = timings_interval(self.outcome.timings)
+        interval = stats.timings_interval(self.outcome.timings)
         if interval is not None and interval.half_width > math.log1p(options.precision):
             processes = len(self.outcome.timings)
             message = advice(interval.half_width, options.precision, self.stage_s["time"], processes)

@@ -20,7 +20,6 @@ from kbench.core.events import (
 )
 from kbench.core.forecast import Forecast, worth_telling
 from kbench.core.model import Case, Environment, Failed, Finding, FindingKind, Passed, Peaks, ResultRow, Sample
-from kbench.core.stats import worthwhile_precision
 from kbench.devices import clock_lock, monitor, peaks, selection
 from kbench.devices.admission import in_use
 from kbench.devices.backend import backend
@@ -77,16 +76,16 @@ def run(problem: Entry, solutions: Sequence[Entry], options: RunOptions) -> Gene
                 RunWriter(options.results_dir, options.name, problem=problem.name, solutions=names)
             )
         context = RunContext(options=options, device=device, rung=rung, scratch=scratch)
-        session = Session(problem, solutions, context, writer)
+        session = Session(problem, solutions, cases, context, writer)
         stack.callback(session.close)
-        yield from session.start(solutions, cases)
-        yield from session.derive(solutions, cases)
-        yield from session.foresee(solutions, cases)
-        yield from session.build(solutions, cases)
+        yield from session.start()
+        yield from session.derive()
+        yield from session.foresee()
+        yield from session.build()
         if options.wait_for_device and not options.verify_only:
             session.settle_device(stack)
         for case in cases:
-            yield from session.judge(case, solutions)
+            yield from session.judge(case)
         saved = str(writer.csv_path) if writer is not None else None
         yield Saved(csv_path=saved, environment=session.environment, peaks=session.peaks)
 
@@ -119,8 +118,17 @@ def sandbox_rung(options: RunOptions, device: str) -> int:
 class Session:
     """One run's parent: builds ahead, and drives one judge through all cases and processes."""
 
-    def __init__(self, problem: Entry, solutions: Sequence[Entry], context: RunContext, writer: RunWriter | None):
+    def __init__(
+        self,
+        problem: Entry,
+        solutions: Sequence[Entry],
+        cases: tuple[Case, ...],
+        context: RunContext,
+        writer: RunWriter | None,
+    ):
         self._problem = problem
+        self._solutions = solutions
+        self._cases = cases
         self._context = context
         self._options, self._device = context.options, context.device
         self._writer = writer
@@ -141,37 +149,38 @@ class Session:
         """Peaks of the device, if they were measured."""
         return self._evaluator.peaks
 
-    def start(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
+    def start(self) -> Iterator[Event]:
         """Start the judge, which has to import torch."""
-        yield from self._own_stage("start", cases[0], lambda: self._evaluator.start(solutions))
+        yield from self._own_stage("start", lambda: self._evaluator.start(self._solutions))
 
-    def _own_stage(self, stage: str, case: Case, step: Callable[[], None]) -> Iterator[Event]:
+    def _own_stage(self, stage: str, step: Callable[[], None]) -> Iterator[Event]:
         """Do a step of the judge's own side as a stage."""
-        yield StageStarted(stage=stage, solution=REFERENCE, case=case.name)
+        case = self._cases[0].name
+        yield StageStarted(stage=stage, solution=REFERENCE, case=case)
         began = time.monotonic()
         step()
-        yield finished(stage, case.name, time.monotonic() - began)
+        yield finished(stage, case, time.monotonic() - began)
 
-    def derive(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
+    def derive(self) -> Iterator[Event]:
         """Derive shapes for the solutions that vary them, if the problem lists no ragged ones."""
-        if case_selection.lists_shapes(self._problem) or not any(entry.varies_shapes for entry in solutions):
+        if case_selection.lists_shapes(self._problem) or not any(entry.varies_shapes for entry in self._solutions):
             return
 
         def find() -> None:
-            self._derived = self._evaluator.derive(solutions, cases[0])
+            self._derived = self._evaluator.derive(self._solutions, self._cases[0])
 
-        yield from self._own_stage("shapes", cases[0], find)
+        yield from self._own_stage("shapes", find)
 
-    def foresee(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
+    def foresee(self) -> Iterator[Event]:
         """Report large cases before anything of them is allocated."""
         small = case_selection.small_case(self._problem, self._options)
-        asked = cases if small is None else (*cases, small)
-        sizes, memory_bytes = self._evaluator.call_bytes(asked, solutions)
+        asked = self._cases if small is None else (*self._cases, small)
+        sizes, memory_bytes = self._evaluator.call_bytes(asked, self._solutions)
         known = [
             Forecast(case=case.name, device=self._device.kind, call_bytes=size, took_s=self._took_s(case))
             for case, size in zip(asked, sizes, strict=True)
         ]
-        large, way_out = worth_telling(known[: len(cases)], None if small is None else known[-1])
+        large, way_out = worth_telling(known[: len(self._cases)], None if small is None else known[-1])
         if large:
             yield LargeCases(cases=large, small=way_out, memory_bytes=memory_bytes)
 
@@ -185,22 +194,22 @@ class Session:
             timed=not self._options.verify_only,
         )
 
-    def build(self, solutions: Sequence[Entry], cases: tuple[Case, ...]) -> Iterator[Event]:
+    def build(self) -> Iterator[Event]:
         """Build what the cache lacks; failures are reported later, in order."""
-        jobs = [job for entry in solutions if (job := self._job(entry, cases)) is not None]
+        jobs = [job for entry in self._solutions if (job := self._job(entry, self._cases)) is not None]
         builder = Builder(self._problem, self._context)
-        name = cases[0].name
+        first = self._cases[0]
         for news in build_all(jobs, builder):
             if isinstance(news, Job):
-                yield StageStarted(stage="build", solution=news.entry.name, case=name)
+                yield StageStarted(stage="build", solution=news.entry.name, case=first.name)
                 continue
             entry, failure, elapsed_s = news.job.entry, news.failure, news.elapsed_s
             self._stage_s[entry.name] = elapsed_s
             if failure is not None:
-                self._failed[entry.name] = self._evaluator.explain(failure, entry, cases[0])
+                self._failed[entry.name] = self._evaluator.explain(failure, entry, first)
                 self._watch.look(failure.status)
             ok, detail = failure is None, "compiled" if failure is None else failure.reason
-            yield finished("build", name, elapsed_s, solution=entry.name, ok=ok, detail=detail)
+            yield finished("build", first.name, elapsed_s, solution=entry.name, ok=ok, detail=detail)
 
     def _job(self, entry: Entry, cases: tuple[Case, ...]) -> Job | None:
         job = job_of(self._problem, entry, cases, self._derive(entry).cases, self._context)
@@ -223,14 +232,12 @@ class Session:
             message = f"other processes computed on the device when the run began: {', '.join(strangers)}"
             self._remarks += (Finding(code="foreign_processes", kind=FindingKind.TIMING, message=message),)
 
-    def judge(self, case: Case, solutions: Sequence[Entry]) -> Iterator[Event]:
+    def judge(self, case: Case) -> Iterator[Event]:
         """Judge every solution on one case: replicate after replicate, each with fresh workers."""
-        states = [CaseState(entry=entry, case=case) for entry in solutions]
+        states = [CaseState(entry=entry, case=case) for entry in self._solutions]
         for state in states:
-            # Built once for all cases, so its time counts once.
-            state.stage_s |= (
-                {"build": built} if (built := self._stage_s.pop(state.entry.name, None)) is not None else {}
-            )
+            if (built_s := self._stage_s.pop(state.entry.name, None)) is not None:
+                state.stage_s["build"] = built_s  # of the first case: it is built once for all
             state.outcome = (
                 state.entry.unsupported_on(self._device.kind, self._problem)
                 or self._build_failure(state.entry, case)
@@ -285,24 +292,13 @@ class Session:
         if isinstance(outcome, Passed):
             outcome = replace(outcome, findings=(*outcome.findings, *self._remarks))
         state.add(outcome)
-        row = self._row(state, process, result)
-        samples = outcome.timings[0].samples if isinstance(outcome, Passed) and outcome.timings else ()
-        state.rows += (self._written(row, samples),)
+        state.rows += (self._written(self._row(state, process, result), result.samples),)
 
     def _written(self, row: ResultRow, samples: Sequence[Sample] = ()) -> ResultRow:
         return self._writer.append(row, samples) if self._writer is not None else row
 
     def _unit(self, state: CaseState, process: int) -> Unit:
-        return Unit(
-            problem=self._problem,
-            solution=state.entry,
-            case=state.case,
-            process=process,
-            options=self._options,
-            derived=self._derive(state.entry),
-            follows=state.follows_weights(self._options),
-            precision=worthwhile_precision(state.estimates, self._options.precision),
-        )
+        return state.unit(self._problem, process, self._options, self._derive(state.entry))
 
     def _add_own_share(self, state: CaseState) -> Iterator[Event]:
         """Add whose kernels a call of a timed solution launches; whatever fails there changes no verdict."""

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from kbench.build import interpreter
@@ -104,13 +103,10 @@ def _fingerprint(device: str) -> str:
     """Hash all that decides: this boot, kernel, driver, user, interpreter, and the sandbox's own code."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     parts = [device, platform.release(), str(os.getuid()), sys.executable, visible]
+    modules = rungs, landlock, libc, seccomp, process_table, process_tree, namespaces, hidden_paths, cuda_driver
     for path in (
         *("/proc/sys/kernel/random/boot_id", "/proc/driver/nvidia/version", "/proc/self/status"),
-        *(
-            str(module.__file__)
-            for module in (rungs, landlock, libc, seccomp, process_table, process_tree, namespaces, hidden_paths)
-        ),
-        str(cuda_driver.__file__),
+        *(str(module.__file__) for module in modules),
         __file__,
     ):
         try:
@@ -151,7 +147,7 @@ def _trial(rung: Rung, arguments: list[str], scratch: Path, outside: Path) -> st
     return f"rung {rung.value}: {words[-1][-300:]}"
 
 
-@contextmanager
+@contextlib.contextmanager
 def _exporter(device: str) -> Iterator[tuple[str, Callable[[], str | None]]]:
     """Run a process that owns a buffer; yield its IPC handle, and a call that says how it was not written."""
     child = subprocess.Popen(

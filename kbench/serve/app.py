@@ -10,6 +10,7 @@ from fastapi import FastAPI, Header, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.requests import ClientDisconnect
 
 from kbench.core.errors import KbenchError
 from kbench.core.version import __version__
@@ -65,66 +66,52 @@ class Doorkeeper:
         if refusal is None:
             try:
                 async with self._reading, asyncio.timeout(BODY_S):
-                    body = await self._body(receive)
+                    body = await self._body(Request(scope, receive))
             except _TooLongError:
                 refusal = 413, f"a body may have at most {self._most_bytes} bytes"
             except TimeoutError:
                 refusal = 408, f"the body did not arrive within {BODY_S:g} s"
-            except _GoneError:
+            except ClientDisconnect:
                 return
         if refusal is not None:
             status, message = refusal
             answer = JSONResponse({"error": message}, status, headers={"Connection": "close"})
             await answer(scope, receive, send)
             return
-        told = False
+        whole = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def again() -> Fields:
-            nonlocal told
-            if told:
-                return await receive()
-            told = True
-            return {"type": "http.request", "body": body, "more_body": False}
+            return whole.pop() if whole else await receive()
 
         await self._app(scope, again, send)
 
-    async def _body(self, receive: Callable[[], Awaitable[Fields]]) -> bytes:
+    async def _body(self, request: Request) -> bytes:
         body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise _GoneError
-            body += message.get("body", b"")
+        async for part in request.stream():
+            body += part
             if len(body) > self._most_bytes:
                 raise _TooLongError
-            if not message.get("more_body"):
-                return bytes(body)
+        return bytes(body)
 
 
 class _TooLongError(Exception):
     """The body is too long."""
 
 
-class _GoneError(Exception):
-    """The client disconnected before its request was complete."""
-
-
-def make_app(service: Callable[[], Service], token: str, *, most_bytes: int) -> FastAPI:
-    """Return the application; it makes the `service` on its event loop."""
-    held: dict[str, Service] = {}
+def make_app(service: Service, token: str, *, most_bytes: int) -> FastAPI:
+    """Return the application; it starts the `service` on its event loop."""
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        held["service"] = service()
-        held["service"].start()
+        service.start()
         yield
-        await held["service"].stop()
+        await service.stop()
 
     app = FastAPI(title="kbench", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.add_middleware(Doorkeeper, token=token, most_bytes=most_bytes)
     _add_errors(app)
-    _add_tasks(app, held)
-    _add_state(app, held)
+    _add_tasks(app, service)
+    _add_state(app, service)
     return app
 
 
@@ -148,7 +135,7 @@ def _add_errors(app: FastAPI) -> None:
         return JSONResponse({"error": error.message, "hint": error.hint}, 422)
 
 
-def _add_tasks(app: FastAPI, held: dict[str, Service]) -> None:
+def _add_tasks(app: FastAPI, service: Service) -> None:
     @app.post("/evaluate", response_model=EvaluationResponse)
     async def evaluate(
         request: EvaluationRequest, response: Response, wait: WaitSeconds = None, idempotency_key: IdempotencyKey = None
@@ -156,15 +143,14 @@ def _add_tasks(app: FastAPI, held: dict[str, Service]) -> None:
         """Judge one solution. Waits for the answer; 202 if it is not ready in time."""
         if request.task_id is None and idempotency_key is not None:
             request = request.model_copy(update={"task_id": idempotency_key})
-        (known,) = held["service"].submit([request])
-        answer = await held["service"].wait(known, wait)
+        (known,) = service.submit([request])
+        answer = await service.wait(known, wait)
         response.status_code = 202 if answer.status in {"pending", "processing"} else 200
         return answer
 
     @app.post("/evaluate/batch", response_model=BatchEvaluationResponse)
     async def evaluate_batch(batch: BatchEvaluationRequest, wait: WaitSeconds = None) -> BatchEvaluationResponse:
         """Judge several solutions: all of them are accepted, or none."""
-        service = held["service"]
         known = service.submit(batch.tasks)
         answers = await asyncio.gather(*(service.wait(one, wait) for one in known))
         done = [one for one in answers if one.status == "completed"]
@@ -180,27 +166,26 @@ def _add_tasks(app: FastAPI, held: dict[str, Service]) -> None:
     @app.get("/results/{task_id}", response_model=EvaluationResponse)
     async def results(task_id: str) -> Any:
         """Return the state of a task."""
-        return held["service"].result(task_id) or _unknown(task_id)
+        return service.result(task_id) or _unknown(task_id)
 
     @app.delete("/tasks/{task_id}", response_model=EvaluationResponse)
     async def cancel(task_id: str) -> Any:
         """Cancel a task; 409 if it has its answer."""
-        return held["service"].cancel(task_id) or _unknown(task_id)
+        return service.cancel(task_id) or _unknown(task_id)
 
 
 def _unknown(task_id: str) -> Response:
     return JSONResponse({"error": f"no such task: `{task_id[:100]}`"}, 404)
 
 
-def _add_state(app: FastAPI, held: dict[str, Service]) -> None:
+def _add_state(app: FastAPI, service: Service) -> None:
     @app.get("/health")
     async def health() -> Fields:
         """Return that the server is up, and the number of its tasks."""
-        service = held["service"]
         queue = {"pending": service.pending, "processing": service.processing}
         return {"status": "healthy", "kbench_version": __version__, "queue_status": queue}
 
     @app.get("/metrics")
     async def metrics() -> Response:
         """Return the metrics for Prometheus."""
-        return Response(generate_latest(held["service"].metrics().registry), media_type=CONTENT_TYPE_LATEST)
+        return Response(generate_latest(service.metrics().registry), media_type=CONTENT_TYPE_LATEST)

@@ -45,10 +45,7 @@ def choose_token(given: str | None, host: str) -> tuple[str, bool]:
 def make_server(judge: Judge, options: ServerOptions) -> tuple[uvicorn.Server, TaskStore]:
     """Return a server that is not running yet, and the store to close when it ends."""
     store = TaskStore(options.state / "tasks.sqlite")
-
-    def service() -> Service:
-        return Service(judge, store, Metrics(), options)
-
+    service = Service(judge, store, Metrics(), options)
     app = make_app(service, options.token, most_bytes=options.most_bytes)
     config = uvicorn.Config(
         app, host=options.host, port=options.port, log_level="warning", access_log=False, timeout_graceful_shutdown=5

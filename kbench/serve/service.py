@@ -64,7 +64,7 @@ class _Open:
     answer: EvaluationResponse
     submitted_s: float
     done: "asyncio.Future[EvaluationResponse]"
-    expiry: asyncio.TimerHandle | None = None
+    expiry: asyncio.TimerHandle
 
 
 class Service:
@@ -121,8 +121,7 @@ class Service:
             worker.cancel()
         await asyncio.gather(*self._workers, return_exceptions=True)
         for one in self._open.values():
-            if one.expiry is not None:
-                one.expiry.cancel()
+            one.expiry.cancel()
 
     def submit(self, requests: Sequence[EvaluationRequest]) -> list[EvaluationResponse]:
         """Accept all requests or none; return the state of each. A repeated request gets its existing answer.
@@ -206,8 +205,8 @@ class Service:
     def _admit(self, request: EvaluationRequest, answer: EvaluationResponse) -> None:
         loop = asyncio.get_running_loop()
         answer = answer.model_copy(update={"status": "pending"})
-        one = self._open[answer.task_id] = _Open(request, answer, time.monotonic(), loop.create_future())
-        one.expiry = loop.call_later(request.queue_timeout, self._expire, answer.task_id)
+        expiry = loop.call_later(request.queue_timeout, self._expire, answer.task_id)
+        self._open[answer.task_id] = _Open(request, answer, time.monotonic(), loop.create_future(), expiry)
         self._pending.put_nowait(answer.task_id)
 
     def _expire(self, task_id: str) -> None:
@@ -266,8 +265,7 @@ class Service:
         self._store.finish(task_id, answer.model_dump_json())
         del self._open[task_id]
         one.answer = answer
-        if one.expiry is not None:
-            one.expiry.cancel()
+        one.expiry.cancel()
         self._metrics.answers.labels(one.answer.status, one.answer.verdict or "none").inc()
         one.done.set_result(one.answer)
 

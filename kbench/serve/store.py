@@ -70,10 +70,10 @@ class TaskStore:
             "UPDATE tasks SET is_done = 1, request = '', answer = ? WHERE task_id = ?", (answer, task_id)
         )
 
-    def forget(self, before_utc: str) -> int:
-        """Delete the tasks with an answer before a time in ISO 8601; return how many. New tasks reuse their space."""
+    def forget(self, before_utc: str) -> None:
+        """Delete the tasks with an answer before a time in ISO 8601. New tasks reuse their space."""
         query = "DELETE FROM tasks WHERE is_done AND json_extract(answer, '$.completed_at') < ?"
-        return self._database.execute(query, (before_utc,)).rowcount
+        self._database.execute(query, (before_utc,))
 
     def get(self, task_id: str) -> StoredTask | None:
         """Return a task; None if there is no such task."""

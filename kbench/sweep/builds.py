@@ -21,7 +21,7 @@ from kbench.plugins import case_selection
 from kbench.plugins.shapes import Derived
 from kbench.run.builds import job_of
 from kbench.sweep.dispatch import Dispatcher
-from kbench.sweep.task import Task, TaskVerdict
+from kbench.sweep.task import Finished, Task
 from kbench.units.evaluator import Evaluator
 from kbench.units.stages import finished
 from kbench.units.unit import UnitResult
@@ -72,7 +72,7 @@ class Builds:
         shapes: DerivedShapes,
         *,
         jobs: int,
-        tell: Callable[[TaskVerdict | StageStarted | BaseException | None], None],
+        tell: Callable[[Finished | StageStarted | BaseException], None],
     ):
         self._context = context
         self._dispatcher = dispatcher
@@ -85,8 +85,6 @@ class Builds:
         self._pool = ThreadPoolExecutor(max_workers=jobs)
         self._builders: list[Builder] = []
         self._lock = threading.Lock()
-        self._failed: dict[str, Failed] = {}
-        self._took_s: dict[str, float] = {}
 
     def start(self, tasks: Sequence[Task]) -> None:
         """Pass on tasks that need no build, and build the others. All tasks have equal options."""
@@ -94,7 +92,7 @@ class Builds:
         for task in tasks:
             refused = task.refused or task.solution.unsupported_on(self._context.device.kind, task.problem)
             if refused is not None:
-                self._tell(self._dispatcher.built(task, UnitResult(outcome=refused)))
+                self._refuse(task, UnitResult(outcome=refused))
             elif sources.compiles(task.solution.path, task.solution.builtin):
                 groups[task.problem.path, task.solution.path, task.solution.variant].append(task)
             else:
@@ -110,21 +108,6 @@ class Builds:
         for builder in builders:
             builder.stop()
         self._pool.shutdown(wait=True)
-
-    def failure(self, task: Task) -> Failed | None:
-        """Return why a solution could not be constructed, which may be the problem's own fault."""
-        with self._lock:
-            return self._failed.get(task.key)
-
-    def forget(self, task: Task) -> None:
-        """Forget a task that has its verdict."""
-        with self._lock:
-            self._failed.pop(task.key, None)
-
-    def took_s(self, task: Task) -> float | None:
-        """Return the seconds of a task's build for its first unit, 0 after that."""
-        with self._lock:
-            return self._took_s.pop(task.key, None)
 
     def _guarded(self, group: Sequence[Task]) -> None:
         try:
@@ -159,9 +142,12 @@ class Builds:
         for number, task in enumerate(group):
             stage_s = {} if number else {"build": elapsed_s}
             if failure is not None and failure.status not in MAYBE_THE_PROBLEM:
-                self._tell(self._dispatcher.built(task, UnitResult(outcome=failure, stage_s=stage_s)))
+                self._refuse(task, UnitResult(outcome=failure, stage_s=stage_s))
                 continue
-            with self._lock:
-                self._took_s |= {task.key: elapsed_s} if not number else {}
-                self._failed |= {task.key: failure} if failure is not None else {}
-            self._dispatcher.built(task)
+            built_s = None if number or failure is not None else elapsed_s
+            self._dispatcher.built(replace(task, unbuilt=failure, built_s=built_s))
+
+    def _refuse(self, task: Task, result: UnitResult) -> None:
+        verdict = self._dispatcher.record(task, result, "")
+        if verdict is not None:
+            self._tell(Finished(verdict=verdict, device="", elapsed_s=sum(verdict.stage_s.values())))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kbench.core.errors import MachineError
-from kbench.core.events import RunOptions, StageStarted
+from kbench.core.events import RunOptions
 from kbench.devices import peaks
 from kbench.devices.backend import backend
 from kbench.devices.selection import DeviceChoice
@@ -21,7 +21,7 @@ from kbench.sweep.builds import Builds, DerivedShapes
 from kbench.sweep.dispatch import Dispatcher, Write
 from kbench.sweep.guard import Guard
 from kbench.sweep.lane import Lane
-from kbench.sweep.task import Budgets, Finished, SweepEvent, Task, TaskVerdict
+from kbench.sweep.task import Budgets, SweepEvent, Task
 from kbench.units.evaluator import Evaluator
 from kbench.units.unit import UnitResult
 
@@ -72,7 +72,6 @@ class Crew:
         lanes = options.lanes * len(options.devices)
         self._dispatcher = Dispatcher(max_failures=options.max_failures, write=write, lanes=lanes)
         self._guards = [Guard(device, cache_dir(), self._news.put) for device in options.devices]
-        self._judging: list[Evaluator] = []
 
     @property
     def reason(self) -> str:
@@ -90,13 +89,12 @@ class Crew:
         shapes = DerivedShapes(Evaluator(device, options.rung, self._scratch, self._guards[0]), self._news.put)
         self._closing.callback(shapes.close)
         context = RunContext(options=options.run, device=device, rung=options.rung, scratch=self._scratch)
-        self._builds = Builds(context, self._dispatcher, shapes, jobs=options.jobs, tell=self._tell_of_builds)
+        self._builds = Builds(context, self._dispatcher, shapes, jobs=options.jobs, tell=self._news.put)
         self._closing.callback(self._builds.stop)
         for guard in self._guards:
             for _ in range(options.lanes):
                 judging = self._make(guard.device, guard, self._scratch)
-                self._judging.append(judging)
-                lane = Lane(judging, guard, self._dispatcher, self._builds, shapes, options.budgets, self._news.put)
+                lane = Lane(judging, guard, self._dispatcher, shapes, options.budgets, self._news.put)
                 self._threads.append(threading.Thread(target=self._serve, args=(lane,), daemon=True))
         for thread in self._threads:
             thread.start()
@@ -132,8 +130,8 @@ class Crew:
         self._dispatcher.stop("interrupted")
         deadline = time.monotonic() + 10.0
         while any(thread.is_alive() for thread in self._threads) and time.monotonic() < deadline:
-            for judging in self._judging:
-                judging.interrupt()
+            for guard in self._guards:
+                guard.interrupt()
             for thread in self._threads:
                 thread.join(TICK_S)
         self._closing.close()
@@ -144,12 +142,6 @@ class Crew:
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
             self._news.put(error)
         self._news.put(None)
-
-    def _tell_of_builds(self, told: TaskVerdict | StageStarted | BaseException | None) -> None:
-        if isinstance(told, TaskVerdict):
-            self._news.put(Finished(verdict=told, device="", elapsed_s=sum(told.stage_s.values())))
-        elif told is not None:
-            self._news.put(told)
 
     def _nobody_left(self) -> str:
         marks = [guard.quarantine for guard in self._guards]

@@ -21,9 +21,8 @@ class Dispatcher:
         self._write = write
         self._lanes = lanes
         self._results: dict[str, tuple[UnitResult, ...]] = {}
-        self._building = 0
+        """Of the tasks without a verdict: those that are built, ready or judged now."""
         self._ready: list[Task] = []
-        self._flying = 0
         self._failures = self._passed_over = 0
         self._is_open = True
         self._stopped = ""
@@ -44,7 +43,6 @@ class Dispatcher:
         """Add tasks to build, with the results of units that are not judged again."""
         with self._news:
             self._results |= {task.key: tuple((known or {}).get(task.key, ())) for task in tasks}
-            self._building += len(tasks)
 
     def finish(self) -> None:
         """Declare that no more tasks are added: lanes end when all are done."""
@@ -58,15 +56,11 @@ class Dispatcher:
             self._stopped = self._stopped or reason
             self._news.notify_all()
 
-    def built(self, task: Task, refused: UnitResult | None = None) -> TaskVerdict | None:
-        """Give a built task to the lanes, or record why it cannot be judged."""
+    def built(self, task: Task) -> None:
+        """Give a built task to the lanes."""
         with self._news:
-            self._building -= 1
-            self._flying += refused is not None
-            if refused is None:
-                self._ready.append(task)
+            self._ready.append(task)
             self._news.notify_all()
-        return None if refused is None else self.record(task, refused, "")
 
     def take(self, problems: Sequence[str]) -> list[Task]:
         """Wait for tasks for a lane that has `problems` open; empty if no more will come."""
@@ -79,16 +73,14 @@ class Dispatcher:
                     self._passed_over = 0 if batch[0] is self._ready[0] else self._passed_over + 1
                     taken = {task.key for task in batch}
                     self._ready = [task for task in self._ready if task.key not in taken]
-                    self._flying += len(batch)
                     return batch
-                if not self._is_open and not self._building and not self._flying:
+                if not self._is_open and not self._results:
                     return []
                 self._news.wait()
 
     def give_back(self, tasks: Sequence[Task]) -> None:
         """Give the tasks of this lane to other lanes."""
         with self._news:
-            self._flying -= len(tasks)
             self._ready = [*tasks, *self._ready]
             self._news.notify_all()
 
@@ -108,7 +100,6 @@ class Dispatcher:
             verdict = TaskVerdict(task=task, results=results)
             del self._results[task.key]
             self._failures += counts_as_failure(result)
-            self._flying -= 1
             self._stopped = self._stopped or halted(self._failures, self._max_failures)
             self._news.notify_all()
             return verdict

@@ -50,13 +50,17 @@ class Guard(Watch):
                     self._recover()
         return self.quarantine is None
 
+    def interrupt(self) -> None:
+        """Kill all judges of its lanes."""
+        for lane in self.lanes:
+            lane.interrupt()
+
     def _recover(self) -> None:
         """Probe again, with no process of kbench on the device: it is back in service, or quarantined."""
         self.incidents += 1
         reason = self.suspect
         self._say("suspect", reason)
-        for lane in self.lanes:
-            lane.interrupt()
+        self.interrupt()
         for wait_s in WAITS_S:
             time.sleep(wait_s)
             found = health.examine(self.device, self._before)

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from kbench.core.events import StageEvent, StageStarted, Waiting
 from kbench.core.health import PROBED_AFTER
 from kbench.core.model import Case, Failed, Finding, Status
-from kbench.core.stats import worthwhile_precision
 from kbench.devices.admission import signature
 from kbench.plugins import case_selection
 from kbench.plugins.registry import Entry
-from kbench.sweep.builds import Builds, DerivedShapes
+from kbench.sweep.builds import DerivedShapes
 from kbench.sweep.dispatch import Dispatcher
 from kbench.sweep.guard import Guard
 from kbench.sweep.ladder import budget_s, does_not_fit, may_retry
@@ -62,7 +61,6 @@ class Lane:
     evaluator: Evaluator
     guard: Guard
     dispatcher: Dispatcher
-    builds: Builds
     shapes: DerivedShapes
     budgets: Budgets
     tell: Tell
@@ -85,28 +83,27 @@ class Lane:
         solutions = [task.solution for task in batch]
         self.evaluator.turn_to(batch[0].problem, solutions, batch[0].options)
         for number, task in enumerate(batch):
-            if self.dispatcher.why_stopped() or not self.guard.is_fit():
-                return list(batch[number:])
-            if not self._judge(task, solutions[number + 1 :]):
-                return list(batch[number:])
+            left = self._judge(task, solutions[number + 1 :])
+            if left is not None:
+                return [left, *batch[number + 1 :]]
         return []
 
-    def _judge(self, task: Task, following: Sequence[Entry]) -> bool:
-        """Judge a task, unit after unit; return whether it has its verdict."""
-        began = time.monotonic()
-        left = time_left(task.options)
-        verdict = None
-        while verdict is None:
-            if self.dispatcher.why_stopped() or not self.guard.is_fit():
-                return False
+    def _judge(self, task: Task, following: Sequence[Entry]) -> Task | None:
+        """Judge a task, unit after unit; return what is left of it, None once it has its verdict."""
+        began, left = time.monotonic(), time_left(task.options)
+        while not self.dispatcher.why_stopped() and self.guard.is_fit():
             result = self._unit(task, following, left)
             if result is None:
-                return False
+                break
+            if task.built_s is not None:
+                result = replace(result, stage_s={"build": task.built_s, **result.stage_s})
+                task = replace(task, built_s=None)
             verdict = self.dispatcher.record(task, result, self.guard.device.uuid)
-        self.builds.forget(task)
-        elapsed_s = time.monotonic() - began
-        self.tell(Finished(verdict=verdict, device=self.guard.device.uuid, elapsed_s=elapsed_s))
-        return True
+            if verdict is not None:
+                elapsed_s = time.monotonic() - began
+                self.tell(Finished(verdict=verdict, device=self.guard.device.uuid, elapsed_s=elapsed_s))
+                return None
+        return task
 
     def _unit(self, task: Task, following: Sequence[Entry], left: TimeLeft | None) -> UnitResult | None:
         """Judge the next unit of a task, again after a failure of kbench; None if the device is gone."""
@@ -141,23 +138,10 @@ class Lane:
         following: Sequence[Entry],
         left: TimeLeft | None,
     ) -> UnitResult:
-        failure = self.builds.failure(task)
-        if failure is not None:
-            return UnitResult(outcome=self.evaluator.why_not(task.case, [task.solution]) or failure)
-        state = state_of(task, known)
-        unit = Unit(
-            problem=task.problem,
-            solution=task.solution,
-            case=case or task.case,
-            process=len(known),
-            options=task.options,
-            derived=self.shapes.of(task),
-            follows=state.follows_weights(task.options),
-            precision=worthwhile_precision(state.estimates, task.options.precision),
-        )
-        result = self._within_budget(unit, following, left)
-        if (built_s := self.builds.took_s(task)) is not None:
-            result = replace(result, stage_s={"build": built_s, **result.stage_s})
+        if task.unbuilt is not None:
+            return UnitResult(outcome=self.evaluator.why_not(task.case, [task.solution]) or task.unbuilt)
+        unit = state_of(task, known).unit(task.problem, len(known), task.options, self.shapes.of(task))
+        result = self._within_budget(replace(unit, case=case or task.case), following, left)
         if case is not None and not isinstance(result.outcome, Failed):
             message = f"case {task.case.name} does not fit the device; judged at {case.overrides}"
             noted = (*result.outcome.findings, Finding.note("smaller_case", message))

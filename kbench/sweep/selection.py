@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
@@ -114,8 +115,6 @@ def expand(place: str, settings: Settings, kind: str) -> list[str]:
         if "/" in place or place.endswith(".py"):
             return _files([Path(found) for found in glob.glob(str(path))], f"`{place}` matches nothing")  # noqa: PTH207
         if kind == "problem":
-            from fnmatch import fnmatchcase
-
             listed = [entry.name for entry in registry.problems(settings) if fnmatchcase(entry.name, place)]
             if listed:
                 return listed

@@ -102,7 +102,7 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = on_this_host) 
     began = time.monotonic()
     left = {task.key for task in work.left}
     done = [task for task in tasks if task.key not in left and known.get(task.key)]
-    verdicts = {task.key: TaskVerdict(task=task, results=tuple(known[task.key]), resumed=True) for task in done}
+    verdicts = {task.key: TaskVerdict(task=task, results=known[task.key], resumed=True) for task in done}
     with contextlib.ExitStack() as stack:
         writer = stack.enter_context(Journal(work.journal, header, resumed=work.resumed))
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbench-", ignore_cleanup_errors=True)))

@@ -12,7 +12,7 @@ from kbench.core.model import Environment, Passed, Status
 from kbench.core.stats import process_estimate, ratio_interval, timings_interval
 from kbench.sweep.journal import Record
 from kbench.sweep.ladder import counts_as_failure
-from kbench.sweep.task import Ended, Finished, SweepEvent, SweepPlanned, TaskVerdict, state_of
+from kbench.sweep.task import Ended, Finished, SweepEvent, SweepPlanned, TaskVerdict
 
 FASTER_THAN = (0.0, 1.0, 1.5, 2.0)
 """Thresholds p of fast_p: the share of solutions that are right and faster than p times the reference."""
@@ -101,7 +101,7 @@ class SweepSummary:
 
 def speedup_of(verdict: TaskVerdict) -> float | None:
     """Return the speed-up of a verdict over all its processes; None without a time."""
-    outcome = state_of(verdict.task, verdict.results).outcome
+    outcome = verdict.state.outcome
     if not isinstance(outcome, Passed) or not outcome.timings:
         return None
     interval = timings_interval(outcome.timings)

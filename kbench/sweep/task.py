@@ -28,6 +28,10 @@ class Task:
     """Names of solutions with the same source, which share its verdict."""
     refused: Failed | None = None
     """Why it is refused before it is built."""
+    unbuilt: Failed | None = None
+    """Why it could not be constructed when it was built, which may be the problem's own fault."""
+    built_s: float | None = None
+    """Seconds of its build, until a unit has them among its own."""
 
     @property
     def name(self) -> str:
@@ -68,9 +72,14 @@ class TaskVerdict:
         return bool(timings) and all(timing.attestation == "held" for timing in timings)
 
     @property
+    def state(self) -> CaseState:
+        """What its processes come to together."""
+        return state_of(self.task, self.results)
+
+    @property
     def stage_s(self) -> dict[str, float]:
         """Seconds by stage over all processes."""
-        return state_of(self.task, self.results).stage_s
+        return self.state.stage_s
 
     def rows(self, run_id: str, started_utc: str) -> list[tuple[ResultRow, Sequence[Sample]]]:
         """Return the rows of a results file, each with its samples."""
@@ -80,25 +89,21 @@ class TaskVerdict:
             make_row(provenance, task.solution, result.case or task.case, process, task.options, result)
             for process, result in enumerate(self.results)
         ]
-        outcome = state_of(task, self.results).outcome
+        outcome = self.state.outcome
         if isinstance(outcome, Passed) and outcome.timings:
             made = [*rowmaker.with_interval(made, outcome.timings, task.options.precision)]
-        return [(row, _samples(result)) for row, result in zip(made, self.results, strict=True)]
+        return [(row, result.samples) for row, result in zip(made, self.results, strict=True)]
 
-    def judged(self) -> Judged:
-        """Return the verdict as `run` tells it; its rows name no run."""
+    def judged(self, run_id: str = "", started_utc: str = "") -> Judged:
+        """Return the verdict as `run` tells it."""
+        state = self.state
         return Judged(
             solution=self.task.solution.name,
             case=(self.last.case or self.task.case).name,
-            outcome=state_of(self.task, self.results).outcome,
-            rows=tuple(row for row, _ in self.rows("", "")),
-            stage_s=self.stage_s,
+            outcome=state.outcome,
+            rows=tuple(row for row, _ in self.rows(run_id, started_utc)),
+            stage_s=state.stage_s,
         )
-
-
-def _samples(result: UnitResult) -> Sequence[Sample]:
-    outcome = result.outcome
-    return outcome.timings[0].samples if isinstance(outcome, Passed) and outcome.timings else ()
 
 
 def state_of(task: Task, results: Sequence[UnitResult]) -> CaseState:

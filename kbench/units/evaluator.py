@@ -120,7 +120,7 @@ class Evaluator:
                 bench.judge.admit(files)
                 return
         bench.close()
-        self._start(solutions)
+        self._ready(solutions)
 
     def _rest(self) -> None:
         """Let the present judge rest where there is room for it, else end it."""
@@ -352,12 +352,12 @@ class Evaluator:
             self._present.stuck[key_of(case)] = failed
 
     def _ready(self, expected: Sequence[Entry]) -> JudgeProcess:
-        """Return the judge: another one where it has died."""
-        judge = self._present.judge
-        if judge is None or judge.has_ended:
-            self._present.close()
-            judge = self._start(expected)
-        return judge
+        """Return the judge: another one where it has died, with workers for the solutions that are expected first."""
+        bench = self._present
+        if bench.judge is None or bench.judge.has_ended:
+            bench.close()
+            bench.judge = JudgeProcess(bench.context, files=bench.files, expected=expected)
+        return bench.judge
 
     @staticmethod
     def _is_worn(bench: Bench) -> bool:
@@ -366,12 +366,6 @@ class Evaluator:
         now_bytes = bench.judge.host_bytes
         bench.first_bytes = bench.first_bytes or now_bytes
         return is_worn(bench.units, bench.first_bytes, now_bytes)
-
-    def _start(self, expected: Sequence[Entry]) -> JudgeProcess:
-        """Start a judge and, below it, workers that will do for the solutions that are expected first."""
-        bench = self._present
-        bench.judge = JudgeProcess(bench.context, files=bench.files, expected=expected)
-        return bench.judge
 
     def _look_after(self, outcome: Outcome) -> None:
         """Probe the device after a status that may have damaged it."""

@@ -11,7 +11,7 @@ from typing import Any
 from kbench.build.sources import judged_sha256
 from kbench.core.errors import ResultsError
 from kbench.core.events import OF_THE_REFERENCE, RunOptions
-from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Peaks, Status
+from kbench.core.model import Case, Cost, Environment, Failed, Outcome, Passed, Peaks, Sample, Status
 from kbench.core.verdict import NOT_EVALUATED
 from kbench.devices.selection import DeviceChoice
 from kbench.plugins.registry import Entry
@@ -102,6 +102,11 @@ class UnitResult(OutcomeProperties):
     judge_raised: bool = False
     """Whether the judge itself raised: a defect of kbench, which most likely fails every attempt."""
 
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """What was timed; none of a failure."""
+        return self.outcome.timings[0].samples if isinstance(self.outcome, Passed) and self.outcome.timings else ()
+
 
 def result_from_json(told: Mapping[str, Any]) -> UnitResult:
     """Read a result from its JSON values (`json_values.plain`). Raises ResultsError."""
@@ -126,10 +131,6 @@ def task_key(unit: Unit, device: DeviceChoice) -> str:
     """
     hashes = judged_sha256(unit.problem.path), judged_sha256(unit.solution.path, unit.solution.variant)
     case = {"name": unit.case.name, "overrides": encode_constants(unit.case.overrides)}
-    parts = (*hashes, unit.solution.variant, case, told_options(unit.options), device.key, device.name)
+    options = {name: value for name, value in dataclasses.asdict(unit.options).items() if name not in OF_NO_VERDICT}
+    parts = (*hashes, unit.solution.variant, case, options, device.key, device.name)
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:32]
-
-
-def told_options(options: RunOptions) -> dict[str, Any]:
-    """Return the options that a verdict depends on."""
-    return {name: value for name, value in dataclasses.asdict(options).items() if name not in OF_NO_VERDICT}
