@@ -98,6 +98,6 @@ def exit_code(found: "tuple[Explained, ...]") -> ExitCode:
     failed = {each.outcome.status for each in found if isinstance(each.outcome, Failed)}
     if Status.HARNESS_ERROR in failed:
         return ExitCode.INTERNAL
-    if Status.SKIPPED in failed:
+    if failed == {Status.SKIPPED}:
         return ExitCode.NOTHING_SELECTED
     return ExitCode.NEGATIVE if failed else ExitCode.OK

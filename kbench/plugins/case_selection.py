@@ -9,6 +9,7 @@ from typing import Any
 
 from kbench.core.errors import UsageError
 from kbench.core.events import RunOptions
+from kbench.core.levels import Level
 from kbench.core.model import Case
 from kbench.plugins import registry
 from kbench.plugins.registry import Entry
@@ -53,9 +54,11 @@ def others(problem: Entry, options: RunOptions, chosen: Sequence[Case]) -> dict[
     return {name: {**options.overrides, **table[name]} for name in names}
 
 
-def lists_shapes(problem: Entry) -> bool:
-    """Return whether a problem names ragged shapes of its own; if not, other shapes must be derived."""
-    return any(name.startswith("ragged") for name in registry.case_table(problem))
+def needs_derived_shapes(problem: Entry, solution: Entry, level: Level) -> bool:
+    """Return whether a solution is verified at shapes that the problem does not list: it names no ragged ones."""
+    if not solution.varies_shapes or level is Level.TASK:
+        return False
+    return not any(name.startswith("ragged") for name in registry.case_table(problem))
 
 
 def set_by_hand(problem: Entry, case: str, recorded: Mapping[str, Any]) -> dict[str, Any]:

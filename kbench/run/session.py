@@ -162,8 +162,8 @@ class Session:
         yield finished(stage, case, time.monotonic() - began)
 
     def derive(self) -> Iterator[Event]:
-        """Derive shapes for the solutions that vary them, if the problem lists no ragged ones."""
-        if case_selection.lists_shapes(self._problem) or not any(entry.varies_shapes for entry in self._solutions):
+        """Derive shapes, if a solution needs any that the problem does not list."""
+        if not any(map(self._needs_derived_shapes, self._solutions)):
             return
 
         def find() -> None:
@@ -274,7 +274,10 @@ class Session:
 
     def _derive(self, entry: Entry) -> Derived:
         """Return the shapes beside the problem's cases at which a solution is verified."""
-        return self._derived if entry.varies_shapes else Derived()
+        return self._derived if self._needs_derived_shapes(entry) else Derived()
+
+    def _needs_derived_shapes(self, entry: Entry) -> bool:
+        return case_selection.needs_derived_shapes(self._problem, entry, self._options.level)
 
     def close(self) -> None:
         """End the judge and its workers."""

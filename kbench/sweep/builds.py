@@ -10,7 +10,6 @@ from pathlib import Path
 
 from kbench.build import sources
 from kbench.core.events import REFERENCE, StageEvent, StageStarted
-from kbench.core.levels import Level
 from kbench.core.model import Failed
 from kbench.devices.admission import Admission
 from kbench.devices.backend import backend
@@ -42,7 +41,7 @@ class DerivedShapes:
     def of(self, task: Task) -> Derived:
         """Return the shapes beside the problem's cases at which a solution is verified."""
         problem, options = task.problem, task.options
-        if not task.solution.varies_shapes or options.level is Level.TASK or case_selection.lists_shapes(problem):
+        if not case_selection.needs_derived_shapes(problem, task.solution, options.level):
             return Derived()
         with self._lock:
             source = sources.source_sha256(problem.path)  # a server's problem may be edited

@@ -165,6 +165,12 @@ def test_csv_has_a_line_a_kernel(kbench, found):
     ]
 
 
+def test_one_that_fails_counts_more_than_one_that_was_skipped(kbench, found):
+    failed = [Failed(status=status, reason="no way") for status in (Status.SKIPPED, Status.RAISED)]
+    found(told(failed[0], "two_kernel"), told(failed[1], "eager"))
+    assert kbench("profile", "group_norm", "two_kernel", "eager").code == 1
+
+
 @pytest.mark.parametrize(
     ("status", "code"), [(Status.RAISED, 1), (Status.HARNESS_ERROR, 70), (Status.SKIPPED, 5), (Status.NOT_VERIFIED, 1)]
 )
