@@ -68,13 +68,17 @@ class Ruling:
     reason: str
     allowed: float = 1.0
     """Tolerances that were allowed, by the rule that decided."""
+    excess: float = 0.0
+    """Where values are wrong, the largest error in units of what is allowed."""
 
 
 def rule_all(ratios: Sequence[Ratios], factor: float) -> Ruling:
     """Apply both rules to each output: one that is only rounding must not make room for another."""
     rulings = [rule(of_one, factor) for of_one in ratios or [Ratios(contract=0.0)]]
     wrong = next((ruling for ruling in rulings if not ruling.right), None)
-    return wrong or min(rulings, key=lambda ruling: DECIDED.index(ruling.contract))
+    if wrong is not None:
+        return replace(wrong, excess=max(ruling.excess for ruling in rulings))
+    return min(rulings, key=lambda ruling: DECIDED.index(ruling.contract))
 
 
 def rule(ratios: Ratios, factor: float) -> Ruling:
@@ -89,7 +93,9 @@ def rule(ratios: Ratios, factor: float) -> Ruling:
     kind = _kind(ratios)
     if not ratios.near_fp64(factor):
         ours, allowed, share = max(ratios.bounds(factor), key=lambda bound: bound[0] / bound[1])
-        return Ruling(right=False, contract=kind, reason=_too_far(ours, allowed, share), allowed=allowed)
+        return Ruling(
+            right=False, contract=kind, reason=_too_far(ours, allowed, share), allowed=allowed, excess=ours / allowed
+        )
     if kind == "held":
         return _contract(ratios.contract, kind)
     if kind == "unattainable":
@@ -110,8 +116,10 @@ def _contract(ratio: float, kind: str) -> Ruling:
     if ratio <= 1:
         return Ruling(right=True, contract=kind, reason=f"{ratio:.3g} of the tolerance")
     if not math.isfinite(ratio):
-        return Ruling(right=False, contract=kind, reason="other values than the reference's where only equal ones do")
-    return Ruling(right=False, contract=kind, reason=f"{ratio:.3g} times the tolerance from the reference")
+        reason = "other values than the reference's where only equal ones do"
+    else:
+        reason = f"{ratio:.3g} times the tolerance from the reference"
+    return Ruling(right=False, contract=kind, reason=reason, excess=ratio)
 
 
 def _too_far(ours: float, allowed: float, share: str) -> str:

@@ -131,6 +131,21 @@ def test_outputs_without_an_oracle_keep_the_contract(vacuous) -> None:
     assert rule_all([RIGHT, replace(wrong, contract=0.9)], 4.0).right
 
 
+@pytest.mark.parametrize(
+    ("ratios", "excess"),
+    [
+        ([Ratios(contract=0.9)], 0.0),
+        ([Ratios(contract=1.2)], 1.2),
+        ([Ratios(contract=float("inf"))], float("inf")),
+        ([Ratios(contract=9.0, oracle=2.74, reference=0.6775)], 2.74 / 2.71),
+        ([Ratios(contract=0.5, oracle=3.0, reference=0.1)], 3.0),
+        ([Ratios(contract=1.2), Ratios(contract=5.0), Ratios(contract=0.1)], 5.0),
+    ],
+)
+def test_by_how_much_values_are_wrong(ratios: list[Ratios], excess: float) -> None:
+    assert rule_all(ratios, 4.0).excess == pytest.approx(excess)
+
+
 def test_an_output_of_rounding_makes_no_room_for_another() -> None:
     assert rule_all([RIGHT, ROUNDING], 4.0) == rule(ROUNDING, 4.0)
     assert not rule_all([Ratios(contract=1e4, oracle=1e4, reference=0.1), ROUNDING], 4.0).right
