@@ -230,6 +230,7 @@ class Trial:
                     tuple(m for d in wrong for m in d.mismatches),
                 ),
             )
+            refusal.excess = ruling.excess
             if self._explain is not None and self.explains:
                 refusal.diagnosis = self._explain(self, outputs, expected)
             raise refusal

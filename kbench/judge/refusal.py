@@ -1,5 +1,7 @@
 """How an evaluation ends early: a solution that failed, with the reason for people."""
 
+import math
+
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Status
 from kbench.core.printable import printable
@@ -15,6 +17,8 @@ class RefusalError(Exception):
         self.reason = printable(reason)
         self.log = log
         self.diagnosis: Diagnosis | None = None
+        self.excess = math.inf
+        """Of values that are wrong, the largest error in units of what is allowed."""
 
     @property
     def explained(self) -> str:

@@ -35,9 +35,6 @@ REPEATS, FEW_REPEATS = 3, 2
 """Calls on equal inputs; the second where calls are long and a smaller shape has the first."""
 SPREAD_FLOOR = 0.25
 """Tolerances by which outputs of equal inputs may differ even if the reference's own error is smaller."""
-NARROW, NARROW_DRAWS = 1.5, 3
-"""Chosen. An error of up to NARROW times what is allowed counts where that many draws have one: torch.compile's group
-norm, whose inputs are moved by 100, is at the bound and missed it in one verdict of seven."""
 FEW, FEW_DRAWS = 64, 8
 """With fewer elements than FEW, an inaccurate reference may be right by luck, but not in FEW_DRAWS draws."""
 MOST_OF_A_REASON = 200
@@ -184,26 +181,12 @@ class Battery:
     def vary(self, trial: Trial, variation: Variation, seeds: Sequence[int]) -> bool:
         """Check inputs of other values than the problem's own, of the first seed whose inputs can decide.
 
-        Return whether any could. A narrow miss counts only where more draws miss as well: at the bound chance decides.
+        Return whether any could.
         """
-        draws = 0
-        while True:
-            drawn = self._draw(trial, variation, seeds)
-            if drawn is None:
-                return False
-            miss = self._miss(trial, variation, *drawn)
-            if miss is None:
-                return True
-            excess, refusal = miss
-            draws += 1
-            if excess > NARROW or draws == NARROW_DRAWS:
-                raise refusal
-            seeds = [secret_seed() for _ in seeds]
-
-    def _miss(
-        self, trial: Trial, variation: Variation, expected: Expected, truth: Truth
-    ) -> tuple[float, RefusalError] | None:
-        """Call once; where values are wrong, return by how much of what is allowed, and the refusal."""
+        drawn = self._draw(trial, variation, seeds)
+        if drawn is None:
+            return False
+        expected, truth = drawn
         if is_few(expected) and truth.pieces is not None and variation.within > UNATTAINABLE_ABOVE:
             own = trial.own_errors(variation.transform, variation.applies, FEW_DRAWS)
             truth = replace(truth, own_at_least=own)
@@ -222,12 +205,13 @@ class Battery:
         # Two honest roundings may lie more than a tolerance apart on inputs that the problem did not choose; a
         # different function is far from fp64 too. Exact and non-finite outputs that differ are infinitely far apart.
         if ruling.right or (tally.explained and math.isfinite(tally.contract)):
-            return None
+            return True
         said = trial.describe(differences, ruling, expected)
         wrong = RefusalError(Status.WRONG_VALUE, f"wrong on {variation.inputs}: {said}", self._candidate.log)
         if variation.level is Level.MODULE and variation.is_last:
             wrong.diagnosis = explain(trial, trial.results(reply.slots[0]), expected, plain=False)
-        return ruling.excess, wrong
+        wrong.excess = ruling.excess
+        raise wrong
 
     def _draw(self, trial: Trial, variation: Variation, seeds: Sequence[int]) -> tuple[Expected, Truth] | None:
         """Return what the reference makes of the first inputs that can decide; None, with a note, where none can.

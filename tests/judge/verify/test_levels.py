@@ -7,7 +7,7 @@ import pytest
 
 from kbench.core.model import Status
 from kbench.judge.refusal import RefusalError
-from kbench.judge.verify.levels import Levels
+from kbench.judge.verify.levels import NARROW, NARROW_DRAWS, Levels
 from kbench.judge.verify.variations import RESEMBLING
 
 WRONG = RefusalError(Status.WRONG_VALUE, "wrong", "")
@@ -109,6 +109,73 @@ def test_who_mistakes_inputs_at_the_smaller_shape_is_refused(monkeypatch) -> Non
     monkeypatch.setattr(Battery, "resembling", mistakes)
     with pytest.raises(RefusalError, match="wrong"):
         tried.try_all([{"n": 1}], [], lambda _: None, thrifty=True)
+
+
+FAR = NARROW + 0.01
+MISSES = [
+    ([0.0], True),
+    ([FAR], False),
+    ([NARROW, 0.0], True),
+    ([1.01, NARROW, 0.0], True),
+    ([1.01] * NARROW_DRAWS, False),
+    ([1.01, FAR], False),
+    ([float("inf")], False),
+]
+"""By how much of what is allowed each draw is wrong, and whether the property is held."""
+
+
+def missing(excesses: list[float]) -> Any:
+    """Return a check that misses by these, one after the other."""
+    left = list(excesses)
+
+    def check(*_: object) -> None:
+        excess = left.pop(0)
+        if excess:
+            wrong = RefusalError(Status.WRONG_VALUE, f"{excess:g} of what is allowed", "")
+            wrong.excess = excess
+            raise wrong
+
+    check.left = left  # type: ignore[attr-defined]
+    return check
+
+
+@pytest.mark.parametrize(("excesses", "held"), MISSES)
+def test_a_narrow_miss_counts_where_all_draws_miss(excesses: list[float], held: bool) -> None:
+    tried = levels(Battery())
+    check = missing(excesses)
+    found = tried._refusal(lambda _: "shifted", reference("small"), check)
+    assert (found is None, check.left) == (held, [])
+    if found is not None:
+        assert (found[0], found[1].reason) == ("shifted", f"{excesses[-1]:g} of what is allowed")
+
+
+def test_a_miss_that_does_not_count_leaves_no_figures() -> None:
+    tried = levels(Battery())
+
+    def check(trial: Any) -> None:
+        if not seen:
+            seen.append(trial)
+            trial.tally.contract = 1.2
+            wrong = RefusalError(Status.WRONG_VALUE, "narrow", "")
+            wrong.excess = 1.2
+            raise wrong
+
+    seen: list[Any] = []
+    assert tried._try(lambda _: "shifted", tried._own, check)
+    assert (tried.tally.contract, len(seen)) == (0.0, 1)
+
+
+@pytest.mark.parametrize(("excesses", "held"), MISSES)
+def test_layouts_are_tried_on_other_values_where_one_is_missed_narrowly(
+    monkeypatch: pytest.MonkeyPatch, excesses: list[float], held: bool
+) -> None:
+    check, drawn = missing(excesses), []
+    monkeypatch.setattr(Battery, "bound_anew", lambda _, *given: check() or drawn.append(given), raising=False)
+    tried = levels(Battery())
+    numbers = iter(range(9))
+    tried._anew("strided", "strided_refused", reference("small"), lambda _: next(numbers))
+    assert (tried.lacks.codes, check.left) == (() if held else ("strided",), [])
+    assert next(numbers) == len(excesses), "new ones for each"
 
 
 @pytest.mark.parametrize(
