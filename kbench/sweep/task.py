@@ -97,6 +97,8 @@ class TaskVerdict:
     def judged(self, run_id: str = "", started_utc: str = "") -> Judged:
         """Return the verdict as `run` tells it."""
         state = self.state
+        if not state.wants_more(self.task.options):
+            state.tell_budget(self.task.options)
         return Judged(
             solution=self.task.solution.name,
             case=(self.last.case or self.task.case).name,
