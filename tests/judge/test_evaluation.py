@@ -114,6 +114,31 @@ def test_a_wrong_value_in_a_profile_that_was_asked_for_counts(
     assert outcome.status is Status.WRONG_VALUE
 
 
+def test_what_the_solution_was_lent_is_taken_back_before_the_references_process_is_lent_any(
+    judge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That would allocate the outputs of a large call twice, and never free the first."""
+    done: list[str] = []
+
+    def tells(name: str) -> Any:
+        return lambda *_, **__: done.append(name)
+
+    candidate = SimpleNamespace(vary_weights=tells("vary"), pause=tells("pause"), spec=SimpleNamespace(problem=""))
+    trial = SimpleNamespace(
+        reference=None, arena=None, candidate=candidate, exchange=tells("call"), take_back=tells("take back")
+    )
+    reference = SimpleNamespace(load=tells("load"), bind=tells("bind"), kill=tells("kill"), spec=None)
+    judge.bound.on, judge.bound.leave = (lambda *_, **__: trial), (lambda: None)
+    judge.take_reference_worker, judge.constructing = (lambda _: reference), (lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(
+        evaluation, "HostClock", lambda *_: SimpleNamespace(close=tells("close"), warm_up=tells("warm up"))
+    )
+    made = Evaluation(judge, candidate, SimpleNamespace(verify=True, options=RunOptions()))  # type: ignore[arg-type]
+    with contextlib.ExitStack() as stack:
+        made._arms(stack, "cpu", "")
+    assert done == ["vary", "call", "take back", "pause", "load", "bind", "warm up", "close", "kill"]
+
+
 def test_calls_that_can_neither_be_queued_nor_recorded_are_timed_by_plain_loops_in_a_fresh_worker(
     judge: FakeJudge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
