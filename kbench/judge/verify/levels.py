@@ -164,11 +164,11 @@ class Levels:
             try:
                 found = self._battery.resembling(trial, variation)
             except RefusalError as refusal:
-                if is_luck(refusal, draws):
+                if is_luck(let_go(refusal), draws):
                     continue
                 refusal.excess = math.inf  # all draws missed: no caller need draw again
                 raise
-            if found is None or not is_luck(found, draws):
+            if found is None or not is_luck(let_go(found), draws):
                 return found
 
     def _weights(self, reference: Reference, *, halves: bool = True) -> None:
@@ -253,7 +253,7 @@ class Levels:
                 self._battery.bound_anew(reference, code, draw(reference), misalign)
                 self._bound.leave()
             except RefusalError as refusal:
-                if is_luck(refusal, draws):
+                if is_luck(let_go(refusal), draws):
                     continue
                 self.lacks.setdefault(self._survived(by_status(code, refused), refusal, reference), refusal)
             return
@@ -284,7 +284,7 @@ class Levels:
                 check(trial)
             except RefusalError as refusal:
                 self.tally = before
-                if is_luck(refusal, draws):
+                if is_luck(let_go(refusal), draws):
                     continue
                 return self._survived(code_of, refusal, reference), refusal
             return None
@@ -315,6 +315,12 @@ class Levels:
         except RefusalError:
             return True  # it may have been broken by what it failed at
         return True
+
+
+def let_go(refusal: RefusalError) -> RefusalError:
+    """Return a refusal without its frames: they hold the tensors of the call, and the next draw has as many."""
+    refusal.__context__ = None
+    return refusal.with_traceback(None)
 
 
 def is_luck(refusal: RefusalError, draws: int) -> bool:
