@@ -139,15 +139,16 @@ def test_what_the_solution_was_lent_is_taken_back_before_the_references_process_
     assert done == ["vary", "call", "take back", "pause", "load", "bind", "warm up", "close", "kill"]
 
 
+@pytest.mark.parametrize("arm", ["candidate", "reference"])
 def test_calls_that_can_neither_be_queued_nor_recorded_are_timed_by_plain_loops_in_a_fresh_worker(
-    judge: FakeJudge, monkeypatch: pytest.MonkeyPatch
+    judge: FakeJudge, monkeypatch: pytest.MonkeyPatch, arm: str
 ) -> None:
     done: list[str] = []
 
     def paired(_: Evaluation, unqueued: str = "") -> Any:
         done.append(f"unqueued: {unqueued}")
         if not unqueued:
-            raise NotReplayableError("candidate", "recording the solution's calls failed: capturing")
+            raise NotReplayableError(arm, "recording the solution's calls failed: capturing")
         return timing(0)
 
     monkeypatch.setattr(Evaluation, "_paired", paired)
@@ -157,4 +158,4 @@ def test_calls_that_can_neither_be_queued_nor_recorded_are_timed_by_plain_loops_
     assert ("not_recorded", "recording the solution's calls failed: capturing") in {
         (one.code, one.message) for one in outcome.findings
     }
-    assert done == ["unqueued: ", "renewed", "unqueued: candidate"]
+    assert done == ["unqueued: ", "renewed", f"unqueued: {arm}"]

@@ -742,3 +742,38 @@ def test_a_look_stays_within_a_result_of_any_strides():
             memory[100 * column + 10 : 100 * column + 100] += 1
     with pytest.raises(RefusalError), look.final(""):
         memory[100 * 7 : 100 * 7 + 10] += 1
+
+
+def test_what_is_refused_for_another_reason_was_not_there_yet_either():
+    place = Mapped().place([0, 0, [1]], [handle(1)], torch.empty(SIZE, device="meta"))
+    assert place is not None
+    look = EarlyRead([place])
+    look.take()
+
+    def judge(*, late: bool) -> None:
+        with look.final(""):
+            MEMORY[1].add_(int(late))
+            raise RefusalError(Status.INPUT_MUTATED, "changed", "")
+
+    with pytest.raises(RefusalError, match="changed"):
+        judge(late=False)
+    with pytest.raises(RefusalError, match="not there yet"):
+        judge(late=True)
+
+
+def test_of_an_empty_result_nothing_is_looked_at_in_the_judges_buffers():
+    made = [torch.empty(0, 3), torch.empty(SIZE), torch.empty(())]
+    leaves: Any = [(f"output[{n}]", one) for n, one in enumerate(made)]
+    arena = Arena(Expected(arguments=[torch.ones(SIZE)], leaves=leaves), [], "cpu")
+    assert [spec.shape for spec, _ in arena.output_places(0)] == [(SIZE,), ()]
+    EarlyRead(arena.output_places(0)).take()
+
+
+def test_arguments_of_a_checked_call_are_let_go_while_memory_is_lent():
+    trial = bound(lends=True)
+    batch = Batch(trial, 1, CHECKED, ONE_BY_ONE)
+    batch.fill()
+    (arguments,) = batch.checked.values()
+    assert arguments == []
+    for _, expected in batch.expected():
+        assert (expected.arguments, expected.tensors[0].numel()) == ([], SIZE)
