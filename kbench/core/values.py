@@ -93,9 +93,9 @@ def rule(ratios: Ratios, factor: float) -> Ruling:
     kind = _kind(ratios)
     if not ratios.near_fp64(factor):
         ours, allowed, share = max(ratios.bounds(factor), key=lambda bound: bound[0] / bound[1])
-        return Ruling(
-            right=False, contract=kind, reason=_too_far(ours, allowed, share), allowed=allowed, excess=ours / allowed
-        )
+        # The oracle may know a few entries only; the contract is of all.
+        excess = max(ours / allowed, ratios.contract if kind == "held" else 0.0)
+        return Ruling(right=False, contract=kind, reason=_too_far(ours, allowed, share), allowed=allowed, excess=excess)
     if kind == "held":
         return _contract(ratios.contract, kind)
     if kind == "unattainable":

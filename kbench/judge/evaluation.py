@@ -243,6 +243,8 @@ class Evaluation:
         trial.tally = self._levels.tally
         self._candidate.vary_weights(trial.reference, secret_seed())
         trial.exchange(secret_seed(), oracle=not self._assignment.verify)  # else fp64 was computed before
+        trial.take_back()  # the reference's process may be lent memory of the same arena
+        trial.candidate.pause()
         # From here on, three processes call: what the fp64 model left in this one's cache is theirs.
         backend(device).release_cached()
         reference = self._judge.take_reference_worker(self._candidate.spec.problem)

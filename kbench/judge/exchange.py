@@ -212,25 +212,27 @@ class Trial:
         return [*(self.arena.outputs(slot) if outputs is None else outputs), *changed, *self._numbers[slot]]
 
     def judge_values(
-        self, slot: int, expected: Expected, truth: Truth | None = None, outputs: Sequence[Tensor] | None = None
+        self,
+        slot: int,
+        expected: Expected,
+        truth: Truth | None = None,
+        outputs: Sequence[Tensor] | None = None,
+        require_final: Callable[[], None] = lambda: None,
     ) -> Ruling:
-        """Apply both rules to the outputs of a call on a slot; raises WrongError unless they are right."""
+        """Apply both rules to the outputs of a call on a slot; raises WrongError unless they are right.
+
+        `require_final` comes before the search for the reason, which may call the worker again.
+        """
         outputs = self.results(slot, outputs)
         ruling, differences = self.compare(outputs, expected, truth)
         wrong = [d for d in differences if d.ratio > 1]
         if not ruling.right:
             status = Status.UNWRITTEN_OUTPUT if any(d.poisoned for d in wrong) else Status.WRONG_VALUE
-            refusal = WrongError(
-                status,
-                self.describe(differences, ruling, expected),
-                self.candidate.log,
-                self.tally.correctness(
-                    self.reference.factor,
-                    sum(d.wrong for d in wrong),
-                    tuple(m for d in wrong for m in d.mismatches),
-                ),
-            )
+            mismatches = tuple(m for d in wrong for m in d.mismatches)
+            figures = self.tally.correctness(self.reference.factor, sum(d.wrong for d in wrong), mismatches)
+            refusal = WrongError(status, self.describe(differences, ruling, expected), self.candidate.log, figures)
             refusal.excess = ruling.excess
+            require_final()
             if self._explain is not None and self.explains:
                 refusal.diagnosis = self._explain(self, outputs, expected)
             raise refusal

@@ -139,6 +139,7 @@ def test_outputs_without_an_oracle_keep_the_contract(vacuous) -> None:
         ([Ratios(contract=float("inf"))], float("inf")),
         ([Ratios(contract=9.0, oracle=2.74, reference=0.6775)], 2.74 / 2.71),
         ([Ratios(contract=0.5, oracle=3.0, reference=0.1)], 3.0),
+        ([Ratios(contract=9.0, oracle=1.3, reference=0.1)], 9.0),  # elsewhere than fp64 was computed
         ([Ratios(contract=1.2), Ratios(contract=5.0), Ratios(contract=0.1)], 5.0),
     ],
 )

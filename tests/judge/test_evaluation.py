@@ -114,15 +114,41 @@ def test_a_wrong_value_in_a_profile_that_was_asked_for_counts(
     assert outcome.status is Status.WRONG_VALUE
 
 
+def test_what_the_solution_was_lent_is_taken_back_before_the_references_process_is_lent_any(
+    judge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That would allocate the outputs of a large call twice, and never free the first."""
+    done: list[str] = []
+
+    def tells(name: str) -> Any:
+        return lambda *_, **__: done.append(name)
+
+    candidate = SimpleNamespace(vary_weights=tells("vary"), pause=tells("pause"), spec=SimpleNamespace(problem=""))
+    trial = SimpleNamespace(
+        reference=None, arena=None, candidate=candidate, exchange=tells("call"), take_back=tells("take back")
+    )
+    reference = SimpleNamespace(load=tells("load"), bind=tells("bind"), kill=tells("kill"), spec=None)
+    judge.bound.on, judge.bound.leave = (lambda *_, **__: trial), (lambda: None)
+    judge.take_reference_worker, judge.constructing = (lambda _: reference), (lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(
+        evaluation, "HostClock", lambda *_: SimpleNamespace(close=tells("close"), warm_up=tells("warm up"))
+    )
+    made = Evaluation(judge, candidate, SimpleNamespace(verify=True, options=RunOptions()))  # type: ignore[arg-type]
+    with contextlib.ExitStack() as stack:
+        made._arms(stack, "cpu", "")
+    assert done == ["vary", "call", "take back", "pause", "load", "bind", "warm up", "close", "kill"]
+
+
+@pytest.mark.parametrize("arm", ["candidate", "reference"])
 def test_calls_that_can_neither_be_queued_nor_recorded_are_timed_by_plain_loops_in_a_fresh_worker(
-    judge: FakeJudge, monkeypatch: pytest.MonkeyPatch
+    judge: FakeJudge, monkeypatch: pytest.MonkeyPatch, arm: str
 ) -> None:
     done: list[str] = []
 
     def paired(_: Evaluation, unqueued: str = "") -> Any:
         done.append(f"unqueued: {unqueued}")
         if not unqueued:
-            raise NotReplayableError("candidate", "recording the solution's calls failed: capturing")
+            raise NotReplayableError(arm, "recording the solution's calls failed: capturing")
         return timing(0)
 
     monkeypatch.setattr(Evaluation, "_paired", paired)
@@ -132,4 +158,4 @@ def test_calls_that_can_neither_be_queued_nor_recorded_are_timed_by_plain_loops_
     assert ("not_recorded", "recording the solution's calls failed: capturing") in {
         (one.code, one.message) for one in outcome.findings
     }
-    assert done == ["unqueued: ", "renewed", "unqueued: candidate"]
+    assert done == ["unqueued: ", "renewed", f"unqueued: {arm}"]

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from fakes import CORRECT
 
+from kbench.core.values import Ruling
 from kbench.judge import exchange
-from kbench.judge.exchange import Trial
+from kbench.judge.exchange import Trial, WrongError
 
 
 @pytest.mark.parametrize(
@@ -46,3 +48,15 @@ def test_what_large_steps_took_is_given_back_before_the_worker_makes_them(monkey
     trial.arena = SimpleNamespace(fill=lambda slot, _: said.append(f"fill {slot}"), lends=False)
     trial.fill([3], [SimpleNamespace(arguments=[])])
     assert said == ["released"] * released + ["tell 3", "fill 3"]
+
+
+def test_a_refusal_says_how_far_values_are_from_what_is_allowed() -> None:
+    trial: Any = object.__new__(Trial)
+    trial.explains, trial.candidate, trial.reference = False, SimpleNamespace(log=""), SimpleNamespace(factor=4.0)
+    trial.tally = SimpleNamespace(correctness=lambda *_: CORRECT)
+    trial.results, trial.describe = (lambda *_: []), (lambda *_: "wrong")
+    trial.compare = lambda *_: (Ruling(right=False, contract="held", reason="", excess=1.25), [])
+    trial._explain = None
+    with pytest.raises(WrongError) as refused:
+        trial.judge_values(0, None)
+    assert refused.value.excess == 1.25

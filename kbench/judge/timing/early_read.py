@@ -2,13 +2,14 @@
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from kbench.core.model import Status
 from kbench.devices.cuda import recorded
+from kbench.judge.exchange import WrongError
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.mapped_results import MappedResult
 from kbench.numerics import elements
@@ -56,14 +57,24 @@ class EarlyRead:
         return all(elements.same_bits(a, b) for a, b in zip(self._seen, now, strict=True))
 
     @contextlib.contextmanager
-    def final(self, log: str) -> Iterator[None]:
+    def final(self, log: str) -> Iterator[Callable[[], None]]:
         """Judge the results in a `with` block; refuse them if the elements are others afterwards than when taken.
 
         Only afterwards: work that goes on behind a worker's last answer could have them ready while they are judged.
+        Where values are wrong, the block itself compares, by what is yielded, before it looks for the reason: that may
+        call the worker again, or take back the memory.
         """
-        try:
-            yield
-        finally:
+
+        def require_final() -> None:
             if not self._is_final():
                 reason = "results were not there yet when the solution's process said that they were"
                 raise RefusalError(Status.TIMING_UNATTESTED, reason, log)
+
+        try:
+            yield require_final
+        except WrongError:
+            raise
+        except RefusalError:
+            require_final()
+            raise
+        require_final()

@@ -298,7 +298,8 @@ class DeviceClock:
                 late += calls == 1
                 if late == len(patience_s):
                     raise
-                calls = most = max(1, calls // 2)
+                if calls > 1:
+                    calls = most = calls // 2
                 continue
             except UnmappableError:
                 rounds.delivers, most = True, arena.count

@@ -93,6 +93,7 @@ class Batch:
             if self._trial.arena.lends:
                 arguments.clear()
             yield slot, expected
+            del expected
 
     def reveal(self, cache: L2Cache | None) -> "Visibility":
         """Reveal the inputs and, with a `cache`, make it cold; return when the device has done so."""
@@ -194,8 +195,8 @@ class Rounds:
             raise RefusalError(Status.CALL_TIMEOUT, f"no answer within {candidate.limit_s:.0f} s", candidate.log)
         answer = self._ended(calls, kill=kill)
         assert told is not None, "else it was late"
-        with look.final(candidate.log):
-            self._judge(batch, told, places)
+        with look.final(candidate.log) as require_final:
+            self._judge(batch, told, places, require_final)
         self._taken_back(dead=kill)
         seen = Round(
             calls=calls,
@@ -220,8 +221,8 @@ class Rounds:
         self._plain_ns = ended - started
         if look is not None:
             ended = self.trial.candidate.message_ns
-            with look.final(self.trial.candidate.log):
-                self._judge(batch, answer, {})
+            with look.final(self.trial.candidate.log) as require_final:
+                self._judge(batch, answer, {}, require_final)
             self._taken_back(dead=kill)
         return self._claimed(Round(calls=calls, total_ns=ended - started, late_ns=0), answer)
 
@@ -333,7 +334,13 @@ class Rounds:
         found = [place for slot in slots for place in places.get(slot, ())[:1]]
         return found + [self.trial.arena.any_place()] * (CHECKED - len(found))
 
-    def _judge(self, batch: Batch, told: Message, places: dict[int, list[MappedResult]]) -> None:
+    def _judge(
+        self,
+        batch: Batch,
+        told: Message,
+        places: dict[int, list[MappedResult]],
+        require_final: Callable[[], None],
+    ) -> None:
         """Check the outputs of the checked calls, and that all inputs of these are as they were."""
         trial = self.trial
         try:
@@ -343,11 +350,17 @@ class Rounds:
         for slot, expected in batch.expected():
             trial.told(slot, trial.candidate.check_outputs(described[slot], expected))
             trial.require_unchanged(slot, expected)
-            outputs = None if self.delivers else self._results(places.get(slot, []))
-            trial.judge_values(slot, expected, outputs=outputs)
+            outputs = None if self.delivers else self._results(places.get(slot))
+            trial.judge_values(slot, expected, outputs=outputs, require_final=require_final)
+            del expected
 
-    def _results(self, places: list[MappedResult]) -> list[Tensor]:
-        """Return the results that lie at these places; empty ones have none."""
+    def _results(self, places: list[MappedResult] | None) -> list[Tensor]:
+        """Return the results that lie at these places; empty ones have none.
+
+        Raises RefusalError where a worker describes results and tells other places than these have.
+        """
+        if places is None:
+            raise self.trial.candidate.nonsense(WireError("places of another number than results"))
         found, device = iter(places), self.trial.reference.device
         likes = self.trial.arena.output_like
         return [view(*next(found)) if like.numel() else like.new_empty(like.shape, device=device) for like in likes]

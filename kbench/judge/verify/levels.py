@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import math
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -147,10 +148,28 @@ class Levels:
         """Try inputs that resemble those of the call before. Raises RefusalError for who mistakes them."""
         for variation in variations:
             if trial.reference.inputs.has(variation.applies):
-                refusal = self._battery.resembling(trial, variation)
+                refusal = self._resembling(trial, variation)
                 if refusal is not None:
                     code = "values_refused" if refusal.status is Status.RAISED else variation.lacking
                     self.lacks.setdefault(code, refusal)
+
+    def _resembling(self, trial: Trial, variation: Variation) -> RefusalError | None:
+        """Do what `Battery.resembling` does; a narrow miss counts as in `_refusal`.
+
+        Who misses narrowly once and is right on the next draw is at the bound, and remembers nothing.
+        """
+        draws = 0
+        while True:
+            draws += 1
+            try:
+                found = self._battery.resembling(trial, variation)
+            except RefusalError as refusal:
+                if is_luck(let_go(refusal), draws):
+                    continue
+                refusal.excess = math.inf  # all draws missed: no caller need draw again
+                raise
+            if found is None or not is_luck(let_go(found), draws):
+                return found
 
     def _weights(self, reference: Reference, *, halves: bool = True) -> None:
         """Try parameters that change after construction; where they are not followed, the rest goes on without."""
@@ -234,7 +253,7 @@ class Levels:
                 self._battery.bound_anew(reference, code, draw(reference), misalign)
                 self._bound.leave()
             except RefusalError as refusal:
-                if is_luck(refusal, draws):
+                if is_luck(let_go(refusal), draws):
                     continue
                 self.lacks.setdefault(self._survived(by_status(code, refused), refusal, reference), refusal)
             return
@@ -265,7 +284,7 @@ class Levels:
                 check(trial)
             except RefusalError as refusal:
                 self.tally = before
-                if is_luck(refusal, draws):
+                if is_luck(let_go(refusal), draws):
                     continue
                 return self._survived(code_of, refusal, reference), refusal
             return None
@@ -296,6 +315,12 @@ class Levels:
         except RefusalError:
             return True  # it may have been broken by what it failed at
         return True
+
+
+def let_go(refusal: RefusalError) -> RefusalError:
+    """Return a refusal without its frames: they hold the tensors of the call, and the next draw has as many."""
+    refusal.__context__ = None
+    return refusal.with_traceback(None)
 
 
 def is_luck(refusal: RefusalError, draws: int) -> bool:

@@ -315,6 +315,21 @@ def test_who_is_late_once_on_a_busy_machine_can_be_queued(clock_of):
     assert clock.flags == set()
 
 
+def test_who_is_late_once_has_as_many_calls_as_others(clock_of):
+    candidate = Arm(ns=10_000)
+    candidate.queues_within_s = 0.1
+    clock = clock_of(candidate)
+    gated = candidate.gated
+
+    def gets_faster(calls: int, **options: Any) -> RoundResult:
+        candidate.queues_within_s *= calls == 1
+        return gated(calls, **options)
+
+    candidate.gated = gets_faster
+    clock.prepare()
+    assert clock._calls["candidate"] == TARGET_NS // 10_000
+
+
 @pytest.mark.parametrize("unqueued", ["candidate", "reference"])
 def test_of_an_arm_that_is_known_not_to_be_queued_nothing_is_tried(clock_of, unqueued):
     arms = {"candidate": Arm(ns=40_000), "reference": Arm(ns=20_000)}

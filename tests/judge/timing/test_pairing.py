@@ -271,7 +271,9 @@ def test_what_never_comes_to_rest_and_what_is_too_short_to_resolve_is_flagged(mo
     assert "resolution_limited" in run(Clock(), pairs=2).flags
 
 
-@pytest.mark.parametrize(("flags", "rests"), [(set(), True), ({"host_bound"}, False), ({"reference_unqueued"}, False)])
+@pytest.mark.parametrize(
+    ("flags", "rests"), [(set(), True), ({"host_synchronising"}, False), ({"reference_unqueued"}, False)]
+)
 def test_calls_that_differ_from_process_to_process_need_no_more_rest_than_that(flags, rests):
     clock = Clock(ns={"reference": 200_000, "candidate": 100_000})
     clock.flags = flags

@@ -1,6 +1,7 @@
 """Rounds without a device: a worker of plain tensors behind a gate of plain Python, judged as the real one is."""
 
 import base64
+import weakref
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from kbench.core.model import Status
+from kbench.core.values import Ruling
 from kbench.devices.cuda_driver import IPC_HANDLE_BYTES, DriverError
 from kbench.judge.arena import Arena
 from kbench.judge.exchange import Trial
@@ -194,7 +196,7 @@ class Known(Trial):
 
     checked: list[int]
 
-    def judge_values(self, slot: int, expected: Expected, truth: Any = None, outputs: Any = None) -> Any:
+    def judge_values(self, slot: int, expected: Expected, truth: Any = None, outputs: Any = None, **_: Any) -> Any:
         self.checked.append(slot)
         (got,) = self.results(slot, outputs)
         if not torch.equal(got, expected.tensors[0]):
@@ -387,6 +389,59 @@ def test_results_that_are_copied_after_the_answer_are_seen(lends: bool):
     assert refused.value.status is Status.TIMING_UNATTESTED
 
 
+class Explained(Known):
+    """Values are held by the rule that all are judged by, and why some are wrong is found by calling once more."""
+
+    judge_values = Trial.judge_values  # type: ignore[assignment]
+
+    def compare(self, outputs: Any, expected: Expected, truth: Any) -> Any:
+        right = all(map(torch.equal, outputs, expected.tensors))
+        return Ruling(right=right, contract="held", reason=""), []
+
+    def describe(self, *_: Any) -> str:
+        return "half of it"
+
+    def calls_again(self, *_: Any) -> None:
+        self.take_back()
+        self.arena._block.bytes.zero_()
+        MEMORY[1].zero_()
+
+
+@pytest.mark.parametrize("comes", ["in time", "while results are judged"])
+@pytest.mark.parametrize(("delivers", "lends"), [(False, False), (True, False), (True, True)])
+def test_wrong_values_are_told_though_the_search_for_the_reason_calls_again(delivers: bool, lends: bool, comes: str):
+    trial = bound(lends=lends)
+    trial.__class__, trial._explain = Explained, Explained.calls_again  # type: ignore[assignment]
+    trial.reference.factor = 4.0
+    of_trial, worker = judged(trial), trial.candidate
+    of_trial.delivers = delivers
+    worker.leaves_out = (0,)  # type: ignore[attr-defined]
+    late = comes != "in time"
+    if late:
+        worker.computes_afterwards = True  # type: ignore[attr-defined]
+        worker.finish_round = lambda _: {"event_ns": 10_000, "submit_ns": 4_000} | worker.message()  # type: ignore[attr-defined, method-assign]
+        computed_while_judged(trial)
+    for round_of in [of_trial.gated] + [of_trial.plain] * delivers:
+        with pytest.raises(RefusalError) as refused:
+            round_of(1)
+        assert refused.value.status is (Status.TIMING_UNATTESTED if late else Status.WRONG_VALUE)
+        trial.take_back()
+
+
+def test_what_one_checked_call_was_to_return_is_gone_before_the_next_is_computed(trial: Known):
+    expect, made = trial.reference.expect, []
+
+    def expects(arguments: list[Any]) -> Expected:
+        assert not [one for one in made if one() is not None]
+        found = expect(arguments)
+        made.append(weakref.ref(found.tensors[0]))
+        return found
+
+    trial.reference.expect = expects  # type: ignore[method-assign]
+    judged(trial).gated(8)
+    assert len(made) >= CHECKED - 1
+
+
 def computed_while_judged(trial: Known) -> None:
     """Have the worker's results ready just when the first of them is judged: work that goes on behind its answer."""
     worker: Any = trial.candidate
@@ -427,6 +482,7 @@ def test_a_changed_input_is_seen(trial: Known, worker: Worker):
         {"handles": None},
         {"places": [[[0, 0, [1]]]] * 7},
         {"places": [[["0", 0, [1]]]] * 8},
+        {"places": [[]] * 8},  # though a result is described
         {"outputs": [[0]] * 3},
         {"outputs": None},
         {"event_ns": "soon"},
@@ -686,3 +742,38 @@ def test_a_look_stays_within_a_result_of_any_strides():
             memory[100 * column + 10 : 100 * column + 100] += 1
     with pytest.raises(RefusalError), look.final(""):
         memory[100 * 7 : 100 * 7 + 10] += 1
+
+
+def test_what_is_refused_for_another_reason_was_not_there_yet_either():
+    place = Mapped().place([0, 0, [1]], [handle(1)], torch.empty(SIZE, device="meta"))
+    assert place is not None
+    look = EarlyRead([place])
+    look.take()
+
+    def judge(*, late: bool) -> None:
+        with look.final(""):
+            MEMORY[1].add_(int(late))
+            raise RefusalError(Status.INPUT_MUTATED, "changed", "")
+
+    with pytest.raises(RefusalError, match="changed"):
+        judge(late=False)
+    with pytest.raises(RefusalError, match="not there yet"):
+        judge(late=True)
+
+
+def test_of_an_empty_result_nothing_is_looked_at_in_the_judges_buffers():
+    made = [torch.empty(0, 3), torch.empty(SIZE), torch.empty(())]
+    leaves: Any = [(f"output[{n}]", one) for n, one in enumerate(made)]
+    arena = Arena(Expected(arguments=[torch.ones(SIZE)], leaves=leaves), [], "cpu")
+    assert [spec.shape for spec, _ in arena.output_places(0)] == [(SIZE,), ()]
+    EarlyRead(arena.output_places(0)).take()
+
+
+def test_arguments_of_a_checked_call_are_let_go_while_memory_is_lent():
+    trial = bound(lends=True)
+    batch = Batch(trial, 1, CHECKED, ONE_BY_ONE)
+    batch.fill()
+    (arguments,) = batch.checked.values()
+    assert arguments == []
+    for _, expected in batch.expected():
+        assert (expected.arguments, expected.tensors[0].numel()) == ([], SIZE)

@@ -7,6 +7,9 @@ import pytest
 import torch
 
 from kbench.core.levels import Level
+from kbench.core.values import Ruling
+from kbench.judge.exchange import Tally
+from kbench.judge.refusal import RefusalError
 from kbench.judge.verify.battery import FEW, Battery
 from kbench.judge.verify.variations import VARIATIONS
 
@@ -69,6 +72,27 @@ def test_inputs_that_cannot_decide_are_drawn_again(battery, size, accurate, trie
 
 def test_extreme_values_need_no_accurate_reference(battery):
     assert battery._draw(Answers(1, set()), PLANTED, [1, 2]) is not None
+
+
+def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery, monkeypatch):
+    expected, truth = SimpleNamespace(judged={(): torch.zeros(FEW)}), SimpleNamespace(pieces=None)
+    monkeypatch.setattr(Battery, "_draw", lambda *_: (expected, truth))
+    battery._candidate = SimpleNamespace(log="")
+    trial = SimpleNamespace(
+        tally=Tally(explained=False),
+        call=lambda _: SimpleNamespace(slots=(0,)),
+        results=lambda _: [],
+        describe=lambda *_: "wrong",
+    )
+
+    def compare(*_):
+        trial.tally.explained = False
+        return Ruling(right=False, contract="held", reason="", excess=1.25), []
+
+    trial.compare = compare
+    with pytest.raises(RefusalError) as refused:
+        battery.vary(trial, PLANTED, [1])
+    assert refused.value.excess == 1.25
 
 
 @pytest.mark.parametrize("proves_little", [False, True])

@@ -1,9 +1,13 @@
 """Which shape has which calls, with a battery that only tells what it was asked for."""
 
+import contextlib
+import gc
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from kbench.core.model import Status
 from kbench.judge.refusal import RefusalError
@@ -176,6 +180,71 @@ def test_layouts_are_tried_on_other_values_where_one_is_missed_narrowly(
     tried._anew("strided", "strided_refused", reference("small"), lambda _: next(numbers))
     assert (tried.lacks.codes, check.left) == (() if held else ("strided",), [])
     assert next(numbers) == len(excesses), "new ones for each"
+
+
+@pytest.mark.parametrize("tries", ["_try", "_anew", "_resembling"])
+@pytest.mark.parametrize("excess", [1.2, FAR])
+def test_a_miss_keeps_no_tensors_of_its_call(monkeypatch: pytest.MonkeyPatch, tries: str, excess: float) -> None:
+    """Those of a large call are a large share of a device's memory, and the next draw has as many."""
+    made: list[Any] = []
+
+    def check(*_: object) -> None:
+        assert all(one() is None for one in made)
+        tensor = torch.zeros(1)
+        made.append(weakref.ref(tensor))
+        wrong = RefusalError(Status.WRONG_VALUE, "narrow", "")
+        wrong.excess = excess
+        raise wrong
+
+    monkeypatch.setattr(Battery, "bound_anew", check, raising=False)
+    monkeypatch.setattr(Battery, "resembling", check)
+    tried, small = levels(Battery()), reference("small")
+    gc.disable()
+    try:
+        if tries == "_try":
+            tried._try(lambda _: "shifted", small, check)
+        elif tries == "_anew":
+            tried._anew("strided", "strided_refused", small, lambda _: [])
+        else:
+            with pytest.raises(RefusalError):
+                tried._resembling(SimpleNamespace(reference=small), RESEMBLING[0])  # type: ignore[arg-type]
+        assert len(made) == (NARROW_DRAWS if excess < NARROW else 1)
+        assert tries == "_resembling" or made[-1]() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("raises", [True, False], ids=["right on the next draw", "wrong on it, too"])
+@pytest.mark.parametrize(("excesses", "held"), MISSES)
+def test_who_is_at_the_bound_mistakes_no_inputs_for_those_of_the_call_before(
+    monkeypatch: pytest.MonkeyPatch, excesses: list[float], held: bool, raises: bool
+) -> None:
+    check = missing(excesses)
+
+    def resembling(*_: object) -> RefusalError | None:
+        try:
+            check()
+        except RefusalError as refusal:
+            if raises:
+                raise
+            return refusal
+        return None
+
+    monkeypatch.setattr(Battery, "resembling", resembling)
+    tried = levels(Battery())
+    trial: Any = SimpleNamespace(reference=reference("own"))
+    with pytest.raises(RefusalError) if raises and not held else contextlib.nullcontext():
+        tried.try_resembling(RESEMBLING[:1], trial)
+    assert check.left == []
+    assert tried.lacks.codes == (() if held or raises else (RESEMBLING[0].lacking,))
+
+
+def test_draws_that_all_miss_are_not_drawn_again_by_who_asks_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = missing([1.01] * NARROW_DRAWS)
+    monkeypatch.setattr(Battery, "resembling", check)
+    with pytest.raises(RefusalError, match="of what is allowed"):
+        levels(Battery()).try_all([{"n": 1}], [], lambda _: None, thrifty=True)
+    assert check.left == []
 
 
 @pytest.mark.parametrize(
