@@ -130,6 +130,9 @@ class Evaluation:
         except RefusalError:
             self._level = None
             raise
+        trial.tally = self._levels.tally
+        if not trial.proves_little:
+            self._battery.withdraw("trivial_passes")  # it is so at another shape, or was with other weights
         lacks = self._levels.lacks
         if self._bound.second_model is not None:
             lacks["second_model"] = self._bound.second_model

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import tiny_corpus
 
 from kbench.core.events import Judged, RunOptions
 from kbench.core.levels import Level
@@ -209,3 +210,18 @@ def test_general_can_be_required(folder: Path) -> None:
     outcome = judge(folder, "whole_vectors", level=Level.GENERAL)["whole_vectors"].outcome
     assert isinstance(outcome, Failed)
     assert (outcome.status, outcome.level, outcome.lacks) == (Status.BELOW_LEVEL, Level.MODULE, ("misaligned",))
+
+
+@pytest.mark.parametrize(("case", "told"), [("default", False), ("small", True)])
+def test_a_task_is_called_trivial_by_its_own_shape_alone(tmp_path: Path, case: str, told: bool) -> None:
+    """The other case is verified as well, and zeros would do there."""
+    constants = 'n = 32\nfactor = 2.0\nCASES = {"default": {}, "small": {"n": 4, "factor": 0.0}}'
+    (tmp_path / "problem.py").write_text(
+        tiny_corpus.problem("x * factor", given="torch.randn(n, 64)", constants=constants)
+    )
+    problem = registry.find_problem(tmp_path / "problem.py", Settings())
+    entries = [registry.find_solution(problem, "eager", Settings())]
+    chosen = RunOptions(device="cpu", verify_only=True, results_dir=tmp_path, save=False, cases=(case,))
+    (found,) = (event for event in run(problem, entries, chosen) if isinstance(event, Judged))
+    codes = {finding.code for finding in found.outcome.findings}
+    assert ("trivial_passes" in codes) is told

@@ -292,3 +292,7 @@ class Battery:
         """Record what could not be checked, or is worth knowing, once per code."""
         if all(finding.code != code for finding in self.findings):
             self.findings.append(Finding.note(code, message))
+
+    def withdraw(self, code: str) -> None:
+        """Take a note back."""
+        self.findings = [finding for finding in self.findings if finding.code != code]
