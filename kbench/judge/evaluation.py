@@ -260,10 +260,10 @@ class Evaluation:
         if backend(device).queues_calls:
             mode = self._assignment.options.mode
             clock = DeviceClock(trial, beside, cold=mode == "cold", replays=mode != "graph", unqueued=unqueued)
+            clock.warm_up()
         else:
             clock = HostClock(trial, beside)
         stack.callback(clock.close)
-        clock.warm_up()
         return trial, clock
 
     @property

@@ -130,12 +130,14 @@ def test_what_the_solution_was_lent_is_taken_back_before_the_references_process_
     reference = SimpleNamespace(load=tells("load"), bind=tells("bind"), kill=tells("kill"), spec=None)
     judge.bound.on, judge.bound.leave = (lambda *_, **__: trial), (lambda: None)
     judge.take_reference_worker, judge.constructing = (lambda _: reference), (lambda _: contextlib.nullcontext())
+    gpu = SimpleNamespace(queues_calls=True, release_cached=lambda: None)
+    monkeypatch.setattr(evaluation, "backend", lambda _: gpu)
     monkeypatch.setattr(
-        evaluation, "HostClock", lambda *_: SimpleNamespace(close=tells("close"), warm_up=tells("warm up"))
+        evaluation, "DeviceClock", lambda *_, **__: SimpleNamespace(close=tells("close"), warm_up=tells("warm up"))
     )
     made = Evaluation(judge, candidate, SimpleNamespace(verify=True, options=RunOptions()))  # type: ignore[arg-type]
     with contextlib.ExitStack() as stack:
-        made._arms(stack, "cpu", "")
+        made._arms(stack, "cuda", "")
     assert done == ["vary", "call", "take back", "pause", "load", "bind", "warm up", "close", "kill"]
 
 

@@ -36,10 +36,6 @@ class HostClock:
         self._conclusion: Conclusion | None = None
         self._claims: dict[str, list[int]] = {"candidate": [], "reference": []}
 
-    def warm_up(self) -> None:
-        """Have the reference's process make its first call, which loads libraries."""
-        self._ask("reference", [0])
-
     def prepare(self) -> None:
         """Find how many calls make one sample."""
         times = {arm: [self.read(arm).event_ns for _ in range(SIZING_REQUESTS)] for arm in self._trials}

@@ -154,22 +154,26 @@ class Levels:
                     self.lacks.setdefault(code, refusal)
 
     def _resembling(self, trial: Trial, variation: Variation) -> RefusalError | None:
-        """Do what `Battery.resembling` does; a narrow miss counts as in `_refusal`.
+        """Do what `Battery.resembling` does; a narrow miss counts as in `decided`.
 
         Who misses narrowly once and is right on the next draw is at the bound, and remembers nothing.
         """
-        draws = 0
-        while True:
-            draws += 1
-            try:
-                found = self._battery.resembling(trial, variation)
-            except RefusalError as refusal:
-                if is_luck(let_go(refusal), draws):
-                    continue
-                refusal.excess = math.inf  # all draws missed: no caller need draw again
-                raise
-            if found is None or not is_luck(let_go(found), draws):
-                return found
+        missed: RefusalError | None = None
+
+        def check() -> None:
+            nonlocal missed
+            missed = self._battery.resembling(trial, variation)
+            if missed is not None:
+                raise missed
+
+        try:
+            decided(check)
+        except RefusalError as refusal:
+            if let_go(refusal) is missed:
+                return refusal
+            refusal.excess = math.inf  # all draws missed: no caller need draw again
+            raise
+        return None
 
     def _weights(self, reference: Reference, *, halves: bool = True) -> None:
         """Try parameters that change after construction; where they are not followed, the rest goes on without."""
@@ -244,19 +248,18 @@ class Levels:
     def _anew(
         self, code: str, refused: str, reference: Reference, draw: Callable[[Reference], Any], misalign: int = 0
     ) -> None:
-        """Try inputs that need an arena of their own; a narrow miss counts as in `_refusal`."""
-        draws = 0
-        while True:
-            draws += 1
-            try:
-                self._bound.load(reference)
-                self._battery.bound_anew(reference, code, draw(reference), misalign)
-                self._bound.leave()
-            except RefusalError as refusal:
-                if is_luck(let_go(refusal), draws):
-                    continue
-                self.lacks.setdefault(self._survived(by_status(code, refused), refusal, reference), refusal)
-            return
+        """Try inputs that need an arena of their own; a narrow miss counts as in `decided`."""
+
+        def check() -> None:
+            self._bound.load(reference)
+            self._battery.bound_anew(reference, code, draw(reference), misalign)
+            self._bound.leave()
+
+        try:
+            decided(check)
+        except RefusalError as refusal:
+            survived = self._survived(by_status(code, refused), let_go(refusal), reference)
+            self.lacks.setdefault(survived, refusal)
 
     def _try(self, code_of: CodeOf, reference: Reference, check: Callable[[Trial], object]) -> bool:
         """Return whether a check holds on a shape; if not, that is noted."""
@@ -270,11 +273,10 @@ class Levels:
     ) -> tuple[str, RefusalError] | None:
         """Return what a check on a shape tells to be lacking, and how; that leaves no trace in the figures.
 
-        A narrow miss counts only where further draws miss as well: at the bound chance decides.
+        A narrow miss counts as in `decided`.
         """
-        draws = 0
-        while True:
-            draws += 1
+
+        def traceless() -> None:
             before = copy.copy(self.tally)
             try:
                 trial = self._bound.on(reference)
@@ -282,12 +284,15 @@ class Levels:
                     trial.tally = self.tally
                     before = copy.deepcopy(self.tally)
                 check(trial)
-            except RefusalError as refusal:
+            except RefusalError:
                 self.tally = before
-                if is_luck(let_go(refusal), draws):
-                    continue
-                return self._survived(code_of, refusal, reference), refusal
-            return None
+                raise
+
+        try:
+            decided(traceless)
+        except RefusalError as refusal:
+            return self._survived(code_of, let_go(refusal), reference), refusal
+        return None
 
     def _survived(self, code_of: CodeOf, refusal: RefusalError, reference: Reference) -> str:
         """Return the code of what is lacking, and have the next check begin afresh; raise a refusal that is fatal."""
@@ -323,9 +328,18 @@ def let_go(refusal: RefusalError) -> RefusalError:
     return refusal.with_traceback(None)
 
 
-def is_luck(refusal: RefusalError, draws: int) -> bool:
-    """Return whether values that are wrong in the last of some draws may be right in the next."""
-    return refusal.excess <= NARROW and draws < NARROW_DRAWS
+def decided(check: Callable[[], None]) -> None:
+    """Make a check; a narrow miss counts only where further draws miss as well: at the bound chance decides.
+
+    Raises the RefusalError of the last draw.
+    """
+    for _ in range(NARROW_DRAWS - 1):
+        try:
+            return check()
+        except RefusalError as refusal:
+            if not let_go(refusal).excess <= NARROW:
+                raise
+    return check()
 
 
 def arguments_as(code: str, reference: Reference) -> list[Any]:

@@ -369,6 +369,18 @@ def test_where_one_arm_replays_graphs_the_other_has_one_look(clock_of):
     assert arms["reference"].replays
 
 
+def test_a_graph_that_is_queued_late_once_has_a_second_attempt(clock_of):
+    """Else both arms would be timed by plain loops, for a hiccup of the machine."""
+    arms = {"candidate": Arm(ns=4_000_000), "reference": Arm(ns=8_000_000)}
+    for arm in arms.values():
+        arm.late_above = 1
+    arms["reference"].queues_within_s = 0.1
+    clock = clock_of(**arms, replays=True)
+    clock.prepare()
+    assert arms["reference"].within_s[:3] == [HASTY_S, HASTY_S, QUEUED_WITHIN_S]
+    assert clock.flags == {"replayed", "reference_replayed"}
+
+
 def test_a_graph_is_tried_on_other_weights(clock_of):
     candidate = Arm(ns=4_000_000)
     candidate.late_above = 1

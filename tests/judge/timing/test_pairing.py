@@ -272,14 +272,20 @@ def test_what_never_comes_to_rest_and_what_is_too_short_to_resolve_is_flagged(mo
 
 
 @pytest.mark.parametrize(
-    ("flags", "rests"), [(set(), True), ({"host_synchronising"}, False), ({"reference_unqueued"}, False)]
+    ("flags", "precision", "rests"),
+    [
+        (set(), 0.0, True),
+        ({"host_synchronising"}, 0.0, False),
+        ({"reference_unqueued"}, 0.0, False),
+        (set(), 0.05, False),
+    ],
 )
-def test_calls_that_differ_from_process_to_process_need_no_more_rest_than_that(flags, rests):
+def test_who_can_tell_no_smaller_difference_needs_no_more_rest(flags, precision, rests):
     clock = Clock(ns={"reference": 200_000, "candidate": 100_000})
     clock.flags = flags
     drift = itertools.chain([1.0] * SETTLE_PAIRS, [1.03] * SETTLE_PAIRS, itertools.repeat(1.03))
     clock._wobble = drift  # type: ignore[assignment]
-    run(clock, pairs=2)
+    run(clock, pairs=2, precision=precision)
     settling = clock.said.index("prove 103000") - 2 * 2
     assert (settling > 1 + 2 * 2 * SETTLE_PAIRS) is rests
 
