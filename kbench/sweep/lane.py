@@ -89,7 +89,7 @@ class Lane:
         return []
 
     def _judge(self, task: Task, following: Sequence[Entry]) -> Task | None:
-        """Judge a task, unit after unit; return what is left of it, None once it has its verdict."""
+        """Judge a task unit after unit. Return the task if it is not finished, and None if it has its verdict."""
         began, left = time.monotonic(), time_left(task.options)
         while not self.dispatcher.why_stopped() and self.guard.is_fit():
             result = self._unit(task, following, left)

@@ -47,7 +47,7 @@ SIZINGS = 8
 """Attempts to find how many calls make a round."""
 HASTY_S = 0.05
 """Chosen. Time to queue the calls of a round while rounds are sized: a wrong guess costs half of the calls, or a second
-attempt that has QUEUED_WITHIN_S. With that alone, calls that wait for the device took 3.5 s to be told (one H100)."""
+attempt that has QUEUED_WITHIN_S. With that alone, calls that wait for the device took 3.4 s to be told (one H100)."""
 ALONE_ROUNDS = 3
 AFTER_ROUNDS = 7
 """Rounds of the reference after the candidate's death (chosen): they also show how much the looks vary."""
