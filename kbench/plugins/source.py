@@ -6,6 +6,7 @@ import difflib
 import io
 import re
 import reprlib
+import threading
 import tokenize
 import warnings
 from collections.abc import Mapping, Sequence
@@ -37,6 +38,9 @@ DOTTED = re.compile(rf"(?<!{_LETTER}){_LETTER}+(?:{_GAP}\.{_GAP}{_LETTER}+)+")
 """A dotted name. A letter is any character that ASCII does not use otherwise, so that the pattern compiles fast."""
 MAX_DOTS = 250
 """In one name: Python's parser copies what it has of an imported one at each dot, and would fill the memory."""
+_parsing = threading.Lock()
+"""CPython 3.11 counts the depth of a tree that it builds in one place for all threads, and where the garbage collector
+lets another one in, it raises SystemError: python/cpython#106905."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +152,7 @@ def parse(path: Path) -> Source:
     """
     try:
         text = _text(path)
-        with warnings.catch_warnings():
+        with _parsing, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a candidate's invalid escapes are not reported here
             tree = ast.parse(text, filename=str(path))
     except OSError as error:
