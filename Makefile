@@ -9,7 +9,7 @@ VENV_FLAGS ?=
 JOBS ?= 2
 
 RUNTIME := ninja numpy pynvml pandas platformdirs pydantic rich torch typer
-DEVELOPMENT := build hypothesis importlinter mypy pytest xdist ruff scipy setuptools
+DEVELOPMENT := build hypothesis importlinter mypy pytest pytest_timeout xdist ruff scipy setuptools
 has_all = $(shell $(PYTHON) -c "import sys; from importlib.util import find_spec as f; \
 	print('yes' if sys.version_info >= (3, 11) and all(f(m) for m in sys.argv[1:]) else 'no')" $(1) 2>/dev/null)
 

@@ -19,6 +19,7 @@ TIMES = """
 import sys, time
 from pathlib import Path
 from kbench.devices.admission import Admission
+sys.stdin.readline()
 with Admission(uuid="GPU-1", folder=Path(sys.argv[1])).exclusive():
     print("has it", flush=True)
     sys.stdin.readline()
@@ -54,15 +55,22 @@ def admission(tmp_path, monkeypatch):
 
 @pytest.fixture
 def timing(admission):
+    """A process that times from when it is asked to until its input ends."""
     command = [sys.executable, "-c", TIMES, str(admission.folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield process
         process.kill()
 
 
+def ask(timing):
+    timing.stdin.write("\n")
+    timing.stdin.flush()
+
+
 def test_a_compiler_is_stopped_for_one_who_times_and_goes_on_afterwards(admission, timing):
     mine, child = Turn(admission), Compiling()
     with mine.taken, mine.computing(child):
+        ask(timing)
         assert timing.stdout.readline() == "has it\n"
         assert child.stopped_now.is_set()
         timing.stdin.close()
@@ -74,6 +82,7 @@ def test_a_compiler_is_stopped_for_one_who_times_and_goes_on_afterwards(admissio
 def test_one_that_cannot_be_stopped_keeps_the_device(admission, timing):
     mine, child = Turn(admission), Compiling(stops=False)
     with mine.taken, mine.computing(child):
+        ask(timing)
         wait_until(lambda: child.times >= 3)
         assert admission.is_wanted()
     assert timing.stdout.readline() == "has it\n"
@@ -82,6 +91,7 @@ def test_one_that_cannot_be_stopped_keeps_the_device(admission, timing):
 def test_a_build_that_is_broken_off_does_not_wait_for_who_times(admission, timing):
     mine, child = Turn(admission), Compiling()
     with mine.taken, mine.computing(child):
+        ask(timing)
         assert timing.stdout.readline() == "has it\n"
         assert child.stopped_now.is_set()
     assert not child.stopped_now.is_set()
