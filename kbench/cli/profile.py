@@ -19,7 +19,7 @@ from kbench.cli.options import (
     trusted_option,
 )
 from kbench.cli.output import Output
-from kbench.core.errors import ExitCode
+from kbench.cli.run import code_of_statuses
 from kbench.core.events import RunOptions
 from kbench.core.model import Failed, Status
 from kbench.plugins import registry
@@ -66,7 +66,7 @@ def main(flags: ProfileFlags) -> int:
     problem = registry.find_problem(flags.problem, settings)
     chosen = registry.told_apart(choose_solutions(problem, flags.solutions, options.device, settings, flags.entry))
     found = _follow(problem, chosen, options, flags, output)
-    code = exit_code(found)
+    code = code_of_statuses(one.outcome.status if isinstance(one.outcome, Failed) else Status.PASSED for one in found)
     output.show(
         text=lambda: rendering.render_text(problem.name, found, verbosity=output.verbosity, width=output.width),
         json=lambda: rendering.render_json(problem.name, found, exit_code=int(code)),
@@ -91,13 +91,3 @@ def _follow(
             else:
                 show(event)
     return tuple(found)
-
-
-def exit_code(found: "tuple[Explained, ...]") -> ExitCode:
-    """Map profiles to the exit code of the command: a solution that does not run is a negative verdict."""
-    failed = {each.outcome.status for each in found if isinstance(each.outcome, Failed)}
-    if Status.HARNESS_ERROR in failed:
-        return ExitCode.INTERNAL
-    if failed == {Status.SKIPPED}:
-        return ExitCode.NOTHING_SELECTED
-    return ExitCode.NEGATIVE if failed else ExitCode.OK

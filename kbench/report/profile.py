@@ -74,7 +74,7 @@ def render_json(problem: str, found: Sequence[Explained], *, exit_code: int) -> 
     failed = [f"{each.solution}: {each.outcome.reason}" for each in found if isinstance(each.outcome, Failed)]
     return render_document(
         "profile",
-        status="failed" if failed else "ok",
+        status="failed" if exit_code else "ok",
         reason="; ".join(failed),
         exit_code=exit_code,
         findings=[{"message": note} for note in _notes(found)],

@@ -69,17 +69,18 @@ def _is_right_as_constructed(trial: Trial) -> bool | None:
     held = trial.tally
     trial.tally = Tally()
     try:
-        with trial.reference.with_weights({}):
+        try:
+            with trial.reference.with_weights({}):
+                trial.candidate.push_weights(trial.reference)
+                expected = trial.reference.expect(trial.arguments(secret_seed()))
+                reply = trial.call([expected])
+                return trial.compare(trial.results(reply.slots[0]), expected, None)[0].right
+        finally:
             trial.candidate.push_weights(trial.reference)
-            expected = trial.reference.expect(trial.arguments(secret_seed()))
-            reply = trial.call([expected])
-            right = trial.compare(trial.results(reply.slots[0]), expected, None)[0].right
-        trial.candidate.push_weights(trial.reference)
     except RefusalError:
         return None
     finally:
         trial.tally = held
-    return right
 
 
 def _switched(trial: Trial) -> list[str]:

@@ -1,12 +1,17 @@
 """What the judge puts together for a diagnosis, of a trial that is not there."""
 
+import contextlib
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from kbench.core.model import Status
 from kbench.judge.diagnosis import evidence
+from kbench.judge.exchange import Tally
+from kbench.judge.refusal import RefusalError
 from kbench.numerics import elements
 
 
@@ -23,3 +28,27 @@ def test_an_earlier_answer_tells_nothing_where_all_answers_are_alike(
     expected: Any = SimpleNamespace(tensors=[want], recalled=list)
     found = evidence.explain(trial, [before.clone()], expected)
     assert (found.code if found is not None else None) == code
+
+
+def test_the_weights_are_put_back_where_the_solution_refuses_to_be_called() -> None:
+    """Whoever asks the same worker next finds the weights that the reference has."""
+    held, told = ["drawn"], []
+
+    @contextlib.contextmanager
+    def with_weights(_: dict[str, torch.Tensor]) -> Iterator[None]:
+        held.append("constructed")
+        try:
+            yield
+        finally:
+            held.pop()
+
+    def call(_: list[Any]) -> None:
+        raise RefusalError(Status.RAISED, "not with these weights")
+
+    reference = SimpleNamespace(with_weights=with_weights, expect=lambda _: None)
+    candidate = SimpleNamespace(has_ended=False, push_weights=lambda _: told.append(held[-1]))
+    trial: Any = SimpleNamespace(
+        reference=reference, candidate=candidate, tally=Tally(), arguments=lambda _: None, call=call
+    )
+    assert evidence._is_right_as_constructed(trial) is None
+    assert told == ["constructed", "drawn"]
