@@ -5,10 +5,10 @@ import inspect
 import math
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
@@ -100,15 +100,20 @@ def test_module_and_script_are_one():
     )
 
 
-def test_help_starts_in_at_most_twice_the_time_of_its_libraries():
+def test_help_takes_at_most_twice_the_processor_time_of_its_libraries():
     """By turns, and the best of each: what else the machine does slows both."""
+
+    def spent_s() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
     commands = {"libraries": ["-c", "import typer, rich"], "help": ["-m", "kbench", "--help"]}
     best = dict.fromkeys(commands, math.inf)
     for _ in range(7):
         for name, arguments in commands.items():
-            started = time.perf_counter()
+            before = spent_s()
             subprocess.run([sys.executable, *arguments], check=True, capture_output=True, cwd=ROOT)
-            best[name] = min(best[name], time.perf_counter() - started)
+            best[name] = min(best[name], spent_s() - before)
     assert best["help"] <= 2 * best["libraries"], best
 
 
