@@ -17,7 +17,7 @@ const page = frame.contentDocument, view = frame.contentWindow;
 const scrolls = (node) => node && (view.getComputedStyle(node).overflowX === 'auto' || scrolls(node.parentElement));
 const drawn = [...page.querySelectorAll('svg text')].map((text) => text.textContent);
 const text = [page.body.innerText, ...drawn].join('\n');
-const found = {width: page.documentElement.scrollWidth, text: text, beyond: [], touching: []};
+const found = {width: page.documentElement.scrollWidth, text: text, beyond: [], touching: [], hollow: []};
 for (const node of page.querySelectorAll('body *')) {
   const box = node.getBoundingClientRect();
   const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim());
@@ -25,6 +25,9 @@ for (const node of page.querySelectorAll('body *')) {
   if (own && box.width && node.tagName !== 'title' && leaves && !scrolls(node))
     found.beyond.push(node.textContent.slice(0, 60));
 }
+for (const cell of page.querySelectorAll('td:empty'))
+  if (cell.getClientRects().length && view.getComputedStyle(cell, '::before').content !== 'none')
+    found.hollow.push(cell.dataset.label);
 for (const drawing of page.querySelectorAll('svg')) {
   const boxes = [...drawing.querySelectorAll('text')].map((text) => [text.textContent, text.getBoundingClientRect()]);
   boxes.forEach(([one, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
@@ -33,11 +36,11 @@ for (const drawing of page.querySelectorAll('svg')) {
   }));
 }
 """
-"""What a test wants to know of a page: how wide it is, what text leaves the screen, which labels touch."""
+"""What a test asks of a page: how wide it is, what text leaves the screen, which labels touch or name nothing."""
 
 
 def measure(text: str, width: int) -> dict[str, Any]:
-    """Lay a page out at a width in pixels; return `width`, `text` and what is `beyond` or `touching`."""
+    """Lay a page out at a width in pixels; return `width`, `text` and what is `beyond`, `touching` or `hollow`."""
     told = MEASURE + "document.getElementById('told').textContent = JSON.stringify(found);"
     frame = (
         f'<!doctype html><pre id="told"></pre><iframe id="frame" style="width:{width}px;height:2000px;border:0" '

@@ -13,6 +13,7 @@ from kbench.cli.command import Command, Group
 from kbench.cli.options import DocumentFlags, argument, command, option, problem_argument
 from kbench.core.errors import ExitCode, MachineError, UsageError
 from kbench.plugins import registry
+from kbench.plugins.places import BUILTINS
 from kbench.report.html.page import shown_path
 
 Language = Literal["cuda", "cuda-torch", "triton", "cute", "tilelang", "helion", "cpp", "torch"]
@@ -59,6 +60,8 @@ def solution(flags: SolutionFlags) -> int:
     """Write a solution file to start from."""
     owner = registry.find_problem(flags.problem, flags.settings())
     name = _checked(flags.name)
+    if name in BUILTINS:
+        raise UsageError(f"every problem has a solution named `{name}` already", "choose another name")
     shipped = owner.origin == "kbench"
     beside = Path("solutions") if shipped else owner.path.parent / "solutions"
     path = Path(shown_path((flags.folder or beside / owner.name) / f"{name}.py"))

@@ -106,7 +106,7 @@ problem_argument = functools.partial(
 run_argument = functools.partial(
     argument,
     "RUN",
-    "Name of a run or its unique ending, a path, or @latest~N",
+    "Name of a run, its unique beginning or ending, a path, or @latest~N",
     default=LATEST,
     autocompletion=completion.runs,
 )

@@ -23,11 +23,12 @@ class Live:
         from rich.console import Console
         from rich.progress import Progress as RichProgress
         from rich.progress import SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+        from rich.table import Column
 
         self._output = output
         self._live = RichProgress(
             SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.description}", markup=False, table_column=Column()),  # wraps where it does not fit
             TimeElapsedColumn(),
             console=Console(stderr=True, highlight=False, markup=False),
             transient=True,
@@ -35,6 +36,7 @@ class Live:
         self._tasks: dict[tuple[str, str], TaskID] = {}
         self._estimates: dict[tuple[str, str], str] = {}
         self._holders: set[str] = set()
+        self._at_most: int | None = None
 
     def __enter__(self) -> Callable[[Event], None]:
         self._live.start()
@@ -45,12 +47,16 @@ class Live:
 
     def show(self, event: Event) -> None:
         """Begin, change or end a solution's line; what stays is printed above."""
+        if isinstance(event, Planned):
+            self._at_most = event.at_most
         if isinstance(event, StageStarted | StageFinished | Estimated | Judged):
             key = (event.solution, event.case)
             if isinstance(event, Estimated):
                 self._estimates[key] = so_far(event)
             elif isinstance(event, StageStarted):
-                self._describe(key, f"{_stage(event)}  {self._estimates.get(key, '')}".rstrip())
+                process = self._process(event.process)
+                parts = f"{event.stage:<6}", event.solution, event.case, process, self._estimates.get(key)
+                self._describe(key, "  ".join(filter(None, parts)))
             elif key in self._tasks:
                 self._live.remove_task(self._tasks.pop(key))
         text = describe(event, self._output.verbosity)
@@ -58,9 +64,17 @@ class Live:
             self._live.console.print(fitted(text, sys.stderr), soft_wrap=True)
 
     def _describe(self, key: tuple[str, str], text: str) -> None:
-        if key not in self._tasks:
-            self._tasks[key] = self._live.add_task("", total=None)
-        self._live.update(self._tasks[key], description=text)
+        if key in self._tasks:
+            self._live.update(self._tasks[key], description=text)
+        else:
+            self._tasks[key] = self._live.add_task(text, total=None)
+
+    def _process(self, number: int | None) -> str:
+        """Say which process of how many: `process 3 of at most 10`; empty where there is one only."""
+        if number is None or self._at_most == 1:
+            return ""
+        is_one_of_them = self._at_most is not None and number < self._at_most
+        return f"process {number + 1}" + (f" of at most {self._at_most}" if is_one_of_them else "")
 
 
 def progress_for(output: Output) -> AbstractContextManager[Callable[[Event], None]]:
@@ -134,13 +148,13 @@ def _known(one: Forecast, of_what: str = "") -> str:
 
 
 def so_far(event: Estimated) -> str:
-    """Describe the estimate between two processes: `2.47× ± 0.3 % after 3 of at most 12, at most 14 s more`."""
+    """Describe the estimate between two processes: `2.47× ± 0.3 %, at most 14 s more`."""
     share = event.half_width
     low, high = (None, None) if share is None else (event.speedup * (1 - share), event.speedup * (1 + share))
     speedup = units.speedup(event.speedup, low, high, alone=share is None)
     width = "" if share is None else f" ± {100 * share:.2g} %"
     left = "" if event.left_s is None else f", at most {event.left_s:.0f} s more"
-    return f"{speedup}{width} after {event.processes} of at most {event.at_most}{left}"
+    return f"{speedup}{width}{left}"
 
 
 def _stage(event: StageStarted | StageFinished) -> str:

@@ -29,7 +29,7 @@ from kbench.cli.options import (
 )
 from kbench.cli.output import Output
 from kbench.core.errors import ExitCode, KbenchError, UsageError
-from kbench.core.events import OF_THE_REFERENCE, Judged, RunOptions, Saved, StageFinished
+from kbench.core.events import OF_THE_REFERENCE, Judged, Planned, RunOptions, Saved, StageFinished
 from kbench.core.levels import Level, require_codes
 from kbench.core.model import Status
 from kbench.plugins import registry
@@ -214,6 +214,7 @@ def _follow(
     from kbench.run import session
 
     saved: Saved | None = None
+    asked: tuple[str, ...] = ()
     judged: list[Judged] = []
     error: KbenchError | None = None
     interrupted = False
@@ -223,6 +224,7 @@ def _follow(
         with progress_for(output) as show, closing(session.run(problem, chosen, options)) as events:
             for event in events:
                 show(event)
+                asked = event.solutions if isinstance(event, Planned) else asked
                 saved = event if isinstance(event, Saved) else saved
                 judged += [event] if isinstance(event, Judged) else []
                 if isinstance(event, StageFinished) and event.stage in OF_THE_REFERENCE:
@@ -234,6 +236,8 @@ def _follow(
         interrupted = True
     if error is not None and not judged:
         raise error
+    cases = list(dict.fromkeys(one.case for one in judged))
+    judged.sort(key=lambda one: (cases.index(one.case), asked.index(one.solution)))  # those that failed ended first
     return tuple(judged), RunSummary(
         problem=problem.name,
         cases=tuple(summarise(one) for one in judged),

@@ -63,10 +63,8 @@ def show(flags: ShowFlags) -> int:
     elif flags.samples:
         output.text(samples.render_samples(summary, judged))
     else:
-        output.text(
-            f"{run.path}\n\n"
-            + terminal.render_run(summary, verbosity=max(output.verbosity, 0), printed=True, width=output.width)
-        )
+        text = terminal.render_run(summary, verbosity=output.verbosity, printed=True, width=output.width)
+        output.text(text if output.verbosity < 0 else f"{run.path}\n\n{text}")
     return ExitCode.OK
 
 

@@ -167,7 +167,7 @@ def _library_only(it: Suspect) -> str | None:
         return None
     longest = next(kernel for kernel in it.call.kernels if kernel.origin is not KernelOrigin.PYTHON)
     return (
-        f"{_percent(share)} of the time is spent in libraries, most of it in {shortened(longest.name)} "
+        f"{_percent(share)} of the time is spent in libraries, the largest part in {shortened(longest.name)} "
         f"({_percent(longest.share)}): a kernel of your own has to replace or fuse that."
     )
 

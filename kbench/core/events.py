@@ -105,6 +105,8 @@ class Planned:
     cases: tuple[Case, ...]
     device: str
     processes: int
+    at_most: int
+    """Processes of each solution and case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,14 +165,11 @@ class Estimated:
 
     solution: str
     case: str
-    processes: int
-    """Timed so far."""
-    at_most: int
     speedup: float
     half_width: float | None
     """Of the speed-up's interval over processes at 95 %, as a share; None for one process."""
     left_s: float | None
-    """Seconds of measuring that the budget leaves; None without a budget."""
+    """Seconds of measuring that follow at most; None without a budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

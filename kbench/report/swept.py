@@ -224,8 +224,9 @@ def _mean(summary: SweepSummary) -> str:
     mean = summary.speedup
     if mean is None:
         return ""
-    interval = "" if mean.low is None or mean.high is None else f" ({mean.low:.3f} to {mean.high:.3f})"
-    return f"geometric mean {mean.value:.3f}×{interval} of {mean.count}, {summary.held} confirmed by the judge's clock"
+    shown = units.speedup(mean.value, mean.low, mean.high, alone=mean.count == 1)
+    interval = "" if mean.count == 1 else f" ({units.interval(mean.low, mean.high)})"
+    return f"geometric mean {shown}{interval} of {mean.count}, {summary.held} confirmed by the judge's clock"
 
 
 def _rate(summary: SweepSummary) -> str:

@@ -110,15 +110,14 @@ class CaseState:
         if not estimates:
             return None
         interval = stats.ratio_interval(estimates) if len(estimates) > 1 else None
-        spent_s = self.stage_s.get("time", 0.0)
+        spent_s, done = self.stage_s.get("time", 0.0), len(estimates)
+        due_s = (options.processes - done) * spent_s / done  # measured whatever the budget is
         return Estimated(
             solution=self.entry.name,
             case=self.case.name,
-            processes=len(estimates),
-            at_most=options.max_processes,
             speedup=math.exp(-statistics.fmean(estimates)),
             half_width=interval.half_width if interval is not None else None,
-            left_s=None if options.budget_s is None else max(0.0, options.budget_s - spent_s),
+            left_s=None if options.budget_s is None else max(options.budget_s - spent_s, due_s),
         )
 
     def add_own_share(self, told: OwnShare) -> None:

@@ -322,9 +322,9 @@ def _digest(lines: Sequence[str]) -> str:
 
 
 def safe_stem(name: str) -> str:
-    """Return a name as that of a file."""
-    stem = re.sub(r"[^A-Za-z0-9._+-]+", "-", name.removesuffix(".csv")).strip("-.")
-    return stem[:120] or "run"
+    """Return a name as that of a file: letters of any alphabet, and what no shell minds, in at most 120 bytes."""
+    stem = re.sub(r"[^\w.+-]+", "-", name.removesuffix(".csv")).strip("-.")
+    return stem.encode(errors="ignore")[:120].decode(errors="ignore") or "run"
 
 
 def _reserve(directory: Path, stem: str, *, is_named: bool) -> Path:

@@ -68,6 +68,7 @@ def test_a_solution_of_a_file_lands_beside_it_and_is_found_by_name(kbench, tmp_p
     ("arguments", "message"),
     [
         (("problem", "no-name"), "invalid name: `no-name`"),
+        (("solution", "group_norm", "compile"), "every problem has a solution named `compile` already"),
         (("solution", "grup_norm", "x"), "no problem named `grup_norm`"),
         (("solution", "group_norm", "x", "--language", "fortran"), "Invalid value for '--language'"),
     ],

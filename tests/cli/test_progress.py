@@ -5,13 +5,11 @@ from fakes import failed, passed
 
 from kbench.cli.output import Output
 from kbench.cli.progress import Live, describe, progress_for, so_far
-from kbench.core.events import Estimated, LargeCases, StageFinished, StageStarted, Waiting
+from kbench.core.events import Estimated, LargeCases, Planned, StageFinished, StageStarted, Waiting
 from kbench.core.forecast import Forecast
 from kbench.core.model import Status
 
-ESTIMATE = Estimated(
-    solution="online", case="small", processes=3, at_most=12, speedup=2.4687, half_width=0.003, left_s=13.6
-)
+ESTIMATE = Estimated(solution="online", case="small", speedup=2.4687, half_width=0.003, left_s=13.6)
 
 
 def finished(stage: str, *, ok: bool = True, detail: str = "") -> StageFinished:
@@ -56,10 +54,10 @@ def test_which_events_leave_a_line(event, verbosity, line):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({}, "2.469× ± 0.3 % after 3 of at most 12, at most 14 s more"),
-        ({"half_width": 0.04}, "2.47× ± 4 % after 3 of at most 12, at most 14 s more"),
-        ({"processes": 1, "half_width": None}, "2.5× after 1 of at most 12, at most 14 s more"),
-        ({"left_s": None}, "2.469× ± 0.3 % after 3 of at most 12"),
+        ({}, "2.469× ± 0.3 %, at most 14 s more"),
+        ({"half_width": 0.04}, "2.47× ± 4 %, at most 14 s more"),
+        ({"half_width": None}, "2.5×, at most 14 s more"),
+        ({"left_s": None}, "2.469× ± 0.3 %"),
     ],
 )
 def test_the_estimate_has_the_digits_that_it_supports(changes, text):
@@ -75,11 +73,37 @@ def test_a_solution_has_one_line_at_a_time_and_keeps_its_estimate():
         live.show(ESTIMATE)
         live.show(StageStarted(stage="time", solution="online", case="small", process=3))
         (task,) = live._live.tasks
-        assert task.description == f"time    online  small  process 3  {so_far(ESTIMATE)}"
+        assert task.description == f"time    online  small  process 4  {so_far(ESTIMATE)}"
         live.show(StageStarted(stage="build", solution="other", case="small"))
         assert len(live._live.tasks) == 2
         live.show(finished("time"))
         assert [task.description for task in live._live.tasks] == ["build   other  small"]
+
+
+@pytest.mark.parametrize(
+    ("at_most", "process", "line"),
+    [
+        (10, 0, "verify  online  small  process 1 of at most 10"),
+        (10, 10, "verify  online  small  process 11"),
+        (1, 0, "verify  online  small"),
+    ],
+)
+def test_the_line_says_which_process_of_how_many(at_most, process, line):
+    live = Live(Output())
+    with live:
+        live.show(Planned(problem="p", solutions=(), cases=(), device="cpu", processes=1, at_most=at_most))
+        live.show(StageStarted(stage="verify", solution="online", case="small", process=process))
+        assert [task.description for task in live._live.tasks] == [line]
+
+
+def test_on_a_narrow_terminal_the_time_left_is_on_another_line(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    live = Live(Output())
+    with live, live._live.console.capture() as shown:
+        live.show(ESTIMATE)
+        live.show(StageStarted(stage="time", solution="online", case="small", process=3))
+        live._live.console.print(live._live.get_renderable())
+    assert "at most 14 s more" in " ".join(shown.get().split())
 
 
 def test_whoever_holds_the_device_is_told_once(capsys):

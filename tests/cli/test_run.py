@@ -372,6 +372,23 @@ def test_exit_codes(kbench, fake_run, judged, strict, code):
     assert kbench("run", "group_norm", "eager", *(["--strict"] if strict else [])).code == code
 
 
+def test_rows_stand_in_the_order_asked_for(kbench, fake_run):
+    planned, *others, saved = fakes.events(
+        fakes.failed(Status.CRASHED, "it died", solution="second"),
+        fakes.passed("first"),
+        fakes.failed(Status.CRASHED, "it died", solution="second", case="ragged"),
+        fakes.passed("first", case="ragged"),
+    )
+    fake_run(replace(planned, solutions=("first", "second")), *others, saved)
+    results = json.loads(kbench("run", "group_norm", "eager", "--json").out)["results"]
+    assert [(one["case"], one["solution"]) for one in results] == [
+        ("default", "first"),
+        ("default", "second"),
+        ("ragged", "first"),
+        ("ragged", "second"),
+    ]
+
+
 def test_an_interrupt_keeps_what_had_finished(kbench, fake_run):
     fake_run(*fakes.events(fakes.passed())[:-1], KeyboardInterrupt())
     done = kbench("run", "group_norm", "eager", "--json")

@@ -30,6 +30,13 @@ def test_the_latest_run_is_shown_by_default(kbench, golden):
     golden("show.txt", done.out.rstrip("\n"))
 
 
+def test_quiet_keeps_the_verdicts(kbench):
+    assert [line.split()[:2] for line in kbench("show", "-q").out.splitlines()] == [
+        ["passed", "fast"],
+        ["crashed", "broken"],
+    ]
+
+
 def test_what_a_solution_printed_is_shown(kbench):
     """Also when it passed: a long log in part, and all of it with `-v`."""
     (path,) = RESULTS.glob("saved.csv")

@@ -14,7 +14,7 @@ from fakes import CORRECT, ENVIRONMENT, timing
 from verdicts import written
 
 from kbench.children.child_error import ChildError
-from kbench.core.events import Event, Judged, LargeCases, RunOptions
+from kbench.core.events import Estimated, Event, Judged, LargeCases, RunOptions
 from kbench.core.forecast import Forecast
 from kbench.core.model import Case, Cost, Failed, FindingKind, Outcome, Passed, Status
 from kbench.core.own_share import OwnShare
@@ -135,6 +135,13 @@ def test_large_cases_are_told_before_they_are_made_with_the_way_out(tmp_path: Pa
         small=Forecast(device="cpu", case="small", call_bytes=25_000_000),
         memory_bytes=24 * 10**9,
     )
+
+
+def test_the_time_left_counts_processes_that_are_due_beyond_the_budget(tmp_path: Path) -> None:
+    events = list(begin(tmp_path, "a", processes=3, max_processes=9, budget_s=0.2))
+    assert [event.left_s for event in events if isinstance(event, Estimated)] == [1.0, 0.5]
+    events = list(begin(tmp_path, "b", processes=2, max_processes=9, budget_s=2.0))
+    assert [event.left_s for event in events if isinstance(event, Estimated)] == [1.5, 1.0, 0.5]
 
 
 def test_nothing_is_told_of_cases_that_are_not_large_or_of_which_nothing_is_known(tmp_path: Path) -> None:

@@ -399,6 +399,13 @@ def test_find_run(tmp_path: Path) -> None:
         find_run("@latest", tmp_path / "none")
 
 
+@pytest.mark.parametrize("name", ["größe", "核" * 60, "v1.2+fast_b"])
+def test_a_run_is_found_by_the_name_that_it_was_given(name: str, tmp_path: Path) -> None:
+    with RunWriter(tmp_path, name) as writer:
+        writer.append(make_row())
+    assert find_run(name[:40], tmp_path).path == writer.csv_path
+
+
 def test_a_folder_and_a_missing_file_are_told_apart_from_a_name(tmp_path: Path, written: Path) -> None:
     folder, missing = tmp_path / "folder", tmp_path / "oen.csv"
     folder.mkdir()

@@ -115,8 +115,10 @@ def time_scale(times_ns: Iterable[float | None]) -> tuple[Scale, units.TimeUnit]
 
 
 def _touching(ticks: tuple[Tick, ...], *, upright: bool) -> bool:
+    """Return whether two labels touch; those beside each other are a letter apart, or they read as one."""
     extents = [(tick.at, tick.at + LINE) if upright else tick.extent for tick in ticks]
-    return any(one[1] > other[0] for one, other in pairwise(extents))
+    gap = 0.0 if upright else LETTER
+    return any(one[1] + gap > other[0] for one, other in pairwise(extents))
 
 
 def _steps(low: float, high: float) -> Iterator[list[float]]:

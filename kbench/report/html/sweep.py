@@ -56,10 +56,11 @@ def headline(swept: SweptTable) -> str:
     mean = swept.mean
     if mean is None:
         return f"{text}."
-    shown = units.speedup(mean.value, mean.low, mean.high)
+    shown = units.speedup(mean.value, mean.low, mean.high, alone=mean.count == 1)
     interval = "" if mean.low is None else f" (95 % interval {units.interval(mean.low, mean.high)})"
-    others = "others" if swept.trivial else ""
-    which = f"{mean.count} {others}".rstrip()
+    if mean.count == 1:
+        return f"{text}. The {'other ' if swept.trivial else ''}one that was timed has {shown} the reference's speed."
+    which = f"{mean.count} others" if swept.trivial else str(mean.count)
     return f"{text}. Over the {which} that were timed the geometric mean is {shown} the reference's speed{interval}."
 
 
