@@ -18,8 +18,8 @@ from kbench.core.model import Status, Time
 from kbench.core.stats import Interval, difference_interval, ratio_interval
 from kbench.core.student_t import t_quantile
 
-MOST_PROCESSES = 1000
-"""Larger numbers of processes that would decide are not worth recommending."""
+MOST_PROCESSES = 100
+"""Chosen. Larger numbers of processes that would decide are not worth recommending."""
 
 UNPROVED = "the judge's clock does not confirm the times (`attestation` is weak)"
 
@@ -311,7 +311,7 @@ def _judge_interval(
         needed = _processes_to_decide(interval, thresholds.confidence, bar + apart, bound - apart, spread, arms)
         answer, code = Answer.UNCLEAR, "spans_margin"
         message = f"neither beyond ±{_percent(margin)} nor within ±{_percent(equal)}"
-        message += f"; about {needed} processes would decide" if needed else ""
+        message += f"; about {needed} processes would decide" if needed else f"; {MOST_PROCESSES} would not decide it"
     if allowance:
         message += f"; bounds {_percent(allowance)} wider for another device or driver"
     return Verdict(

@@ -116,13 +116,16 @@ def hints(report: GateReport) -> list[str]:
         found.append(f"if intended, `{accept} --until DATE --reason TEXT`")
     unclear = [case for case in report.cases if case.verdict.status is Answer.UNCLEAR]
     if report.exit_code is ExitCode.INCONCLUSIVE and unclear:
-        found.append(f"measure with more processes: `kbench run {_arguments(unclear[0])} --processes {_more(unclear)}`")
+        found.append(_way_to_decide(unclear))
     return found
 
 
-def _more(unclear: Sequence[GatedCase]) -> int:
-    """Return the number of processes that decides every case, 12 if it is not known."""
-    return max([case.verdict.processes_to_decide or 12 for case in unclear])
+def _way_to_decide(unclear: Sequence[GatedCase]) -> str:
+    """Advise more processes, 12 if their number is not known, unless no reasonable number would decide."""
+    if any(case.verdict.reason_code == "spans_margin" and not case.verdict.processes_to_decide for case in unclear):
+        return "measure on a quieter machine, or ask for less with `--slower`: more processes would not decide it"
+    more = max(case.verdict.processes_to_decide or 12 for case in unclear)
+    return f"measure with more processes: `kbench run {_arguments(unclear[0])} --processes {more}`"
 
 
 def _arguments(case: GatedCase) -> str:

@@ -25,7 +25,7 @@ VALUES = {
     "template": "solution PROBLEM NAME",
     "_arguments(case)": "PROBLEM SOLUTION --case CASE",
     "_arguments(unclear[0])": "PROBLEM SOLUTION --case CASE",
-    "_more(unclear)": "12",
+    "more": "12",
 }
 """What stands for a placeholder that takes no word of any kind."""
 

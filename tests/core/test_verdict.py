@@ -152,7 +152,7 @@ def test_bounds_between_devices_hold_what_these_may_differ_by() -> None:
 
 
 @pytest.mark.parametrize("elsewhere", [{}, {"gpu_uuid": "GPU-2"}])
-@pytest.mark.parametrize("change", [0.0, 0.004, 0.011, 0.016, -0.013])
+@pytest.mark.parametrize("change", [0.0, 0.004, 0.011, 0.014, -0.013])
 def test_the_advised_processes_do_decide(change: float, elsewhere: dict[str, str]) -> None:
     """As many processes as advised, of the same spread and centre, give a clear answer; one less does not."""
     wobble = np.array(LOOSE)
