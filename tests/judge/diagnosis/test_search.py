@@ -245,6 +245,41 @@ def test_weights_that_a_call_refutes_are_not_named() -> None:
     assert diagnose(wrong(got, want, confirm=lambda: False, **known)) is None
 
 
+class Scaled(nn.Module):
+    """A product, a scale and a norm, as published 2/39."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gemm, self.scale, self.bn = nn.Linear(8, 8), nn.Parameter(torch.randn(8)), nn.BatchNorm1d(8)
+
+    def forward(self, x):
+        return self.bn(self.gemm(x) * self.scale)
+
+
+@pytest.mark.parametrize(
+    ("model", "kept", "words"),
+    [
+        (
+            nn.Sequential(*(nn.Linear(8, 8) for _ in "12345")),
+            [f"{n}.weight" for n in range(5)],
+            " and 1 more as before",
+        ),
+        (Scaled(), ["scale", "gemm.weight", "gemm.bias"], "`scale`, `gemm.weight`, `gemm.bias` as before"),
+    ],
+)
+def test_weights_that_are_kept_while_others_are_followed_are_named(model, kept, words) -> None:
+    x = torch.randn(64, 8)
+    old = {name: torch.rand_like(t) for name, t in (*model.named_parameters(), *model.named_buffers()) if t.dim()}
+    with torch.no_grad():
+        want, got = (
+            torch.func.functional_call(model.eval(), state, (x,)) for state in ({}, {name: old[name] for name in kept})
+        )
+    found = diagnose(wrong(got, want, model=model, arguments=[x], constructed=lambda: old))
+    assert found is not None
+    assert found.code == "frozen_weights"
+    assert words in found.evidence
+
+
 class Masked(nn.Module):
     def __init__(self, fill: float):
         super().__init__()
