@@ -71,29 +71,37 @@ class Forms:
         with rewriting(change):
             return self.run()
 
-    def left_out(self) -> Iterator[Alternative]:
-        """Yield the reference without a bias, a scale, an affine, a summand or a factor."""
+    def left_out(self, before: Mapping[str, Tensor]) -> Iterator[Alternative]:
+        """Yield the reference without a bias, a scale, an affine, a summand or a factor.
+
+        What had no effect when it was constructed, with the weights `before`, may as well be kept from there.
+        """
+        without = functools.partial(self._without, before)
         vectors = [name for name, tensor in self.state.items() if _is_vector(tensor)][:MOST_TENSORS]
         zeros = {name: torch.zeros_like(self.state[name]) for name in vectors}
         ones = {name: torch.ones_like(self.state[name]) for name in vectors}
         for name in vectors:
-            yield self._without("missing_bias", f"leaves out `{name}`", {name: zeros[name]})
-            yield self._without("missing_scale", f"leaves out `{name}`", {name: ones[name]})
+            yield without("missing_bias", f"leaves out `{name}`", {name: zeros[name]})
+            yield without("missing_scale", f"leaves out `{name}`", {name: ones[name]})
         biases = {name: value for name, value in zeros.items() if name.endswith("bias")}
         if len(biases) > 1:
-            yield self._without("missing_bias", "leaves out every bias", biases)
+            yield without("missing_bias", "leaves out every bias", biases)
         for weight in vectors:
             bias = weight.removesuffix("weight") + "bias"
             if weight.endswith("weight") and bias in vectors:
                 both = {weight: ones[weight], bias: zeros[bias]}
-                yield self._without("missing_scale", f"leaves out `{weight}` and `{bias}`", both)
+                yield without("missing_scale", f"leaves out `{weight}` and `{bias}`", both)
         yield from self._inputs_left_out()
         for kind, number in list(self.seen.numbers)[:MOST_NUMBERS]:
             what = f"the {'summand' if kind == 'bias' else 'factor'} {number:g}"
             run = functools.partial(self.changed, Change(without=(kind, number)))
             yield _form(f"missing_{kind}", f"leaves out {what}", f"without {what}", run)
 
-    def _without(self, code: str, sentence: str, state: Mapping[str, Tensor]) -> Alternative:
+    def _without(
+        self, before: Mapping[str, Tensor], code: str, sentence: str, state: Mapping[str, Tensor]
+    ) -> Alternative:
+        if all(name in before and torch.equal(before[name], tensor) for name, tensor in state.items()):
+            sentence += f", or keeps {'it as it was' if len(state) == 1 else 'them as they were'} constructed"
         value = "0" if code == "missing_bias" else "1" if len(state) == 1 else "1 and 0"
         named = " and ".join(f"`{name}`" for name in state)
         return _form(code, sentence, f"with {named} = {value}", functools.partial(self.run, state))
