@@ -86,8 +86,11 @@ def blocking(lacks: Collection[str], required: Level, accepted: Collection[str] 
     )
 
 
-def shortfall(lacks: Collection[str], required: Level, accepted: Collection[str] = ()) -> str:
-    """Return why a solution is below the required level and what to type, in one sentence; empty if it is not."""
+def shortfall(lacks: Collection[str], required: Level, accepted: Collection[str] = (), why: str = "") -> str:
+    """Return why a solution is below the required level and what to type, in one sentence; empty if it is not.
+
+    `why` is what explains the foremost of the properties that it lacks, where that is known.
+    """
     codes = blocking(lacks, required, accepted)
     if not codes:
         return ""
@@ -95,10 +98,12 @@ def shortfall(lacks: Collection[str], required: Level, accepted: Collection[str]
     first = foremost(codes)
     others = [code for code in codes if code != first]
     also = f"; it lacks {listed(others)}, too" if others else ""
+    title = PROPERTIES[first].title
+    because = f": {why}" if why not in {"", title} else ""
     accept = " ".join(f"--accept {code}" for code in codes)
     ways = f"`--level {level}`" + (f" or `{accept}`" if len(codes) <= MOST_SHOWN else "")
     return (
-        f"holds the level `{level}`, and `{required}` is required: {PROPERTIES[first].title} ({first}){also}; "
+        f"holds the level `{level}`, and `{required}` is required: {title} ({first}){because}{also}; "
         f"if that is enough, add {ways}"
     )
 

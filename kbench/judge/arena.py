@@ -181,13 +181,13 @@ class Arena:
             self._lent.close()
         self._lent = None
 
-    def holds(self, slot: int, expected: Expected, but: Collection[int] = ()) -> bool:
-        """Return whether the inputs of a slot are still, bit for bit, those that it was filled with, `but` these."""
+    def changed(self, slot: int, expected: Expected, but: Collection[int] = ()) -> list[int]:
+        """Return which inputs of a slot are not, bit for bit, those that it was filled with; `but` these may change."""
         views = [(number, view) for number, view in enumerate(self.inputs(slot)) if number not in but]
         if self.lends:
-            return all(self._prints[number] == elements.fingerprint(view) for number, view in views)
+            return [number for number, view in views if self._prints[number] != elements.fingerprint(view)]
         leaves = tensor_leaves(expected.arguments)
-        return all(elements.same_bits(leaves[number], view) for number, view in views)
+        return [number for number, view in views if not elements.same_bits(leaves[number], view)]
 
     def inputs(self, slot: int) -> list[Any]:
         """Return the judge's views of a slot's inputs: what the worker may have written to."""

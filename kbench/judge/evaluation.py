@@ -137,9 +137,11 @@ class Evaluation:
         if self._bound.second_model is not None:
             lacks["second_model"] = self._bound.second_model
         self._level = held(lacks.codes)
-        reason = shortfall(lacks.codes, required, assignment.options.accept)
-        if reason:
-            first = lacks[foremost(blocking(lacks.codes, required, assignment.options.accept))]
+        codes = blocking(lacks.codes, required, assignment.options.accept)
+        if codes:
+            first = lacks[foremost(codes)]
+            why = first.diagnosis.sentence if first.diagnosis is not None else ""
+            reason = shortfall(lacks.codes, required, assignment.options.accept, why)
             below = RefusalError(Status.BELOW_LEVEL, reason, first.log)
             below.diagnosis = first.diagnosis
             raise below

@@ -195,8 +195,9 @@ class Trial:
 
     def require_unchanged(self, slot: int, expected: Expected) -> None:
         """Raise RefusalError unless the inputs of a slot are as they were before the call."""
-        if not self.arena.holds(slot, expected, but=self.reference.mutates):
-            raise RefusalError(Status.INPUT_MUTATED, "a call changed its input tensors", self.candidate.log)
+        if changed := self.arena.changed(slot, expected, but=self.reference.mutates):
+            which = f"{'' if len(changed) == 1 else 's'} {', '.join(map(str, changed))}"
+            raise RefusalError(Status.INPUT_MUTATED, f"a call changed its input tensor{which}", self.candidate.log)
 
     def told(self, slot: int, numbers: tuple[Any, ...]) -> None:
         """Keep the Python numbers among the results of a call on a slot: what it left in memory has none."""

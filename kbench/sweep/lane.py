@@ -30,7 +30,9 @@ class StageLimit:
     """
 
     def __init__(self, stage: str, limit_s: float, evaluator: Evaluator):
-        self.reason = f"`{stage}` took longer than {limit_s:.3g} s"
+        option = "--time-limit" if stage == "time" else "--verify-limit"
+        also = "the reference's own calls included; give it more with"
+        self.reason = f"`{stage}` took longer than {limit_s:.3g} s, {also} `{option}`"
         self.is_exceeded = False
         self._limit_s = limit_s
         self._evaluator = evaluator

@@ -122,7 +122,8 @@ def state_of(model: "nn.Module") -> "list[tuple[str, Tensor]]":
     import torch
 
     if isinstance(inner, torch.nn.Module):  # what it holds under two names may be the reference's under either
-        return [*torch.nn.Module.named_parameters(inner, remove_duplicate=False), *inner.named_buffers()]
+        listed = torch.nn.Module.named_parameters, torch.nn.Module.named_buffers
+        return [pair for each in listed for pair in each(inner, remove_duplicate=False)]
     return [*inner.named_parameters(), *inner.named_buffers()]
 
 
@@ -131,8 +132,9 @@ def loaded(
 ) -> "list[tuple[str, Tensor]]":
     """Load new values of a model's own `state` as a checkpoint, then set its mode again; return its state.
 
-    What it folds when weights are loaded, or in `eval()`, is folded anew; what it does not take stays as it is. Where
-    parts are in other modes than the whole, the mode is not set again, since that would change theirs.
+    What it folds when weights are loaded, or in `eval()`, is folded anew; what it does not take stays as it is, and a
+    name that it no longer has keeps its tensor. Where parts are in other modes than the whole, the mode is not set
+    again, since that would change theirs.
     """
     import torch
 
@@ -145,7 +147,7 @@ def loaded(
     if len({part.training for part in inner.modules()}) == 1:
         with contextlib.suppress(Exception):  # as above
             inner.train(inner.training)
-    return state_of(model)
+    return list((dict(state) | dict(state_of(model))).items())
 
 
 def copy_into(state: "Sequence[tuple[str, Tensor]]", values: "Mapping[str, Tensor]") -> None:

@@ -56,6 +56,13 @@ def test_workers_may_not_write_what_judges_may(cache, monkeypatch) -> None:
     assert interpreter.own_environment()["PYTHONDONTWRITEBYTECODE"] == ""
 
 
+def test_workers_run_triton_in_its_interpreter_where_the_caller_says_so(cache, monkeypatch) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    assert "TRITON_INTERPRET" not in worker_environment(cache)
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert worker_environment(cache)["TRITON_INTERPRET"] == "1"
+
+
 POISONS = """import os
 import sys
 

@@ -149,6 +149,13 @@ def test_the_sentence_says_why_and_what_to_type(lacks, required, sentence) -> No
     assert shortfall(lacks, required) == sentence
 
 
+def test_the_sentence_has_what_explains_the_property_unless_that_is_its_title() -> None:
+    bare, title = shortfall(["frozen_weights"], MODULE), PROPERTIES["frozen_weights"].title
+    assert shortfall(["frozen_weights"], MODULE, why=title) == bare
+    told = shortfall(["frozen_weights"], MODULE, why="computes GELU by tanh")
+    assert told == bare.replace("(frozen_weights);", "(frozen_weights): computes GELU by tanh;")
+
+
 def test_weights_are_named_before_values_and_these_before_layouts() -> None:
     assert foremost({"misaligned", "negated", "frozen_weights"}) == "frozen_weights"
     assert foremost({"misaligned", "negated"}) == "negated"

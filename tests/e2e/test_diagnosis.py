@@ -39,6 +39,11 @@ SOLUTIONS = {
         "frozen_weights",
         FROZEN,
     ),
+    "unscaled": (
+        solution("return F.layer_norm(self.linear(x), (x.shape[1],), None, self.norm.bias)"),
+        "missing_scale",
+        f"{FROZEN}, wrong once they change (frozen_weights): leaves out `norm.weight`, or keeps it as it was ",
+    ),
     "no_bias": (
         solution("return self.norm(F.linear(x, self.linear.weight))"),
         "missing_bias",
@@ -101,7 +106,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Failed]:
 def test_a_refusal_begins_with_why(judged: dict[str, Failed], name: str) -> None:
     _, code, reason = SOLUTIONS[name]
     outcome = judged[name]
-    below = code in {"frozen_weights", "needs_other_shape"}
+    below = code == "needs_other_shape" or reason.startswith("holds the level")
     assert outcome.status is (Status.BELOW_LEVEL if below else Status.WRONG_VALUE)
     assert (outcome.diagnosis.code if outcome.diagnosis is not None else None) == code, outcome.reason
     assert outcome.reason.startswith(reason), outcome.reason

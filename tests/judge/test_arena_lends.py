@@ -133,9 +133,9 @@ def test_arguments_make_room_for_outputs_and_come_back() -> None:
     assert target.isnan().all()
     candidate.worker._outputs[0][0].copy_(torch.arange(8.0))
     assert arena.outputs(0)[0].tolist() == list(range(8)), "one memory"
-    assert arena.holds(0, expected)
+    assert arena.changed(0, expected) == []
     arena.inputs(0)[0][3] = -1
-    assert not arena.holds(0, expected)
+    assert arena.changed(0, expected) == [0]
     assert expected.recalled()[0].tolist() == list(range(8))
     assert trial.arguments(5)[0].tolist() == [5.0] * 8
     assert trial.arguments(6)[0].tolist() == [6.0] * 8, "taken back once"

@@ -101,6 +101,44 @@ def test_weights_that_a_model_does_not_take_stay_until_they_are_copied():
     assert torch.equal(model.weight, values["weight"])
 
 
+class Sharing(nn.BatchNorm1d):
+    """Holds a statistic under a second name, which comes first, once it was called: as published 3/46."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self._buffers = {"mean": None, **self._buffers}
+
+    def forward(self, x):
+        self.mean = self.running_mean
+        return super().forward(x)
+
+
+class Dropping(nn.Linear):
+    """Has no weight any more once its mode was set."""
+
+    def train(self, mode: bool = True) -> nn.Module:
+        self.folded, self.weight = self.weight, None
+        return super().train(mode)
+
+
+@pytest.mark.parametrize(("model", "name"), [(Sharing(), "running_mean"), (Dropping(2, 2), "weight")])
+def test_a_name_that_a_model_gives_up_is_no_error(model, name):
+    before = state_of(model)
+    if isinstance(model, Sharing):
+        model(torch.randn(4, 2))
+    values = {name: torch.full_like(dict(before)[name], 3.0)}
+    with torch.no_grad():
+        state = loaded(model, before, values)
+        copy_into(state, values)
+    assert torch.equal(dict(state)[name], values[name])
+
+
+def test_a_buffer_is_known_by_each_of_its_names():
+    model = Sharing()
+    model(torch.randn(4, 2))
+    assert {"mean", "running_mean"} <= {name for name, _ in state_of(model)}
+
+
 def test_what_is_folded_when_weights_are_loaded_does_not_see_a_copy():
     model = Folding("load")
     values = {"weight": torch.tensor([1.0, 2.0, 3.0])}

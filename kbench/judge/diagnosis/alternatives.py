@@ -21,6 +21,8 @@ from kbench.plugins.problem import STATISTICS
 
 MOST_TENSORS, MOST_NUMBERS = 12, 6
 """Most tensors and numbers of a reference that are left out, one at a time."""
+MOST_NAMED = 4
+"""Most names in a sentence (chosen)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,8 @@ class Forms:
             number = next(numbers)
             return tensor.clone() if change is None else change(number, tensor).clone()
 
-        whole = {name: tensor.detach().clone() for name, tensor in self.state.items()} | dict(state or {})
+        # Copies of all: what runs in training mode changes its statistics in place.
+        whole = {name: tensor.detach().clone() for name, tensor in (self.state | dict(state or {})).items()}
         with torch.no_grad():
             arguments = [over_tensors(a, given) for a in self._arguments]
             return tensor_leaves(torch.func.functional_call(self._model, whole, tuple(arguments)))
@@ -68,29 +71,37 @@ class Forms:
         with rewriting(change):
             return self.run()
 
-    def left_out(self) -> Iterator[Alternative]:
-        """Yield the reference without a bias, a scale, an affine, a summand or a factor."""
+    def left_out(self, before: Mapping[str, Tensor]) -> Iterator[Alternative]:
+        """Yield the reference without a bias, a scale, an affine, a summand or a factor.
+
+        What had no effect when it was constructed, with the weights `before`, may as well be kept from there.
+        """
+        without = functools.partial(self._without, before)
         vectors = [name for name, tensor in self.state.items() if _is_vector(tensor)][:MOST_TENSORS]
         zeros = {name: torch.zeros_like(self.state[name]) for name in vectors}
         ones = {name: torch.ones_like(self.state[name]) for name in vectors}
         for name in vectors:
-            yield self._without("missing_bias", f"leaves out `{name}`", {name: zeros[name]})
-            yield self._without("missing_scale", f"leaves out `{name}`", {name: ones[name]})
+            yield without("missing_bias", f"leaves out `{name}`", {name: zeros[name]})
+            yield without("missing_scale", f"leaves out `{name}`", {name: ones[name]})
         biases = {name: value for name, value in zeros.items() if name.endswith("bias")}
         if len(biases) > 1:
-            yield self._without("missing_bias", "leaves out every bias", biases)
+            yield without("missing_bias", "leaves out every bias", biases)
         for weight in vectors:
             bias = weight.removesuffix("weight") + "bias"
             if weight.endswith("weight") and bias in vectors:
                 both = {weight: ones[weight], bias: zeros[bias]}
-                yield self._without("missing_scale", f"leaves out `{weight}` and `{bias}`", both)
+                yield without("missing_scale", f"leaves out `{weight}` and `{bias}`", both)
         yield from self._inputs_left_out()
         for kind, number in list(self.seen.numbers)[:MOST_NUMBERS]:
             what = f"the {'summand' if kind == 'bias' else 'factor'} {number:g}"
             run = functools.partial(self.changed, Change(without=(kind, number)))
             yield _form(f"missing_{kind}", f"leaves out {what}", f"without {what}", run)
 
-    def _without(self, code: str, sentence: str, state: Mapping[str, Tensor]) -> Alternative:
+    def _without(
+        self, before: Mapping[str, Tensor], code: str, sentence: str, state: Mapping[str, Tensor]
+    ) -> Alternative:
+        if all(name in before and torch.equal(before[name], tensor) for name, tensor in state.items()):
+            sentence += f", or keeps {'it as it was' if len(state) == 1 else 'them as they were'} constructed"
         value = "0" if code == "missing_bias" else "1" if len(state) == 1 else "1 and 0"
         named = " and ".join(f"`{name}`" for name in state)
         return _form(code, sentence, f"with {named} = {value}", functools.partial(self.run, state))
@@ -186,15 +197,8 @@ class Forms:
     def frozen(self, before: Mapping[str, Tensor]) -> Iterator[Alternative]:
         """Yield the reference with some or all of its state as it was constructed."""
         old = {n: t for n, t in before.items() if n in self.state and not torch.equal(t, self.state[n])}
-        groups = [list(old)]
-        if len(old) > 1:
-            groups += [[name] for name in old]
-        if len(old) > 2:
-            prefixes = dict.fromkeys(name.rpartition(".")[0] for name in old)
-            groups += [[n for n in old if n.rpartition(".")[0] == prefix] for prefix in prefixes]
-            groups += [[n for n in old if n != name] for name in old]
-        for names in groups[: 2 * MOST_TENSORS] if old else []:
-            which = "all weights" if len(names) == len(old) else ", ".join(f"`{name}`" for name in names)
+        for names in _likely_groups(list(old))[: 2 * MOST_TENSORS] if old else []:
+            which = "all weights" if len(names) == len(old) else _in_words(names)
             sentence = "right with the weights it was constructed with, wrong once they change"
             run = functools.partial(self.run, {name: old[name] for name in names})
             yield _form("frozen_weights", sentence, f"with {which} as before", run)
@@ -216,6 +220,27 @@ class Forms:
 def _form(code: str, sentence: str, how: str, run: Callable[[], list[Tensor]]) -> Alternative:
     """Return the reference `how` it is changed."""
     return Alternative(code=code, sentence=sentence, evidence=f"the reference {how}", run=run)
+
+
+def _likely_groups(names: Sequence[str]) -> list[list[str]]:
+    """Return what may be kept together: all, those of one kind or module, one alone, and all but each of these."""
+    kinds = [{name for name in names if name.rpartition(".")[2] == end} for end in _in_order(names, 2)]
+    kinds += [{name for name in names if name.rpartition(".")[0] == module} for module in _in_order(names, 0)]
+    alone = [{name} for name in names]
+    groups = [set(names)]
+    for some in (kinds, alone):
+        groups += [*some, *(set(names) - one for one in some)]
+    found = dict.fromkeys(tuple(name for name in names if name in group) for group in groups)
+    return [list(group) for group in found if group]
+
+
+def _in_order(names: Sequence[str], side: int) -> list[str]:
+    return list(dict.fromkeys(name.rpartition(".")[side] for name in names))
+
+
+def _in_words(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return ", ".join(f"`{name}`" for name in names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _is_vector(tensor: Tensor) -> bool:

@@ -19,6 +19,9 @@ from kbench.numerics import elements
 
 BUDGET_S = 2.0
 """Time limit for each kind of alternative: all kinds together take about as long as verifying a small problem."""
+SLIPS, MOST_SLIPS_S = 50, 10.0
+"""Runs of the reference that the search for slips may take beyond its limit, and the time limit of these (chosen): a
+chain of functions has 42, and where a call takes long, verifying takes longer still."""
 MOST_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 29}
 """Most elements of arguments, outputs and state for which the reference is run in other forms: 2 GB on a GPU."""
 MOST_LOOKED_AT = 1 << 28
@@ -98,6 +101,7 @@ class Search:
         self._deadline_s = 0.0
         self._bad = WrongOutput.all_of(wrong)
         self._forms: Forms | None = None
+        self._run_s = 0.0
 
     def run(self) -> Diagnosis | None:
         """Try everything in order; an exception of one kind leaves the others."""
@@ -150,7 +154,7 @@ class Search:
         forms = self._may_run()
         if forms is None or self._is_constant():
             return None
-        changed = [*forms.statistics(), *forms.unmasked(), *forms.left_out(), *forms.turned()]
+        changed = [*forms.statistics(), *forms.unmasked(), *forms.left_out(self._wrong.constructed()), *forms.turned()]
         return self._best(itertools.chain(changed, forms.other_mode(self._wrong.held)))
 
     def _frozen(self) -> Diagnosis | None:
@@ -207,7 +211,10 @@ class Search:
 
     def _slips(self) -> Diagnosis | None:
         forms = self._may_run()
-        return None if forms is None or self._is_constant() else self._best(forms.slipping())
+        if forms is None or self._is_constant():
+            return None
+        self._deadline_s += min(SLIPS * self._run_s, MOST_SLIPS_S)
+        return self._best(forms.slipping())
 
     def _region(self) -> Diagnosis | None:
         if not self._wrong.plain:
@@ -228,8 +235,10 @@ class Search:
             if sum(t.numel() for t in tensors) > self._most_elements:
                 return None
             forms = Forms(wrong.model, wrong.arguments)
+            began_s = time.monotonic()
             if not self._gives(forms.look()):
                 return None
+            self._run_s = time.monotonic() - began_s
             self._forms = forms
         return self._forms
 

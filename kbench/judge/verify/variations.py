@@ -28,22 +28,26 @@ CANCELLING = 4.0
 
 
 def shifted(x: Tensor) -> Tensor:
-    """Return x + 3; zeros stay as in `moved_by`."""
+    """Return x + 3; zeros stay."""
     return moved_by(3, x)
 
 
 def centred(x: Tensor) -> Tensor:
-    """Return x less its mean, where errors of factors that are rounded no longer average out; see `moved_by`."""
+    """Return x less its mean, where errors of factors that are rounded no longer average out; zeros stay."""
     return moved_by(-x.mean(), x) if x.numel() else x
 
 
 def moved_by(distance: float | Tensor, x: Tensor) -> Tensor:
-    """Return x + distance; zeros among other values are structure (a triangle, a mask, padding) and stay."""
-    moved = x + distance
+    """Return x + distance; zeros stay as in `with_zeros_of`."""
+    return with_zeros_of(x, x + distance)
+
+
+def with_zeros_of(x: Tensor, changed: Tensor) -> Tensor:
+    """Put the zeros of x into what it was changed to: among other values they are structure (a triangle, a mask)."""
     if x.any():
-        for _, there, here in elements.chunks(moved, x):  # a mask of the whole would be a quarter of the input
+        for _, there, here in elements.chunks(changed, x):  # a mask of the whole would be a quarter of the input
             there.mul_(here != 0)
-    return moved
+    return changed
 
 
 def spiked(dimension: int, x: Tensor) -> Tensor:
@@ -129,7 +133,7 @@ def mean_offset(stds: float, x: Tensor) -> Tensor:
     """Return x with its mean moved to `stds` standard deviations, where a single-pass variance loses its digits."""
     if x.numel() < 2:
         return x
-    return x - x.mean() + stds * x.std()
+    return moved_by(stds * x.std() - x.mean(), x)
 
 
 def constant_rows(x: Tensor) -> Tensor:
@@ -137,7 +141,7 @@ def constant_rows(x: Tensor) -> Tensor:
     y = x.clone()
     half = y[: max(1, y.shape[0] // 2)] if y.dim() else y
     half.fill_(0.5)
-    return y
+    return with_zeros_of(x, y)
 
 
 def flipped(x: Tensor) -> Tensor:
@@ -148,7 +152,7 @@ def flipped(x: Tensor) -> Tensor:
 def wide_range(x: Tensor) -> Tensor:
     """Return x with magnitudes spread over 1e-6 to 1e6."""
     exponents = 12 * torch.rand(x.shape, device=x.device, dtype=x.abs().dtype) - 6
-    return torch.sgn(x - x.mean()) * 10**exponents
+    return with_zeros_of(x, torch.sgn(x - x.mean()) * 10**exponents)
 
 
 def planted(value: float, x: Tensor) -> Tensor:

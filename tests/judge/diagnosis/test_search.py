@@ -1,9 +1,12 @@
 """Explanations of wrong values one by one: tables of what each is, and of what it is not."""
 
+import time
+
 import pytest
 import torch
 from planted import no_first_block, no_tail, no_third_row, poison
 from torch import nn
+from torch.nn import functional
 
 from kbench.core import traces
 from kbench.core.codes import TEXTS
@@ -243,6 +246,67 @@ def test_weights_that_a_call_refutes_are_not_named() -> None:
     assert diagnose(wrong(got, want, **known)).sentence == named
     assert diagnose(wrong(got, want, confirm=lambda: True, **known)).code == "frozen_weights"
     assert diagnose(wrong(got, want, confirm=lambda: False, **known)) is None
+
+
+class Scaled(nn.Module):
+    """A product, a scale and a norm, as published 2/39."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gemm, self.scale, self.bn = nn.Linear(8, 8), nn.Parameter(torch.randn(8)), nn.BatchNorm1d(8)
+
+    def forward(self, x):
+        return self.bn(self.gemm(x) * self.scale)
+
+
+@pytest.mark.parametrize(
+    ("model", "kept", "words"),
+    [
+        (
+            nn.Sequential(*(nn.Linear(8, 8) for _ in "12345")),
+            [f"{n}.weight" for n in range(5)],
+            " and 1 more as before",
+        ),
+        (Scaled(), ["scale", "gemm.weight", "gemm.bias"], "`scale`, `gemm.weight`, `gemm.bias` as before"),
+    ],
+)
+def test_weights_that_are_kept_while_others_are_followed_are_named(model, kept, words) -> None:
+    x = torch.randn(64, 8)
+    old = {name: torch.rand_like(t) for name, t in (*model.named_parameters(), *model.named_buffers()) if t.dim()}
+    with torch.no_grad():
+        want, got = (
+            torch.func.functional_call(model.eval(), state, (x,)) for state in ({}, {name: old[name] for name in kept})
+        )
+    found = diagnose(wrong(got, want, model=model, arguments=[x], constructed=lambda: old))
+    assert found is not None
+    assert found.code == "frozen_weights"
+    assert words in found.evidence
+
+
+@pytest.mark.parametrize(("first", "words"), [(1.0, ", or keeps it as it was constructed"), (2.0, "")])
+def test_what_had_no_effect_at_first_may_be_kept_from_there(first, words) -> None:
+    model, x = nn.BatchNorm1d(8).eval(), torch.randn(64, 8)
+    model.running_var.uniform_(0.5, 2)
+    old = {"running_var": torch.full((8,), first), "weight": torch.ones(8)}
+    with torch.no_grad():
+        want, got = model(x), torch.func.functional_call(model, {"running_var": torch.ones(8)}, (x,))
+    found = diagnose(wrong(got, want, model=model, arguments=[x], constructed=lambda: old))
+    assert (found.code, found.sentence) == ("missing_scale", f"leaves out `running_var`{words}")
+
+
+class Slow(nn.Module):
+    """A chain of functions that takes long."""
+
+    def forward(self, x):
+        time.sleep(0.02)
+        return functional.gelu(functional.mish(functional.silu(functional.softplus(x))))
+
+
+def test_a_slow_reference_has_more_time_for_its_slips() -> None:
+    x = torch.randn(64, 64)
+    want, got = Slow()(x), functional.gelu(functional.mish(functional.silu(functional.softplus(x))), approximate="tanh")
+    known = {"model": Slow(), "arguments": [x]}
+    assert diagnose(wrong(got, want, **known), budget_s=0.2).code == "gelu_form"
 
 
 class Masked(nn.Module):

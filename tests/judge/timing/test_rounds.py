@@ -471,7 +471,10 @@ def test_a_changed_input_is_seen(trial: Known, worker: Worker):
     worker.finish_round = finish_round  # type: ignore[method-assign]
     with pytest.raises(RefusalError) as refused:
         judged(trial).gated(8)
-    assert refused.value.status is Status.INPUT_MUTATED
+    assert (refused.value.status, refused.value.reason) == (
+        Status.INPUT_MUTATED,
+        "a call changed its input tensor 0",
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 from kbench.core.model import Status
 from kbench.judge.refusal import RefusalError
 from kbench.judge.verify.levels import NARROW, NARROW_DRAWS, Levels
-from kbench.judge.verify.variations import RESEMBLING
+from kbench.judge.verify.variations import RESEMBLING, VARIATIONS
 
 WRONG = RefusalError(Status.WRONG_VALUE, "wrong", "")
 
@@ -212,6 +212,23 @@ def test_a_miss_keeps_no_tensors_of_its_call(monkeypatch: pytest.MonkeyPatch, tr
         assert tries == "_resembling" or made[-1]() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("code", "excesses", "held"),
+    [
+        ("shifted", [FAR], False),
+        ("wide_range", [100.0, FAR, 0.0], True),
+        ("wide_range", [100.0] * NARROW_DRAWS, False),
+        ("planted_nan", [float("inf")], False),
+    ],
+)
+def test_how_far_off_badly_conditioned_inputs_are_is_chance(monkeypatch, code, excesses, held) -> None:
+    check = missing(excesses)
+    monkeypatch.setattr(Battery, "vary", check)
+    tried = levels(Battery())
+    tried._values(reference("small"), [one for one in VARIATIONS if one.code == code])
+    assert (tried.lacks.codes, check.left) == (() if held else (code,), [])
 
 
 @pytest.mark.parametrize("raises", [True, False], ids=["right on the next draw", "wrong on it, too"])

@@ -44,6 +44,12 @@ def test_a_variation_keeps_shape_and_dtype_and_changes_values(kind, variation) -
     assert same or not torch.equal(y.to(torch.complex64), x.to(torch.complex64))
 
 
+@pytest.mark.parametrize("variation", [v for v in VARIATIONS if v.applies(torch.ones(9, 9))], ids=lambda v: v.code)
+def test_a_triangle_stays_one(variation) -> None:
+    x = torch.randn(9, 9).triu()
+    assert torch.equal(transformed(x, variation.transform).tril(-1), torch.zeros(9, 9))
+
+
 @pytest.mark.parametrize("kind", ["fp32", "fp8", "complex"])
 def test_values_of_every_precision_are_values(kind) -> None:
     assert is_value(VALUES[kind])
