@@ -4,7 +4,6 @@ import copy
 import functools
 import math
 import secrets
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,9 +24,9 @@ from kbench.wire.layouts import MOST_BYTES, layouts_of
 NARROW, NARROW_DRAWS = 1.5, 3
 """Chosen. An error of up to NARROW times what is allowed counts where that many draws have one: torch.compile's group
 norm on a CPU is at the bound, and lacked one property or another in one verdict of ten."""
-BY_CHANCE = sys.float_info.max
-"""The same on badly conditioned inputs, where terms cancel: what a finite error is hangs on the draw. Of 392 means in
-two halves of values of a wide range, 10 were further off than allowed; no NaN and no infinity is told so."""
+BY_CHANCE = math.inf
+"""The same of every finite error on badly conditioned inputs, where terms cancel and the draw decides how far off a
+result is: of 392 means in two halves of values of a wide range, 10 were further off than allowed."""
 DRAWS = 4
 """Draws of other values before a check is skipped (chosen): a sum of centred values may be near zero."""
 REFUSED = frozenset({Status.RAISED, Status.INIT_FAILED, Status.BUILD_FAILED, Status.BUILD_TIMEOUT})
@@ -339,13 +338,14 @@ def let_go(refusal: RefusalError) -> RefusalError:
 def decided(check: Callable[[], None], narrow: float = NARROW) -> None:
     """Make a check; a miss by up to `narrow` counts only where further draws miss as well: at the bound chance decides.
 
-    Raises the RefusalError of the last draw.
+    An infinite error counts at once. Raises the RefusalError of the last draw.
     """
     for _ in range(NARROW_DRAWS - 1):
         try:
             return check()
         except RefusalError as refusal:
-            if not let_go(refusal).excess <= narrow:
+            excess = let_go(refusal).excess
+            if not excess <= narrow or math.isinf(excess):
                 raise
     return check()
 
