@@ -174,11 +174,14 @@ class Candidate:
         ours = dict(reference.model.named_parameters())
         return next((n for n, theirs in held if n in ours and not torch.equal(ours[n].detach(), theirs)), None)
 
-    def call(self, slots: tuple[int, ...], expected: list[Expected], *, attest: bool) -> Reply:
-        """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
+    def call(self, slots: tuple[int, ...], expected: list[Expected], *, attest: bool, late: bool) -> Reply:
+        """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked.
+
+        They are copied there after each call, or, if `late`, after all of them.
+        """
         backend(self._config.device).synchronize()
         timeout_s = self._limit_s(len(slots))
-        message = {"op": "call", "slots": list(slots), "attest": attest}
+        message = {"op": "call", "slots": list(slots), "attest": attest, "late": late}
         self._resume()  # waking up does not count as part of the call
         started = time.perf_counter_ns()
         answer = self._ask(message, timeout_s=timeout_s)

@@ -173,16 +173,17 @@ class Trial:
         expected: list[Expected],
         *,
         attest: bool = False,
+        late: bool = False,
         slots: Sequence[int] | None = None,
         kill: bool = False,
     ) -> Reply:
         """Fill slots, call on them, and check that the inputs are as they were. Values are checked separately.
 
-        The worker stops the moment it has answered, before anything is looked at; with `kill` it dies.
+        With `late`, results are taken after the last call. The worker stops the moment it has answered, before anything is looked at; with `kill` it dies.
         """
         chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
         self.fill(chosen, expected)
-        reply = self.candidate.call(chosen, expected, attest=attest)
+        reply = self.candidate.call(chosen, expected, attest=attest, late=late)
         if kill:
             self.candidate.kill()
         else:

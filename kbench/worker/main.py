@@ -251,25 +251,35 @@ class Worker:
     def do_call(self, message: Message) -> Message:
         """Call the model on the given slots, one after the other, and copy the results into the judge's buffers.
 
-        Each result is copied and freed before the next call. Times are medians; copies are no part of them. With
-        `attest` nothing else happens in the request: the judge's clock is to see the calls alone.
+        Each result is copied and freed before the next call; with `late` all of them only after the last one. Times are
+        medians; copies are no part of them. With `attest` nothing else happens in the request: the judge's clock is to
+        see the calls alone.
         """
         assert self._timer is not None, "set up before called"
         slots: list[int] = message["slots"]
         if slots and not backend(self._device).queues_calls:
             start_on(slots[0])
-        described, event_ns, submit_ns = [], [], []
+        described, results, event_ns, submit_ns = [], list[tuple[int, Any]](), [], []
+
+        def hand_over() -> None:
+            with Stage("output"):
+                while results:
+                    slot, result = results.pop(0)
+                    described.append(deliver(result, self._outputs[slot], self._inputs[slot]))
+
         with torch_no_grad():
             for slot in slots:
                 if not message["attest"]:
                     poison_pool(self._outputs[slot])
                 with Stage("forward"):
                     measured = self._timer.measure(self._forward, slot)
-                with Stage("output"):
-                    described.append(deliver(measured.output, self._outputs[slot], self._inputs[slot]))
+                results.append((slot, measured.output))
                 event_ns.append(measured.t_event_ns)
                 submit_ns.append(measured.t_submit_ns)
                 del measured
+                if not message["late"]:
+                    hand_over()
+            hand_over()
             backend(self._device).synchronize()
         times = {"event_ns": round(median(event_ns or [0])), "submit_ns": round(median(submit_ns or [0]))}
         return {**times, "outputs": described}

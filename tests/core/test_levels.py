@@ -35,7 +35,7 @@ BELONGS = {
         *("same_at_samples", "changed_in_places", "values_refused", "case_specialised", "case_refused"),
     },
     GENERAL: {
-        *("updated_in_place", "shape_specialised", "shape_refused", "strided", "strided_refused"),
+        *("updated_in_place", "overwritten_output", "shape_specialised", "shape_refused", "strided", "strided_refused"),
         *("channels_last", "channels_last_refused", "misaligned", "misaligned_refused"),
         *("mean_offset", "constant_rows", "denormals", "wide_range", "planted_nan", "planted_inf", "extremes_refused"),
     },

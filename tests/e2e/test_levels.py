@@ -93,6 +93,9 @@ LATER_WRONG = "self.n = getattr(self, 'n', 0) + 1; y = self.conv(x) * self.scale
 FOLDS = """if not hasattr(self, "is_folded"):
             self.scale.data, self.is_folded = 2 * self.scale.data, True
         return 0.5 * self.conv(x) * self.scale"""
+ONE_BUFFER = """kept = self.__dict__.setdefault("kept", {})
+        y = kept.setdefault(x.shape, torch.empty_like(x, memory_format=torch.contiguous_format))
+        return y.copy_(self.conv(x) * self.scale)"""
 NUDGES = SWAPPED.replace("return", "self.scale.data *= 1.0000001; return")
 SOLUTIONS = {
     # name: (source, status at the default level, level, lacks)
@@ -139,6 +142,7 @@ SOLUTIONS = {
         "module",
         {"channels_last", "misaligned", "shape_specialised", "strided"},
     ),
+    "one_buffer": (same(ONE_BUFFER), None, "module", {"overwritten_output"}),
     "wrong": (same("return self.conv(x)"), Status.WRONG_VALUE, "", set()),
     "remembers": (same(REMEMBERS), Status.WRONG_VALUE, "", set()),
     "wrong_later": (same(LATER_WRONG), Status.WRONG_VALUE, "", set()),

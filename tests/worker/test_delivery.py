@@ -54,10 +54,20 @@ def test_every_result_of_a_request_arrives(worker: Worker, model: Any, attest: b
     for slots in ([0, 1, 2, 3], [2], [3, 1]):
         for target in worker._outputs:
             target[0].fill_(-1)
-        answer = worker.do_call({"slots": slots, "attest": attest})
+        answer = worker.do_call({"slots": slots, "attest": attest, "late": False})
         assert len(answer["outputs"]) == len(slots)
         for slot in slots:
             assert worker._outputs[slot][0].tolist() == [2.0 * slot] * 3
+
+
+@pytest.mark.parametrize(
+    ("model", "found"), [(fresh, [2.0, 4.0, 6.0]), (OneBuffer(), [6.0, 6.0, 6.0])], ids=["fresh", "one buffer"]
+)
+def test_results_that_are_taken_late_are_what_is_left_of_them(worker: Worker, model: Any, found: list[float]) -> None:
+    worker._model = model
+    answer = worker.do_call({"slots": [1, 2, 3], "attest": False, "late": True})
+    assert len(answer["outputs"]) == 3
+    assert [worker._outputs[slot][0][0].item() for slot in (1, 2, 3)] == found
 
 
 def test_without_targets_results_are_described_and_copied_nowhere() -> None:

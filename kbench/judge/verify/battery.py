@@ -127,6 +127,21 @@ class Battery:
         self._candidate.push_weights(trial.reference, in_place=True)
         trial.exchange(secret_seed(), oracle=True)
 
+    def kept_results(self, trial: Trial) -> None:
+        """Check that the result of a call is still there after the next call."""
+        if trial.arena.count < 2:
+            self.note("skipped_overwritten_output", "there is no room for the inputs of two calls")
+            return
+        slots = secrets.SystemRandom().sample(range(trial.arena.count), 2)
+        expected = [trial.reference.expect(trial.arguments(secret_seed())) for _ in slots]
+        trial.call(expected, slots=slots, late=True)
+        trial.explains = False  # each call alone is right
+        try:
+            for slot, of_slot in zip(slots, expected, strict=True):
+                trial.judge_values(slot, of_slot)
+        finally:
+            trial.explains = True
+
     def _repeatable(self, trial: Trial, seed: int, repeats: int) -> None:
         """Call on equal inputs several times; results may differ by no more than rounding explains."""
         prints: set[tuple[int, ...]] = set()

@@ -140,6 +140,8 @@ class Levels:
         laid_out = holding[0] if holding else self._own if fits or not small else small[0]
         if self._battery.other_numbers(laid_out) is not None:
             self._anew("other_numbers", "values_refused", laid_out, self._battery.other_numbers)
+        code = "overwritten_output"
+        self._try(by_status(code, code), most, self._battery.kept_results)
         layouts = [(code, misalign) for code, _, misalign in layouts_of(laid_out.arguments(secret_seed()))]
         for code, misalign in layouts:
             self._anew(code, f"{code}_refused", laid_out, functools.partial(arguments_as, code), misalign)

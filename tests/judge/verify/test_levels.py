@@ -32,6 +32,9 @@ class Battery:
         if trial.reference.name == self._fails_at:
             raise WRONG
 
+    def kept_results(self, trial: Any) -> None:
+        self.asked.append(("kept results", trial.reference.name))
+
     def updated_in_place(self, trial: Any) -> None:
         self.asked.append(("updated in place", trial.reference.name))
 
@@ -64,12 +67,13 @@ def levels(battery: Battery) -> Levels:
 
 
 RESEMBLE = [variation.code for variation in RESEMBLING]
+LAST = {at: [("kept results", at), ("updated in place", at)] for at in ("own", "small")}
 
 
 @pytest.mark.parametrize(
     ("thrifty", "fails_at", "asked"),
     [
-        (False, "", [("weights", "own"), ("essentials", "small"), ("updated in place", "small")]),
+        (False, "", [("weights", "own"), ("essentials", "small"), *LAST["small"]]),
         (
             True,
             "",
@@ -78,7 +82,7 @@ RESEMBLE = [variation.code for variation in RESEMBLING]
                 ("essentials", "small"),
                 ("weights", "small"),
                 *((code, "small") for code in RESEMBLE),
-                ("updated in place", "small"),
+                *LAST["small"],
             ],
         ),
         (
@@ -89,7 +93,7 @@ RESEMBLE = [variation.code for variation in RESEMBLING]
                 ("essentials", "small"),
                 ("weights", "own"),
                 *((code, "own") for code in RESEMBLE),
-                ("updated in place", "own"),
+                *LAST["own"],
             ],
         ),
     ],
