@@ -175,10 +175,7 @@ class Candidate:
         return next((n for n, theirs in held if n in ours and not torch.equal(ours[n].detach(), theirs)), None)
 
     def call(self, slots: tuple[int, ...], expected: list[Expected], *, attest: bool, late: bool) -> Reply:
-        """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked.
-
-        They are copied there after each call, or, if `late`, after all of them.
-        """
+        """Have the worker call the model on filled slots. The outputs lie in the arena afterwards, unchecked."""
         backend(self._config.device).synchronize()
         timeout_s = self._limit_s(len(slots))
         message = {"op": "call", "slots": list(slots), "attest": attest, "late": late}

@@ -179,7 +179,7 @@ class Trial:
     ) -> Reply:
         """Fill slots, call on them, and check that the inputs are as they were. Values are checked separately.
 
-        With `late`, results are taken after the last call. The worker stops the moment it has answered, before anything is looked at; with `kill` it dies.
+        Results are taken after each call, or `late`. The worker stops when it has answered, or with `kill` dies.
         """
         chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
         self.fill(chosen, expected)
@@ -308,12 +308,9 @@ class Trial:
     def truth(self, expected: Expected) -> Truth:
         """Compute what tells right from near; at full size before the call, while the arguments are still there."""
         inputs = [a for a in expected.recalled() if hasattr(a, "untyped_storage")]
-        vacuous = tuple(
-            elements.is_vacuous(want, inputs, self.reference.tolerance(want)) for want in expected.judged.values()
-        )
-        scales = tuple(
-            1.0 if self.reference.tolerance(want).exact else elements.rms(want) for want in expected.judged.values()
-        )
+        wanted = [(want, self.reference.tolerance(want)) for want in expected.judged.values()]
+        vacuous = tuple(elements.is_vacuous(want, inputs, tolerance) for want, tolerance in wanted)
+        scales = tuple(1.0 if tolerance.exact else elements.rms(want) for want, tolerance in wanted)
         return Truth(pieces=self.reference.oracle(expected), vacuous=vacuous, scales=scales)
 
     def own_errors(self, transform: Transform, applies: Callable[[Any], bool], draws: int) -> tuple[float, ...]:

@@ -5,7 +5,7 @@ beside it on the CPU). A worker can write into what it maps, but can neither res
 survives the worker's death.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +91,7 @@ def _dense_stride(tensor: "Tensor") -> tuple[int, ...]:
 
 
 class Block:
-    """A block of memory; `bytes` is a uint8 tensor over it. Use `Block.allocate` or `Block.attach`."""
+    """A block of memory; `bytes` is a uint8 tensor over it. Use `Block.allocate` or `Block.attach_all`."""
 
     def __init__(self, memory: SharedMemory):
         self.bytes = memory.bytes
@@ -105,9 +105,10 @@ class Block:
         return cls(backend(device).allocate(max(nbytes, ALIGNMENT)))
 
     @classmethod
-    def attach(cls, descriptor: dict[str, Any], fd: int | None) -> "Block":
-        """Map a judge's block in the worker."""
-        return cls(attach(descriptor, fd))
+    def attach_all(cls, descriptors: Iterable[dict[str, Any]], fds: Iterable[int]) -> "list[Block]":
+        """Map a judge's blocks in the worker; files come in the order of the blocks that are some."""
+        files = iter(fds)
+        return [cls(attach(each, next(files) if each["kind"] == "memfd" else None)) for each in descriptors]
 
     def view(self, spec: TensorSpec) -> "Tensor":
         """Return the tensor that lies at `spec`."""

@@ -103,7 +103,7 @@ class Worker:
         import torch
 
         require_builds()
-        blocks = attach(message)
+        blocks = Block.attach_all(message["blocks"], message["fds"])
         tensors = [blocks[0].view(TensorSpec.from_json(spec)).clone() for spec in message["tensors"]]
         for block in blocks:
             block.close()
@@ -183,7 +183,7 @@ class Worker:
     def do_bind(self, message: Message) -> None:
         """Map the judge's memory: input and output slots, and the parameters' values."""
         self.do_unbind(message)
-        self._block = block = attach(message)[0]
+        self._block = block = Block.attach_all(message["blocks"], message["fds"])[0]
 
         def tensors(specs: list[Any]) -> "list[Tensor]":
             return [block.view(TensorSpec.from_json(spec)) for spec in specs]
@@ -207,7 +207,7 @@ class Worker:
 
     def do_lend(self, message: Message) -> None:
         """Map the memory for the outputs of the next call, where that is not the arena's."""
-        self._lent = block = attach(message)[0]
+        self._lent = block = Block.attach_all(message["blocks"], message["fds"])[0]
         self._outputs = [[block.view(TensorSpec.from_json(spec)) for spec in message["outputs"]]]
 
     def do_take_back(self, _message: Message) -> None:
@@ -251,35 +251,27 @@ class Worker:
     def do_call(self, message: Message) -> Message:
         """Call the model on the given slots, one after the other, and copy the results into the judge's buffers.
 
-        Each result is copied and freed before the next call; with `late` all of them only after the last one. Times are
-        medians; copies are no part of them. With `attest` nothing else happens in the request: the judge's clock is to
-        see the calls alone.
+        Each result is copied and freed before the next call, or with `late` after the last one. Times are medians;
+        copies are no part of them. With `attest` nothing else happens: the judge's clock is to see the calls alone.
         """
         assert self._timer is not None, "set up before called"
         slots: list[int] = message["slots"]
         if slots and not backend(self._device).queues_calls:
             start_on(slots[0])
-        described, results, event_ns, submit_ns = [], list[tuple[int, Any]](), [], []
-
-        def hand_over() -> None:
-            with Stage("output"):
-                while results:
-                    slot, result = results.pop(0)
-                    described.append(deliver(result, self._outputs[slot], self._inputs[slot]))
-
+        described, results, event_ns, submit_ns = list[Any](), list[Any](), [], []
         with torch_no_grad():
             for slot in slots:
                 if not message["attest"]:
                     poison_pool(self._outputs[slot])
                 with Stage("forward"):
                     measured = self._timer.measure(self._forward, slot)
-                results.append((slot, measured.output))
+                results.append(measured.output)
                 event_ns.append(measured.t_event_ns)
                 submit_ns.append(measured.t_submit_ns)
                 del measured
                 if not message["late"]:
-                    hand_over()
-            hand_over()
+                    described.append(self._deliver(slot, results.pop()))
+            described += map(self._deliver, slots, results)
             backend(self._device).synchronize()
         times = {"event_ns": round(median(event_ns or [0])), "submit_ns": round(median(submit_ns or [0]))}
         return {**times, "outputs": described}
@@ -318,6 +310,10 @@ class Worker:
             told = {}  # once is enough
         return {**told, "event_ns": round(queue.event_ns), "submit_ns": queue.submit_ns}
 
+    def _deliver(self, slot: int, result: Any) -> list[list[Any]]:
+        with Stage("output"):
+            return deliver(result, self._outputs[slot], self._inputs[slot])
+
     def _forward(self, slot: int) -> Any:
         return self._model(*self._inputs[slot])
 
@@ -328,7 +324,7 @@ class Worker:
         slot = message["slot"]
         with torch.no_grad(), Stage("forward"):
             output, activities = profile(lambda: self._forward(slot), torch.cuda.synchronize)
-        described = deliver(output, self._outputs[slot], self._inputs[slot])
+        described = self._deliver(slot, output)
         torch.cuda.synchronize()
         return {"activities": activities, "outputs": [described]}
 
@@ -386,12 +382,6 @@ def torch_no_grad() -> Any:
     import torch
 
     return torch.no_grad()
-
-
-def attach(message: Message) -> list[Block]:
-    """Map the blocks of a message; the file descriptors came in the order of the memfd blocks."""
-    remaining = iter(message["fds"])
-    return [Block.attach(d, next(remaining) if d["kind"] == "memfd" else None) for d in message["blocks"]]
 
 
 def problem_of(message: Message, device: str) -> Any:

@@ -21,7 +21,7 @@ def shared(tensors: list[torch.Tensor], offset: int = 0) -> tuple[Block, Block, 
     for tensor, spec in zip(tensors, specs, strict=True):
         block.view(spec).copy_(tensor)
     assert block.fd is not None
-    return block, Block.attach(block.descriptor, os.dup(block.fd)), specs
+    return block, *Block.attach_all([block.descriptor], [os.dup(block.fd)]), specs
 
 
 ODD = {
