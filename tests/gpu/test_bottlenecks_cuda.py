@@ -1,4 +1,4 @@
-"""Ten solutions with a known bottleneck on a real GPU. None of this has run on one yet."""
+"""Ten solutions with a known bottleneck on a real GPU."""
 
 import sys
 
