@@ -1,6 +1,7 @@
 """How an evaluation ends early: a solution that failed, with the reason for people."""
 
 import math
+from typing import Self
 
 from kbench.core.diagnosis import Diagnosis
 from kbench.core.model import Status
@@ -24,6 +25,11 @@ class RefusalError(Exception):
     def explained(self) -> str:
         """The reason, behind why where that is known."""
         return self.reason if self.diagnosis is None else f"{self.diagnosis.sentence}; {self.reason}"
+
+    def let_go(self) -> Self:
+        """Return it without its frames: they hold the tensors of the call, and the next draw has as many."""
+        self.__context__ = None
+        return self.with_traceback(None)
 
 
 def require_untampered(answer: Message, log: str) -> None:

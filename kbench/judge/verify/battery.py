@@ -19,7 +19,7 @@ from kbench.devices.backend import backend
 from kbench.judge.arena import Arena, is_large
 from kbench.judge.candidate import Candidate
 from kbench.judge.diagnosis.evidence import explain
-from kbench.judge.exchange import Trial, secret_seed
+from kbench.judge.exchange import Trial, WrongError, secret_seed
 from kbench.judge.reference.drawing import is_number
 from kbench.judge.reference.expected import Expected
 from kbench.judge.reference.inner_precision import tolerance_within
@@ -107,14 +107,23 @@ class Battery:
 
         All change at first, then with `halves` a secret half of them, then the other half: what is computed from two of
         them is stale if it is computed anew only where one of them changes. Where one answer proves little, more are
-        asked for: those of published 2/9 are nearly all zeros, whatever the weights are.
+        asked for: those of published 2/9 are nearly all zeros, whatever the weights are. A wrong one that nothing
+        explains does not end the check, since the next may say why.
         """
         names = variable(trial.reference.model)
         half = set(secrets.SystemRandom().sample(names, len(names) // 2))
         more = [set(names)] * (FEW_DRAWS if trial.proves_little else 0)
+        unexplained: WrongError | None = None
         for part in [set(names), *[half, set(names) - half][: 2 * halves], *more]:
             self._candidate.vary_weights(trial.reference, secret_seed(), part)
-            trial.exchange(secret_seed(), oracle=True)
+            try:
+                trial.exchange(secret_seed(), oracle=True)
+            except WrongError as refusal:
+                if refusal.diagnosis is not None:
+                    raise
+                unexplained = unexplained or refusal.let_go()
+        if unexplained is not None:
+            raise unexplained
         self.unchanged(trial)
         if trial.reference.keeps_weights:
             self.note(

@@ -174,7 +174,7 @@ class Levels:
         try:
             decided(check)
         except RefusalError as refusal:
-            if let_go(refusal) is missed:
+            if refusal.let_go() is missed:
                 return refusal
             refusal.excess = math.inf  # all draws missed: no caller need draw again
             raise
@@ -265,7 +265,7 @@ class Levels:
         try:
             decided(check)
         except RefusalError as refusal:
-            survived = self._survived(by_status(code, refused), let_go(refusal), reference)
+            survived = self._survived(by_status(code, refused), refusal.let_go(), reference)
             self.lacks.setdefault(survived, refusal)
 
     def _try(
@@ -300,7 +300,7 @@ class Levels:
         try:
             decided(traceless, narrow)
         except RefusalError as refusal:
-            return self._survived(code_of, let_go(refusal), reference), refusal
+            return self._survived(code_of, refusal.let_go(), reference), refusal
         return None
 
     def _survived(self, code_of: CodeOf, refusal: RefusalError, reference: Reference) -> str:
@@ -331,12 +331,6 @@ class Levels:
         return True
 
 
-def let_go(refusal: RefusalError) -> RefusalError:
-    """Return a refusal without its frames: they hold the tensors of the call, and the next draw has as many."""
-    refusal.__context__ = None
-    return refusal.with_traceback(None)
-
-
 def decided(check: Callable[[], None], narrow: float = NARROW) -> None:
     """Make a check; a miss by up to `narrow` counts only where further draws miss as well: at the bound chance decides.
 
@@ -346,7 +340,7 @@ def decided(check: Callable[[], None], narrow: float = NARROW) -> None:
         try:
             return check()
         except RefusalError as refusal:
-            excess = let_go(refusal).excess
+            excess = refusal.let_go().excess
             if not excess <= narrow or math.isinf(excess):
                 raise
     return check()

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 import torch
 
+from kbench.core.diagnosis import Diagnosis
 from kbench.core.levels import Level
+from kbench.core.model import Status
 from kbench.core.values import Ruling
-from kbench.judge.exchange import Tally
+from kbench.judge.exchange import Tally, WrongError
 from kbench.judge.refusal import RefusalError
 from kbench.judge.verify.battery import FEW, Battery
 from kbench.judge.verify.variations import VARIATIONS
@@ -114,3 +116,37 @@ def test_all_weights_change_and_then_either_half_of_them_alone(names, proves_lit
     assert first == set(names) == half | rest
     assert not half & rest
     assert len(rest) - len(half) in {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("proves_little", "told", "found"),
+    [
+        (False, ["", "frozen_weights"], "frozen_weights"),
+        (False, [None, "", None, "frozen_weights"], ""),
+        (True, ["", None, None, "frozen_weights"], "frozen_weights"),
+        (True, ["", ""], ""),
+    ],
+)
+def test_of_wrong_answers_the_first_that_is_explained_counts(proves_little, told, found):
+    """`told` has the diagnosis of each draw, empty for wrong without one, None for right."""
+    answers = iter(told)
+
+    def exchange(_seed, **_):
+        code = next(answers, None)
+        if code is not None:
+            raise explained_as(code)
+
+    model = torch.nn.ParameterDict({"weight": torch.ones(3)})
+    reference = SimpleNamespace(model=model, keeps_weights=False)
+    battery = Battery(SimpleNamespace(vary_weights=lambda *_: None))
+    trial = SimpleNamespace(reference=reference, proves_little=proves_little, exchange=exchange)
+    with pytest.raises(WrongError) as refused:
+        battery.weights(trial)
+    assert (refused.value.diagnosis.code if refused.value.diagnosis is not None else "") == found
+
+
+def explained_as(code: str) -> WrongError:
+    """Return a wrong value with a diagnosis, or without one."""
+    refusal = WrongError(Status.WRONG_VALUE, "wrong", "", Tally().correctness(1.0))
+    refusal.diagnosis = Diagnosis(code=code, sentence="", evidence="") if code else None
+    return refusal
