@@ -311,7 +311,8 @@ def _judge_interval(
         needed = _processes_to_decide(interval, thresholds.confidence, bar + apart, bound - apart, spread, arms)
         answer, code = Answer.UNCLEAR, "spans_margin"
         message = f"neither beyond ±{_percent(margin)} nor within ±{_percent(equal)}"
-        message += f"; about {needed} processes would decide" if needed else f"; {MOST_PROCESSES} would not decide it"
+        enough = f"about {needed} processes would" if needed else f"{MOST_PROCESSES} processes would not"
+        message += f"; {enough} decide"
     if allowance:
         message += f"; bounds {_percent(allowance)} wider for another device or driver"
     return Verdict(

@@ -255,7 +255,7 @@ def test_more_processes_than_anybody_measures_are_not_advised(kbench):
     make_run(RESULTS, "pr", {"fast": [1.004 * value for value in noisy]})
     done = kbench("gate", "pr")
     assert done.code == 4
-    assert "100 would not decide it" in done.out
+    assert "100 processes would not decide" in done.out
     assert "hint: measure on a quieter machine, or ask for less with `--slower`" in done.out
 
 
