@@ -28,7 +28,6 @@ from kbench.storage.results import RunWriter
 from kbench.sweep.crew import Crew, MakeEvaluator, SweepOptions, default_jobs, default_lanes
 from kbench.sweep.plan import make_tasks
 from kbench.sweep.selection import SolutionPair, keep_text
-from kbench.sweep.session import require_alike
 from kbench.sweep.task import Budgets, Finished, Task, TaskVerdict
 
 SourceLike = str | Path
@@ -88,7 +87,7 @@ class Judge:
         self._given: Mapping[str, Any] = options
         asked = make_options(self._settings, options)
         found = selection.choose_devices(devices) if devices is not None else (selection.choose(asked.device),)
-        require_alike(found)
+        selection.require_alike(found)
         self.device = found[0]
         run = self._fitted(asked)
         self._pool = SweepOptions(

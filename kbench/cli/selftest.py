@@ -30,6 +30,7 @@ def complete(incomplete: str) -> list[str]:
 TELLS_EVERY = 20
 """Chosen. Fixtures between two estimates of the time left."""
 JOBS = 3
+ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +38,9 @@ class SelftestFlags(OutputFlags):
     """Flags of `kbench selftest`."""
 
     names: list[str] | None = argument("NAME", "Fixtures to judge (default all)", default=None, autocompletion=complete)
-    device: str = option("--device", "auto, cpu, cuda or cuda:INDEX", default="auto")
+    devices: str = option("--devices --device DEVICES", "all, cpu, or indices such as 0,1 (default all)", default=ALL)
     fast: bool = switch("--fast", "Only the fixtures that CI runs")
-    jobs: int = option("--jobs", "Parallel builds and verdicts", default=JOBS, min=1)
+    jobs: int = option("--jobs", "Parallel builds and verdicts on each device", default=JOBS, min=1)
     corpus: Path | None = option("--corpus DIR", "Another corpus: a folder with cheats, honest and problems")
     save: Path | None = option("--save DIR", "Write CSV and JSON to this folder; if ended early, keep what is done")
     resume: str | None = option("--resume RUN", "Continue what `--save` kept, by its path or its name in --save DIR")
@@ -69,7 +70,7 @@ def main(flags: SelftestFlags) -> int:
 
 def _begin(flags: SelftestFlags) -> "tuple[SelftestFlags, SelftestJournal | None]":
     """Return the effective flags, and the journal to write."""
-    from kbench.devices.selection import choose
+    from kbench.devices.selection import choose_devices
     from kbench.selftest import journal
     from kbench.selftest.journal import SelftestArguments, SelftestJournal, SelftestRecord
 
@@ -79,14 +80,14 @@ def _begin(flags: SelftestFlags) -> "tuple[SelftestFlags, SelftestJournal | None
             raise UsageError(message, "leave out names, `--fast` and `--corpus`")
         path = journal_file.find("unfinished selftest", flags.resume, flags.save or Path())
         record = journal.read(path)
-        told, kind = record.arguments, choose(flags.device).kind
+        told, kind = record.arguments, choose_devices(flags.devices)[0].kind
         if kind != told.device:
-            raise UsageError(f"{path} is of {told.device}, and this is {kind}", f"add `--device {told.device}`")
+            raise UsageError(f"{path} is of {told.device}, and this is {kind}", f"add `--devices {told.device}`")
         flags = replace(flags, names=list(told.names), fast=told.fast, corpus=told.corpus)
         return flags, SelftestJournal(path, record)
     if flags.save is None:
         return flags, None
-    kind = choose(flags.device).kind
+    kind = choose_devices(flags.devices)[0].kind
     place = flags.corpus.absolute() if flags.corpus is not None else None
     told = SelftestArguments(device=kind, names=tuple(flags.names or ()), fast=flags.fast, corpus=place)
     stem = f"{datetime.datetime.now(datetime.UTC):%Y%m%dT%H%M%SZ}-{kind}"
@@ -109,7 +110,7 @@ def _follow(
     try:
         with closing(
             verb.selftest(
-                device=flags.device,
+                devices=flags.devices,
                 fast=flags.fast,
                 names=tuple(flags.names or ()),
                 jobs=flags.jobs,
@@ -153,7 +154,7 @@ def _told(
     if journal is None:
         kept, hint = f"{done} were judged, and none is kept", "`--save DIR` keeps what is done"
     else:
-        more = [] if flags.device == "auto" else ["--device", flags.device]
+        more = [] if flags.devices == ALL else ["--devices", flags.devices]
         more += [] if flags.jobs == JOBS else ["--jobs", str(flags.jobs)]
         words = shlex.join([str(journal.path).removesuffix(journal_file.SUFFIX), *more])
         kept, hint = f"{done} are kept in {journal.path}", f"`kbench selftest --resume {words}` goes on"

@@ -47,11 +47,22 @@ def choose(text: str, option: str = "--device") -> DeviceChoice:
 
 def choose_devices(text: str) -> tuple[DeviceChoice, ...]:
     """Resolve a list: all GPUs where there are any, else the processor; or those that are named."""
-    if text in {"all", "auto", "cuda"}:
-        found = tuple(visible_gpus())
-        return found or (choose("auto" if text != "cuda" else text, "--devices"),)
+    return tuple(choose(name, "--devices") for name in names_in(text))
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Return the name of each device in a list, as `choose` takes it."""
+    if text in {"all", AUTO, "cuda"}:
+        return tuple(f"cuda:{index}" for index in range(len(visible_gpus()))) or (choose_kind(text),)
     names = [f"cuda:{name}" if name.isdigit() else name for name in text.split(",")]
-    return tuple(choose(name, "--devices") for name in dict.fromkeys(names))
+    return tuple(dict.fromkeys(names))
+
+
+def require_alike(devices: Sequence[DeviceChoice]) -> None:
+    """Raise UsageError for devices of several models, whose times do not belong in one summary."""
+    models = sorted({device.name for device in devices})
+    if len(models) > 1:
+        raise UsageError(f"devices of several models: {', '.join(models)}", "one command for each: `--devices 0`")
 
 
 def choose_kind(text: str) -> str:

@@ -168,9 +168,17 @@ def _details(found: SolutionProfile) -> list[str]:
     if found.limit is not None and found.percent_of_limit is not None:
         known = ((found.gb_per_s, "GB/s"), (found.tflop_per_s, "TFLOP/s"))
         rates = ", ".join(f"{units.number(rate)} {unit}" for rate, unit in known if rate)
-        of_limit = f"{units.percent(found.percent_of_limit)} of the device's limit, set by {found.limit.bound_by}"
-        lines.append(f"compulsory work: {rates}; {of_limit}")
+        lines.append(f"compulsory work: {rates}; {share_of_limit(found.percent_of_limit, found.limit.bound_by)}")
     return [*lines, *(_counted(kernel) for kernel in found.counters[:SHOWN])]
+
+
+def share_of_limit(percent: float, bound_by: str) -> str:
+    """Write a call's share of the device's limit, and of a share above 100 % how that can be."""
+    if percent <= 100:
+        return f"{units.percent(percent)} of the device's limit, set by {bound_by}"
+    if bound_by == "compute":
+        return f"{units.percent(percent)} of the limit of full-precision arithmetic: tensor cores have a higher one"
+    return f"{units.percent(percent)} of the limit of memory: caches, which are warm here, have a higher one"
 
 
 def _counted(seen: Counters) -> str:

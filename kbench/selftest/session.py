@@ -9,7 +9,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
@@ -82,7 +82,7 @@ class FixtureGroup:
 
 def selftest(
     *,
-    device: str = "auto",
+    devices: str = "all",
     fast: bool = False,
     names: Sequence[str] = (),
     jobs: int = 3,
@@ -91,16 +91,20 @@ def selftest(
 ) -> Generator[SelftestEvent, None, None]:
     """Judge the corpus in `folder` and yield what came of each fixture, then a Report.
 
-    Fixtures about time run alone. So does the second look at those that time alone speaks against, as on a busy machine
-    it may: a miss of that kind must show twice. With a journal, each is on the disk before it is yielded, and those
-    that hold since earlier sittings are not judged.
+    `jobs` fixtures run side by side on each of the devices. Those about time have a device to themselves. So does the
+    second look at those that time alone speaks against, as on a busy machine it may: a miss of that kind must show
+    twice. With a journal, each is on the disk before it is yielded, and those that hold since earlier sittings are not
+    judged.
 
     Raises:
-        UsageError: a name that no fixture has.
+        UsageError: a name that no fixture has, devices of several models.
         NothingSelectedError: no fixture runs on this device.
         MachineError: a port that the network fixtures need is taken, or a journal that cannot be written.
     """
-    chosen_device = selection.choose(device)
+    names_of_devices = selection.names_in(devices)
+    chosen_devices = selection.choose_devices(devices)
+    selection.require_alike(chosen_devices)
+    chosen_device = chosen_devices[0]
     selected = corpus.select(corpus.read(folder), device=chosen_device.kind, fast=fast, names=names)
     if not selected:
         raise NothingSelectedError(f"no fixture runs on {chosen_device.kind}")
@@ -123,7 +127,7 @@ def selftest(
         canaries = stack.enter_context(
             Canaries((effect for fixture in left for effect in fixture.effects), places(staged))
         )
-        for check in judge_twice(FixtureRunner(staged, canaries), left, device, scratch, jobs):
+        for check in judge_twice(FixtureRunner(staged, canaries), left, names_of_devices, scratch, jobs):
             if journal is not None:
                 journal.append(check, bases[check.name])
             checks.append(check)
@@ -148,25 +152,25 @@ def source_of(fixture: Fixture, staged: Path) -> str:
 
 
 def judge_twice(
-    bench: "FixtureRunner", fixtures: Sequence[Fixture], device: str, scratch: Path, jobs: int
+    bench: "FixtureRunner", fixtures: Sequence[Fixture], devices: Sequence[str], scratch: Path, jobs: int
 ) -> Iterator[Checked]:
     """Judge fixtures, side by side where they may be, and have a second look at those in doubt."""
-    groups = group(fixtures, device, scratch)
+    groups = group(fixtures, scratch)
     doubted: set[str] = set()
-    for lane, width in (
-        ([g for g in groups if not g.exclusive], max(1, jobs)),
-        ([g for g in groups if g.exclusive], 1),
+    for some, lanes in (
+        ([g for g in groups if not g.exclusive], [*devices] * max(1, jobs)),
+        ([g for g in groups if g.exclusive], devices),
     ):
-        for check in bench.judge_all(lane, width):
+        for check in bench.judge_all(some, lanes):
             if is_doubtful(check):
                 doubted.add(check.name)
             else:
                 yield check
-    again = group([fixture for fixture in fixtures if fixture.name in doubted], device, scratch, alone=True)
-    yield from bench.judge_all(again, 1)
+    again = group([fixture for fixture in fixtures if fixture.name in doubted], scratch, alone=True)
+    yield from bench.judge_all(again, devices)
 
 
-def group(fixtures: Sequence[Fixture], device: str, scratch: Path, *, alone: bool = False) -> tuple[FixtureGroup, ...]:
+def group(fixtures: Sequence[Fixture], scratch: Path, *, alone: bool = False) -> tuple[FixtureGroup, ...]:
     """Put fixtures of one problem and equal options together, at most GROUP_SIZE of them; `alone`: all exclusive."""
     found: dict[str, list[Fixture]] = defaultdict(list)
     for fixture in fixtures:
@@ -176,7 +180,7 @@ def group(fixtures: Sequence[Fixture], device: str, scratch: Path, *, alone: boo
     return tuple(
         FixtureGroup(
             problem=members[0].problem,
-            options=_options(members[0], device, scratch, alone=alone or members[0].is_exclusive),
+            options=_options(members[0], scratch, alone=alone or members[0].is_exclusive),
             fixtures=tuple(members[first : first + GROUP_SIZE]),
             exclusive=alone or members[0].is_exclusive,
         )
@@ -209,24 +213,24 @@ class FixtureRunner:
         self._staged = staged
         self._canaries = canaries
 
-    def judge_all(self, groups: Sequence[FixtureGroup], width: int) -> Iterator[Checked]:
-        """Judge groups on `width` threads; whatever a thread raises is raised here."""
+    def judge_all(self, groups: Sequence[FixtureGroup], lanes: Sequence[str]) -> Iterator[Checked]:
+        """Judge groups on a thread for each lane, the name of its device; whatever a thread raises is raised here."""
         waiting: queue.SimpleQueue[FixtureGroup] = queue.SimpleQueue()
         done: queue.SimpleQueue[Checked | BaseException | None] = queue.SimpleQueue()
         for one in groups:
             waiting.put(one)
 
-        def work() -> None:
+        def work(device: str) -> None:
             try:
                 with contextlib.suppress(queue.Empty):
                     while True:
-                        for check in self.judge(waiting.get_nowait()):
+                        for check in self.judge(waiting.get_nowait(), device):
                             done.put(check)
             except BaseException as error:  # noqa: BLE001 - raised again by the thread that asked
                 done.put(error)
             done.put(None)
 
-        threads = [threading.Thread(target=work, daemon=True) for _ in range(min(width, len(groups)))]
+        threads = [threading.Thread(target=work, args=(lane,), daemon=True) for lane in lanes[: len(groups)]]
         for thread in threads:
             thread.start()
         running = len(threads)
@@ -239,8 +243,8 @@ class FixtureRunner:
                 case BaseException() as error:
                     raise error
 
-    def judge(self, group: FixtureGroup) -> Iterator[Checked]:
-        """Judge one group; fixtures that a broken run leaves unjudged count as harness errors."""
+    def judge(self, group: FixtureGroup, device: str) -> Iterator[Checked]:
+        """Judge one group on a device; fixtures that a broken run leaves unjudged count as harness errors."""
         settings = Settings()
         problem = registry.find_problem(corpus.problem_path(self._staged, group.problem), settings)
         entries = [
@@ -249,7 +253,7 @@ class FixtureRunner:
         ]
         left = {fixture.name: fixture for fixture in group.fixtures}
         try:
-            with contextlib.closing(run(problem, entries, group.options)) as events:
+            with contextlib.closing(run(problem, entries, replace(group.options, device=device))) as events:
                 for event in events:
                     if isinstance(event, Judged):
                         yield self._check(left.pop(event.solution), event)
@@ -295,7 +299,7 @@ def is_doubtful(check: Checked) -> bool:
     return complaint.startswith((TOO_FAST, Status.TIMING_UNATTESTED.value, Status.HARNESS_ERROR.value))
 
 
-def _options(fixture: Fixture, device: str, scratch: Path, *, alone: bool) -> RunOptions:
+def _options(fixture: Fixture, scratch: Path, *, alone: bool) -> RunOptions:
     # Which line a cheat crashes at is not asked: each time would cost a build and a slow run.
     extra: dict[str, Any] = {"sanitize": False, **fixture.options}
     if fixture.problem != corpus.TIMED_PROBLEM:
@@ -303,7 +307,6 @@ def _options(fixture: Fixture, device: str, scratch: Path, *, alone: bool) -> Ru
     if "level" in extra:
         extra["level"] = Level(extra["level"])
     return RunOptions(
-        device=device,
         processes=1,
         max_processes=1,
         # Side by side: what is not about time is judged alike on a busy device.

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from kbench.core.errors import UsageError
 from kbench.core.events import RunOptions
-from kbench.devices.selection import DeviceChoice
+from kbench.devices import selection
 from kbench.storage import quarantine
 from kbench.storage.results import RunWriter
 from kbench.storage.settings import cache_dir
@@ -24,13 +23,6 @@ from kbench.units.unit import UnitResult
 
 WRITE_EVERY_S = 60.0
 """Chosen. Seconds between two writes of the whole CSV; the journal has every unit at once."""
-
-
-def require_alike(devices: Sequence[DeviceChoice]) -> None:
-    """Raise UsageError for devices of several models, whose times do not belong in one summary."""
-    models = sorted({device.name for device in devices})
-    if len(models) > 1:
-        raise UsageError(f"devices of several models: {', '.join(models)}", "one sweep for each: `--devices 0`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +88,7 @@ def sweep(work: Work, options: SweepOptions, make: MakeExecutor = on_this_host) 
         UsageError: devices of several models, or an existing sweep of this name.
     """
     tasks, known, header = work.tasks, work.known, work.header
-    require_alike(options.devices)
+    selection.require_alike(options.devices)
     for device in options.devices:
         quarantine.refuse(cache_dir(), device.uuid)
     began = time.monotonic()

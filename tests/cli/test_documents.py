@@ -81,7 +81,7 @@ def test_commands_that_work(kbench, saved, arguments, status):
         (("verify", "group_norm", "eager", "--device", "cpu", "--case", "nothing"), 2),
         (("doctor", "--device", "tpu"), 2),
         (("calibrate", "nothing"), 2),
-        (("selftest", "nothing", "--device", "cpu"), 2),
+        (("selftest", "nothing", "--devices", "cpu"), 2),
         (("new", "problem", "no-name"), 2),
     ],
 )

@@ -16,6 +16,7 @@ from kbench.core.profile import SolutionProfile, profiled
 from kbench.core.roofline import limit
 from kbench.core.trace import CallTrace, DeviceActivity, DeviceShape, HostActivity, KernelResources
 from kbench.profile import Explained
+from kbench.report.profile import share_of_limit
 
 HOPPER = DeviceShape(
     major=9, minor=0, sms=132, threads_per_sm=2048, registers_per_sm=65536, shared_bytes_per_sm=228 << 10
@@ -114,6 +115,19 @@ def test_one_solution(kbench, found, golden):
     done = kbench("profile", "group_norm", "two_kernel", "--device", "cpu")
     assert done.code == 0, done.err
     golden("profile.txt", done.out.rstrip("\n"))
+
+
+@pytest.mark.parametrize(
+    ("percent", "bound_by", "words"),
+    [
+        (66.0, "memory", "66 % of the device's limit, set by memory"),
+        (16.0, "compute", "16 % of the device's limit, set by compute"),
+        (258.0, "compute", "258 % of the limit of full-precision arithmetic: tensor cores have a higher one"),
+        (140.0, "memory", "140 % of the limit of memory: caches, which are warm here, have a higher one"),
+    ],
+)
+def test_a_share_above_the_limit_says_how_that_can_be(percent, bound_by, words):
+    assert share_of_limit(percent, bound_by) == words
 
 
 def test_two_solutions_and_what_tells_them_apart(kbench, found, golden):

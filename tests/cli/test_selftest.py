@@ -45,7 +45,7 @@ def judging(monkeypatch) -> Callable[..., list[str]]:
     def install(error: BaseException | None = None, after: int = 0) -> list[str]:
         judged: list[str] = []
 
-        def judge_all(_bench, groups, _width):
+        def judge_all(_bench, groups, _lanes):
             for fixture in (fixture for group in groups for fixture in group.fixtures):
                 if error is not None and len(judged) == after:
                     raise error
@@ -70,7 +70,7 @@ def hinted(text: str) -> list[str]:
     return shlex.split(re.search("`kbench (.*)` goes on", text)[1])
 
 
-NEW = ("selftest", *NAMES, "--device", "cpu", "--save", "kept", "--jobs", "2")
+NEW = ("selftest", *NAMES, "--devices", "cpu", "--save", "kept", "--jobs", "2")
 
 
 def test_what_is_done_is_kept_and_the_command_that_is_told_goes_on(kbench, judging) -> None:
@@ -123,7 +123,7 @@ def test_an_error_keeps_what_is_done_too_and_ends_with_its_own_code(kbench, judg
 
 def test_without_save_a_summary_is_printed_and_how_to_keep_more_is_told(kbench, judging) -> None:
     judging(KeyboardInterrupt(), after=2)
-    done = kbench("selftest", *NAMES, "--device", "cpu")
+    done = kbench("selftest", *NAMES, "--devices", "cpu")
     assert (done.code, list(Path().glob("*.jsonl"))) == (130, [])
     assert "selftest ended early: 2 of 4 fixtures judged" in done.out
     assert "hint: `--save DIR` keeps what is done" in done.err
@@ -163,5 +163,5 @@ def test_another_kind_of_device_cannot_go_on(kbench, judging) -> None:
     kbench(*NEW)
     (journal,) = Path("kept").iterdir()
     journal.write_text(journal.read_text().replace('"device":"cpu"', '"device":"cuda"'))
-    done = kbench("selftest", "--resume", journal.name, "--save", "kept", "--device", "cpu")
-    assert (done.code, "hint: add `--device cuda`" in done.err) == (2, True)
+    done = kbench("selftest", "--resume", journal.name, "--save", "kept", "--devices", "cpu")
+    assert (done.code, "hint: add `--devices cuda`" in done.err) == (2, True)

@@ -170,29 +170,3 @@ def test_the_peaks_of_this_processor_are_measured(tmp_path):
     assert 1e8 < measured.fp32_flops_per_s < 1e14
     assert measured.tf32_flops_per_s is None
     assert peaks.load_peaks(selection.cpu(), tmp_path) == measured
-
-
-GPUS = [dataclasses.replace(selection.cpu(), kind="cuda", uuid=uuid) for uuid in ("GPU-aa11", "GPU-ab22")]
-
-
-@pytest.mark.parametrize(
-    ("wanted", "uuids"),
-    [
-        (None, ["GPU-aa11", "GPU-ab22"]),
-        ("1,0", ["GPU-ab22", "GPU-aa11"]),
-        (" 1 , 0 ", ["GPU-ab22", "GPU-aa11"]),
-        ("GPU-ab22", ["GPU-ab22"]),
-        ("GPU-ab", ["GPU-ab22"]),
-        ("", []),
-        ("-1", []),
-        ("1,7,0", ["GPU-ab22"]),
-    ],
-)
-def test_the_gpus_that_the_environment_leaves(wanted, uuids):
-    assert [gpu.uuid for gpu in selection.left_visible(GPUS, wanted)] == uuids
-
-
-@pytest.mark.parametrize("wanted", ["7", "GPU-cc", "GPU-a", "MIG-12ab", "all"])
-def test_a_gpu_that_is_not_there_is_no_reason_for_the_cpu(wanted):
-    with pytest.raises(MachineError, match=f"CUDA_VISIBLE_DEVICES names `{wanted}`"):
-        selection.left_visible(GPUS, wanted)

@@ -6,6 +6,7 @@ import os
 import re
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from kbench.selftest.expectations import complain_of_level
 from kbench.selftest.session import (
     GROUP_SIZE,
     FixtureGroup,
+    FixtureRunner,
     complain,
     group,
     is_doubtful,
@@ -166,21 +168,21 @@ def test_a_fixture_is_held_to_its_level(changes, status, level, lacks, wrong) ->
 def test_groups_share_problem_and_options(tmp_path: Path) -> None:
     many = [fixture(name=f"f{n}") for n in range(GROUP_SIZE + 1)]
     strict = fixture(name="strict", options={"level": "general"})
-    groups = group([*many, strict], "cpu", tmp_path)
+    groups = group([*many, strict], tmp_path)
     assert [len(g.fixtures) for g in groups] == [GROUP_SIZE, 1, 1]
     assert [g.options.level for g in groups] == [Level.MODULE, Level.MODULE, Level.GENERAL]
 
 
 def test_only_fixtures_about_time_and_those_that_ask_have_the_device_to_themselves(tmp_path: Path) -> None:
     mixed = [fixture(problem=TIMED_PROBLEM), fixture(), fixture(alone=True)]
-    about_time, other, alone = group(mixed, "cpu", tmp_path)
+    about_time, other, alone = group(mixed, tmp_path)
     assert (about_time.exclusive, about_time.options.wait_for_device) == (True, True)
     assert (alone.exclusive, alone.options.wait_for_device) == (True, True)
     assert (other.exclusive, other.options.wait_for_device) == (False, False)
 
 
 def test_fixtures_about_time_are_timed_as_a_quick_run_times_them(tmp_path: Path) -> None:
-    about_time, other = group([fixture(problem=TIMED_PROBLEM), fixture()], "cpu", tmp_path)
+    about_time, other = group([fixture(problem=TIMED_PROBLEM), fixture()], tmp_path)
     usual = RunOptions()
     assert (about_time.options.pairs, about_time.options.precision) == (usual.pairs, usual.precision)
     assert other.options.pairs == usual.pairs
@@ -210,19 +212,35 @@ def test_an_honest_solution_without_a_time_gets_a_second_look() -> None:
 @pytest.mark.parametrize("second", [None, "passed with a speed-up of 1.60, must stay below 1.5"])
 def test_a_miss_by_time_must_show_twice(monkeypatch: pytest.MonkeyPatch, second: str | None) -> None:
     """The first look misses by its time; the second decides, with nothing beside it."""
-    looks: list[tuple[bool, int]] = []
+    looks: list[tuple[bool, Sequence[str]]] = []
 
-    def judge_all(_bench: object, groups: Sequence[FixtureGroup], width: int) -> Iterator[Checked]:
+    def judge_all(_bench: object, groups: Sequence[FixtureGroup], lanes: Sequence[str]) -> Iterator[Checked]:
         for one in groups:
-            looks.append((one.options.wait_for_device, width))
+            looks.append((one.options.wait_for_device, lanes))
             first = "timing_unattested, expected passed"
             yield check(name=one.fixtures[0].name, honest=True, complaint=first if len(looks) == 1 else second)
 
     monkeypatch.setattr("kbench.selftest.session.FixtureRunner.judge_all", judge_all)
-    *_, proof = selftest(device="cpu", names=["gelu_by_erf"])
+    *_, proof = selftest(devices="cpu", names=["gelu_by_erf"])
     assert isinstance(proof, SelftestReport)
     assert [one.complaint for one in proof.checks] == [second]
-    assert looks == [(False, 3), (True, 1)]
+    assert looks == [(False, ["cpu"] * 3), (True, ("cpu",))]
+
+
+def test_fixtures_are_spread_over_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each lane judges on its own device, and all of them together what there is."""
+    both, seen = threading.Barrier(2), set()
+
+    def judge(_bench: object, one: FixtureGroup, device: str) -> Iterator[Checked]:
+        both.wait(timeout=30)  # neither lane can take both groups
+        seen.add((one.fixtures[0].name, device))
+        yield check(name=one.fixtures[0].name)
+
+    monkeypatch.setattr(FixtureRunner, "judge", judge)
+    groups = group([fixture(name="a"), fixture(name="b", problem="another")], Path())
+    done = list(FixtureRunner(Path(), Canaries((), {})).judge_all(groups, ["cuda:0", "cuda:1"]))
+    assert sorted(one.name for one in done) == ["a", "b"]
+    assert {device for _, device in seen} == {"cuda:0", "cuda:1"}
 
 
 def test_selection() -> None:
@@ -390,7 +408,7 @@ def test_the_fast_half(share: str) -> None:
     """
     fast = corpus.select(SHIPPED, device="cpu", fast=True)
     names = [one.name for one in fast if share_of(one) == share]
-    *_, proof = selftest(device="cpu", names=names, jobs=1 if share in {"time", "effects"} else 2)
+    *_, proof = selftest(devices="cpu", names=names, jobs=1 if share in {"time", "effects"} else 2)
     assert isinstance(proof, SelftestReport)
     assert sorted(one.name for one in proof.checks) == sorted(names)
     assert [(one.name, one.complaint, one.reason) for one in proof.misses] == []
@@ -406,7 +424,7 @@ def test_a_miss_is_reported(tmp_path: Path) -> None:
         text.replace("PROBLEM", 'EXPECT = ("wrong_value",)\nPROBLEM', 1)
     )
     (tmp_path / "problems" / "gelu.py").write_text((corpus.SHIPPED / "problems" / "gelu.py").read_text())
-    *_, proof = selftest(device="cpu", folder=tmp_path)
+    *_, proof = selftest(devices="cpu", folder=tmp_path)
     assert isinstance(proof, SelftestReport)
     assert [one.name for one in proof.misses] == ["not_a_cheat"]
     assert proof.detection_rate == 0.0

@@ -11,7 +11,7 @@ from waiting import wait_until
 
 from kbench.cli.output import Output
 from kbench.cli.sweep_progress import Pace, progress_for
-from kbench.core.errors import MachineError, UsageError
+from kbench.core.errors import MachineError
 from kbench.core.events import StageFinished, TimeLimits, Waiting
 from kbench.core.model import Failed, Status
 from kbench.devices import selection
@@ -27,7 +27,7 @@ from kbench.sweep.crew import Crew, SweepOptions
 from kbench.sweep.dispatch import MOST_BATCHES, Dispatcher
 from kbench.sweep.journal import Header
 from kbench.sweep.ladder import next_batch, unfinished
-from kbench.sweep.session import Work, recorded, require_alike, sweep
+from kbench.sweep.session import Work, recorded, sweep
 from kbench.sweep.summary import Collector
 from kbench.sweep.task import Budgets, DeviceState, Ended, Finished, Retried, SweepEvent, SweepPlanned, Task
 
@@ -332,12 +332,6 @@ def test_a_solution_has_its_limit_for_all_attempts(stage) -> None:
     stage.make = lambda _device, guard, _scratch: Spends({"s0": [S.HARNESS_ERROR, S.PASSED]}, guard)
     list(stage.run(many(stage.folder, 2), options={"limits": TimeLimits(total_s=20.0)}))
     assert sorted(left_s) == [("s0", 18.5), ("s0", 20.0), ("s1", 20.0)]
-
-
-def test_devices_of_two_models_are_not_mixed() -> None:
-    require_alike([CPU, OTHER])
-    with pytest.raises(UsageError, match="several models"):
-        require_alike([CPU, replace(OTHER, name="another")])
 
 
 def test_an_error_of_a_thread_ends_the_sweep(stage) -> None:
