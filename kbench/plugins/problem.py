@@ -347,13 +347,15 @@ def variable(model: "nn.Module") -> list[str]:
     return [*sorted(values), *(name for name, _ in model.named_buffers() if name.endswith(STATISTICS))]
 
 
-def randomise(model: "nn.Module", seed: int, names: Collection[str], *, keep_signs: bool = False) -> None:
+def randomise(
+    model: "nn.Module", seed: int, names: Collection[str], *, keep_signs: bool = False, scale: float = 1.0
+) -> None:
     """Give what is `variable`, as far as it is named, new random values in place.
 
     A parameter that varies keeps its mean and standard deviation (uniform, so bounded); a constant one gets a random
     sign and magnitude around its constant, because defaults such as gamma = 1 and beta = 0 hide bugs. With
-    `keep_signs` each value is only scaled: some references take roots or logarithms of their parameters. Other
-    buffers (masks, tables) stay as they are.
+    `keep_signs` each value is only scaled: some references take roots or logarithms of their parameters. The new values
+    of parameters are multiplied by `scale`. Other buffers (masks, tables) stay as they are.
     """
     import torch
 
@@ -373,7 +375,8 @@ def randomise(model: "nn.Module", seed: int, names: Collection[str], *, keep_sig
                 tensor.copy_(0.5 * uniform(tensor))
             else:
                 target = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-                target.copy_(_other_values(target.double(), uniform(target), uniform(target), keep_signs=keep_signs))
+                values = _other_values(target.double(), uniform(target), uniform(target), keep_signs=keep_signs)
+                target.copy_(values.mul_(scale))
 
 
 def _other_values(values: "Tensor", noise: "Tensor", magnitude: "Tensor", *, keep_signs: bool) -> "Tensor":

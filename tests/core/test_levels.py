@@ -30,7 +30,7 @@ TASK, MODULE, GENERAL = Level
 
 BELONGS = {
     MODULE: {
-        *("frozen_weights", "weights_refused", "unmatched_weights", "second_model"),
+        *("frozen_weights", "weights_refused", "unmatched_weights", "small_weights", "second_model"),
         *("negated", "shifted", "centred", "scaled_up", "scaled_down", "spikes", "flipped_masks", "other_numbers"),
         *("same_at_samples", "changed_in_places", "values_refused", "case_specialised", "case_refused"),
     },

@@ -209,6 +209,20 @@ def test_parameters_that_vary_keep_their_distribution(model) -> None:
     assert after.abs().max() <= 2 * before.abs().max()
 
 
+@pytest.mark.parametrize("keep_signs", [False, True])
+def test_new_values_are_scaled_but_for_statistics(model, keep_signs) -> None:
+    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    made = []
+    for scale in (1.0, 0.125):
+        model.load_state_dict(state)
+        randomise(model, 7, variable(model), keep_signs=keep_signs, scale=scale)
+        made.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
+    usual, small = made
+    torch.testing.assert_close(small["fc.weight"], usual["fc.weight"] / 8)
+    torch.testing.assert_close(small["scale"], usual["scale"] / 8)
+    assert torch.equal(small["batch.running_var"], usual["batch.running_var"])
+
+
 def test_gamma_and_beta_leave_their_defaults(model) -> None:
     randomise(model, 7, variable(model))
     gamma, beta = model.norm.weight.detach(), model.norm.bias.detach()

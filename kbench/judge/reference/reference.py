@@ -250,8 +250,8 @@ class Reference:
         finally:
             self.model, self._double = held, None
 
-    def randomise(self, seed: int, names: Collection[str] | None = None) -> None:
-        """Give all parameters new values, or those that are named; a caller pushes them to the workers.
+    def randomise(self, seed: int, names: Collection[str] | None = None, *, scale: float = 1.0) -> None:
+        """Give all parameters new values, or those that are named, times `scale`; a caller pushes them to the workers.
 
         Where the reference raises or is no longer finite with them (a logarithm), they keep their signs, or values.
         """
@@ -263,7 +263,7 @@ class Reference:
             self._finite = self.is_finite()
         chosen = problems.variable(self.model) if names is None else names
         for keep_signs in (False, True):
-            problems.randomise(self.model, seed, chosen, keep_signs=keep_signs)
+            problems.randomise(self.model, seed, chosen, keep_signs=keep_signs, scale=scale)
             found = self.try_expect(self.arguments(secrets.randbits(31)))
             if not isinstance(found, Exception) and (found.is_finite or not self._finite):
                 return

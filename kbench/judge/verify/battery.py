@@ -26,7 +26,7 @@ from kbench.judge.reference.inner_precision import tolerance_within
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
 from kbench.judge.verify.fp64_errors import Truth
-from kbench.judge.verify.variations import Variation
+from kbench.judge.verify.variations import SMALL_WEIGHTS, UNDER_SMALL_WEIGHTS, Variation
 from kbench.numerics import elements, tails
 from kbench.plugins.problem import variable
 
@@ -129,6 +129,12 @@ class Battery:
             self.note(
                 "weights_kept", "other parameters make the reference's results infinite, so they were not randomised"
             )
+
+    def small_weights(self, trial: Trial, draws: int) -> None:
+        """Check parameters that are all smaller: what saturates with the usual ones may hide other arithmetic."""
+        self._candidate.vary_weights(trial.reference, secret_seed(), scale=SMALL_WEIGHTS)
+        self.vary(trial, UNDER_SMALL_WEIGHTS, [secret_seed() for _ in range(draws)])
+        self._candidate.vary_weights(trial.reference, secret_seed())
 
     def updated_in_place(self, trial: Trial) -> None:
         """Check parameters that are changed in place, as an optimiser does: no checkpoint is loaded."""

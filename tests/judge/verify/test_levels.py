@@ -27,6 +27,10 @@ class Battery:
     def weights(self, trial: Any, *, halves: bool) -> None:
         self.asked.append((f"weights{'' if halves else ', all at once'}", trial.reference.name))
 
+    def small_weights(self, trial: Any, *, draws: int) -> None:
+        assert draws > 1
+        self.asked.append(("small weights", trial.reference.name))
+
     def essentials(self, trial: Any) -> None:
         self.asked.append(("essentials", trial.reference.name))
         if trial.reference.name == self._fails_at:
@@ -73,7 +77,7 @@ LAST = {at: [("kept results", at), ("updated in place", at)] for at in ("own", "
 @pytest.mark.parametrize(
     ("thrifty", "fails_at", "asked"),
     [
-        (False, "", [("weights", "own"), ("essentials", "small"), *LAST["small"]]),
+        (False, "", [("weights", "own"), ("small weights", "own"), ("essentials", "small"), *LAST["small"]]),
         (
             True,
             "",
@@ -81,6 +85,7 @@ LAST = {at: [("kept results", at), ("updated in place", at)] for at in ("own", "
                 ("weights, all at once", "own"),
                 ("essentials", "small"),
                 ("weights", "small"),
+                ("small weights", "small"),
                 *((code, "small") for code in RESEMBLE),
                 *LAST["small"],
             ],
@@ -92,6 +97,7 @@ LAST = {at: [("kept results", at), ("updated in place", at)] for at in ("own", "
                 ("weights, all at once", "own"),
                 ("essentials", "small"),
                 ("weights", "own"),
+                ("small weights", "own"),
                 *((code, "own") for code in RESEMBLE),
                 *LAST["own"],
             ],
@@ -105,6 +111,18 @@ def test_long_calls_are_few_and_a_smaller_shape_has_the_others(thrifty, fails_at
     tried.try_all([{"n": 1}], [], lambda _: None, thrifty=thrifty)
     assert battery.asked == asked
     assert tried.lacks.codes == (("case_specialised",) if fails_at else ())
+
+
+def test_weights_that_are_not_followed_are_not_tried_at_another_size(monkeypatch) -> None:
+    def stale(*_: object, **__: object) -> None:
+        raise RefusalError(Status.CRASHED, "stale")
+
+    battery = Battery()
+    tried = levels(battery)
+    monkeypatch.setattr(Battery, "weights", stale)
+    tried.try_all([{"n": 1}], [], lambda _: None, thrifty=False)
+    assert tried.lacks.codes == ("frozen_weights",)
+    assert "small weights" not in dict(battery.asked)
 
 
 def test_who_mistakes_inputs_at_the_smaller_shape_is_refused(monkeypatch) -> None:
