@@ -239,7 +239,11 @@ RESEMBLING = (
 """Inputs that resemble those of the call before: a result that is remembered by a few samples of these is wrong."""
 SMALL_WEIGHTS = 1 / SCALE_UP
 UNDER_SMALL_WEIGHTS = Variation(
-    code="small_weights", level=Level.MODULE, transform=lambda leaf: leaf, words="under weights an eighth as large"
+    code="small_weights",
+    level=Level.MODULE,
+    transform=lambda leaf: leaf,
+    within=CANCELLING,
+    words="under weights an eighth as large",
 )
 """The problem's own inputs, where all parameters are multiplied by SMALL_WEIGHTS."""
 VALID = tuple(v for v in VARIATIONS if v.level is Level.MODULE)
