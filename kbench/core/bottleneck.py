@@ -341,6 +341,10 @@ def _unexplained(it: Suspect) -> str:
     text = f"{shortened(longest.name)} takes {_percent(longest.share)} of the time"
     if call.percent_of_limit is not None and call.percent_of_limit <= 100:
         text += f", and the call attains {call.percent_of_limit:.0f} % of the device's limit"
+    elif call.limit is not None and call.limit.bound_by == "compute" and (call.percent_of_limit or 0.0) > MOST:
+        text += (
+            f", and the call is at {call.percent_of_limit:.0f} % of the limit of full precision, as tensor cores allow"
+        )
     if not call.names_kernels:
         return f"{text}; a profiler of the processor (`perf record`) shows where within it."
     if kernel is None:

@@ -211,6 +211,12 @@ def test_every_bottleneck_has_an_example():
     assert [named for named, _ in RULES] == [each for each in Bottleneck if each is not Bottleneck.UNEXPLAINED]
 
 
+def test_what_is_above_the_limit_of_full_precision_says_so():
+    told = advise(on_gpu(launch(us=1000), gflops=100)).sentence
+    assert "is at 200 % of the limit of full precision, as tensor cores allow; no rule explains it" in told
+    assert "tensor cores" not in advise(on_gpu(launch(us=100), mbytes=800)).sentence  # by caches
+
+
 @pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(Counters) if f.name.endswith("_percent")])
 @pytest.mark.parametrize("value", [None, 0.0, 50.0, 100.0])
 def test_no_counter_is_needed(field, value):
