@@ -43,7 +43,7 @@ def measure(text: str, width: int) -> dict[str, Any]:
     """Lay a page out at a width in pixels; return `width`, `text` and what is `beyond`, `touching` or `hollow`."""
     told = MEASURE + "document.getElementById('told').textContent = JSON.stringify(found);"
     frame = (
-        f'<!doctype html><pre id="told"></pre><iframe id="frame" style="width:{width}px;height:2000px;border:0" '
+        f'<!doctype html><meta charset="utf-8"><pre id="told"></pre><iframe id="frame" style="width:{width}px;height:2000px;border:0" '
         f'srcdoc="{html.escape(text, quote=True)}"></iframe><script>const frame = document.getElementById("frame");'
         f"frame.onload = () => {{ {told} }};</script>"
     )
@@ -81,7 +81,7 @@ def _chromium(folder: str, *arguments: str) -> str:
     assert CHROMIUM is not None
     switches = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={folder}/profile")
     done = subprocess.run(
-        [CHROMIUM, *switches, *arguments], capture_output=True, text=True, timeout=LIMIT_S, check=False
+        [CHROMIUM, *switches, *arguments], capture_output=True, encoding="utf-8", timeout=LIMIT_S, check=False
     )
     assert done.returncode == 0, done.stderr[-500:]
     return done.stdout

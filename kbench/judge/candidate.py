@@ -113,12 +113,10 @@ class Candidate:
         """Forget what was decided; `load` comes next."""
         self.undecided = self.differed = self._decided = self._by_seed = False
 
-    def vary_weights(
-        self, reference: Reference, seed: int, names: Collection[str] | None = None, *, scale: float = 1.0
-    ) -> None:
+    def vary_weights(self, reference: Reference, seed: int, names: Collection[str] | None = None) -> None:
         """Give the reference and the worker new parameters, all or those named, where a solution `follows` these."""
         if self.follows and self.weights != "seed":
-            reference.randomise(seed, names, scale=scale)
+            reference.randomise(seed, names)
             self.push_weights(reference)
 
     def bind(self, reference: Reference, arena: Arena) -> None:

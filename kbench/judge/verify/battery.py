@@ -132,7 +132,8 @@ class Battery:
 
     def small_weights(self, trial: Trial, draws: int) -> None:
         """Check parameters that are all smaller: what saturates with the usual ones may hide other arithmetic."""
-        self._candidate.vary_weights(trial.reference, secret_seed(), scale=SMALL_WEIGHTS)
+        trial.reference.randomise(secret_seed(), scale=SMALL_WEIGHTS)
+        self._candidate.push_weights(trial.reference)
         self.vary(trial, UNDER_SMALL_WEIGHTS, [secret_seed() for _ in range(draws)])
         self._candidate.vary_weights(trial.reference, secret_seed())
 
