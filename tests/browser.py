@@ -43,7 +43,8 @@ def measure(text: str, width: int) -> dict[str, Any]:
     """Lay a page out at a width in pixels; return `width`, `text` and what is `beyond`, `touching` or `hollow`."""
     told = MEASURE + "document.getElementById('told').textContent = JSON.stringify(found);"
     frame = (
-        f'<!doctype html><meta charset="utf-8"><pre id="told"></pre><iframe id="frame" style="width:{width}px;height:2000px;border:0" '
+        '<!doctype html><meta charset="utf-8"><pre id="told"></pre>'
+        f'<iframe id="frame" style="width:{width}px;height:2000px;border:0" '
         f'srcdoc="{html.escape(text, quote=True)}"></iframe><script>const frame = document.getElementById("frame");'
         f"frame.onload = () => {{ {told} }};</script>"
     )
