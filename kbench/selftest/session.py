@@ -101,8 +101,7 @@ def selftest(
         NothingSelectedError: no fixture runs on this device.
         MachineError: a port that the network fixtures need is taken, or a journal that cannot be written.
     """
-    names_of_devices = selection.names_in(devices)
-    chosen_devices = selection.choose_devices(devices)
+    names_of_devices, chosen_devices = selection.names_in(devices), selection.choose_devices(devices)
     selection.require_alike(chosen_devices)
     chosen_device = chosen_devices[0]
     selected = corpus.select(corpus.read(folder), device=chosen_device.kind, fast=fast, names=names)

@@ -123,7 +123,7 @@ def test_an_error_keeps_what_is_done_too_and_ends_with_its_own_code(kbench, judg
 
 def test_without_save_a_summary_is_printed_and_how_to_keep_more_is_told(kbench, judging) -> None:
     judging(KeyboardInterrupt(), after=2)
-    done = kbench("selftest", *NAMES, "--devices", "cpu")
+    done = kbench("selftest", *NAMES, "--device", "cpu")  # another name of `--devices`
     assert (done.code, list(Path().glob("*.jsonl"))) == (130, [])
     assert "selftest ended early: 2 of 4 fixtures judged" in done.out
     assert "hint: `--save DIR` keeps what is done" in done.err

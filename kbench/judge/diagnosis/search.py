@@ -30,7 +30,7 @@ SIMILAR = 0.005
 """Correlations that differ by less count as equal: the first alternative is chosen."""
 CLOSELY = 0.95
 """Correlation of errors below which a slip that explains the outputs goes first (chosen). The error of GELU by tanh is
-a function of its input, as the bias of TF32 is, and correlates with that by up to 0.87 (published 2/36)."""
+a function of its input, as the bias of TF32 is, and correlates with that by up to 0.87."""
 CLEARLY = 2.0
 """Factor by which an explanation must leave less of the error than an earlier one."""
 SURELY = 1e-3
