@@ -20,7 +20,7 @@ import socket
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -31,6 +31,9 @@ from kbench.sandbox import process_tree, rungs
 from kbench.sandbox.namespaces import Surroundings
 from kbench.wire.channel import Channel, Message, PeerGoneError
 
+OF_A_WORKER = ("setuptools", "torch.utils.cpp_extension")
+"""What every worker needs to hold extensions against their builds, and imports 0.2 s long; the first for the second.
+The nursery of a judge imports it while the judge itself begins, unless the one that it is a fork of has."""
 REAP_INTERVAL_MS = 100
 """Where the kernel cannot watch a process (before Linux 5.3)."""
 
@@ -138,6 +141,7 @@ def fork_nursery() -> Child:
             process_tree.die_with(judge)
             ours.close()
             detach(output, theirs.fileno())
+            import_all(OF_A_WORKER, theirs.fileno())
             fork = serve(Channel(theirs))
             if fork is not None:
                 fork.become()
@@ -232,23 +236,30 @@ def import_ahead(name: str) -> None:
         torch.cuda.is_available = looks
 
 
+def import_all(names: Sequence[str], link: int) -> None:
+    """Import modules; where one opens a GPU, begin again without it, with the same link to the peer."""
+    for name in names:
+        import_ahead(name)
+        if has_opened_a_device():
+            os.set_inheritable(link, True)
+            left = [other for other in names if other != name]
+            os.execv(sys.executable, [sys.executable, "-P", "-m", "kbench.children.nursery", str(link), *left])  # noqa: S606
+
+
 def main() -> None:
     """Serve on the socket whose descriptor is the first argument; the others are modules to import ahead."""
     rungs.harden_judge()
+    link = int(sys.argv[1])
+    gc.disable()  # what is imported stays
     importlib.import_module(WORKER)  # by name: this room knows neither judges nor workers
     import torch  # noqa: F401
 
-    with contextlib.suppress(ImportError):
-        importlib.import_module("setuptools")  # which `torch.utils.cpp_extension` imports, in every worker
-    for name in sys.argv[2:]:
-        import_ahead(name)
-        if has_opened_a_device():  # begin again, without this one
-            left = [other for other in sys.argv[1:] if other != name]
-            os.execv(sys.executable, [sys.executable, "-P", "-m", "kbench.children.nursery", *left])  # noqa: S606
+    import_all(sys.argv[2:], link)
     # Threads of numpy's BLAS, which stops them before a fork. Nothing here has ever computed.
     warnings.filterwarnings("ignore", message=".*multi-threaded", category=DeprecationWarning)
     gc.freeze()
-    fork = serve(Channel(socket.socket(fileno=int(sys.argv[1]))))
+    gc.enable()
+    fork = serve(Channel(socket.socket(fileno=link)))
     if fork is not None:
         fork.become()
 

@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from kbench.children.child_error import ChildError
 from kbench.core.events import RunOptions
 from kbench.core.model import Status
 from kbench.sandbox import hidden_paths, removal, rungs
+from kbench.wire.channel import Message
+from kbench.wire.gate_page import Gate
 
 SETUP_TIMEOUT_S = 120.0
 IMPORTS = {
@@ -165,14 +167,31 @@ class StartedWorker:
             "threads": config.threads,
             "imports": IMPORTS[sources.Compiler(compiler)],
         }
-        thread = ThreadPoolExecutor(max_workers=1)
-        self._setup = thread.submit(self.child.request, setup, timeout_s=SETUP_TIMEOUT_S)
-        thread.shutdown(wait=False)
+        self.gate: Gate | None = None
+        """Of a worker on a GPU that has been asked to open it."""
+        self._setup = self._opening = _in_thread(lambda: self.child.request(setup, timeout_s=SETUP_TIMEOUT_S))
+
+    def open(self, mode: str, *, queues_calls: bool) -> None:
+        """Have it open the device, once, when it is ready: `wait` returns after that."""
+        if self._opening is not self._setup:
+            return
+        self.gate = Gate() if queues_calls else None
+        fds = [self.gate.fd] if self.gate is not None else []
+
+        def opened() -> Message:
+            self._setup.result()
+            return self.child.request({"op": "open", "mode": mode}, fds=fds, timeout_s=SETUP_TIMEOUT_S)
+
+        self._opening = _in_thread(opened)
+
+    def settle(self) -> None:
+        """Return when the worker has done what it was asked so far, or has failed to."""
+        wait([self._opening])
 
     def wait(self, timeout_s: float) -> None:
-        """Return when the worker is ready. Raises ChildError where it does not get ready in time."""
+        """Return when the worker has done what it was asked so far. Raises ChildError where it has not in time."""
         try:
-            self._setup.result(timeout_s)
+            self._opening.result(timeout_s)
         except TimeoutError as error:
             reason = f"not ready within {timeout_s:.0f} s"
             raise ChildError(Status.CALL_TIMEOUT, reason, self.child.log) from error
@@ -181,6 +200,16 @@ class StartedWorker:
         """Kill the worker and all that it started; its scratch folder goes with it."""
         self.child.kill()
         removal.remove(self.scratch)
+        if self.gate is not None:
+            self.gate.close()
+        self.gate = None
+
+
+def _in_thread(request: Callable[[], Message]) -> Future[Message]:
+    thread = ThreadPoolExecutor(max_workers=1)
+    answer = thread.submit(request)
+    thread.shutdown(wait=False)
+    return answer
 
 
 def memory_limit_bytes(case_bytes: int = 0) -> int:

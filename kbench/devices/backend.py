@@ -34,6 +34,10 @@ class Backend(Protocol):
     preferred_cases: tuple[str, ...]
     """Cases that a run takes where none is named: the first of these that a problem has."""
 
+    def open_ahead(self) -> None:
+        """Open the device in this process, before torch does: in another thread, it takes no time of Python's."""
+        ...
+
     def identify(self) -> Environment:
         """Describe the first such device that torch sees, and the software around it. Imports torch."""
         ...

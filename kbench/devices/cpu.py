@@ -27,6 +27,9 @@ class Cpu:
     can_break = False
     preferred_cases: tuple[str, ...] = ("cpu", "small", "default")
 
+    def open_ahead(self) -> None:
+        """Do nothing: a processor is open."""
+
     def identify(self) -> Environment:
         """Describe the processor and the software around it."""
         import torch

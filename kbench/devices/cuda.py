@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.core.model import Environment
 from kbench.devices import nvml
-from kbench.devices.cuda_driver import Driver
+from kbench.devices.cuda_driver import Driver, DriverError
 from kbench.devices.memory import SharedMemory
 from kbench.devices.poison import poison_floats
 from kbench.devices.timer import Call, TimedCall, tensor_leaves
@@ -32,6 +32,11 @@ class Cuda:
     names_kernels = True
     can_break = True
     preferred_cases: tuple[str, ...] = ("default",)
+
+    def open_ahead(self) -> None:
+        """Make the context that torch will use. Where that fails, torch says why."""
+        with contextlib.suppress(OSError, MemoryError, DriverError):
+            Driver(ordinal=0)
 
     def identify(self) -> Environment:
         """Describe the GPU that torch sees first, and the software around it."""

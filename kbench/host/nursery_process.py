@@ -13,15 +13,17 @@ from pathlib import Path
 
 from kbench.build import interpreter
 from kbench.children.child import Child, Launch
+from kbench.children.nursery import OF_A_WORKER
 from kbench.children.worker_start import worker_environment
 from kbench.core.errors import InternalError
 from kbench.sandbox import rungs
 
-OF_A_JUDGE = ("torch.utils.flop_counter", "torch.utils.cpp_extension")
-"""What every judge imports to count operations, and every worker to hold extensions against their builds: 0.2 s of a
-processor, and 0.1 s where setuptools finds Cython."""
-OF_MANY_JUDGES = ("torch.fx.experimental.symbolic_shapes", "torch._dynamo")
-"""What a call without memory imports beside these, to derive shapes and for the size of a large case: 1.7 s."""
+OF_MANY_JUDGES = (
+    *OF_A_WORKER,
+    *("torch.utils.flop_counter", "torch.fx.experimental.symbolic_shapes", "torch._dynamo"),
+)
+"""What judges and workers import by themselves otherwise, 2 s of a processor: the last two for shapes without memory
+and the size of a large case."""
 Key = frozenset[tuple[str, str]]
 """The environment of a nursery."""
 _lock = threading.Lock()
@@ -49,7 +51,7 @@ class Nursery:
                         environment=self._environment,
                         folder=Path("/"),
                         rung=rungs.Rung.NONE,
-                        arguments=(*OF_A_JUDGE, *self._ahead),
+                        arguments=self._ahead,
                     )
                 )
             return self._child
@@ -64,7 +66,7 @@ class Nursery:
 def nursery(ahead: Sequence[str] = ()) -> Iterator[Nursery]:
     """Start a nursery for the length of a `with` block; parallel runs with equal environments share one.
 
-    It imports the modules `ahead` of all forks, beside those of every judge: worth it where these are many.
+    It imports the modules `ahead` of all forks: worth it where these are many.
 
     Raises ModuleNotFoundError without torch, which this process does not import itself.
     """

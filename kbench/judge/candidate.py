@@ -59,8 +59,11 @@ class Candidate:
         """Whether parameters match, and it is right only with what its own constructor or first call made of them."""
         self._by_seed, self._decided, self._called = False, spec.is_reference, False
         self.findings: list[Finding] = []
-        self.gate: Gate | None = None
-        """Of a worker on a GPU."""
+
+    @property
+    def gate(self) -> Gate | None:
+        """The gate of a worker on a GPU that lives."""
+        return self._worker.gate
 
     @property
     def pid(self) -> int:
@@ -79,12 +82,8 @@ class Candidate:
                 cache.CacheEntry(folder=Path(self.spec.artefacts)).copy_to(self._worker.scratch / "cache")
         except OSError as error:
             raise RefusalError(Status.BUILD_FAILED, cache.uncopied(error)) from error
+        self._worker.open(self._config.options.mode, queues_calls=backend(self._config.device).queues_calls)
         self._refusing(self._worker.wait, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
-        fds = []
-        if backend(self._config.device).queues_calls:
-            self.gate = Gate()
-            fds.append(self.gate.fd)
-        self._ask({"op": "open", "mode": self._config.options.mode}, fds, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
 
     def load(self, reference: Reference) -> None:
         """Import the solution, construct its model, and find out how parameters can be synchronised."""
@@ -357,9 +356,6 @@ class Candidate:
         with contextlib.suppress(RefusalError):
             self._resume()
         self._worker.kill()
-        if self.gate is not None:
-            self.gate.close()
-        self.gate = None
 
     def _ask(
         self,

@@ -67,7 +67,7 @@ class Evaluation:
     def run(self) -> Outcome:
         """Run the stages; a refusal ends them and becomes the outcome."""
         try:
-            with self._judge.shared(), self._opening():
+            with self._judge.shared(), self._judge.next_worker_opens(), self._opening():
                 self._judge.progress(stage="load")
                 self._candidate.prepare()
                 trial = self._bound.constructed(self._judge.reference, timed=not self._assignment.verify)
@@ -83,9 +83,6 @@ class Evaluation:
                     self._profile(self._bound.on(self._judge.reference), None)
         except RefusalError as refusal:
             return self._failed(refusal)
-        finally:
-            self._candidate.kill()
-            self._bound.close()
         return Passed(
             correctness=self._levels.tally.correctness(self._judge.reference.factor),
             timings=() if timing is None else (timing,),
@@ -95,6 +92,11 @@ class Evaluation:
             own_share=self._own_share,
             log=self._candidate.log,
         )
+
+    def close(self) -> None:
+        """End the candidate's worker, and free the memory that it shares with the judge."""
+        self._candidate.kill()
+        self._bound.close()
 
     def _opening(self) -> contextlib.AbstractContextManager[None]:
         if self._assignment.options.verify_only:
@@ -221,16 +223,22 @@ class Evaluation:
             with self._judge.shared():
                 self._judge.progress(stage="load")
                 trial, clock = self._arms(stack, device, unqueued)
-            stack.enter_context(self._judge.exclusive())
-            self._judge.progress(stage="time")
-            monitor = stack.enter_context(DeviceMonitor(device))
-            pacing = Pacing(
-                pairs=self._assignment.options.pairs,
-                process=self._assignment.process,
-                precision=self._assignment.options.precision,
-                device=device,
-                alone=self._assignment.options.max_processes == 1,
-            )
+            with self._judge.exclusive():
+                self._judge.progress(stage="time")
+                timing = self._compared(trial, clock, device)
+            self._judge.afterwards.push(stack.pop_all())
+            return timing
+
+    def _compared(self, trial: Trial, clock: ArmClock, device: str) -> Timing:
+        """Time both arms in turn."""
+        pacing = Pacing(
+            pairs=self._assignment.options.pairs,
+            process=self._assignment.process,
+            precision=self._assignment.options.precision,
+            device=device,
+            alone=self._assignment.options.max_processes == 1,
+        )
+        with DeviceMonitor(device) as monitor:
             return Pairing(trial, clock, monitor, pacing).run(
                 lambda block: self._judge.progress(stage="time", done=block),
                 lambda event_ns: self._profile(trial, event_ns),

@@ -10,8 +10,15 @@ from typing import Any, TypeVar
 import torch
 
 from kbench.children.child import Child
-from kbench.children.child_error import is_of_the_device
-from kbench.children.worker_start import Deadline, StartedWorker, WorkerConfig, memory_limit_bytes, start_nursery
+from kbench.children.child_error import ChildError, is_of_the_device
+from kbench.children.worker_start import (
+    SETUP_TIMEOUT_S,
+    Deadline,
+    StartedWorker,
+    WorkerConfig,
+    memory_limit_bytes,
+    start_nursery,
+)
 from kbench.core.device_room import needed_bytes
 from kbench.devices.admission import Admission, Reservation, Wait
 from kbench.devices.backend import backend
@@ -67,6 +74,8 @@ class JudgeState:
         self._waited_s = 0.0
         """Time in which others had the device, or memory that the open case needs, since the case was asked for."""
         self._own_time = OwnTime()
+        self.afterwards = contextlib.ExitStack()
+        """What is left to do once the parent has its answer."""
 
     @property
     def reference(self) -> Reference:
@@ -111,6 +120,7 @@ class JudgeState:
 
     def _put_away(self) -> None:
         """Free what the open case takes of the device; `_bring_out` makes it again."""
+        self.afterwards.close()
         self._reference, self._others = None, {}
         self._end_reference_worker()
         if self._reservation is not None:
@@ -127,7 +137,7 @@ class JudgeState:
         while self._reference is None:
             self._reserve()
             try:
-                with self.shared():
+                with self.shared(), self.next_worker_opens():
                     self._go_on()
                     made = self._made(self._overrides)
             except NO_ROOM:
@@ -190,6 +200,8 @@ class JudgeState:
             return
         if self._opening is not None:
             wait([self._opening])
+        for worker in self._ahead[:1]:
+            worker.settle()
         with contextlib.nullcontext() if candidate.has_ended else candidate.stopped():
             backend(self.device).synchronize()
             self._lease.close()
@@ -283,6 +295,25 @@ class JudgeState:
     def _watched(self, worker: StartedWorker) -> StartedWorker:
         worker.child.watch_memory(memory_limit_bytes(self._config.case_bytes))
         return worker
+
+    @contextlib.contextmanager
+    def next_worker_opens(self) -> Iterator[None]:
+        """Have the worker that comes next open the device meanwhile, which disturbs whoever times there.
+
+        One that cannot makes room for another, which may find room.
+        """
+        worker = self._ahead[0] if self._ahead and backend(self.device).queues_calls else None
+        if worker is not None:
+            worker.open(self._config.options.mode, queues_calls=True)
+        try:
+            yield
+        finally:
+            if worker is not None and worker in self._ahead:
+                try:
+                    worker.wait(SETUP_TIMEOUT_S)
+                except ChildError:
+                    self._ahead.remove(worker)
+                    worker.kill()
 
     @contextlib.contextmanager
     def reference_opens(self, problem: str) -> Iterator[None]:

@@ -331,3 +331,28 @@ def test_no_module_imported_ahead_looks_for_a_device(tmp_path: Path) -> None:
     path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
     environment = {**os.environ, "CUDA_HOME": "/some/where", "PYTHONPATH": path}
     subprocess.run([sys.executable, "-c", LOOKS], check=True, env=environment)
+
+
+BEGINS_AGAIN = """
+import os
+import sys
+from kbench.children import nursery
+nursery.has_opened_a_device = lambda: "opens" in sys.modules
+def begin_again(program, arguments):
+    print(program == sys.executable, *arguments[2:], os.get_inheritable(int(arguments[4])))
+    raise SystemExit
+os.execv = begin_again
+link = os.open("/dev/null", os.O_RDONLY)
+nursery.import_all(["harmless", "opens", "after"], link)
+"""
+
+
+def test_a_nursery_that_opened_a_device_begins_again_without_what_did(tmp_path: Path) -> None:
+    for name in ("harmless", "opens", "after"):
+        (tmp_path / f"{name}.py").write_text("")
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    command = [sys.executable, "-c", BEGINS_AGAIN]
+    done = subprocess.run(
+        command, check=True, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True
+    )
+    assert done.stdout.split() == ["True", "-m", "kbench.children.nursery", "3", "harmless", "after", "True"]

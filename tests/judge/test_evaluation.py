@@ -42,6 +42,9 @@ class FakeJudge:
     def reference_opens(self, _problem: str) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
+    def next_worker_opens(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
     def progress(self, **_: Any) -> None:
         pass
 

@@ -5,14 +5,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
+from fakes import CORRECT
 
+from kbench.children.child_error import ChildError
 from kbench.children.worker_start import WorkerConfig
 from kbench.core.errors import PluginError, ReferenceRaisedError
-from kbench.core.model import Failed, Status
+from kbench.core.model import Failed, Passed, Status
 from kbench.core.trace import DeviceActivity
 from kbench.devices.admission import Wait
 from kbench.judge import main, state
@@ -28,9 +30,19 @@ class Worker:
         self.number, self.compiler = number, compiler
         self.alive, self.has_ended = True, False
         self.child = SimpleNamespace(watch_memory=lambda _: None)
+        self.opened: str | None = None
+        self.weights, self.spec = "name", None
 
     def prepare(self) -> None:
         self.prepared = True
+
+    def open(self, mode: str, *, queues_calls: bool) -> None:
+        assert queues_calls
+        self.opened = mode
+
+    def wait(self, _timeout_s: float) -> None:
+        if self.compiler == "graphs":
+            raise ChildError(Status.OUT_OF_MEMORY, "no room for a context")
 
     def kill(self) -> None:
         self.alive = False
@@ -378,6 +390,70 @@ def test_one_with_other_rights_is_replaced_and_so_is_what_follows(service: main.
     taken = take(service, "graphs")
     assert (taken.number, taken.compiler, taken.alive) == (3, "graphs", True)
     assert not any(worker.alive for worker in before)
+
+
+class FakeEvaluation:
+    """Writes down when it is closed; its outcome is that of the class."""
+
+    outcome: ClassVar[Passed | Failed | Exception]
+
+    def __init__(self, _judge: object, candidate: Worker, _assignment: object):
+        self._candidate = candidate
+
+    def run(self) -> Passed | Failed:
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+    def close(self) -> None:
+        self._candidate.kill()
+
+
+PASSED = Passed(correctness=CORRECT, timings=(), findings=())
+FAILED = Failed(status=Status.ILLEGAL_ACCESS, reason="misaligned")
+
+
+@pytest.mark.parametrize(("outcome", "lives"), [(PASSED, True), (FAILED, False), (ValueError("ours"), False)])
+def test_the_parent_does_not_wait_for_the_end_of_what_passed(
+    service: main.JudgeService, monkeypatch: pytest.MonkeyPatch, outcome: Any, lives: bool
+) -> None:
+    """The end of a process on a GPU takes 0.1 s; one that may have broken the device ends before that is probed."""
+    monkeypatch.setattr(main, "Evaluation", FakeEvaluation)
+    monkeypatch.setattr(FakeEvaluation, "outcome", outcome, raising=False)
+    service._reference = "the reference"
+    service._expect(["graphs"])
+    (worker,) = service._ahead
+    with contextlib.suppress(ValueError):
+        service._evaluated(SolutionSpec(**SPEC), service._config, SimpleNamespace(next_compilers=[]))
+    assert worker.alive == lives
+    service.afterwards.close()
+    assert not worker.alive
+
+
+def test_a_case_that_is_put_away_leaves_no_worker_of_the_last_solution(service: main.JudgeService) -> None:
+    worker = service._start_worker("")
+    service.afterwards.callback(worker.kill)
+    service._put_away()
+    assert not worker.alive
+
+
+def test_the_worker_that_comes_next_opens_a_gpu_meanwhile(
+    service: main.JudgeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that cannot leaves its place to another: there may be room for it later."""
+    monkeypatch.setattr(state, "backend", lambda _: SimpleNamespace(queues_calls=True))
+    service._expect(["", "graphs"])
+    first, second = service._ahead
+    with service.next_worker_opens():
+        assert (first.opened, second.opened) == (service._config.options.mode, None)
+    assert service._ahead == [first, second]
+    take(service, "")
+    with service.next_worker_opens():
+        pass
+    assert service._ahead == []
+    assert not second.alive
+    with service.next_worker_opens():
+        pass
 
 
 def test_a_nursery_that_ended_is_replaced(service: main.JudgeService) -> None:

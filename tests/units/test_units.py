@@ -345,10 +345,10 @@ MEASURES = """
 import sys
 import time
 from pathlib import Path
-from kbench.host.nursery_process import OF_A_JUDGE, OF_MANY_JUDGES
+from kbench.host.nursery_process import OF_MANY_JUDGES
 from kbench.plugins.problem import footprint_bytes
 import importlib
-for name in (*OF_A_JUDGE, *OF_MANY_JUDGES):
+for name in OF_MANY_JUDGES:
     importlib.import_module(name)
 before, began = set(sys.modules), time.process_time()
 assert footprint_bytes(Path(sys.argv[1]), {}, 1 << 20) == 2 * 4096 * 4096 * 4
