@@ -318,9 +318,12 @@ class JudgeState:
     def next_worker_opens(self) -> Iterator[None]:
         """Have the worker that comes next open the device meanwhile, which disturbs whoever times there.
 
-        One that cannot makes room for another, which may find room.
+        One that cannot makes room for another, which may find room. Beside a solution only one that is ready is asked:
+        what others import takes seconds, for which neither that solution nor those who would time have to wait.
         """
         worker = self._ahead[0] if self._ahead and backend(self.device).queues_calls else None
+        if worker is not None and self._reference is not None and not worker.is_ready:
+            worker = None
         if worker is not None:
             worker.open(self._config.options.mode, queues_calls=True)
         try:

@@ -29,7 +29,7 @@ from kbench.wire.channel import DeadlineError, PeerGoneError
 class Worker:
     def __init__(self, _config: WorkerConfig, _nursery: None, number: int, *, compiler: str):
         self.number, self.compiler = number, compiler
-        self.alive, self.has_ended = True, False
+        self.alive, self.has_ended, self.is_ready = True, False, True
         self.child = SimpleNamespace(watch_memory=lambda _: None)
         self.opened: str | None = None
         self.weights, self.spec = "name", None
@@ -517,6 +517,22 @@ def test_the_worker_that_comes_next_opens_a_gpu_meanwhile(
     assert not second.alive
     with service.next_worker_opens():
         pass
+
+
+def test_a_solution_does_not_wait_for_what_the_next_worker_imports(
+    service: main.JudgeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inductor takes 3 s, which the solution's timing hides; a case cannot be used before its first worker is ready."""
+    monkeypatch.setattr(state, "backend", lambda _: SimpleNamespace(queues_calls=True))
+    service._expect([""])
+    (worker,) = service._ahead
+    worker.is_ready = False
+    service._reference = "the reference"
+    with service.next_worker_opens():
+        assert worker.opened is None
+    service._reference = None
+    with service.next_worker_opens():
+        assert worker.opened is not None
 
 
 def test_a_nursery_that_ended_is_replaced(service: main.JudgeService) -> None:
