@@ -184,9 +184,15 @@ class StartedWorker:
 
         self._opening = _in_thread(opened)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the worker has locked itself in and imported what it was to, or has failed to."""
+        return self._setup.done()
+
     def settle(self) -> None:
-        """Return when the worker has done what it was asked so far, or has failed to."""
-        wait([self._opening])
+        """Return when the worker has opened the device, or has failed to, where it was asked to."""
+        if self._opening is not self._setup:
+            wait([self._opening])
 
     def wait(self, timeout_s: float) -> None:
         """Return when the worker has done what it was asked so far. Raises ChildError where it has not in time."""

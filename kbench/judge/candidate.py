@@ -83,7 +83,11 @@ class Candidate:
         except OSError as error:
             raise RefusalError(Status.BUILD_FAILED, cache.uncopied(error)) from error
         self._worker.open(self._config.options.mode, queues_calls=backend(self._config.device).queues_calls)
-        self._refusing(self._worker.wait, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
+        try:
+            self._refusing(self._worker.wait, SETUP_TIMEOUT_S, Status.HARNESS_ERROR)
+        except RefusalError:
+            self.kill()  # the answer may still come, and would be taken for one to the next request
+            raise
 
     def load(self, reference: Reference) -> None:
         """Import the solution, construct its model, and find out how parameters can be synchronised."""

@@ -7,7 +7,6 @@ shared buffers.
 
 import contextlib
 import dataclasses
-import threading
 import time
 import traceback
 from pathlib import Path
@@ -56,7 +55,7 @@ class JudgeService(JudgeState):
     def serve(self) -> None:
         """Answer the parent's requests until it hangs up."""
         self._expect(self._config.compilers)
-        threading.Thread(target=backend(self.device).open_ahead, daemon=True).start()
+        self.open_ahead()
         while True:
             try:
                 message = self._receive()
@@ -68,7 +67,10 @@ class JudgeService(JudgeState):
             except Exception as error:  # noqa: BLE001 - a child main: the parent learns of everything
                 answer = {"error": describe(error)}
             self._channel.send({"n": self._number, **answer})
-            self.afterwards.close()
+            try:
+                self.afterwards.close()
+            except Exception:  # noqa: BLE001 - of one that passed: the next solution must not find the judge dead
+                traceback.print_exc()
         self._expect([])
         self._end_reference_worker()
         if self._spare is not None:
@@ -85,6 +87,9 @@ class JudgeService(JudgeState):
             except DeadlineError:
                 if self._reservation.is_in_the_way():
                     self._put_away()
+                    compilers = [worker.compiler for worker in self._ahead]
+                    self._expect([])  # the first has opened the device, and holds memory of it, too
+                    self._expect(compilers)
         return self._channel.receive()
 
     def do_start(self, _: Message) -> Message:

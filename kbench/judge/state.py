@@ -1,6 +1,7 @@
 """What the judge has for its evaluations: the references of the open case, workers, the device."""
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -20,7 +21,8 @@ from kbench.children.worker_start import (
     start_nursery,
 )
 from kbench.core.device_room import needed_bytes
-from kbench.devices.admission import Admission, Reservation, Wait
+from kbench.core.errors import MachineError
+from kbench.devices.admission import Admission, DeviceBusyError, Reservation, Wait
 from kbench.devices.backend import backend
 from kbench.judge.candidate import Candidate
 from kbench.judge.load_request import SolutionSpec
@@ -52,6 +54,7 @@ class JudgeState:
         self._beside: Candidate | None = None
         """The worker that runs the reference beside the present candidate."""
         self._opening: Future[None] | None = None
+        self._opens_ahead: threading.Thread | None = None
         self._is_taken = False
         """Whether the reference ran in its worker, which then is no fresh one."""
         self._spare: StartedWorker | None = None
@@ -208,6 +211,19 @@ class JudgeState:
             self._entered(self._lease, self._admission.shared(self._wait))
         self._go_on()
 
+    def open_ahead(self) -> None:
+        """Open the device in a thread, unless somebody times there: then `shared` comes first, as for all that do."""
+
+        def opens() -> None:
+            with contextlib.suppress(DeviceBusyError, MachineError, OSError), contextlib.ExitStack() as lease:
+                if self._config.uuid:
+                    lease.enter_context(self._admission.shared(Wait(timeout_s=0.0)))
+                backend(self.device).open_ahead()
+
+        if backend(self.device).has_own_memory:
+            self._opens_ahead = threading.Thread(target=opens, daemon=True)
+            self._opens_ahead.start()
+
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
         """Use the device alone, for timing."""
@@ -218,6 +234,8 @@ class JudgeState:
 
     def _entered(self, stack: contextlib.ExitStack, admitted: contextlib.AbstractContextManager[Entered]) -> Entered:
         """Enter what others may have to end first; count the time that this takes."""
+        if self._opens_ahead is not None:
+            self._opens_ahead.join()  # it has the lock, and a process may ask for one at a time
         began = time.monotonic()
         try:
             return stack.enter_context(admitted)
@@ -300,9 +318,12 @@ class JudgeState:
     def next_worker_opens(self) -> Iterator[None]:
         """Have the worker that comes next open the device meanwhile, which disturbs whoever times there.
 
-        One that cannot makes room for another, which may find room.
+        One that cannot makes room for another, which may find room. Beside a solution only one that is ready is asked:
+        what others import takes seconds, for which neither that solution nor those who would time have to wait.
         """
         worker = self._ahead[0] if self._ahead and backend(self.device).queues_calls else None
+        if worker is not None and self._reference is not None and not worker.is_ready:
+            worker = None
         if worker is not None:
             worker.open(self._config.options.mode, queues_calls=True)
         try:

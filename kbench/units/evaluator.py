@@ -363,6 +363,8 @@ class Evaluator:
     def _is_worn(bench: Bench) -> bool:
         if bench.judge is None or not bench.units:
             return False
+        with contextlib.suppress(ChildError):
+            bench.judge.start()  # it answers once the worker of the last unit has ended, whose memory is no growth
         now_bytes = bench.judge.host_bytes
         bench.first_bytes = bench.first_bytes or now_bytes
         return is_worn(bench.units, bench.first_bytes, now_bytes)

@@ -139,6 +139,21 @@ def test_an_end_is_told_as_it_was(worker: StartedWorker) -> None:
     assert "SIGSEGV" in caught.value.reason
 
 
+@UNSUPERVISED
+def test_a_worker_settles_once_it_has_opened_the_device_if_it_was_asked_to(worker: StartedWorker) -> None:
+    os.kill(worker.child.pid, signal.SIGSTOP)
+    worker.settle()
+    worker.open("cold", queues_calls=False)
+    assert worker.gate is None
+    os.kill(worker.child.pid, signal.SIGCONT)
+    worker.settle()
+    assert worker.is_ready
+    assert worker.child._sequence == 2, "set up, and opened once"
+    worker.open("cold", queues_calls=False)
+    worker.wait(PATIENCE_S)
+    assert worker.child._sequence == 2
+
+
 @SUPERVISED
 def test_a_fork_that_is_hung_up_on_ends_by_itself(worker: StartedWorker) -> None:
     worker.wait(PATIENCE_S)

@@ -102,3 +102,20 @@ def test_a_solution_is_not_blamed_for_the_process_of_the_reference(failed, is_re
     with pytest.raises(RefusalError, match="unbind failed") as refused:
         candidate.unbind()
     assert refused.value.status is status
+
+
+def test_a_worker_that_is_not_ready_in_time_is_killed() -> None:
+    """Another thread waits for its answer, and would take that to the next request for it."""
+    candidate = bound(1.0)
+    candidate.spec.artefacts = ""
+    killed = []
+
+    def wait(_timeout_s: float) -> None:
+        raise ChildError(Status.CALL_TIMEOUT, "not ready within 120 s")
+
+    candidate._worker.open = lambda *_, **__: None
+    candidate._worker.wait, candidate._worker.kill = wait, lambda: killed.append(True)
+    with pytest.raises(RefusalError, match="not ready") as refused:
+        candidate.prepare()
+    assert refused.value.status is Status.HARNESS_ERROR
+    assert killed

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
@@ -16,19 +17,19 @@ from kbench.children.worker_start import WorkerConfig
 from kbench.core.errors import PluginError, ReferenceRaisedError
 from kbench.core.model import Failed, Passed, Status
 from kbench.core.trace import DeviceActivity
-from kbench.devices.admission import Wait
+from kbench.devices.admission import DeviceBusyError, Wait
 from kbench.judge import main, state
 from kbench.judge.load_request import SolutionSpec
 from kbench.judge.refusal import RefusalError
 from kbench.judge.timing.profile import Profile
 from kbench.plugins import problem
-from kbench.wire.channel import DeadlineError
+from kbench.wire.channel import DeadlineError, PeerGoneError
 
 
 class Worker:
     def __init__(self, _config: WorkerConfig, _nursery: None, number: int, *, compiler: str):
         self.number, self.compiler = number, compiler
-        self.alive, self.has_ended = True, False
+        self.alive, self.has_ended, self.is_ready = True, False, True
         self.child = SimpleNamespace(watch_memory=lambda _: None)
         self.opened: str | None = None
         self.weights, self.spec = "name", None
@@ -236,9 +237,13 @@ def test_a_judge_without_a_request_gives_memory_to_those_who_wait_for_it(
     monkeypatch.setattr(service, "_reserve", reserve)
     monkeypatch.setattr(service, "_made", lambda overrides: made.append(overrides) or reference)
     service._overrides = {"n": 3}
+    service._expect(["", "graphs"])
+    before = list(service._ahead)
     service._bring_out()
     service._channel = quiet = Quiet(2)
     assert service._receive() == {"op": "evaluate"}
+    assert [worker.compiler for worker in service._ahead] == ["", "graphs"]
+    assert any(worker.alive for worker in before) is not wanted, "one that opened the device holds memory of it"
     assert quiet.waited == ([main.IDLE_S, None] if wanted else [main.IDLE_S] * 3)
     assert (service._reference is None) is wanted
     service._bring_out()
@@ -430,6 +435,64 @@ def test_the_parent_does_not_wait_for_the_end_of_what_passed(
     assert not worker.alive
 
 
+def test_the_judge_goes_on_where_the_end_of_what_passed_fails(
+    service: main.JudgeService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The next solution would be blamed for the end of the judge."""
+    worker = service._start_worker("")
+
+    def fails() -> None:
+        raise RuntimeError("the driver refused a call")
+
+    def answers(_: object) -> dict[str, str]:
+        service.afterwards.callback(worker.kill)
+        service.afterwards.callback(fails)
+        return {"outcome": "passed"}
+
+    requests, answered = iter([{"n": 1, "op": "evaluate"}, {"n": 2, "op": "start"}]), []
+
+    def receive(_timeout_s: float | None = None) -> dict[str, Any]:
+        try:
+            return next(requests)
+        except StopIteration:
+            raise PeerGoneError from None
+
+    service._channel = SimpleNamespace(receive=receive, send=answered.append)
+    service._nursery = None
+    monkeypatch.setattr(service, "do_evaluate", answers)
+    service.serve()
+    assert answered == [{"n": 1, "outcome": "passed"}, {"n": 2}]
+    assert not worker.alive
+    assert "the driver refused a call" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("times", [True, False])
+def test_the_judge_opens_a_gpu_ahead_under_the_lock_and_not_while_somebody_times(
+    service: main.JudgeService, monkeypatch: pytest.MonkeyPatch, times: bool
+) -> None:
+    done = []
+
+    @contextlib.contextmanager
+    def shared(wait: Wait) -> Iterator[None]:
+        is_ahead = wait.timeout_s == 0.0
+        if times and is_ahead:
+            raise DeviceBusyError("a timing")
+        done.append("ahead" if is_ahead else "shared")
+        if is_ahead:
+            time.sleep(0.05)  # a process may ask for one lock at a time
+        yield
+        done.append("given back")
+
+    gpu = SimpleNamespace(has_own_memory=True, open_ahead=lambda: done.append("opened"))
+    monkeypatch.setattr(state, "backend", lambda _: gpu)
+    monkeypatch.setattr(main.JudgeService, "_admission", SimpleNamespace(shared=shared))
+    service._config = replace(service._config, uuid="GPU-1")
+    service.open_ahead()
+    with service.shared():
+        pass
+    assert done == [*([] if times else ["ahead", "opened", "given back"]), "shared", "given back"]
+
+
 def test_a_case_that_is_put_away_leaves_no_worker_of_the_last_solution(service: main.JudgeService) -> None:
     worker = service._start_worker("")
     service.afterwards.callback(worker.kill)
@@ -454,6 +517,22 @@ def test_the_worker_that_comes_next_opens_a_gpu_meanwhile(
     assert not second.alive
     with service.next_worker_opens():
         pass
+
+
+def test_a_solution_does_not_wait_for_what_the_next_worker_imports(
+    service: main.JudgeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inductor takes 3 s, which the solution's timing hides; a case cannot be used before its first worker is ready."""
+    monkeypatch.setattr(state, "backend", lambda _: SimpleNamespace(queues_calls=True))
+    service._expect([""])
+    (worker,) = service._ahead
+    worker.is_ready = False
+    service._reference = "the reference"
+    with service.next_worker_opens():
+        assert worker.opened is None
+    service._reference = None
+    with service.next_worker_opens():
+        assert worker.opened is not None
 
 
 def test_a_nursery_that_ended_is_replaced(service: main.JudgeService) -> None:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tiny_corpus
@@ -166,6 +167,14 @@ WORN = [
 @pytest.mark.parametrize(("wear", "worn"), WORN)
 def test_when_a_judge_is_worn(wear, worn) -> None:
     assert is_worn(*wear) is worn
+
+
+def test_the_worker_of_the_last_unit_is_no_growth_of_its_judge() -> None:
+    """It ends after the answer, beside its parent; until then it holds a share of the case."""
+    judge = SimpleNamespace(host_bytes=9 << 30)
+    judge.start = lambda: setattr(judge, "host_bytes", 1 << 30)
+    bench = SimpleNamespace(judge=judge, units=1, first_bytes=1 << 30)
+    assert not Evaluator._is_worn(bench)
 
 
 @pytest.fixture
