@@ -116,6 +116,18 @@ def sandbox_rung(options: RunOptions, device: str) -> int:
     return int(rung)
 
 
+def strangers(context: RunContext) -> tuple[Finding, ...]:
+    """Name other processes on the device of a run that times, unless they are kbench's, which take turns with it."""
+    device = context.device
+    if not context.options.wait_for_device or context.options.verify_only:
+        return ()
+    found = monitor.foreign_processes(device)
+    if not found or in_use(device.uuid):
+        return ()
+    message = f"other processes computed on the device when the run began: {', '.join(found)}"
+    return (Finding(code="foreign_processes", kind=FindingKind.TIMING, message=message),)
+
+
 class Session:
     """One run's parent: builds ahead, and drives one judge through all cases and processes."""
 
@@ -136,7 +148,7 @@ class Session:
         self._failed: dict[str, Failed] = {}
         self._stage_s: dict[str, float] = {}
         self._left = {entry.name: time_left(context.options) for entry in solutions}
-        self._remarks: tuple[Finding, ...] = ()
+        self._remarks = strangers(context)  # while nothing of this run is on the device
         self._watch = health.Watch(context.device, cache_dir())
         self._evaluator = Evaluator(context.device, context.rung, context.scratch, self._watch)
         self._evaluator.turn_to(problem, solutions, context.options)
@@ -219,7 +231,7 @@ class Session:
         return job
 
     def settle_device(self, stack: contextlib.ExitStack) -> None:
-        """Measure missing peaks, lock the clocks if requested, and look for other processes on the device."""
+        """Measure missing peaks, and lock the clocks if requested."""
         try:
             self._evaluator.peaks = peaks.known_or_measured(self._device, cache_dir())
         except MachineError as error:
@@ -228,10 +240,6 @@ class Session:
             stack.enter_context(clock_lock.locked(self._device, mhz))
             code, message = f"{rowmaker.CLOCKS_LOCKED}_{mhz}", f"SM clock locked at {mhz} MHz"
             self._remarks += (Finding.note(code, message),)
-        strangers = monitor.foreign_processes(self._device)
-        if strangers and not in_use(self._device.uuid):
-            message = f"other processes computed on the device when the run began: {', '.join(strangers)}"
-            self._remarks += (Finding(code="foreign_processes", kind=FindingKind.TIMING, message=message),)
 
     def judge(self, case: Case) -> Iterator[Event]:
         """Judge every solution on one case: replicate after replicate, each with fresh workers."""

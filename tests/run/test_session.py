@@ -151,6 +151,35 @@ def test_nothing_is_told_of_cases_that_are_not_large_or_of_which_nothing_is_know
     assert told(tmp_path) == []
 
 
+@pytest.mark.parametrize(
+    ("asked", "others", "told"),
+    [
+        ({"wait_for_device": True}, False, ["7 train.py"]),
+        ({"wait_for_device": True}, True, []),
+        ({"wait_for_device": True, "verify_only": True}, False, []),
+        ({"wait_for_device": False}, False, []),
+    ],
+    ids=["timed", "beside other kbench", "verified only", "not waited for"],
+)
+def test_strangers_on_the_device_are_named_that_were_there_before_this_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: dict[str, bool], others: bool, told: list[str]
+) -> None:
+    """The judge opens the device as soon as it starts."""
+
+    def found(_: object) -> tuple[str, ...]:
+        return (f"8 judge of {len(FakeJudge.every)}",) if FakeJudge.every else ("7 train.py",)
+
+    monkeypatch.setattr(verb, "monitor", SimpleNamespace(foreign_processes=found))
+    monkeypatch.setattr(verb, "in_use", lambda _: others)
+    monkeypatch.setattr(verb, "peaks", SimpleNamespace(known_or_measured=lambda *_: None))
+    (judged,) = judge(tmp_path, "eager", **asked)
+    assert isinstance(judged.outcome, Passed)
+    begun = "other processes computed on the device when the run began: "
+    assert [
+        one.message.removeprefix(begun) for one in judged.outcome.findings if one.code == "foreign_processes"
+    ] == told
+
+
 def turns() -> list[tuple[Any, ...]]:
     return [asked[:2] for asked in FakeJudge.asked if asked[0] != "open"]
 
