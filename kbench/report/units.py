@@ -94,7 +94,8 @@ def speedup(
 def confirmed(value: float, half_width: float | None, most_digits: int = _DEFAULT_DIGITS + 1) -> str:
     """Write `value` with confirmed digits only: `half_width` is at most one unit of the last one.
 
-    So 1.166 ± 0.03 is `1.2`, and 1.166 ± 0.004 is `1.17`. One digit is written however wide the interval is.
+    So 1.166 ± 0.03 is `1.2`, 1.166 ± 0.004 is `1.17`, and 0.71 ± 0.33 is `1`. Where that would be nothing, or outside
+    the interval, the first digit is written however wide that is.
     """
     if not math.isfinite(value) or not value:
         return str(value)
@@ -102,10 +103,12 @@ def confirmed(value: float, half_width: float | None, most_digits: int = _DEFAUL
     def decimals_of(digits: int) -> int:
         return digits - 1 - math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
 
-    decimals = decimals_of(most_digits)
+    decimals, first = decimals_of(most_digits), decimals_of(1)
     if half_width is not None and half_width > 0 and math.isfinite(half_width):
         decimals = min(decimals, math.floor(-math.log10(half_width)))
-    decimals = max(decimals, decimals_of(1))
+        rounded = round(value, decimals)
+        if not rounded or abs(rounded - value) > half_width:
+            decimals = max(decimals, first)
     return f"{round(value, decimals):,.{max(decimals, 0)}f}"
 
 

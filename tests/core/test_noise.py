@@ -38,7 +38,7 @@ def test_one_pair_tells_nothing():
     [
         ("cuda", 8.5e6, ["host_bound"], 0.051),
         ("cuda", 8.5e6, ["outliers"], 0.006),
-        ("cuda", 3e7, ["attestation_weak", "host_synchronising", "reference_unqueued"], 0.162),
+        ("cuda", 3e7, ["attestation_weak", "host_synchronising", "reference_unqueued"], 0.35),
         ("cuda", 3e7, ["attestation_weak", "host_synchronising"], 0.051),
         ("cpu", 3e5, ["host_bound"], 0.35),
     ],
