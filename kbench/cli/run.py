@@ -1,5 +1,6 @@
 """`kbench run` and `kbench verify`: verdicts and times of solutions."""
 
+import os
 import shlex
 import sys
 import time
@@ -128,7 +129,14 @@ def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
     chosen = choose_solutions(problem, flags.solutions or [], options.device, settings, flags.entry)
     with nursery_process.nursery():  # imports torch while this process imports what it needs itself
         judged, summary = _follow(problem, chosen, options, output)
+    summary = replace(summary, elapsed_s=_own_age_s())
     return _report(name, summary, judged, output, strict=flags.strict)
+
+
+def _own_age_s() -> float:
+    """Return the seconds since this process was started: what it imports is part of what a user waits for."""
+    fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def _report(name: str, summary: "RunSummary", judged: tuple[Judged, ...], output: Output, *, strict: bool) -> int:
@@ -219,7 +227,7 @@ def _follow(
     error: KbenchError | None = None
     interrupted = False
     reference_s: dict[tuple[str, str], float] = {}
-    began, started = time.time() - CLOCK_STEP_S, time.monotonic()
+    began = time.time() - CLOCK_STEP_S
     try:
         with progress_for(output) as show, closing(session.run(problem, chosen, options)) as events:
             for event in events:
@@ -244,7 +252,6 @@ def _follow(
         environment=saved.environment if saved else None,
         csv_path=saved.csv_path if saved else _written(options, began),
         reference_s=reference_s,
-        elapsed_s=time.monotonic() - started,
         peaks=saved.peaks if saved else None,
         command=shlex.join(["kbench", *sys.argv[1:]]),
         error=error,

@@ -1,6 +1,8 @@
 """`kbench run` and `verify`: flags become options, events become a report and an exit code."""
 
 import json
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -448,3 +450,13 @@ def test_what_rows_cannot_hold_is_kept_beside_them(kbench, fake_run, monkeypatch
     assert told.of("online", "default").findings == (odd,)
     assert told.of("online", "default").stage_s == judged.stage_s
     assert details.read(path, "another time") is None
+
+
+AGE = "import time; time.sleep(0.3); from kbench.cli.run import _own_age_s; print(_own_age_s())"
+
+
+def test_the_total_is_counted_from_the_start_of_the_process():
+    """Python and what it imports are part of what a user waits for."""
+    began = time.monotonic()
+    told = subprocess.run([sys.executable, "-c", AGE], stdout=subprocess.PIPE, check=True, text=True).stdout
+    assert 0.3 <= float(told) <= time.monotonic() - began + 0.02, "the kernel counts in hundredths"
