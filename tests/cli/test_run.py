@@ -102,8 +102,7 @@ def test_below_the_required_level_the_sentence_says_what_to_type(kbench, fake_ru
 
 
 def test_verbose_adds_processes_and_where_the_time_went(kbench, fake_run, golden, monkeypatch):
-    clock = SimpleNamespace(time=time.time, monotonic=iter([100.0, 126.0]).__next__)
-    monkeypatch.setattr("kbench.cli.run.time", clock)
+    monkeypatch.setattr("kbench.cli.run._own_age_s", lambda: 26.0)
     fake_run(*fakes.events(fakes.passed()))
     golden("run_verbose.txt", kbench("run", "group_norm", "eager", "-v").out.rstrip("\n"))
 
