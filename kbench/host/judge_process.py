@@ -132,7 +132,7 @@ class JudgeProcess:
     @property
     def _threads(self) -> int:
         processors = len(os.sched_getaffinity(0))
-        beside = self._context.device.kind == "cpu" and not self._context.options.wait_for_device
+        beside = not (self._context.options.wait_for_device or backend(self._context.device.kind).has_own_memory)
         return max(1, processors // BESIDE) if beside else processors
 
     def start(self) -> None:
