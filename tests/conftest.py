@@ -19,8 +19,6 @@ GOLDEN = Path(__file__).parent / "golden"
 # Before torch is imported. On 2 busy cores its threads, which spin while they wait for one another, took 3.6 s for 400
 # small products; with threads that sleep they took 0.1 s.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-if "PYTEST_XDIST_WORKER" in os.environ:  # beside others, of whom each has a processor
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Collecting makes a million objects that all stay: on 2 cores the garbage collector took 6 of 15 s of each process.
 gc.disable()
