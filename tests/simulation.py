@@ -146,19 +146,22 @@ def time_process(
     jitter = rng.normal(0, noise.within, count)
     jitter += (rng.random(count) < noise.spike_share) * rng.exponential(noise.spike_size, count)
     forward = rng.random(pairs // 2) < 0.5
+    times = {}
+    for arm in names:
+        felt = slow * (1.0 if arm == "reference" else noise.sensitivity)
+        times[arm] = np.rint(1e7 * np.exp(shift[arm] + felt + jitter)).astype(int).tolist()
     samples = []
     for block in range(pairs // 2):
         order = names if forward[block] else names[::-1]
         for arm in order + order[::-1]:
             n = len(samples)
-            felt = slow[n] * (1.0 if arm == "reference" else noise.sensitivity)
             samples.append(
                 Sample(
                     process=process,
                     block=block,
                     sequence=n,
                     arm=arm,
-                    t_event_ns=round(1e7 * np.exp(shift[arm] + felt + jitter[n])),
+                    t_event_ns=times[arm][n],
                     t_host_submit_ns=0,
                     t_wall_ns=0,
                 )

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=40)
 @pytest.mark.parametrize(
     "command",
     [("ruff", "check", "--output-format", "concise"), ("ruff", "format", "--check"), ("mypy",)],

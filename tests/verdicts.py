@@ -22,6 +22,6 @@ def written(
 
 
 def verdicts(problem: Entry, solutions: Sequence[Entry], **options: Any) -> dict[str, Judged]:
-    """Return what is found of each solution; it verifies and saves nothing where `options` say no more."""
-    chosen = RunOptions(**{"device": "cpu", "verify_only": True, "save": False, **options})
+    """Return what is found of each solution; it verifies beside others, saves nothing, if `options` say no more."""
+    chosen = RunOptions(**{"device": "cpu", "verify_only": True, "save": False, "wait_for_device": False, **options})
     return {event.solution: event for event in run(problem, solutions, chosen) if isinstance(event, Judged)}

@@ -82,7 +82,8 @@ class RunOptions(MeasuringOptions):
     crosscheck: str | None = None
     """`cupti`: also take kernel times from the profiler."""
     wait_for_device: bool = True
-    """Queue for the device. False if times do not matter: other processes may compute on the device meanwhile."""
+    """Queue for the device. False if times do not matter: other processes may compute on the device meanwhile, and a
+    judge on a CPU uses a quarter of the processors."""
     results_dir: Path = Path("results")
     """Folder to write the results to."""
     save: bool = True

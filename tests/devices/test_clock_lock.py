@@ -146,7 +146,8 @@ def test_a_run_holds_the_lock_while_it_measures_and_says_so_in_its_rows(tmp_path
         cases=("small",),
         processes=1,
         max_processes=1,
-        pairs=8,
+        pairs=4,
+        precision=0.9,
         lock_clocks_mhz=1500,
         results_dir=tmp_path,
     )

@@ -161,7 +161,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def judge(folder: Path, *names: str, **options: object) -> dict[str, Judged]:
     problem = registry.find_problem(folder / "problem.py", Settings())
     entries = [registry.find_solution(problem, folder / f"{name}.py", Settings()) for name in names]
-    chosen = RunOptions(**{"device": "cpu", "verify_only": True, "results_dir": folder, "save": False, **options})
+    usual = {"device": "cpu", "verify_only": True, "wait_for_device": False, "results_dir": folder, "save": False}
+    chosen = RunOptions(**{**usual, **options})
     return {Path(e.solution).stem: e for e in run(problem, entries, chosen) if isinstance(e, Judged)}
 
 

@@ -21,7 +21,7 @@ def test_a_profiler_that_does_not_work_changes_no_verdict(
     text = tiny_corpus.problem(RESULT, given="torch.randn(64, n)", constants="n = 64", layers=LAYERS, takes="n")
     right = tiny_corpus.solution(f"return {RESULT}", layers=LAYERS, takes="n")
     problem, chosen = written(tmp_path, text, {"first": right, "second": right})
-    saved = {"save": True, "results_dir": tmp_path / "results", "name": "told"}
+    saved = {"save": True, "results_dir": tmp_path / "results", "name": "told", "precision": 0.9}
     found = verdicts(problem, chosen, verify_only=False, processes=2, max_processes=2, pairs=4, **saved)
     for one in found.values():
         assert isinstance(one.outcome, Passed), one.outcome

@@ -1,5 +1,6 @@
 """The time limits of a judge that opens a problem: which step has which, and what counts against none."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -117,3 +118,16 @@ def test_a_judge_that_ends_before_the_problem_has_run_is_no_fault_of_the_problem
     with pytest.raises(ChildError, match="exited with code 1") as error:
         one.open(PROBLEM, Case(name="default"))
     assert (error.value.status, error.value.log) == (status, "ImportError: numpy")
+
+
+@pytest.mark.parametrize(
+    ("kind", "processors", "waits", "threads"),
+    [("cpu", 8, True, 8), ("cpu", 8, False, 2), ("cpu", 2, False, 1), ("cuda", 8, False, 8)],
+)
+def test_a_judge_beside_others_leaves_them_processors(monkeypatch, tmp_path, kind, processors, waits, threads):
+    monkeypatch.setattr(judge_process, "Child", Child)
+    monkeypatch.setattr(judge_process.nursery_process, "present", lambda: None)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(processors)))
+    device = replace(selection.cpu(), kind=kind)
+    context = RunContext(options=RunOptions(wait_for_device=waits), device=device, rung=0, scratch=tmp_path)
+    assert JudgeProcess(context, files=[], expected=[])._worker_config([], [])["threads"] == threads

@@ -1,15 +1,15 @@
-"""Shapes that a problem does not list: which are derived, and what solutions do at them, through `kbench verify`."""
+"""Shapes that a problem does not list: which are derived, and what solutions do at them, through a run."""
 
-import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from verdicts import verdicts, written
 
-from kbench.cli.app import main
+from kbench.core.events import Judged
+from kbench.core.model import Passed
 from kbench.plugins import shapes
 
 FILES = Path(__file__).parents[1] / "kernelbench"
@@ -226,27 +226,23 @@ def test_who_asks_a_stand_in_for_more_gets_the_module(tmp_path: Path) -> None:
     assert shapes.derive(path, {}).cases == DERIVED["25_Swish"]
 
 
-@pytest.fixture
-def verify(own_folder, capsys) -> Callable[..., dict]:
-    """Run `kbench verify` on a problem file and a solution's source; return the judged case of the document."""
-
-    def run(problem: str, source: str) -> dict:
-        Path("mine.py").write_text(source)
-        with pytest.raises(SystemExit):
-            main(["verify", str(FILES / f"{problem}.py"), "mine.py", "--device", "cpu", "--json"])
-        (judged,) = json.loads(capsys.readouterr().out)["results"]
-        return judged
-
-    return run
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Judged]:
+    """Verify all solutions of a problem with one judge; return what is found by name."""
+    found: dict[str, Judged] = {}
+    for name in {problem for problem, _, _ in SOLUTIONS.values()}:
+        folder = tmp_path_factory.mktemp(name)
+        sources = {key.replace("/", "_"): text for key, (problem, text, _) in SOLUTIONS.items() if problem == name}
+        found |= verdicts(*written(folder, (FILES / f"{name}.py").read_text(), sources), results_dir=folder)
+    return found
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=25)
 @pytest.mark.parametrize("name", SOLUTIONS)
-def test_solutions_at_shapes_that_the_problem_does_not_list(verify, name):
-    problem, source, findings = SOLUTIONS[name]
-    judged = verify(problem, source)
-    assert judged["status"] == "passed", judged
+def test_solutions_at_shapes_that_the_problem_does_not_list(judged: dict[str, Judged], name: str) -> None:
+    found, findings = judged[name.replace("/", "_")].outcome, SOLUTIONS[name][2]
+    assert isinstance(found, Passed), found
     shaped = {"shape_specialised", "shape_refused", "shapes_not_derived", "skipped_shape"}
-    assert {finding["code"] for finding in judged["findings"]} & shaped == findings
-    assert set(judged["lacks"]) & shaped == findings - {"shapes_not_derived"}
-    assert judged["level"] == ("module" if judged["lacks"] else "general")
+    assert {finding.code for finding in found.findings} & shaped == findings
+    assert set(found.lacks) & shaped == findings - {"shapes_not_derived"}
+    assert found.level == ("module" if found.lacks else "general")
