@@ -45,9 +45,9 @@ UNFINISHED = {
 DERIVE_TIMEOUT_S = 120.0
 PROFILE_TIMEOUT_S = 180.0
 BESIDE = 4
-"""Chosen. A judge on a CPU has one in so many of its processors where it does not queue for them. Others compute there
-meanwhile, and OpenMP threads that wait for one without a processor spin: on 2 cores, 12 fixtures of the selftest, two
-side by side, took 25.5 s with two threads each, and 16.3 s with one."""
+"""Chosen. A judge on a CPU that does not queue for it uses one processor in four, because others compute beside it: a
+thread of OpenMP spins while it waits for one that has no processor. On 2 cores, 12 fixtures of the selftest, two side
+by side, took 25.5 s with two threads each and 16.3 s with one."""
 SILENCE_TIMEOUT_S = 900.0
 """A judge that is silent for this many seconds is broken; all its waits are shorter."""
 

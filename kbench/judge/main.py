@@ -88,7 +88,7 @@ class JudgeService(JudgeState):
                 if self._reservation.is_in_the_way():
                     self._put_away()
                     compilers = [worker.compiler for worker in self._ahead]
-                    self._expect([])  # the first has opened the device, and holds memory of it, too
+                    self._expect([])  # the first of them may have opened the device, which takes memory there
                     self._expect(compilers)
         return self._channel.receive()
 
