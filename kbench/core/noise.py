@@ -20,7 +20,7 @@ BY_FLAG = {"host_bound": 0.05, "host_synchronising": 0.05, "reference_unqueued":
 One call of cuDNN's FFT convolution is 1,890 launches of 4.4 us (KernelBench 1/71): 8.24 and 8.65 ms in two processes
 on an H200, each known to 0.3 % in its process, and 0.94x to 1.07x in six verdicts. References that wait for the
 device in each call (2/83, 2/93, 3/30) read 0.71x to 1.05x against themselves, on busy processors: a standard deviation
-of 14 % in eight verdicts (results/calibration/README.md).
+of 13 % in nine verdicts (`reference_unqueued` in results/calibration/sweep_{eager_h200,h100,h200}.csv).
 """
 FEWEST_PAIRS = 2
 
