@@ -1,6 +1,6 @@
 """What one kind of device is and does. The other rooms ask a backend, and never which kind of device it is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -48,6 +48,13 @@ class Backend(Protocol):
 
     def synchronize(self) -> None:
         """Wait until the device has done all that was asked of it."""
+        ...
+
+    def poisoned(self, outputs: "Sequence[Tensor]") -> AbstractContextManager[None]:
+        """Return a `with` block in which a call that allocates tensors like these finds poison there, wherever it can.
+
+        So elements that it never writes cannot look right, and are known. What is allocated then costs more time.
+        """
         ...
 
     def release_cached(self) -> None:

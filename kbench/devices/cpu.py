@@ -1,18 +1,26 @@
 """The processor as a device: a sealed memfd is shared, the monotonic clock times."""
 
 import contextlib
+import ctypes
 import fcntl
 import mmap
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from kbench.core.model import Environment
 from kbench.devices import selection
 from kbench.devices.memory import SharedMemory
 from kbench.devices.timer import Call, TimedCall
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+M_PERTURB = -6
+FILL_WITH_ONES = 0x100
+"""What is not 0 makes glibc fill what it allocates with the complement of its lowest byte (malloc.c, alloc_perturb)."""
 
 
 class Cpu:
@@ -51,6 +59,16 @@ class Cpu:
 
     def synchronize(self) -> None:
         """Do nothing: a call is over when it returns."""
+
+    @contextlib.contextmanager
+    def poisoned(self, outputs: "Sequence[Tensor]") -> Iterator[None]:  # noqa: ARG002
+        """Have glibc fill whatever is allocated, of any size, by any thread."""
+        glibc = ctypes.CDLL(None)
+        glibc.mallopt(M_PERTURB, FILL_WITH_ONES)
+        try:
+            yield
+        finally:
+            glibc.mallopt(M_PERTURB, 0)
 
     def release_cached(self) -> None:
         """Do nothing: freed memory is the system's."""

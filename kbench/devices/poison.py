@@ -7,6 +7,8 @@ if TYPE_CHECKING:
 
 POISON = 0x7FC0DEAD
 """Bits of the quiet NaN that output buffers are filled with before every call (repeated per 4 bytes)."""
+HOST_POISON = -1
+"""The host's allocator can repeat one byte only: ones everywhere, a NaN of any floating-point type."""
 
 
 def poison(block: "Tensor") -> None:
@@ -25,3 +27,21 @@ def poison_floats(tensor: "Tensor") -> None:
     patterns = {2: (torch.int16, POISON >> 16), 4: (torch.int32, POISON)}
     kind, bits = patterns.get(tensor.element_size(), (tensor.dtype, float("nan")))
     tensor.view(kind).fill_(bits)
+
+
+def is_poison(tensor: "Tensor") -> "Tensor":
+    """Return which elements hold poison, as a boolean tensor of the same shape; none of one-byte elements do."""
+    import torch
+
+    size = tensor.element_size()
+    if size not in {2, 4, 8}:
+        return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
+    bits = tensor.contiguous().view({2: torch.int16, 4: torch.int32, 8: torch.int64}[size])
+    if size == 2:  # the two halves of a word alternate from one element to the next
+        low, high = ((half ^ 0x8000) - 0x8000 for half in (POISON & 0xFFFF, POISON >> 16))
+        found = (bits == low) | (bits == high)
+    else:
+        found = bits == (POISON if size == 4 else POISON << 32 | POISON)
+    if tensor.device.type == "cpu" and tensor.is_floating_point():
+        found |= bits == HOST_POISON
+    return found

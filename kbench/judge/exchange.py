@@ -172,7 +172,7 @@ class Trial:
         self,
         expected: list[Expected],
         *,
-        attest: bool = False,
+        timed: bool = False,
         late: bool = False,
         slots: Sequence[int] | None = None,
         kill: bool = False,
@@ -183,7 +183,7 @@ class Trial:
         """
         chosen = tuple(slots) if slots is not None else (self.arena.random_slot(),)
         self.fill(chosen, expected)
-        reply = self.candidate.call(chosen, expected, attest=attest, late=late)
+        reply = self.candidate.call(chosen, expected, timed=timed, late=late)
         if kill:
             self.candidate.kill()
         else:

@@ -1,10 +1,9 @@
 """Faults that show in an output alone, beside what it should be: pure functions that name one, or return None."""
 
-import torch
 from torch import Tensor
 
 from kbench.core.diagnosis import Diagnosis
-from kbench.devices.poison import POISON
+from kbench.devices.poison import is_poison
 from kbench.judge.diagnosis import likeness, regions
 from kbench.judge.diagnosis.slips import functions
 from kbench.numerics import elements
@@ -24,7 +23,7 @@ SIMPLE = 1e-4
 
 def unwritten(got: Tensor) -> Diagnosis | None:
     """Name the region of an output that still holds the poison that kbench filled it with."""
-    bad = poisoned(got)
+    bad = is_poison(got)
     count, total = int(bad.sum().item()), bad.numel()
     if not count:
         return None
@@ -146,16 +145,3 @@ def partial_block(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> D
         sentence=f"wrong in {region.words}, right elsewhere{what}",
         evidence=f"{int(bad.sum().item()):,} of {bad.numel():,} elements are wrong, {region.filled:.0%} of that region",
     )
-
-
-def poisoned(tensor: Tensor) -> Tensor:
-    """Return which elements still hold the poison pattern, as a boolean tensor; none of one-byte elements do."""
-    size = tensor.element_size()
-    if size not in {2, 4, 8}:
-        return torch.zeros(tensor.shape, dtype=torch.bool, device=tensor.device)
-    word = {2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
-    bits = tensor.contiguous().view(word)
-    if size == 2:  # the two halves of a word alternate from one element to the next
-        low, high = ((half ^ 0x8000) - 0x8000 for half in (POISON & 0xFFFF, POISON >> 16))
-        return (bits == low) | (bits == high)
-    return bits == (POISON if size == 4 else POISON << 32 | POISON)

@@ -1,0 +1,38 @@
+"""What a call allocates on a processor: poison where nobody wrote, and only while it is asked for."""
+
+import random
+
+import pytest
+import torch
+
+from kbench.devices.cpu import Cpu
+from kbench.devices.poison import is_poison
+
+
+def used_heap(numel: int) -> None:
+    """Leave free memory of many sizes that a solution may have used, with numbers in it."""
+    rng = random.Random(numel)
+    used = [torch.ones(rng.choice([numel, numel + rng.randrange(64), rng.randrange(1, 2 * numel)])) for _ in range(200)]
+    rng.shuffle(used)
+    del used[::2]
+
+
+@pytest.mark.parametrize("numel", [16, 300, 4096, 100_000, 3_000_000])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_allocated_memory_is_poison(numel, dtype) -> None:
+    used_heap(numel)
+    with Cpu().poisoned(()):
+        output = torch.empty(numel, dtype=dtype)
+    assert is_poison(output).all()
+    assert output.isnan().all()
+
+
+def test_memory_is_as_it_was_afterwards() -> None:
+    with pytest.raises(ValueError, match="the call failed"), Cpu().poisoned(()):
+        raise ValueError("the call failed")
+    used_heap(4096)
+    assert not any(is_poison(torch.empty(4096)).all() for _ in range(20))
+
+
+def test_a_whole_number_is_no_poison_of_the_host() -> None:
+    assert not is_poison(torch.full((100,), -1, dtype=torch.int32)).any()
