@@ -26,6 +26,7 @@ from kbench.judge.reference.inner_precision import tolerance_within
 from kbench.judge.reference.reference import Reference
 from kbench.judge.refusal import RefusalError
 from kbench.judge.verify.fp64_errors import Truth
+from kbench.judge.verify.separating import separating
 from kbench.judge.verify.variations import SMALL_WEIGHTS, UNDER_SMALL_WEIGHTS, Variation
 from kbench.numerics import elements, tails
 from kbench.plugins.problem import variable
@@ -102,22 +103,22 @@ class Battery:
             log = self._candidate.log
             raise RefusalError(Status.PARAMETER_MUTATED, f"a call changed the parameter `{changed}`", log)
 
-    def weights(self, trial: Trial, *, halves: bool = True) -> None:
+    def weights(self, trial: Trial, *, apart: bool = True) -> None:
         """Check parameters that change after construction, and that they do so by the judge's hand only.
 
-        All change at first, then with `halves` a secret half of them, then the other half: what is computed from two of
-        them is stale if it is computed anew only where one of them changes. Where one answer proves little, more are
+        All change at first, then each `apart` from each other: what is computed from two of them is stale if it is
+        computed anew only where one of them changes, as in published 2/50. Where one answer proves little, more are
         asked for: those of published 2/9 are nearly all zeros, whatever the weights are. A wrong one that nothing
         explains does not end the check, since the next may say why.
         """
         names = variable(trial.reference.model)
-        half = set(secrets.SystemRandom().sample(names, len(names) // 2))
+        parts = (separating(names) or [set(names)]) if apart else []
         more = [set(names)] * (FEW_DRAWS if trial.proves_little else 0)
         unexplained: WrongError | None = None
-        for part in [set(names), *[half, set(names) - half][: 2 * halves], *more]:
+        for part in [set(names), *parts, *more]:
             self._candidate.vary_weights(trial.reference, secret_seed(), part)
             try:
-                trial.exchange(secret_seed(), oracle=True)
+                trial.exchange(secret_seed(), oracle=len(part) == len(names))
             except WrongError as refusal:
                 if refusal.diagnosis is not None:
                     raise

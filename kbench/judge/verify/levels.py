@@ -124,7 +124,7 @@ class Levels:
         `thrifty`, also what had few calls at the problem's own shape.
         """
         references = [self._judge.other(overrides) for overrides in others]
-        self._weights(self._own, halves=not thrifty)
+        self._weights(self._own, apart=not thrifty)
         together = self._values_together()
         gradients(self._bound.on(self._own))
         holding = [reference for reference in references if self._essentials(reference, "case")]
@@ -181,7 +181,7 @@ class Levels:
             raise
         return None
 
-    def _weights(self, reference: Reference, *, halves: bool = True) -> None:
+    def _weights(self, reference: Reference, *, apart: bool = True) -> None:
         """Try parameters that change after construction; where they are not followed, the rest goes on without."""
         candidate = self._candidate
         if candidate.weights == "none":
@@ -198,8 +198,8 @@ class Levels:
             why = refusal.diagnosis.code if refusal.diagnosis is not None else None
             return of_weights(refusal.status, candidate.weights, why)
 
-        candidate.follows = self._try(code_of, reference, functools.partial(self._battery.weights, halves=halves))
-        if candidate.follows and halves:
+        candidate.follows = self._try(code_of, reference, functools.partial(self._battery.weights, apart=apart))
+        if candidate.follows and apart:
             check = functools.partial(self._battery.small_weights, draws=DRAWS)
             self._try(by_status(UNDER_SMALL_WEIGHTS.lacking, "weights_refused"), reference, check)
 

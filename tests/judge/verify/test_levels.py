@@ -24,8 +24,8 @@ class Battery:
         self.asked: list[tuple[str, str]] = []
         self._fails_at = fails_at
 
-    def weights(self, trial: Any, *, halves: bool) -> None:
-        self.asked.append((f"weights{'' if halves else ', all at once'}", trial.reference.name))
+    def weights(self, trial: Any, *, apart: bool) -> None:
+        self.asked.append((f"weights{'' if apart else ', all at once'}", trial.reference.name))
 
     def small_weights(self, trial: Any, *, draws: int) -> None:
         assert draws > 1
