@@ -63,8 +63,10 @@ def is_near(got: Tensor, want: Tensor, tolerance: elements.Tolerance) -> bool:
 def rounding_apart(got: Tensor, alternative: Tensor, tolerance: elements.Tolerance) -> float:
     """Return the root mean square of the distance of two outputs in units of the tolerance, finite elements only."""
     a, c = _flat(got), _flat(alternative)
-    ratio = (a - c).abs() / (tolerance.atol * min(1.0, _rms(c[c.isfinite()])) + tolerance.rtol * c.abs())
-    return _rms(ratio[ratio.isfinite()])
+    finite = a.isfinite() & c.isfinite()
+    a, c = a[finite], c[finite]
+    allowed = tolerance.atol * min(1.0, _rms(c)) + tolerance.rtol * c.abs()  # 0 where the alternative is zeros
+    return _rms(torch.where(a == c, 0.0, (a - c).abs() / allowed))
 
 
 def rounding_likeness(got: Tensor, want: Tensor, alternative: Tensor) -> float:

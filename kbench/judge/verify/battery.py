@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from torch import Tensor
+
 from kbench.core.levels import Level
 from kbench.core.model import Finding, Status
 from kbench.core.printable import printable
@@ -49,6 +51,14 @@ that the solution is right at; other numbers are then tried there only."""
 def is_few(expected: Expected) -> bool:
     """Return whether an output has so few elements that luck decides what a draw of inputs shows of it."""
     return any(t.numel() < FEW for t in expected.judged.values())
+
+
+def is_nearly_one_value(output: Tensor) -> bool:
+    """Return whether all but a few elements of an output are one value, as zeros behind a ReLU are."""
+    if not output.is_floating_point() or output.numel() < FEW:
+        return False
+    wide = output.double()
+    return int((wide != wide.median()).sum().item()) < FEW
 
 
 class Battery:
@@ -113,7 +123,8 @@ class Battery:
         """
         names = variable(trial.reference.model)
         parts = (separating(names) or [set(names)]) if apart else []
-        more = [set(names)] * (FEW_DRAWS if trial.proves_little else 0)
+        tells_little = trial.proves_little or any(is_nearly_one_value(t) for outputs in trial.earlier for t in outputs)
+        more = [set(names)] * (FEW_DRAWS if tells_little else 0)
         unexplained: WrongError | None = None
         for part in [set(names), *parts, *more]:
             self._candidate.vary_weights(trial.reference, secret_seed(), part)

@@ -30,6 +30,21 @@ def test_an_earlier_answer_tells_nothing_where_all_answers_are_alike(
     assert (found.code if found is not None else None) == code
 
 
+@pytest.mark.parametrize("got", [0.04, 0.0004])
+def test_zeros_are_no_earlier_answer_that_is_returned(got: float) -> None:
+    """Published 2/9, frozen weights, was refused for it: all its answers are zeros but for a few elements."""
+    answer, want = torch.zeros(640), torch.zeros(640)
+    answer[7], want[70] = got, 0.96
+    reference = SimpleNamespace(
+        repeats=(), device="cpu", model=None, tolerance=lambda t: elements.tolerance_for(t.dtype)
+    )
+    candidate = SimpleNamespace(follows=False, has_ended=True, within=lambda _: torch.no_grad())
+    trial: Any = SimpleNamespace(reference=reference, candidate=candidate, earlier=[[torch.zeros(640)]])
+    expected: Any = SimpleNamespace(tensors=[want], recalled=list)
+    found = evidence.explain(trial, [answer], expected)
+    assert found is None or found.code != "stale_output"
+
+
 def test_the_weights_are_put_back_where_the_solution_refuses_to_be_called() -> None:
     """Whoever asks the same worker next finds the weights that the reference has."""
     held, told = ["drawn"], []

@@ -98,9 +98,22 @@ def test_a_miss_on_other_values_says_how_far_it_is_from_what_is_allowed(battery,
     assert refused.value.excess == 1.25
 
 
-@pytest.mark.parametrize("proves_little", [False, True])
+NEARLY_ZEROS = torch.zeros(640)
+NEARLY_ZEROS[3] = 0.5
+
+
+@pytest.mark.parametrize(
+    ("proves_little", "earlier", "tells_little"),
+    [
+        (False, [], False),
+        (True, [], True),
+        (False, [[torch.rand(640)]], False),
+        (False, [[torch.rand(640), NEARLY_ZEROS]], True),
+        (False, [[NEARLY_ZEROS[:60]], [torch.zeros(640, dtype=torch.int64)]], False),
+    ],
+)
 @pytest.mark.parametrize("names", [["weight", "bias"], ["a", "b", "c", "d", "e"], ["weight"], []])
-def test_all_weights_change_and_then_each_apart_from_each_other(names, proves_little):
+def test_all_weights_change_and_then_each_apart_from_each_other(names, proves_little, earlier, tells_little):
     parts, calls = [], []
     candidate = SimpleNamespace(vary_weights=lambda _reference, _seed, part: parts.append(set(part)))
     model = torch.nn.ParameterDict({name: torch.ones(3) for name in names})
@@ -108,12 +121,15 @@ def test_all_weights_change_and_then_each_apart_from_each_other(names, proves_li
     battery = Battery(candidate)
     battery.unchanged = lambda _trial: None
     trial = SimpleNamespace(
-        reference=reference, proves_little=proves_little, exchange=lambda _seed, **_: calls.append(len(parts))
+        reference=reference,
+        proves_little=proves_little,
+        earlier=earlier,
+        exchange=lambda _seed, **_: calls.append(len(parts)),
     )
     battery.weights(trial)
     assert calls == list(range(1, len(parts) + 1))
     first, *others = parts
-    apart, more = (others[:-8], others[-8:]) if proves_little else (others, [])
+    apart, more = (others[:-8], others[-8:]) if tells_little else (others, [])
     assert first == set(names)
     assert all(part == set(names) for part in more), "one answer proves little, several more"
     assert all(any(a in part and b not in part for part in apart) for a, b in itertools.permutations(names, 2))
@@ -141,7 +157,7 @@ def test_of_wrong_answers_the_first_that_is_explained_counts(proves_little, told
     model = torch.nn.ParameterDict({"weight": torch.ones(3)})
     reference = SimpleNamespace(model=model, keeps_weights=False)
     battery = Battery(SimpleNamespace(vary_weights=lambda *_: None))
-    trial = SimpleNamespace(reference=reference, proves_little=proves_little, exchange=exchange)
+    trial = SimpleNamespace(reference=reference, proves_little=proves_little, earlier=[], exchange=exchange)
     with pytest.raises(WrongError) as refused:
         battery.weights(trial)
     assert (refused.value.diagnosis.code if refused.value.diagnosis is not None else "") == found
