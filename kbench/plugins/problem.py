@@ -24,20 +24,13 @@ from kbench.core.errors import PluginError, UsageError
 from kbench.plugins.combined_file import holds_a_solution, problem_part
 from kbench.plugins.constant_folding import bound
 from kbench.plugins.source import did_you_mean
+from kbench.plugins.stand_ins import without_slow_imports
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 OVERRIDES = "__kbench_overrides__"
 """Name of the table with overridden constants: not every value (inf, nan) has a literal."""
-PLAIN_MEMBERS: dict[str, dict[str, Any]] = {
-    "torch._dynamo": {"disable": lambda function, *_, **__: function},
-    "torch.fx.experimental.symbolic_shapes": {
-        "expect_true": lambda value, *_: bool(value),
-        "is_nested_int": lambda _: False,
-    },
-}
-"""By module that takes long to import, what torch's shape functions want of it where all numbers are plain."""
 MODULE_PREFIX = "kbench_problem_"
 """How the names of modules begin that problems' files are imported as."""
 STATISTICS = MEAN, VARIANCE = "running_mean", "running_var"
@@ -220,42 +213,6 @@ def _assigned(statement: Any) -> set[str]:
         isinstance(statement, ast.AnnAssign) and statement.value is not None
     )
     return set(bound(statement)) if assigns else set()
-
-
-class StandIn(ModuleType):
-    """Has what torch's shape functions want of a module for plain numbers; asked for anything else, it imports it."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if sys.modules.get(self.__name__) is self:
-            del sys.modules[self.__name__]
-        return getattr(importlib.import_module(self.__name__), name)
-
-
-@contextlib.contextmanager
-def without_slow_imports(path: Path) -> Iterator[None]:
-    """Have torch's shape functions not import torch.compile (1.3 s of a processor), nor sympy (0.3 to 0.5 s) to draw.
-
-    They import the first to say that it is to leave them alone, and the second because a truth value may be symbolic;
-    beyond drawing they may want more of it. A problem that may use torch.compile gets all of both.
-    """
-    text = path.read_text(errors="replace")
-    stand_ins = []
-    for name, members in () if "compile" in text or "dynamo" in text else PLAIN_MEMBERS.items():
-        if name not in sys.modules:
-            sys.modules[name] = stand_in = StandIn(name)
-            vars(stand_in).update(members)
-            stand_ins.append(stand_in)
-    try:
-        yield
-    finally:
-        for stand_in in stand_ins:
-            if sys.modules.get(stand_in.__name__) is stand_in:
-                del sys.modules[stand_in.__name__]
-                parent, _, own = stand_in.__name__.rpartition(".")
-                if parent in sys.modules:
-                    vars(sys.modules[parent]).pop(own, None)
 
 
 def footprint_bytes(path: Path, overrides: Mapping[str, Any], small_bytes: int = 0, tell: TellStep = unheard) -> int:

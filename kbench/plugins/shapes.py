@@ -12,6 +12,7 @@ from typing import Any
 
 from kbench.plugins import problem as problems
 from kbench.plugins import source
+from kbench.plugins.stand_ins import without_slow_imports
 
 MAX_CONSTANTS = 12
 """Largest number of constants that are tried; each costs a few constructions without memory."""
@@ -59,7 +60,7 @@ def derive(path: Path, overrides: Mapping[str, Any], tell: problems.TellStep = p
     The first changes only constants that the constructor does not use: other inputs of the same model, one of them
     long. The second changes every constant that the inputs use, and is short everywhere.
     """
-    with problems.without_slow_imports(path):
+    with without_slow_imports(path):
         probe = _Probe(path, overrides, tell)
         own = probe.own
         if own is None:

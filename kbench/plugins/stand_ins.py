@@ -1,0 +1,77 @@
+"""Stand-ins for modules that torch's shape functions import and want next to nothing of where all numbers are plain.
+
+The real ones take seconds of a processor: torch.compile 1.3 s, sympy and the module on symbolic shapes 0.3 to 0.5 s.
+"""
+
+import contextlib
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+def as_it_is(value: Any, *_: Any) -> Any:
+    """Return what is given: a number that is not symbolic is known."""
+    return value
+
+
+def are_equal(one: Any, other: Any) -> bool:
+    """Compare two numbers, or two sequences of them, which may be a tuple and a list."""
+    return bool(tuple(one) == tuple(other) if isinstance(one, tuple | list) else one == other)
+
+
+MEMBERS: dict[str, dict[str, Any]] = {
+    "torch._dynamo": {"disable": lambda function, *_, **__: function},
+    "torch.fx.experimental.symbolic_shapes": {
+        **dict.fromkeys(("expect_true", "guard_or_false", "guard_or_true", "statically_known_true"), as_it_is),
+        **dict.fromkeys(("guard_size_oblivious", "guard_int", "guarding_hint_or_throw"), as_it_is),
+        "has_guarding_hint": lambda _: True,
+        "is_nested_int": lambda _: False,
+        "sym_and": lambda *values: all(values),
+        "sym_or": lambda *values: any(values),
+        "sym_eq": are_equal,
+    },
+    "sympy": {"Basic": type("Basic", (), {"__doc__": "No number here is symbolic."})},
+}
+"""By module, what there is of it until more is wanted. torch gives the functions these results for plain numbers."""
+WORDS = ("compile", "dynamo", "sympy")
+"""A problem's file that has one of them may want more, in ways that a stand-in does not see."""
+
+
+class StandIn(ModuleType):
+    """Has some members of a module; asked for any other, all stand-ins leave and it imports the module."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        leave()
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+@contextlib.contextmanager
+def without_slow_imports(path: Path) -> Iterator[None]:
+    """Have stand-ins inside a `with` block for what is not imported yet, unless the problem's file may want more."""
+    text = path.read_text(errors="replace")
+    for name, members in () if any(word in text for word in WORDS) else MEMBERS.items():
+        if name not in sys.modules:
+            sys.modules[name] = StandIn(name)
+            vars(sys.modules[name]).update(members)
+    importlib.import_module("torch.fx.experimental._config")  # as the real ones do, and no more than settings
+    try:
+        yield
+    finally:
+        leave()
+
+
+def leave() -> None:
+    """Take all stand-ins away; whoever still has one gets the real module's members from now on."""
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, StandIn):
+            del sys.modules[name]
+            parent, _, own = name.rpartition(".")
+            if parent in sys.modules and vars(sys.modules[parent]).get(own) is module:
+                delattr(sys.modules[parent], own)
+            for member in MEMBERS[name]:
+                vars(module).pop(member, None)

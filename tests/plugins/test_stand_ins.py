@@ -1,0 +1,104 @@
+"""What stands in for torch.compile, symbolic shapes and sympy says what these say of plain numbers, and then leaves."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kbench.plugins.stand_ins import MEMBERS, StandIn, without_slow_imports
+
+PROBLEM = """
+import torch
+from torch import nn
+
+batch = 8
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x):
+        return torch.softmax(self.conv(x) * 2 + 1, -1)
+
+def get_inputs():
+    return [torch.rand(batch, 3, 8, 8)]
+
+def get_init_inputs():
+    return []
+"""
+SLOW = "{'sympy', 'torch._dynamo', 'torch.fx.experimental.symbolic_shapes'}"
+
+
+def in_a_fresh_process(code: str, folder: Path) -> str:
+    """Return what code prints after the usual imports, with `path` as the problem's file."""
+    path = folder / "problem.py"
+    path.write_text(PROBLEM)
+    begin = "import sys\nfrom pathlib import Path\nfrom kbench.plugins import shapes, stand_ins\n"
+    begin += f"path = Path({str(path)!r})\n"
+    done = subprocess.run([sys.executable, "-c", begin + code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_shapes_are_derived_without_slow_imports(tmp_path) -> None:
+    code = f"print(len(shapes.derive(path, {{}}).cases), {SLOW} & set(sys.modules))"
+    assert in_a_fresh_process(code, tmp_path) == "2 set()"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "import sympy\n    seen = sympy.Symbol('n') + 1",
+        "from torch.fx.experimental.symbolic_shapes import ShapeEnv\n    seen = ShapeEnv()",
+    ],
+)
+def test_whoever_wants_more_gets_the_real_module(more, tmp_path) -> None:
+    """And a stand-in that somebody kept has no members of its own afterwards."""
+    code = (
+        "with stand_ins.without_slow_imports(path):\n    import sympy as kept\n"
+        f"    {more}\n"
+        "import sympy\nprint(bool(seen), issubclass(sympy.Integer, kept.Basic), sympy.Basic is kept.Basic)"
+    )
+    assert in_a_fresh_process(code, tmp_path) == "True True True"
+
+
+@pytest.mark.parametrize(
+    ("text", "stand_in"), [("", True), ("torch.compile(f)", False), ("import torch._dynamo", False), ("sympy", False)]
+)
+def test_a_file_that_may_want_more_gets_no_stand_ins(text, stand_in, tmp_path, monkeypatch) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(text)
+    for name in MEMBERS:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with without_slow_imports(path):
+        assert all(isinstance(sys.modules.get(name), StandIn) is stand_in for name in MEMBERS)
+    assert not any(isinstance(module, StandIn) for module in sys.modules.values())
+
+
+PLAIN = {
+    "expect_true": [(True,), (False,)],
+    "guard_or_false": [(True,), (False,)],
+    "guard_or_true": [(True,), (False,)],
+    "statically_known_true": [(True,), (False,)],
+    "guard_size_oblivious": [(True,), (False,)],
+    "guard_int": [(7,)],
+    "guarding_hint_or_throw": [(7,), (True,)],
+    "has_guarding_hint": [(7,)],
+    "is_nested_int": [(7,)],
+    "sym_and": [(True,), (True, False), (True, True, True)],
+    "sym_or": [(False,), (True, False), (False, False, False)],
+    "sym_eq": [(3, 3), (3, 4), ((1, 2), [1, 2]), ([1], [1, 2]), ((), ())],
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*guard_size_oblivious:FutureWarning")
+def test_plain_numbers_have_the_results_that_torch_gives_them() -> None:
+    from torch.fx.experimental import symbolic_shapes
+
+    members = MEMBERS["torch.fx.experimental.symbolic_shapes"]
+    assert set(members) == set(PLAIN)
+    for name, calls in PLAIN.items():
+        for given in calls if hasattr(symbolic_shapes, name) else []:  # torch's versions differ in which they have
+            assert members[name](*given) == getattr(symbolic_shapes, name)(*given), (name, given)
