@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import traceback
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import Annotated, NoReturn
 
@@ -51,6 +52,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Place in `kbench.cli` and summary of each command. Only the invoked command's module is imported,
 because shell completion and `--help` wait for the imports."""
 
+JUDGING = frozenset({"run", "verify", "profile"})
+"""Commands that start a judge as soon as they can: their users wait for torch."""
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -129,8 +132,10 @@ def _offer_own_programs() -> None:
 def _guarded(arguments: list[str]) -> int:
     """Run a command and return its exit code; every exception becomes a message."""
     try:
-        app = build_app(command_name(arguments))
-        return int(app(args=arguments, prog_name="kbench", standalone_mode=False) or 0)
+        command = command_name(arguments)
+        with _torch_ahead(command, arguments):
+            app = build_app(command)
+            return int(app(args=arguments, prog_name="kbench", standalone_mode=False) or 0)
     except KbenchError as error:
         return _report(error, arguments)
     except KeyboardInterrupt:
@@ -145,6 +150,15 @@ def _guarded(arguments: list[str]) -> int:
         return _unwritten(error, arguments)
     except Exception as error:  # noqa: BLE001  # the last line: no uncaught error may look like a verdict
         return _unexpected(error, arguments)
+
+
+def _torch_ahead(command: str | None, arguments: list[str]) -> AbstractContextManager[object]:
+    """Return a `with` block in which another process imports torch, while this one reads the command line."""
+    if command not in JUDGING or _parser_prints(arguments):
+        return nullcontext()
+    from kbench.host import nursery_process
+
+    return nursery_process.nursery()
 
 
 def _unwritten(error: OSError, arguments: list[str]) -> int:

@@ -120,15 +120,13 @@ def verify(flags: VerifyFlags) -> int:
 
 def _judge(name: str, flags: VerifyFlags, timing: RunFlags | None) -> int:
     """Judge and report; without `timing`, verify only."""
-    from kbench.host import nursery_process
     from kbench.run.plan import choose_solutions
 
     output, settings = flags.output(), flags.settings()
     options = make_options(flags, timing, settings)
     problem = registry.find_problem(flags.problem, settings)
     chosen = choose_solutions(problem, flags.solutions or [], options.device, settings, flags.entry)
-    with nursery_process.nursery():  # imports torch while this process imports what it needs itself
-        judged, summary = _follow(problem, chosen, options, output)
+    judged, summary = _follow(problem, chosen, options, output)
     summary = replace(summary, elapsed_s=_own_age_s())
     return _report(name, summary, judged, output, strict=flags.strict)
 

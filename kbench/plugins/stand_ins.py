@@ -12,8 +12,8 @@ from types import ModuleType
 from typing import Any
 
 
-def as_it_is(value: Any, *_: Any) -> Any:
-    """Return what is given: a number that is not symbolic is known."""
+def as_it_is(value: Any, *_: Any, **__: Any) -> Any:
+    """Return what is given: a number that is not symbolic is its own hint, and holds or does not hold."""
     return value
 
 
@@ -26,8 +26,8 @@ MEMBERS: dict[str, dict[str, Any]] = {
     "torch._dynamo": {"disable": lambda function, *_, **__: function},
     "torch.fx.experimental.symbolic_shapes": {
         **dict.fromkeys(("expect_true", "guard_or_false", "guard_or_true", "statically_known_true"), as_it_is),
-        **dict.fromkeys(("guard_size_oblivious", "guard_int", "guarding_hint_or_throw"), as_it_is),
-        "has_guarding_hint": lambda _: True,
+        **dict.fromkeys(("guard_size_oblivious", "guard_int", "guarding_hint_or_throw", "size_hint"), as_it_is),
+        **dict.fromkeys(("has_guarding_hint", "has_hint"), lambda _: True),
         "is_nested_int": lambda _: False,
         "sym_and": lambda *values: all(values),
         "sym_or": lambda *values: any(values),

@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +24,7 @@ from kbench.cli.run import RunFlags, VerifyFlags
 from kbench.cli.sweep import SweepFlags
 from kbench.core.errors import ExitCode
 from kbench.core.explain import explain
+from kbench.host import nursery_process
 
 ROOT = Path(package.__file__).parent.parent
 PINNED = re.search(r"^typer==(.+)$", (ROOT / "constraints.txt").read_text(), re.M)
@@ -246,6 +248,23 @@ def test_a_second_interrupt_does_not_break_off_what_the_first_one_ends(tmp_path)
     _, err = child.communicate(timeout=120)
     assert b"ended\n" in err
     assert child.returncode == 130
+
+
+@pytest.mark.parametrize(
+    ("words", "starts"),
+    [
+        ("verify nosuch", True),
+        ("run nosuch", True),
+        ("profile nosuch", True),
+        ("verify --help", False),
+        ("list", False),
+    ],
+)
+def test_torch_is_imported_while_the_command_line_is_read(words, starts, monkeypatch, kbench):
+    begun = []
+    monkeypatch.setattr(nursery_process, "nursery", lambda: nullcontext(begun.append(words)))
+    kbench(*words.split())
+    assert begun == [words] * starts
 
 
 def test_a_terminal_without_our_letters_gets_them_escaped():
