@@ -103,7 +103,7 @@ def _judge(
     if case.status is Status.SKIPPED:
         pytest.skip(f"{case.solution}, case {case.case}: {case.reason}")
     if not case.passed:
-        pytest.fail(failure(case, verbosity=0), pytrace=False)
+        pytest.fail(failure(case, case.solution), pytrace=False)
     if max_slowdown is not None:
         _require_speed(case, max_slowdown)
     return case

@@ -7,16 +7,16 @@ from kbench.report.summary import CaseSummary, RunSummary
 def headline(run: RunSummary) -> str:
     """Write the result of a run in one sentence."""
     passed = [case for case in run.cases if case.passed]
-    timed = [case for case in passed if case.speedup is not None]
+    timed = [(case, name) for case, name in zip(run.cases, run.names, strict=True) if case.passed and case.speedup]
     if len(run.cases) == 1:
         return sentence(run.cases[0])
     everyone = "Both" if len(passed) == 2 else f"All {len(passed)}"
     counted = f"{everyone if len(passed) == len(run.cases) else f'{len(passed)} of {len(run.cases)}'} pass"
     if not timed:
         return f"{counted}."
-    best = max(timed, key=lambda case: case.speedup or 0.0)
+    best, name = max(timed, key=lambda each: each[0].speedup or 0.0)
     where = f" on case {best.case}" if len({case.case for case in run.cases}) > 1 else ""
-    named = f"The fastest is {best.solution}" if len(timed) > 1 else best.solution
+    named = f"The fastest is {name}" if len(timed) > 1 else name
     return f"{counted}. {named}{where}: {_measured(best)}"
 
 

@@ -9,6 +9,9 @@ from kbench.report.summary import CaseSummary, RunSummary
 from kbench.report.table import one_line
 from kbench.storage.runfiles import LATEST
 
+MOST_NAMED = 5
+"""Solutions of a case that a line names, unless `-v` asks for all: a sweep has hundreds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
@@ -29,18 +32,19 @@ def remarks(run: RunSummary, verbosity: int = 0) -> list[Remark]:
     Flags with the same advice share a line. What keeps a case from a level that is not required stands in the table;
     with `-v` it is told in full.
     """
-    found: dict[Remark, list[CaseSummary]] = {}
+    found: dict[Remark, list[tuple[str, str]]] = {}
     advised: dict[str, list[str]] = {}
-    for case in run.cases:
+    for case, name in zip(run.cases, run.names, strict=True):
         for remark in _said_of(case, verbosity):
-            found.setdefault(remark, []).append(case)
+            found.setdefault(remark, []).append((name, case.case))
         told = {case.status.value, case.diagnosis.code if case.diagnosis is not None else ""}
         codes = [code for code in case.advice if code not in told]
         for code in (code for code in codes if CAUSES.get(code, frozenset()).isdisjoint(codes)):
             known = explain(code)
             named = advised.setdefault(known.fix, []) if known is not None else []
             named += [code] if code not in named else []
-    lines = [replace(remark, text=f"{_where(cases)}: {remark.text}") for remark, cases in found.items()]
+    most = MOST_NAMED if verbosity < 1 else None
+    lines = [replace(remark, text=f"{_where(cases, most)}: {remark.text}") for remark, cases in found.items()]
     return lines + [
         Remark(kind="hint", text=f"{', '.join(codes)}: {fix.replace(LATEST, run.typed)}")
         for fix, codes in advised.items()
@@ -49,7 +53,8 @@ def remarks(run: RunSummary, verbosity: int = 0) -> list[Remark]:
 
 def remarks_of(case: CaseSummary) -> list[Remark]:
     """Return the lines on the findings and flags of a case."""
-    return [replace(remark, text=f"{_where([case])}: {remark.text}") for remark in _said_of(case, 0)]
+    where = _where([(case.solution, case.case)], MOST_NAMED)
+    return [replace(remark, text=f"{where}: {remark.text}") for remark in _said_of(case, 0)]
 
 
 def _said_of(case: CaseSummary, verbosity: int) -> list[Remark]:
@@ -67,16 +72,18 @@ def _said_of(case: CaseSummary, verbosity: int) -> list[Remark]:
     return found + [Remark(kind="warning", text="; ".join(texts)) for texts in by_advice.values()]
 
 
-def _where(cases: Sequence[CaseSummary]) -> str:
-    """Name solutions and cases: `eager and mine, case small; mine, case full`."""
+def _where(cases: Sequence[tuple[str, str]], most: int | None) -> str:
+    """Name solutions and cases: `eager and mine, case small; mine, case full`; not more than `most` of a case."""
     solutions: dict[str, list[str]] = {}
-    for case in cases:
-        solutions.setdefault(case.case, []).append(case.solution)
-    return "; ".join(f"{_listed(names)}, case {case}" for case, names in solutions.items())
+    for solution, case in cases:
+        solutions.setdefault(case, []).append(solution)
+    return "; ".join(f"{_listed(names, most)}, case {case}" for case, names in solutions.items())
 
 
-def _listed(names: Sequence[str]) -> str:
-    """Write names as people do: `a`, `a and b`, `a, b and c`."""
+def _listed(names: Sequence[str], most: int | None = None) -> str:
+    """Write names as people do: `a`, `a and b`, `a, b and c`; where there are more than `most`, `a, b and 9 more`."""
+    if most is not None and len(names) > most:
+        names = [*names[: most - 1], f"{len(names) - most + 1} more"]
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 

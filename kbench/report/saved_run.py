@@ -19,6 +19,9 @@ from kbench.storage.details import CaseDetails, RunDetails
 from kbench.storage.results import Run
 from kbench.units.rows import OF_THE_ENVIRONMENT
 
+MOST_PROBLEMS = 3
+"""That a title names: a sweep has hundreds."""
+
 
 def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], RunSummary]:
     """Rebuild the verdicts of a run by (problem, solution, case); `cases` are globs.
@@ -36,8 +39,9 @@ def recall(run: Run, cases: Sequence[str] = ()) -> tuple[tuple[Judged, ...], Run
     first = run.rows[0]
     told = sidecar.read(run.path, first.started_utc) or RunDetails(started_utc=first.started_utc)
     judged = tuple(_judged(run, rows, told.of(rows[0].solution, rows[0].case)) for rows in groups.values())
+    problems = list(dict.fromkeys(key[0] for key in groups))
     return judged, RunSummary(
-        problem=" and ".join(dict.fromkeys(key[0] for key in groups)),
+        problem=" and ".join(problems) if len(problems) <= MOST_PROBLEMS else f"{len(problems)} problems",
         cases=tuple(summarise(one) for one in judged),
         environment=Environment(**{name: getattr(first, name) for name in ("device", *OF_THE_ENVIRONMENT)}),
         reference_s={(case, stage): s for case, stages in told.reference_s.items() for stage, s in stages.items()},

@@ -64,7 +64,11 @@ def rows_of(run: RunSummary, *, walls_apart: bool) -> list[dict[str, str]]:
     Wall times have their own columns if `walls_apart`; else only those far from the device's are shown.
     """
     unit = unit_of(run.cases)
-    return [_cells(case, unit, walls_apart=walls_apart) for case in run.cases]
+    rows = [_cells(case, unit, walls_apart=walls_apart) for case in run.cases]
+    if len(run.problems) <= 1:
+        return rows
+    problems = (case.rows[0].problem if case.rows else "" for case in run.cases)
+    return [{"problem": problem, **row} for problem, row in zip(problems, rows, strict=True)]
 
 
 def _cells(case: CaseSummary, unit: TimeUnit, *, walls_apart: bool) -> dict[str, str]:

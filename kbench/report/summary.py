@@ -160,6 +160,20 @@ class RunSummary:
     interrupted: bool = False
 
     @property
+    def problems(self) -> tuple[str, ...]:
+        """The names of its problems, one but in a sweep."""
+        return tuple(dict.fromkeys(case.rows[0].problem for case in self.cases if case.rows))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What its cases are told apart by, in their order: the solution, after its problem where there are several."""
+        several = len(self.problems) > 1
+        return tuple(
+            f"{case.rows[0].problem} · {case.solution}" if several and case.rows else case.solution
+            for case in self.cases
+        )
+
+    @property
     def failing(self) -> tuple[CaseSummary, ...]:
         """Cases that failed; neither passed nor skipped."""
         return tuple(case for case in self.cases if case.status not in {Status.PASSED, Status.SKIPPED})

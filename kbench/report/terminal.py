@@ -25,9 +25,10 @@ def render_run(run: RunSummary, *, verbosity: int = 0, printed: bool = False, wi
     `printed` adds what solutions that passed have printed. `width` is a terminal's.
     """
     if verbosity < 0:
-        return "\n".join([*(verdict_line(case) for case in run.cases), *_closing(run)])
+        return "\n".join([*map(verdict_line, run.cases, run.names), *_closing(run)])
     blocks = [_heading(run), _table(run, verbosity, width)] if run.cases else []
-    blocks += [failure(case, verbosity) for case in run.cases if not case.passed]
+    named = list(zip(run.cases, run.names, strict=True))
+    blocks += [failure(case, name, verbosity) for case, name in named if not case.passed]
     blocks.append("\n".join(remark.line for remark in remarks(run, verbosity)))
     if verbosity > 0 or printed:
         blocks += [_printed(case, verbosity) for case in run.cases if case.passed and case.log]
@@ -38,17 +39,17 @@ def render_run(run: RunSummary, *, verbosity: int = 0, printed: bool = False, wi
     return "\n\n".join(block for block in blocks if block)
 
 
-def verdict_line(case: CaseSummary) -> str:
-    """Write the result of one case in one line."""
+def verdict_line(case: CaseSummary, name: str) -> str:
+    """Write the result of one case in one line, under a name."""
     if not case.passed:
-        return f"{case.status.value}  {case.solution}  {case.case}  {one_line(case.reason)}"
+        return f"{case.status.value}  {name}  {case.case}  {one_line(case.reason)}"
     measured = ""
     if case.speedup is not None:
         alone = "  one process, no interval" if case.alone else ""
         wall = "" if case.remarked_wall_ns is None else f", wall {units.duration(case.remarked_wall_ns)}"
         measured = f"  {units.duration(case.time_ns)}{wall}  {case.shown_speedup}{alone}"
     level = f"  {case.shown_level}" if case.level else ""
-    return f"passed  {case.solution}  {case.case}{measured}{level}"
+    return f"passed  {name}  {case.case}{measured}{level}"
 
 
 def _heading(run: RunSummary) -> str:
@@ -101,9 +102,9 @@ def _table(run: RunSummary, verbosity: int, width: int | None) -> str:
     return table(rows, spare={"", *spare}).text(width=width)
 
 
-def failure(case: CaseSummary, verbosity: int) -> str:
+def failure(case: CaseSummary, name: str, verbosity: int = 0) -> str:
     """Write how one case failed: the reason, its diagnosis, an excerpt of the log, and what to do."""
-    lines = [f"{case.status.value}: {case.solution}, case {case.case}: {one_line(case.reason)}"]
+    lines = [f"{case.status.value}: {name}, case {case.case}: {one_line(case.reason)}"]
     if case.diagnosis is not None:
         lines.append(f"diagnosis: {one_line(case.diagnosis.evidence)} [{case.diagnosis.code}]")
     lines += _log_lines(case, verbosity)

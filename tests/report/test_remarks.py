@@ -1,8 +1,11 @@
 """Remarks of a run: what says the same is one line, and each advice is given once."""
 
+from dataclasses import replace
+
 from fakes import passed
 
 from kbench.core.model import Finding
+from kbench.report import markdown, terminal
 from kbench.report.remarks import remarks, remarks_of
 from kbench.report.summary import RunSummary, summarise
 
@@ -52,3 +55,30 @@ def test_remarks_of_different_solutions_are_kept_apart():
     other = passed("b", findings=(Finding.note("kernels", "own: y"),))
     assert lines(one, other) == ["note: a, case default: own: x [kernels]", "note: b, case default: own: y [kernels]"]
     assert [remark.line for remark in remarks_of(summarise(one))] == ["note: a, case default: own: x [kernels]"]
+
+
+def of_a_sweep(count: int) -> RunSummary:
+    cases = []
+    for number in range(count):
+        case = summarise(passed("mine", flags="throttled"))
+        rows = tuple(replace(row, problem=f"{number}_ReLU") for row in case.rows)
+        cases.append(replace(case, rows=rows))
+    return RunSummary(problem=f"{count} problems", cases=tuple(cases))
+
+
+def test_a_sweep_names_problems_and_not_all_of_them():
+    run = of_a_sweep(40)
+    warning, _ = remarks(run)
+    assert warning.text.startswith(
+        "0_ReLU · mine, 1_ReLU · mine, 2_ReLU · mine, 3_ReLU · mine and 36 more, case default: the device lowered"
+    )
+    assert remarks(run, verbosity=1)[0].text.count("_ReLU · mine") == 40
+    lines = terminal.render_run(run).splitlines()
+    assert sum(line.split()[:2] == [f"{number}_ReLU", "mine"] for number in range(40) for line in lines) == 40
+    assert terminal.render_run(run, verbosity=-1).startswith("passed  0_ReLU · mine  default")
+    assert "| problem | solution |" in markdown.render_run(run)
+
+
+def test_a_run_of_one_problem_has_no_column_for_it():
+    assert "| problem |" not in markdown.render_run(of_a_sweep(1))
+    assert "ReLU · mine" not in terminal.render_run(of_a_sweep(1))
