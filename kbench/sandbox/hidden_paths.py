@@ -37,8 +37,8 @@ def hidden(*, results: Path, others: Sequence[Path], files: Sequence[Path]) -> l
     for folder in {parent for path in (results, *files) for parent in path.absolute().parents}:
         found += [folder / ".git"] if (folder / ".git").exists() else []
     needed = [*_interpreter(), *(Path(os.path.realpath(path)) for path in files)]
-    real = {Path(os.path.realpath(path)) for path in found}
-    return sorted(path for path in real if not any(place.is_relative_to(path) for place in needed))
+    open_to_all = {folder for place in needed for folder in (place, *place.parents)}
+    return sorted({Path(os.path.realpath(path)) for path in found} - open_to_all)
 
 
 def surroundings(

@@ -117,10 +117,15 @@ def _rules(
 
 def visible(root: Path, hidden: Iterable[Path]) -> Iterator[Path]:
     """Yield the highest paths from `root` down that together cover all but what lies below `hidden`."""
-    inside = [path for path in hidden if path.is_relative_to(root)]
-    if root in inside:
+    inside = {path for path in hidden if path.is_relative_to(root)}
+    return _visible(root, inside, {folder for path in inside for folder in path.parents})
+
+
+def _visible(root: Path, hidden: set[Path], above: set[Path]) -> Iterator[Path]:
+    """Do so where the folders `above` what is hidden are known: a machine may hide hundreds among hundreds."""
+    if root in hidden:
         return
-    if not inside:
+    if root not in above:
         yield root
         return
     try:
@@ -130,7 +135,7 @@ def visible(root: Path, hidden: Iterable[Path]) -> Iterator[Path]:
     for entry in entries:
         # A rule binds to what a link leads to, which may be hidden; the target has a rule of its own if not.
         if not entry.is_symlink():
-            yield from visible(Path(entry.path), inside)
+            yield from _visible(Path(entry.path), hidden, above)
 
 
 def _allow(ruleset: int, path: Path, rights: int) -> None:
