@@ -52,7 +52,7 @@ def surroundings(
     needed = {*map(Path, map(os.path.realpath, _interpreter())), *_interpreter(), *_beside(files)}
     if (compiled := interpreter.bytecode_folder()) is not None:
         needed.add(compiled)
-    seen = {part for path in needed if _shows(path) for part in landlock.visible(_placed(path), hidden)}
+    seen = set(landlock.visible({_placed(path) for path in needed if _shows(path)}, hidden))
     return Surroundings(
         temporary=str(temporary),
         own=tuple(sorted(str(_placed(path)) for path in own if _shows(path))),

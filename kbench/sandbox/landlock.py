@@ -104,7 +104,7 @@ def _rules(
     """Yield what to allow. A rule holds for all below its path: a hidden path is one that no rule covers."""
     execute = EXECUTE if allow_exec else 0
     yield Path("/"), READ_DIR
-    for path in visible(Path("/"), [Path("/dev"), *(Path(os.path.realpath(p)) for p in hidden)]):
+    for path in visible([Path("/")], [Path("/dev"), *(Path(os.path.realpath(p)) for p in hidden)]):
         yield path, READ_FILE | READ_DIR | execute
     for path in readable:
         yield path, READ_FILE | READ_DIR
@@ -115,14 +115,15 @@ def _rules(
         yield device, READ_FILE | WRITE_FILE | IOCTL_DEV
 
 
-def visible(root: Path, hidden: Iterable[Path]) -> Iterator[Path]:
-    """Yield the highest paths from `root` down that together cover all but what lies below `hidden`."""
-    inside = {path for path in hidden if path.is_relative_to(root)}
-    return _visible(root, inside, {folder for path in inside for folder in path.parents})
+def visible(roots: Iterable[Path], hidden: Iterable[Path]) -> Iterator[Path]:
+    """Yield the highest paths from `roots` down that together cover all but what lies below `hidden`."""
+    closed = set(hidden)
+    above = {folder for path in closed for folder in path.parents}  # a machine may hide hundreds among hundreds
+    for root in roots:
+        yield from _visible(root, closed, above)
 
 
 def _visible(root: Path, hidden: set[Path], above: set[Path]) -> Iterator[Path]:
-    """Do so where the folders `above` what is hidden are known: a machine may hide hundreds among hundreds."""
     if root in hidden:
         return
     if root not in above:

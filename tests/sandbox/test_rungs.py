@@ -354,6 +354,16 @@ def test_hidden_paths_have_no_rule_above_them(tmp_path):
     for name in ("a/b", "a/c", "d"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "a" / "b")
-    covered = set(landlock.visible(tmp_path, [tmp_path / "a" / "b"]))
+    covered = set(landlock.visible([tmp_path], [tmp_path / "a" / "b"]))
     assert covered == {tmp_path / "a" / "c", tmp_path / "d"}
-    assert list(landlock.visible(tmp_path, [])) == [tmp_path]
+    assert list(landlock.visible([tmp_path], [])) == [tmp_path]
+
+
+def test_where_hundreds_are_hidden_none_is_held_against_all(tmp_path, monkeypatch) -> None:
+    for number in range(200):
+        (tmp_path / str(number)).mkdir()
+    asked = []
+    monkeypatch.setattr(Path, "is_relative_to", lambda *paths: asked.append(paths))
+    shown = set(landlock.visible([tmp_path], [tmp_path / str(number) for number in range(0, 200, 2)]))
+    assert shown == {tmp_path / str(number) for number in range(1, 200, 2)}
+    assert not asked
