@@ -138,7 +138,7 @@ def test_figures_are_of_what_was_judged():
     assert "kernelbench differs: wrong values: kbench refused, kernelbench passed (1)" in text
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=17)
 def test_five_candidates_on_the_cpu(tmp_path):
     """Real judges; each kind ends as it should."""
     out = tmp_path / "cpu.csv"

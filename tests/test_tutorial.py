@@ -50,7 +50,8 @@ def write(path: Path, language: str, text: str) -> None:
             path.write_text(changed)
 
 
-@pytest.mark.slow(seconds=50)
+@pytest.mark.slow(seconds=35)
+@pytest.mark.measures
 def test_the_tutorial_shows_what_its_commands_print(tmp_path):
     programs = tmp_path / "bin"
     programs.mkdir()

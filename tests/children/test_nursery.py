@@ -32,6 +32,8 @@ from kbench.sandbox.rungs import Rung
 from kbench.storage.settings import Settings
 from kbench.wire.channel import Channel
 
+pytestmark = pytest.mark.slow(seconds=25)  # all together
+
 
 @pytest.fixture
 def config(tmp_path: Path, rung: Rung) -> WorkerConfig:

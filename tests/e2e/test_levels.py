@@ -13,7 +13,7 @@ from kbench.run.session import run
 from kbench.storage.results import read_run
 from kbench.storage.settings import Settings
 
-pytestmark = pytest.mark.slow(seconds=40)
+pytestmark = pytest.mark.slow(seconds=28)
 
 PROBLEM = """
 import torch
@@ -190,6 +190,7 @@ def test_the_reason_says_in_one_sentence_why_and_what_to_type(judged: dict[str, 
     assert judged["wrong_later"].outcome.reason.count("right in its first calls, wrong after") == 1
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize(
     ("options", "lacks"),
     [({"level": Level.TASK}, ()), ({"accept": ("frozen_weights", "unmatched_weights")}, ("frozen_weights",))],

@@ -74,7 +74,7 @@ def judged(folder: Path, case: str, names: list[str]) -> Iterator[Judged]:
     return (event for event in run(problem, entries, options) if isinstance(event, Judged))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=25)
 def test_every_answer_has_its_status(folder: Path) -> None:
     outcomes = {one.solution: one.outcome for one in judged(folder, "default", list(SOLUTIONS))}
     found = {

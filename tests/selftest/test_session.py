@@ -400,12 +400,12 @@ def share_of(one: Fixture) -> str:
 
 
 def at(seconds: int, share: str):
-    return pytest.param(share, marks=pytest.mark.slow(seconds=seconds))
+    measures = [pytest.mark.measures] if share == "time" else []
+    return pytest.param(share, marks=[pytest.mark.slow(seconds=seconds), *measures])
 
 
-# So that one that has the processors for itself, and waits for most of its time, begins beside two that have not.
 @pytest.mark.parametrize(
-    "share", [at(100, "a to g"), at(90, "time"), at(80, "h to l"), at(55, "m to z"), at(20, "effects")]
+    "share", [at(70, "a to g"), at(60, "time"), at(65, "h to l"), at(72, "m to z"), at(15, "effects")]
 )
 def test_the_fast_half(share: str) -> None:
     """In parts, so that they run beside one another: every attack is caught and every honest solution passes.

@@ -290,7 +290,7 @@ def test_the_document_names_every_field() -> None:
     assert unnamed == {"entry_point", "run_correctness", "not_used"}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=17)
 def test_many_clients_of_whom_a_fifth_is_hostile() -> None:
     """Real judges; `python tests/serve_load.py` is the same with 10,000 requests."""
     load = [sys.executable, str(Path(serve_load.__file__)), "--requests", "200", "--clients", "16"]
